@@ -1,0 +1,56 @@
+/// Why a client's bytes are no WebSocket: the connection must be failed (RFC
+/// 6455 §7.1.7), with [`ProtocolError::close_code`] in the close frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// RSV1, RSV2 or RSV3 is set (§5.2).
+    #[error("a reserved bit is set, but no extension was negotiated")]
+    ReservedBits,
+    /// Opcodes 3–7 and 11–15 (§5.2).
+    #[error("opcode {0} is reserved")]
+    ReservedOpcode(u8),
+    /// A control frame without FIN (§5.5).
+    #[error("a control frame is fragmented")]
+    FragmentedControl,
+    /// A control frame over 125 bytes (§5.5).
+    #[error("a control frame is longer than 125 bytes")]
+    LongControl,
+    /// A frame without a mask (§5.1).
+    #[error("a client's frame is not masked")]
+    Unmasked,
+    /// A length in more bytes than it needs (§5.2).
+    #[error("a payload length is not in its shortest form")]
+    PaddedLength,
+    /// A continuation of nothing (§5.4).
+    #[error("a continuation frame has no message to continue")]
+    NothingToContinue,
+    /// A new message inside a fragmented one (§5.4).
+    #[error("a message begins before the one before it has ended")]
+    Interleaved,
+    /// A close frame's payload of one byte (§5.5.1).
+    #[error("a close frame holds half a close code")]
+    HalfCloseCode,
+    /// A close code that nobody may send (§7.4).
+    #[error("{0} is no close code that may be sent")]
+    BadCloseCode(u16),
+    /// A text message or a close reason that is not UTF-8 (§8.1).
+    #[error("a text is not UTF-8")]
+    NotUtf8,
+    /// A message over the decoder's limit, by what its frames' headers claim.
+    #[error("a message is longer than {message_bytes_max} bytes")]
+    TooBig {
+        /// The limit.
+        message_bytes_max: u32,
+    },
+}
+
+impl ProtocolError {
+    /// The close code that tells the client what it did (RFC 6455 §7.4.1):
+    /// 1002, 1007 or 1009.
+    pub fn close_code(&self) -> u16 {
+        match self {
+            Self::NotUtf8 => 1007,
+            Self::TooBig { .. } => 1009,
+            _ => 1002,
+        }
+    }
+}
