@@ -1,1 +1,3 @@
 //! The push server.
+pub mod fanout;
+pub mod stream;

@@ -1,2 +1,33 @@
-//! The wire.
+//! The wire, as `docs/wire.md` specifies it: what publishers and subscribers
+//! of Thalweg see. Pure: no I/O, no clock, no runtime.
+//!
+//! ```text
+//! topic, position, event      the nouns, checked where they enter
+//! envelope, notice            what a subscriber is told, as JSON
+//! framing                     the same, as one transport's frames
+//! command                     what a subscriber says on a two-way transport
+//! incoming                    a subscriber's reading of all that
+//! websocket                   RFC 6455, server side, sans I/O
+//! close, error, limits        the contracts, each in one place
+//! ```
 
+pub mod close;
+pub mod command;
+pub mod envelope;
+pub mod error;
+pub mod event;
+pub mod framing;
+pub mod incoming;
+pub mod limits;
+pub mod notice;
+pub mod position;
+pub mod topic;
+pub mod websocket;
+
+pub use close::Close;
+pub use envelope::Envelope;
+pub use error::ErrorCode;
+pub use framing::Framing;
+pub use notice::{Gap, GapReason};
+pub use position::{Epoch, Offset, Position, StartAt};
+pub use topic::Topic;

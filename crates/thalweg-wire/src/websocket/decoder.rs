@@ -130,11 +130,7 @@ impl Decoder {
             let text_from = self.message_len as usize - usize::from(self.cut_bytes);
             let frame = self.take_payload(frame, &mut input);
             let is_whole = frame.bytes_left == 0;
-            self.state = if is_whole {
-                State::Header
-            } else {
-                State::Payload(frame)
-            };
+            self.state = if is_whole { State::Header } else { State::Payload(frame) };
             match frame.part {
                 Part::Control(control) if is_whole => self.finish_control(control, each)?,
                 Part::Message(kind) if is_whole && frame.is_final => {
@@ -181,15 +177,10 @@ impl Decoder {
             (Opcode::Continuation, None) => return Err(ProtocolError::NothingToContinue),
         };
         match u32::try_from(header.payload_len) {
-            Ok(bytes_left) if bytes_left <= room => Ok(Frame {
-                part,
-                is_final: header.is_final,
-                mask: header.mask,
-                bytes_left,
-            }),
-            _ => Err(ProtocolError::TooBig {
-                message_bytes_max: self.message_bytes_max,
-            }),
+            Ok(bytes_left) if bytes_left <= room => {
+                Ok(Frame { part, is_final: header.is_final, mask: header.mask, bytes_left })
+            }
+            _ => Err(ProtocolError::TooBig { message_bytes_max: self.message_bytes_max }),
         }
     }
 
@@ -270,20 +261,14 @@ impl Decoder {
 /// RFC 6455 §5.5.1: nothing, or a code and a reason.
 fn close_message(payload: &[u8]) -> Result<Message<'_>, ProtocolError> {
     match payload {
-        [] => Ok(Message::Close {
-            code: None,
-            reason: "",
-        }),
+        [] => Ok(Message::Close { code: None, reason: "" }),
         [_] => Err(ProtocolError::HalfCloseCode),
         [high, low, reason @ ..] => {
             let code = u16::from_be_bytes([*high, *low]);
             if !may_be_sent(code) {
                 return Err(ProtocolError::BadCloseCode(code));
             }
-            Ok(Message::Close {
-                code: Some(code),
-                reason: utf8(reason)?,
-            })
+            Ok(Message::Close { code: Some(code), reason: utf8(reason)? })
         }
     }
 }

@@ -24,10 +24,7 @@ pub fn accept_key(sec_websocket_key: &str) -> Result<String, BadKey> {
         Ok(nonce) if nonce.len() == NONCE_BYTES => {}
         _ => return Err(BadKey),
     }
-    let digest = Sha1::new()
-        .chain_update(sec_websocket_key)
-        .chain_update(GUID)
-        .finalize();
+    let digest = Sha1::new().chain_update(sec_websocket_key).chain_update(GUID).finalize();
     Ok(STANDARD.encode(digest))
 }
 
@@ -42,10 +39,7 @@ mod tests {
     #[test]
     fn a_key_is_answered_as_in_the_rfc() {
         // RFC 6455 §1.3.
-        check(
-            "dGhlIHNhbXBsZSBub25jZQ==",
-            Ok("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
-        );
+        check("dGhlIHNhbXBsZSBub25jZQ==", Ok("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     }
 
     #[test]

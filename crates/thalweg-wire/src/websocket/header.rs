@@ -72,12 +72,7 @@ impl Header {
         let Some((&mask, rest)) = rest.split_first_chunk() else {
             return Ok(None);
         };
-        let header = Self {
-            opcode,
-            is_final,
-            mask,
-            payload_len,
-        };
+        let header = Self { opcode, is_final, mask, payload_len };
         Ok(Some((header, bytes.len() - rest.len())))
     }
 }
@@ -132,12 +127,7 @@ mod tests {
     #[test]
     fn a_header_says_what_follows_it() {
         fn check(start: &[u8], opcode: Opcode, is_final: bool, payload_len: u64) {
-            let header = Header {
-                opcode,
-                is_final,
-                mask: MASK,
-                payload_len,
-            };
+            let header = Header { opcode, is_final, mask: MASK, payload_len };
             assert_eq!(parse(start), Ok(Some((header, start.len() + 4))));
             for cut in 0..start.len() + 3 {
                 let bytes = [start, &MASK].concat();
@@ -164,10 +154,7 @@ mod tests {
             check(&[0x81 | bit, 0x80], ProtocolError::ReservedBits);
         }
         for opcode in (3..8).chain(11..16) {
-            check(
-                &[0x80 | opcode, 0x80],
-                ProtocolError::ReservedOpcode(opcode),
-            );
+            check(&[0x80 | opcode, 0x80], ProtocolError::ReservedOpcode(opcode));
         }
         check(&[0x81, 0x05], ProtocolError::Unmasked);
         check(&[0x09, 0x80], ProtocolError::FragmentedControl);

@@ -105,36 +105,21 @@ fn fragments_are_put_together_around_control_frames() {
 #[test]
 fn nothing_follows_a_close() {
     let close = |code, reason| Message::Close { code, reason };
-    check(
-        &[(FIN | 8, b""), (FIN | 1, b"x")],
-        &[close(None, "")],
-        Ok(()),
-    );
+    check(&[(FIN | 8, b""), (FIN | 1, b"x")], &[close(None, "")], Ok(()));
     let bye = b"\x03\xe8bye";
-    check(
-        &[(1, b"cut"), (FIN | 8, bye), (0x7f, b"")],
-        &[close(Some(1000), "bye")],
-        Ok(()),
-    );
+    check(&[(1, b"cut"), (FIN | 8, bye), (0x7f, b"")], &[close(Some(1000), "bye")], Ok(()));
 }
 
 #[test]
 fn a_bad_close_is_refused() {
     check(&[(FIN | 8, &[3])], &[], Err(ProtocolError::HalfCloseCode));
-    check(
-        &[(FIN | 8, b"\x03\xe8\xff")],
-        &[],
-        Err(ProtocolError::NotUtf8),
-    );
+    check(&[(FIN | 8, b"\x03\xe8\xff")], &[], Err(ProtocolError::NotUtf8));
     for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 2999, 5000, 65535_u16] {
         let error = ProtocolError::BadCloseCode(code);
         check(&[(FIN | 8, &code.to_be_bytes())], &[], Err(error));
     }
     for code in [1000, 1003, 1007, 1014, 3000, 4999_u16] {
-        let close = Message::Close {
-            code: Some(code),
-            reason: "",
-        };
+        let close = Message::Close { code: Some(code), reason: "" };
         check(&[(FIN | 8, &code.to_be_bytes())], &[close], Ok(()));
     }
 }
@@ -143,22 +128,10 @@ fn a_bad_close_is_refused() {
 fn frames_out_of_order_are_refused() {
     check(&[(FIN, b"x")], &[], Err(ProtocolError::NothingToContinue));
     check(&[(0, b"x")], &[], Err(ProtocolError::NothingToContinue));
-    check(
-        &[(1, b"x"), (FIN | 1, b"x")],
-        &[],
-        Err(ProtocolError::Interleaved),
-    );
-    check(
-        &[(2, b"x"), (2, b"x")],
-        &[],
-        Err(ProtocolError::Interleaved),
-    );
+    check(&[(1, b"x"), (FIN | 1, b"x")], &[], Err(ProtocolError::Interleaved));
+    check(&[(2, b"x"), (2, b"x")], &[], Err(ProtocolError::Interleaved));
     let after = [(FIN | 1, &b"x"[..]), (FIN, b"x")];
-    check(
-        &after,
-        &[Message::Text("x")],
-        Err(ProtocolError::NothingToContinue),
-    );
+    check(&after, &[Message::Text("x")], Err(ProtocolError::NothingToContinue));
 }
 
 #[test]
@@ -186,9 +159,7 @@ fn text_is_refused_long_before_its_end() {
 
 #[test]
 fn a_message_over_the_limit_is_refused_by_its_header() {
-    let too_big = Err(ProtocolError::TooBig {
-        message_bytes_max: LIMIT,
-    });
+    let too_big = Err(ProtocolError::TooBig { message_bytes_max: LIMIT });
     let whole = vec![b'x'; LIMIT as usize];
     let text = std::str::from_utf8(&whole).expect("ASCII");
     check(&[(FIN | 1, &whole)], &[Message::Text(text)], Ok(()));
@@ -218,9 +189,7 @@ fn a_ping_fits_beside_a_message_that_has_no_room_left() {
 fn nothing_is_heard_after_an_error() {
     let mut decoder = Decoder::new(LIMIT);
     let mut ignore = |message: Message<'_>| panic!("{message:?}");
-    decoder
-        .push(&[0xff, 0], &mut ignore)
-        .expect_err("reserved bits");
+    decoder.push(&[0xff, 0], &mut ignore).expect_err("reserved bits");
     assert_eq!(decoder.push(&frame(FIN | 1, b"x"), &mut ignore), Ok(()));
 }
 
@@ -231,9 +200,7 @@ fn memory_follows_what_was_received_and_is_given_back() {
     let mut input = frame(FIN | 2, &[0; 70_000]);
     // Claims 2^32 - 1 bytes.
     input[6..10].fill(0xff);
-    decoder
-        .push(&input[..1014], &mut ignore)
-        .expect("a binary message");
+    decoder.push(&input[..1014], &mut ignore).expect("a binary message");
     assert!(decoder.buffer.capacity() <= 2000);
 
     let mut decoder = Decoder::new(LIMIT);

@@ -1,0 +1,294 @@
+use std::{io::IoSlice, ops::Range};
+
+use smallvec::SmallVec;
+use thalweg_wire::{Close, GapReason};
+
+use super::{Budget, Feeds, Sent, Sink, Subscriber};
+use crate::stream::{Cursor, Log, Lost, Next};
+
+/// How a visit to a subscriber ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// It has everything that is due; more becomes due at this time, in µs.
+    CaughtUp(Option<u64>),
+    /// Its budget is spent; more is due now.
+    More,
+    /// The sink is full; go on when it drains.
+    Full,
+    /// Its close is sent.
+    Closed,
+    /// The peer is gone.
+    Gone,
+}
+
+/// Memory reused from visit to visit.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    cold: Vec<u8>,
+}
+
+/// Slices in one send; more topics than that take a second one.
+const SLICES_MAX: usize = 64;
+
+/// Cold bytes are made for one subscriber alone: one send's worth at a time.
+const COLD_BYTES_MAX: usize = 64 << 10;
+
+/// A scratch that one large event has blown up is given back beyond this.
+const SCRATCH_BYTES_KEPT: usize = 2 << 20;
+
+/// One slice of a send and what it means when it is sent.
+struct Piece {
+    owner: Owner,
+    bytes: usize,
+}
+
+enum Owner {
+    /// The subscriber's own frames.
+    Own,
+    /// A subscription, with its cursor before and after.
+    Subscription { index: u16, before: Cursor, after: Cursor },
+}
+
+/// Where a slice's bytes are.
+enum Source<'a> {
+    Own,
+    Hot(&'a [u8]),
+    Cold(Range<usize>),
+}
+
+/// What one send is made of.
+struct Plan<'a> {
+    pieces: SmallVec<[Piece; 3]>,
+    sources: SmallVec<[Source<'a>; 3]>,
+    bytes: usize,
+    /// Whether everything that is due is in it.
+    complete: bool,
+    /// When something becomes due that is not yet, in µs.
+    wake_us: Option<u64>,
+}
+
+/// Why a plan cannot be finished as it is.
+struct Interrupted {
+    index: usize,
+    lost: Lost,
+}
+
+impl Subscriber {
+    /// Sends what is due, as far as sink and budget allow.
+    pub fn deliver(
+        &mut self,
+        feeds: &mut impl Feeds,
+        sink: &mut impl Sink,
+        now_us: u64,
+        budget: Budget,
+        scratch: &mut Scratch,
+    ) -> Delivered {
+        let mut spent = 0;
+        self.begin(feeds);
+        loop {
+            scratch.cold.clear();
+            let plan = match self.plan(feeds, now_us, &mut scratch.cold) {
+                Ok(plan) => plan,
+                Err(Interrupted { index, lost }) => {
+                    self.jump(feeds, index, lost);
+                    continue;
+                }
+            };
+            if plan.pieces.is_empty() {
+                return if self.ending {
+                    Delivered::Closed
+                } else {
+                    Delivered::CaughtUp(plan.wake_us)
+                };
+            }
+            let sent = sink.send(&self.slices(&plan.sources, &scratch.cold));
+            let Sent::Bytes(sent) = sent else { return Delivered::Gone };
+            let (pieces, bytes, complete, wake_us) = plan.sent();
+            self.account(feeds, &pieces, sent, now_us);
+            scratch.cold.shrink_to(SCRATCH_BYTES_KEPT);
+            spent += sent;
+            if sent < bytes {
+                return Delivered::Full;
+            }
+            if complete && !self.ending {
+                return Delivered::CaughtUp(wake_us);
+            }
+            if spent >= budget.socket_bytes {
+                return Delivered::More;
+            }
+        }
+    }
+
+    /// Begins subscriptions whose log has come.
+    fn begin(&mut self, feeds: &impl Feeds) {
+        for index in 0..self.subscriptions.len() {
+            let subscription = &mut self.subscriptions[index];
+            if subscription.cursor().is_some() || self.ending {
+                continue;
+            }
+            let Some(log) = feeds.feed(subscription.feed) else { continue };
+            let begun = subscription.begin(log, self.framing, self.own.frames());
+            self.end_if_refused(begun);
+        }
+    }
+
+    fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost) {
+        let subscription = &mut self.subscriptions[index];
+        let Some(log) = feeds.feed(subscription.feed) else { return };
+        let own = self.own.frames();
+        let jumped = subscription.jump(log, lost, GapReason::Slow, self.framing, own);
+        self.end_if_refused(jumped);
+    }
+
+    fn end_if_refused(&mut self, done: Result<(), Close>) {
+        if let Err(close) = done {
+            self.close(close);
+        }
+    }
+
+    /// The order of a send: the rest of a frame that is begun; what is for this
+    /// subscriber alone; then each subscription's due, from a rotating start.
+    fn plan<'a, F: Feeds>(
+        &self,
+        feeds: &'a F,
+        now_us: u64,
+        cold: &mut Vec<u8>,
+    ) -> Result<Plan<'a>, Interrupted> {
+        let mut plan = Plan {
+            pieces: SmallVec::new(),
+            sources: SmallVec::new(),
+            bytes: 0,
+            complete: true,
+            wake_us: None,
+        };
+        let mut resumed = None;
+        if let Some(index) = self.in_frame
+            && !self.own.is_empty()
+        {
+            let rest = self.plan_one(&mut plan, feeds, index, None, true, cold)?;
+            resumed = Some((index, rest));
+        }
+        if !self.own.is_empty() {
+            plan.push(Owner::Own, self.own.unsent().len(), Source::Own);
+        }
+        if self.ending {
+            return Ok(plan);
+        }
+        let count = self.subscriptions.len();
+        let start = usize::from(self.in_frame.unwrap_or(self.first));
+        for turn in 0..count {
+            let index = (start + turn) % count;
+            let due_us = self.subscriptions[index].due_us();
+            if due_us > now_us {
+                plan.wake_us = Some(plan.wake_us.map_or(due_us, |wake_us| wake_us.min(due_us)));
+                continue;
+            }
+            let index = index as u16;
+            let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
+            self.plan_one(&mut plan, feeds, index, from, false, cold)?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans what a subscription is due from `from` (its cursor, if `None`);
+    /// returns the cursor after that.
+    fn plan_one<'a, F: Feeds>(
+        &self,
+        plan: &mut Plan<'a>,
+        feeds: &'a F,
+        index: u16,
+        from: Option<Cursor>,
+        one_frame: bool,
+        cold: &mut Vec<u8>,
+    ) -> Result<Cursor, Interrupted> {
+        let subscription = &self.subscriptions[usize::from(index)];
+        let (Some(mut cursor), Some(log)) =
+            (from.or(subscription.cursor()), feeds.feed(subscription.feed))
+        else {
+            return Ok(Cursor::before(0));
+        };
+        loop {
+            if plan.pieces.len() >= SLICES_MAX || cold.len() >= COLD_BYTES_MAX {
+                plan.complete = false;
+                return Ok(cursor);
+            }
+            let cold_before = cold.len();
+            let (bytes, source, after) = match log.next(&cursor, self.framing, one_frame, cold) {
+                Next::Hot(bytes, after) => (bytes.len(), Source::Hot(bytes), after),
+                Next::Cold(after) => {
+                    let range = cold_before..cold.len();
+                    (range.len(), Source::Cold(range), after)
+                }
+                Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost }),
+                Next::Nothing => return Ok(cursor),
+            };
+            plan.push(Owner::Subscription { index, before: cursor, after }, bytes, source);
+            cursor = after;
+            if one_frame || is_at_head(log, &cursor) {
+                return Ok(cursor);
+            }
+        }
+    }
+
+    fn slices<'a>(&'a self, sources: &[Source<'a>], cold: &'a [u8]) -> SmallVec<[IoSlice<'a>; 3]> {
+        let slice = |source: &Source<'a>| match source {
+            Source::Own => self.own.unsent(),
+            Source::Hot(bytes) => bytes,
+            Source::Cold(range) => &cold[range.clone()],
+        };
+        sources.iter().map(|source| IoSlice::new(slice(source))).collect()
+    }
+
+    fn account(&mut self, feeds: &mut impl Feeds, pieces: &[Piece], sent: usize, now_us: u64) {
+        let mut left = sent;
+        for piece in pieces {
+            let taken = piece.bytes.min(left);
+            left -= taken;
+            match piece.owner {
+                Owner::Own => self.own.advance(taken),
+                _ if taken == 0 => {}
+                Owner::Subscription { index, before, after } => {
+                    let whole = taken == piece.bytes;
+                    let reached = |log: &Log| {
+                        if whole { after } else { log.advance(&before, self.framing, taken) }
+                    };
+                    let subscription = &mut self.subscriptions[usize::from(index)];
+                    let Some(log) = feeds.feed_mut(subscription.feed) else { continue };
+                    let cursor = reached(log);
+                    if before.in_frame() {
+                        log.unpin(&before);
+                        self.in_frame = None;
+                    }
+                    if cursor.in_frame() {
+                        log.pin(&cursor);
+                        self.in_frame = Some(index);
+                    }
+                    subscription.set_cursor(cursor);
+                    subscription.was_sent(now_us);
+                }
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        let count = self.subscriptions.len() as u16;
+        self.first = if count > 1 { (self.first + 1) % count } else { 0 };
+    }
+}
+
+impl<'a> Plan<'a> {
+    fn push(&mut self, owner: Owner, bytes: usize, source: Source<'a>) {
+        self.pieces.push(Piece { owner, bytes });
+        self.sources.push(source);
+        self.bytes += bytes;
+    }
+
+    /// What is left to account for, with no hold on the feeds any more.
+    fn sent(self) -> (SmallVec<[Piece; 3]>, usize, bool, Option<u64>) {
+        (self.pieces, self.bytes, self.complete, self.wake_us)
+    }
+}
+
+fn is_at_head(log: &Log, cursor: &Cursor) -> bool {
+    !cursor.in_frame() && cursor.next() == log.head()
+}

@@ -1,0 +1,140 @@
+use thalweg_wire::{Close, Framing, Gap, GapReason, Offset, StartAt, close};
+
+use super::FeedKey;
+use crate::stream::{Cursor, Log, Lost, Start};
+
+/// What happens when a subscriber falls behind the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Policy {
+    /// On from the middle of the history: the very oldest event would fall off
+    /// again at once.
+    #[default]
+    Skip,
+    /// On from the newest batch.
+    Latest,
+    /// The connection is closed.
+    Close,
+}
+
+/// What a subscription asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Subscribe {
+    /// Which topic.
+    pub feed: FeedKey,
+    /// Where to start.
+    pub start: StartAt,
+    /// What to do when it falls behind.
+    pub policy: Policy,
+    /// At least this long between two sends, in µs.
+    pub interval_us: u64,
+}
+
+/// A topic, a cursor and a policy.
+#[derive(Debug)]
+pub(super) struct Subscription {
+    pub(super) feed: FeedKey,
+    policy: Policy,
+    interval_us: u64,
+    /// Not to be sent before, in µs.
+    due_us: u64,
+    progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Progress {
+    /// Waits for its log.
+    Starting(StartAt),
+    At(Cursor),
+}
+
+impl Subscription {
+    pub(super) fn new(subscribe: Subscribe) -> Self {
+        Self {
+            feed: subscribe.feed,
+            policy: subscribe.policy,
+            interval_us: subscribe.interval_us,
+            due_us: 0,
+            progress: Progress::Starting(subscribe.start),
+        }
+    }
+
+    /// Its cursor, once it has begun.
+    pub(super) fn cursor(&self) -> Option<Cursor> {
+        match self.progress {
+            Progress::Starting(_) => None,
+            Progress::At(cursor) => Some(cursor),
+        }
+    }
+
+    pub(super) fn set_cursor(&mut self, cursor: Cursor) {
+        self.progress = Progress::At(cursor);
+    }
+
+    /// When it may be sent to next; a frame begun is always to be finished.
+    pub(super) fn due_us(&self) -> u64 {
+        match self.progress {
+            Progress::At(cursor) if cursor.in_frame() => 0,
+            _ => self.due_us,
+        }
+    }
+
+    pub(super) fn was_sent(&mut self, now_us: u64) {
+        if self.interval_us > 0 {
+            self.due_us = now_us + self.interval_us;
+        }
+    }
+
+    /// Begins, if it has not: says so in `own`.
+    pub(super) fn begin(
+        &mut self,
+        log: &Log,
+        framing: Framing,
+        own: &mut Vec<u8>,
+    ) -> Result<(), Close> {
+        let Progress::Starting(at) = self.progress else { return Ok(()) };
+        match log.start(at) {
+            Start::At(cursor) => {
+                log.write_confirmation(&cursor, framing, own);
+                self.set_cursor(cursor);
+                Ok(())
+            }
+            Start::OtherEpoch(cursor) => {
+                write_gap(log, cursor.next(), None, GapReason::Epoch, framing, own);
+                self.set_cursor(cursor);
+                Ok(())
+            }
+            Start::Lost(lost) => self.jump(log, lost, GapReason::Trimmed, framing, own),
+        }
+    }
+
+    /// Goes on elsewhere, by policy: says so in `own`.
+    pub(super) fn jump(
+        &mut self,
+        log: &Log,
+        lost: Lost,
+        reason: GapReason,
+        framing: Framing,
+        own: &mut Vec<u8>,
+    ) -> Result<(), Close> {
+        let next = match self.policy {
+            Policy::Skip => lost.middle,
+            Policy::Latest => lost.newest,
+            Policy::Close => return Err(close::SLOW),
+        };
+        write_gap(log, next, Some(next - lost.expected), reason, framing, own);
+        self.set_cursor(Cursor::before(next));
+        Ok(())
+    }
+}
+
+fn write_gap(
+    log: &Log,
+    next: Offset,
+    missed: Option<Offset>,
+    reason: GapReason,
+    framing: Framing,
+    own: &mut Vec<u8>,
+) {
+    let gap = Gap { topic: log.topic(), position: log.position_before(next), missed, reason };
+    framing.gap(&gap, own);
+}

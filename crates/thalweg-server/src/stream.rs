@@ -1,0 +1,28 @@
+//! One topic's ordered, bounded history, and the bytes that carry its newest
+//! part. Pure: no socket, no clock, no runtime; time comes in as `now_us`.
+//!
+//! ```text
+//! payloads    events' JSON, joined: what publishers hand in
+//! sequencer   gives offsets, seals batches            (home shard only)
+//! batch       sealed consecutive events, shared by all shards
+//! log         the batches retained, and the hot tails (each shard that reads)
+//! tail        hot tail: newest finished frames of one framing, contiguous
+//! cursor      where a subscription is in a log
+//! ```
+//!
+//! A subscription is a cursor into this, never a queue: a slow subscriber costs
+//! nothing but its place.
+
+mod batch;
+mod cursor;
+mod log;
+mod payloads;
+mod pins;
+mod sequencer;
+mod tail;
+
+pub use batch::Batch;
+pub use cursor::Cursor;
+pub use log::{HistoryBounds, Log, Lost, Next, Start};
+pub use payloads::Payloads;
+pub use sequencer::{Appended, BatchBounds, Sequencer};

@@ -1,0 +1,75 @@
+use thalweg_wire::{Envelope, Epoch, Framing, Offset, Topic};
+
+use super::Payloads;
+
+/// Sealed consecutive events: never changed again, shared by all shards.
+#[derive(Debug)]
+pub struct Batch {
+    first: Offset,
+    bytes: Box<[u8]>,
+    /// Where each event ends in `bytes`; the comma comes after it.
+    ends: Box<[u32]>,
+    sealed_us: u64,
+}
+
+impl Batch {
+    pub(super) fn seal(first: Offset, payloads: &Payloads, now_us: u64) -> Self {
+        Self {
+            first,
+            bytes: payloads.joined().into(),
+            ends: payloads.ends().into(),
+            sealed_us: now_us,
+        }
+    }
+
+    /// Offset of the first event.
+    pub fn first(&self) -> Offset {
+        self.first
+    }
+
+    /// Offset one past the last event.
+    pub fn end(&self) -> Offset {
+        self.first + self.ends.len() as Offset
+    }
+
+    /// How many events.
+    pub fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// When it was sealed, in µs of the clock that appended it.
+    pub fn sealed_us(&self) -> u64 {
+        self.sealed_us
+    }
+
+    /// The memory it holds, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        // The allocation's own header and the pointer in the history.
+        const OVERHEAD: usize = size_of::<Batch>() + 64;
+        self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
+    }
+
+    /// Appends the frame that carries the events from `from` to the last.
+    /// The same arguments always give the same bytes: a frame partly sent can
+    /// be made again and finished.
+    pub(super) fn write_frame(
+        &self,
+        from: Offset,
+        topic: &Topic,
+        epoch: Epoch,
+        framing: Framing,
+        out: &mut Vec<u8>,
+    ) {
+        let skipped = (from - self.first) as usize;
+        let start = if skipped == 0 { 0 } else { self.ends[skipped - 1] as usize + 1 };
+        let envelope = Envelope {
+            topic,
+            epoch,
+            first: from,
+            last: self.end() - 1,
+            offsets: None,
+            events: &self.bytes[start..],
+        };
+        framing.batch(&envelope, out);
+    }
+}

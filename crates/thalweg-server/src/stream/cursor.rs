@@ -1,0 +1,36 @@
+use thalweg_wire::Offset;
+
+/// Where a subscription is in a log: the next event it is to get, and how much
+/// of the frame that begins with it is already sent.
+///
+/// That alone says everything. `hot` is where the same point is in the hot
+/// tail, if it is there: it makes reading on as cheap as a slice, and may be
+/// lost at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    pub(super) next: Offset,
+    /// Bytes sent of the frame that begins at `next`; 0 between frames.
+    pub(super) sent: u32,
+    /// Absolute byte in the hot tail, or [`COLD`].
+    pub(super) hot: u64,
+}
+
+/// No place in the hot tail.
+pub(super) const COLD: u64 = u64::MAX;
+
+impl Cursor {
+    /// Between frames, before `next`.
+    pub fn before(next: Offset) -> Self {
+        Self { next, sent: 0, hot: COLD }
+    }
+
+    /// The next event to get.
+    pub fn next(&self) -> Offset {
+        self.next
+    }
+
+    /// Whether a frame was begun and not finished.
+    pub fn in_frame(&self) -> bool {
+        self.sent > 0
+    }
+}

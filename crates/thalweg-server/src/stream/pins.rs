@@ -1,0 +1,46 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use thalweg_wire::Offset;
+
+use super::Batch;
+
+/// Batches that must outlive the history, because frames made from them are
+/// partly sent. Held once, however many subscribers stand in the same batch.
+#[derive(Debug, Default)]
+pub(super) struct Pins(BTreeMap<Offset, Pin>);
+
+#[derive(Debug)]
+struct Pin {
+    batch: Arc<Batch>,
+    holders: u32,
+}
+
+impl Pins {
+    pub(super) fn pin(&mut self, batch: &Arc<Batch>) {
+        let pin = self
+            .0
+            .entry(batch.first())
+            .or_insert_with(|| Pin { batch: Arc::clone(batch), holders: 0 });
+        pin.holders += 1;
+    }
+
+    pub(super) fn unpin(&mut self, offset: Offset) {
+        let Some((first, pin)) = self.0.range_mut(..=offset).next_back() else { return };
+        pin.holders -= 1;
+        if pin.holders == 0 {
+            let first = *first;
+            self.0.remove(&first);
+        }
+    }
+
+    /// The pinned batch that holds `offset`.
+    pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        let (_, pin) = self.0.range(..=offset).next_back()?;
+        (offset < pin.batch.end()).then_some(&pin.batch)
+    }
+
+    /// Memory held beyond the history, which begins at `history_first`.
+    pub(super) fn bytes_before(&self, history_first: Offset) -> usize {
+        self.0.range(..history_first).map(|(_, pin)| pin.batch.memory_bytes()).sum()
+    }
+}

@@ -1,0 +1,139 @@
+use thalweg_wire::{Framing, Offset};
+
+/// Bytes of one segment. Two of them are a hot tail of about 1 MiB: small
+/// enough to stay in the cache while a walk sends it to everyone, large enough
+/// that a subscriber may stumble for a moment without leaving it.
+const SEGMENT_BYTES: usize = 512 << 10;
+
+/// The newest finished frames of one stream in one framing.
+///
+/// Contiguous within a segment, so that everything due to a subscriber goes out
+/// in one send. Bytes are numbered from the tail's creation; the older of two
+/// segments is recycled when the newer is full. Nothing is freed while someone
+/// reads: a cursor whose bytes are gone just turns cold.
+#[derive(Debug)]
+pub(super) struct HotTail {
+    framing: Framing,
+    older: Segment,
+    newer: Segment,
+    appended_us: u64,
+}
+
+#[derive(Debug, Default)]
+struct Segment {
+    /// Number of its first byte.
+    base: u64,
+    bytes: Vec<u8>,
+    frames: Vec<FrameStart>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct FrameStart {
+    byte: u64,
+    first: Offset,
+}
+
+impl HotTail {
+    pub(super) fn new(framing: Framing) -> Self {
+        Self { framing, older: Segment::default(), newer: Segment::default(), appended_us: 0 }
+    }
+
+    pub(super) fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Number of the byte after the newest.
+    pub(super) fn head(&self) -> u64 {
+        self.newer.end()
+    }
+
+    /// Appends the frame whose first event is `first`.
+    pub(super) fn append(&mut self, first: Offset, now_us: u64, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.newer.bytes.len() >= SEGMENT_BYTES {
+            self.turn_over();
+        }
+        let byte = self.newer.end();
+        self.newer.frames.push(FrameStart { byte, first });
+        write(&mut self.newer.bytes);
+        self.appended_us = now_us;
+    }
+
+    /// The bytes from `at` to the end of their segment; `None` when they are
+    /// gone. Empty at the head only.
+    pub(super) fn slice(&self, at: u64) -> Option<&[u8]> {
+        if at >= self.newer.base {
+            return self.newer.bytes.get((at - self.newer.base) as usize..);
+        }
+        let from = at.checked_sub(self.older.base)?;
+        self.older.bytes.get(from as usize..)
+    }
+
+    /// The frame that holds byte `at`: its first event and first byte. `None`
+    /// at the head and where the bytes are gone.
+    pub(super) fn frame_at(&self, at: u64) -> Option<(Offset, u64)> {
+        let segment = if at >= self.newer.base { &self.newer } else { &self.older };
+        if at < segment.base || at >= segment.end() {
+            return None;
+        }
+        let index = segment.frames.partition_point(|frame| frame.byte <= at);
+        let frame = segment.frames.get(index.checked_sub(1)?)?;
+        Some((frame.first, frame.byte))
+    }
+
+    /// One past the frame that holds byte `at`; `at` itself where none does.
+    pub(super) fn frame_end(&self, at: u64) -> u64 {
+        let segment = if at >= self.newer.base { &self.newer } else { &self.older };
+        if at < segment.base || at >= segment.end() {
+            return at;
+        }
+        let following = segment.frames.partition_point(|frame| frame.byte <= at);
+        segment.frames.get(following).map_or(segment.end(), |frame| frame.byte)
+    }
+
+    /// The byte where the frame that begins with event `first` begins.
+    pub(super) fn byte_of(&self, first: Offset) -> Option<u64> {
+        [&self.newer, &self.older].into_iter().find_map(|segment| {
+            let index = segment.frames.partition_point(|frame| frame.first < first);
+            segment.frames.get(index).filter(|frame| frame.first == first).map(|frame| frame.byte)
+        })
+    }
+
+    /// Gives the memory back if nothing was appended for `idle_us`.
+    pub(super) fn release_if_idle(&mut self, now_us: u64, idle_us: u64) {
+        if now_us.saturating_sub(self.appended_us) < idle_us {
+            return;
+        }
+        self.restart_at(self.head());
+    }
+
+    /// Makes every place up to now, the head included, one whose bytes are gone.
+    pub(super) fn cut(&mut self) {
+        self.restart_at(self.head() + 1);
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.older.bytes.capacity() + self.newer.bytes.capacity()
+    }
+
+    fn restart_at(&mut self, byte: u64) {
+        self.older = Segment { base: byte, ..Segment::default() };
+        self.newer = Segment { base: byte, ..Segment::default() };
+    }
+
+    fn turn_over(&mut self) {
+        let head = self.head();
+        std::mem::swap(&mut self.older, &mut self.newer);
+        let recycled = &mut self.newer;
+        recycled.base = head;
+        recycled.frames.clear();
+        recycled.bytes.clear();
+        // One very large frame must not keep its memory for good.
+        recycled.bytes.shrink_to(2 * SEGMENT_BYTES);
+    }
+}
+
+impl Segment {
+    fn end(&self) -> u64 {
+        self.base + self.bytes.len() as u64
+    }
+}

@@ -1,0 +1,38 @@
+//! Why a server ends a connection: code, reason and retry advice in one place.
+
+/// An orderly end. Table: `docs/wire.md`, "Close".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Close {
+    /// RFC 6455 §7.4 close code.
+    pub code: u16,
+    /// One short phrase.
+    pub reason: &'static str,
+    /// Whether the subscriber should come back with its cursor.
+    pub reconnect: bool,
+}
+
+/// Answer to the subscriber's own close.
+pub const DONE: Close = Close { code: 1000, reason: "done", reconnect: false };
+/// The server shuts down.
+pub const DRAINING: Close = Close { code: 1001, reason: "draining", reconnect: true };
+/// A malformed WebSocket frame.
+pub const PROTOCOL_ERROR: Close = Close { code: 1002, reason: "protocol error", reconnect: false };
+/// A binary message.
+pub const BINARY: Close = Close { code: 1003, reason: "binary not accepted", reconnect: false };
+/// A text message that is not UTF-8.
+pub const NOT_UTF8: Close = Close { code: 1007, reason: "not utf-8", reconnect: false };
+/// A message over the size limit.
+pub const TOO_BIG: Close = Close { code: 1009, reason: "too big", reconnect: false };
+/// Fell behind the history under `policy=close`.
+pub const SLOW: Close = Close { code: 4001, reason: "slow", reconnect: true };
+/// A frame partly sent could not be finished in time.
+pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: true };
+
+/// All of them, for tables and tests.
+pub const ALL: [Close; 8] =
+    [DONE, DRAINING, PROTOCOL_ERROR, BINARY, NOT_UTF8, TOO_BIG, SLOW, STALLED];
+
+/// The close for a WebSocket protocol violation that calls for `code`.
+pub fn for_code(code: u16) -> Close {
+    ALL.into_iter().find(|close| close.code == code).unwrap_or(PROTOCOL_ERROR)
+}

@@ -1,0 +1,98 @@
+//! A batch as JSON: the one envelope that every transport carries.
+
+use crate::{Epoch, Offset, Topic};
+
+/// Consecutive events of one stream, ready to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct Envelope<'a> {
+    /// The stream's topic.
+    pub topic: &'a Topic,
+    /// The stream's incarnation.
+    pub epoch: Epoch,
+    /// Offset of the first event; without events, of the next one.
+    pub first: Offset,
+    /// Offset of the last event.
+    pub last: Offset,
+    /// One offset for each event, where they are not consecutive.
+    pub offsets: Option<&'a [Offset]>,
+    /// The events as JSON, joined by commas.
+    pub events: &'a [u8],
+}
+
+const TOPIC: &[u8] = br#"{"topic":""#;
+const POSITION: &[u8] = br#"","position":""#;
+const FIRST: &[u8] = br#"","first":"#;
+const OFFSETS: &[u8] = br#","offsets":["#;
+const EVENTS: &[u8] = br#","events":["#;
+const END: &[u8] = b"]}";
+
+impl Envelope<'_> {
+    /// Exactly how many bytes [`Self::write`] appends.
+    pub fn len(&self) -> usize {
+        let fixed = TOPIC.len() + POSITION.len() + 1 + FIRST.len() + EVENTS.len() + END.len();
+        let offsets = self.offsets.map_or(0, |offsets| {
+            let digits: usize = offsets.iter().map(|offset| decimal_len(*offset)).sum();
+            OFFSETS.len() + digits + offsets.len().saturating_sub(1) + 1
+        });
+        fixed
+            + self.topic.as_str().len()
+            + self.epoch.text_len()
+            + decimal_len(self.last)
+            + decimal_len(self.first)
+            + offsets
+            + self.events.len()
+    }
+
+    /// Whether it carries no events (it still has bytes).
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Appends the envelope to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write_head(self.topic, self.epoch, self.last, out);
+        out.extend_from_slice(FIRST);
+        write_decimal(self.first, out);
+        if let Some(offsets) = self.offsets {
+            out.extend_from_slice(OFFSETS);
+            for (index, offset) in offsets.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_decimal(*offset, out);
+            }
+            out.push(b']');
+        }
+        out.extend_from_slice(EVENTS);
+        out.extend_from_slice(self.events);
+        out.extend_from_slice(END);
+    }
+
+    /// Appends the envelope's position, e.g. `9f3c21.1042`.
+    pub fn write_position(&self, out: &mut Vec<u8>) {
+        write_position(self.epoch, self.last, out);
+    }
+}
+
+/// Appends `{"topic":"…","position":"…` without the closing quote: how every
+/// message about a topic begins.
+pub(crate) fn write_head(topic: &Topic, epoch: Epoch, offset: Offset, out: &mut Vec<u8>) {
+    out.extend_from_slice(TOPIC);
+    out.extend_from_slice(topic.as_str().as_bytes());
+    out.extend_from_slice(POSITION);
+    write_position(epoch, offset, out);
+}
+
+pub(crate) fn write_position(epoch: Epoch, offset: Offset, out: &mut Vec<u8>) {
+    epoch.write(out);
+    out.push(b'.');
+    write_decimal(offset, out);
+}
+
+pub(crate) fn write_decimal(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn decimal_len(value: u64) -> usize {
+    value.checked_ilog10().map_or(1, |digits| digits as usize + 1)
+}

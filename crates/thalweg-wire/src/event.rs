@@ -1,0 +1,132 @@
+//! An event's payload on its way in: checked to be JSON and brought to one
+//! line, numbers and strings untouched.
+
+use memchr::{memchr2, memchr3};
+use serde_json::value::RawValue;
+
+use crate::limits::EVENT_BYTES_MAX;
+
+/// Why bytes are not an event: one sentence with the remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum EventError {
+    /// Over [`EVENT_BYTES_MAX`].
+    #[error("an event has at most {EVENT_BYTES_MAX} bytes: split it, or publish a link to it")]
+    TooLarge,
+    /// Not a JSON value.
+    #[error("not a JSON value ({0}): for plain text send Content-Type: text/plain")]
+    NotJson(String),
+    /// A text event that is not UTF-8.
+    #[error("not UTF-8: send UTF-8 text, or JSON with the bytes encoded in a string")]
+    NotUtf8,
+}
+
+/// Appends the JSON value in `json` to `out` without insignificant whitespace,
+/// so that a line stays a line. On an error `out` is unchanged.
+///
+/// # Errors
+/// When `json` is too large or is not exactly one JSON value in UTF-8.
+pub fn push_json(json: &[u8], out: &mut Vec<u8>) -> Result<(), EventError> {
+    if json.len() > EVENT_BYTES_MAX {
+        return Err(EventError::TooLarge);
+    }
+    let value: &RawValue =
+        serde_json::from_slice(json).map_err(|error| EventError::NotJson(error.to_string()))?;
+    push_minified(value.get().as_bytes(), out);
+    Ok(())
+}
+
+/// Appends `text` to `out` as a JSON string.
+///
+/// # Errors
+/// When `text` is too large or not UTF-8.
+pub fn push_text(text: &[u8], out: &mut Vec<u8>) -> Result<(), EventError> {
+    if text.len() > EVENT_BYTES_MAX {
+        return Err(EventError::TooLarge);
+    }
+    let text = std::str::from_utf8(text).map_err(|_| EventError::NotUtf8)?;
+    // Writing a string to a Vec cannot fail: io::Error only comes from the writer.
+    serde_json::to_writer(&mut *out, text).map_err(|_| EventError::NotUtf8)
+}
+
+/// `json` must be valid JSON. Inside strings, control characters are escaped,
+/// so line breaks and tabs are always insignificant; only a space may not be.
+fn push_minified(json: &[u8], out: &mut Vec<u8>) {
+    let has_whitespace =
+        memchr3(b' ', b'\n', b'\t', json).is_some() || memchr::memchr(b'\r', json).is_some();
+    if !has_whitespace {
+        out.extend_from_slice(json);
+        return;
+    }
+    let mut rest = json;
+    while let Some((&byte, after)) = rest.split_first() {
+        match byte {
+            b'"' => {
+                let end = string_end(rest);
+                out.extend_from_slice(&rest[..end]);
+                rest = &rest[end..];
+            }
+            b' ' | b'\n' | b'\t' | b'\r' => rest = after,
+            _ => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+}
+
+/// `json` starts with a string: how many bytes it has, quotes included.
+fn string_end(json: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        at += found;
+        if json[at] == b'"' {
+            return at + 1;
+        }
+        at += 2;
+    }
+    json.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, expected: &str) {
+        let mut out = Vec::new();
+        push_json(json.as_bytes(), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn insignificant_whitespace_goes_and_nothing_else() {
+        check("1", "1");
+        check(" {\"a\" :\r\n\t1.50e+3 } ", "{\"a\":1.50e+3}");
+        check(r#"["a b", "\" \\", "\\" , ""]"#, r#"["a b","\" \\","\\",""]"#);
+        check("123456789012345678901234567890", "123456789012345678901234567890");
+    }
+
+    #[test]
+    fn what_is_not_json_leaves_no_trace() {
+        for bad in ["", "  ", "{", "nul", "1 2", "\"\u{1}\"", "{'a':1}", "[1,]"] {
+            let mut out = b"before".to_vec();
+            assert!(push_json(bad.as_bytes(), &mut out).is_err(), "{bad:?}");
+            assert_eq!(out, b"before");
+        }
+        assert!(push_json(b"\"\xff\"", &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn text_becomes_a_json_string() {
+        let mut out = Vec::new();
+        push_text("say \"hi\"\n".as_bytes(), &mut out).unwrap();
+        assert_eq!(out, br#""say \"hi\"\n""#);
+        assert!(push_text(b"\xff", &mut out).is_err());
+    }
+
+    #[test]
+    fn too_large_is_refused_before_it_is_parsed() {
+        let large = vec![b'1'; EVENT_BYTES_MAX + 1];
+        assert!(matches!(push_json(&large, &mut Vec::new()), Err(EventError::TooLarge)));
+        assert!(matches!(push_text(&large, &mut Vec::new()), Err(EventError::TooLarge)));
+    }
+}

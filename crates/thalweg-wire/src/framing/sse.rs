@@ -1,0 +1,37 @@
+//! Server-sent events (WHATWG HTML §9.2). The JSON has no line breaks, so one
+//! `data` line holds it; `id` comes last, where a connection's own line could
+//! take its place.
+
+use crate::{Close, Envelope, Gap, notice};
+
+pub(super) fn batch(envelope: &Envelope<'_>, with_id: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"data:");
+    envelope.write(out);
+    if with_id {
+        out.extend_from_slice(b"\nid:");
+        envelope.write_position(out);
+    }
+    out.extend_from_slice(b"\n\n");
+}
+
+pub(super) fn gap(gap: &Gap<'_>, with_id: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"event:gap\ndata:");
+    gap.write(out);
+    if with_id {
+        out.extend_from_slice(b"\nid:");
+        out.extend_from_slice(gap.position.to_string().as_bytes());
+    }
+    out.extend_from_slice(b"\n\n");
+}
+
+pub(super) fn heartbeat(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"event:heartbeat\ndata:");
+    out.extend_from_slice(notice::HEARTBEAT);
+    out.extend_from_slice(b"\n\n");
+}
+
+pub(super) fn close(close: Close, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"event:close\ndata:");
+    close.write(out);
+    out.extend_from_slice(b"\n\n");
+}

@@ -1,0 +1,102 @@
+//! A subscriber's reading of what it is sent: the inverse of `envelope`,
+//! `notice` and `command`, for clients and tests.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{GapReason, Offset};
+
+/// One message to a subscriber. Exactly one of its halves is there; which one
+/// says what it is: [`Incoming::kind`].
+#[derive(Debug, Deserialize)]
+pub struct Incoming<'a> {
+    /// The topic of an envelope or gap.
+    pub topic: Option<&'a str>,
+    /// Resume here.
+    pub position: Option<&'a str>,
+    first: Option<Offset>,
+    offsets: Option<Vec<Offset>>,
+    #[serde(borrow)]
+    events: Option<Vec<&'a RawValue>>,
+    gap: Option<GapFields>,
+    #[serde(borrow)]
+    heartbeat: Option<&'a RawValue>,
+    close: Option<CloseFields<'a>>,
+    #[serde(borrow)]
+    answer: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+/// The `gap` object.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct GapFields {
+    /// How many events, where that can be known.
+    pub missed: Option<Offset>,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// The `close` object.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct CloseFields<'a> {
+    /// Close code.
+    pub code: u16,
+    /// One short phrase.
+    pub reason: &'a str,
+    /// Whether to come back.
+    pub reconnect: bool,
+}
+
+/// What a message says.
+#[derive(Debug)]
+pub enum Kind<'a> {
+    /// Events with their offsets; none confirm a subscription.
+    Events(Vec<(Offset, &'a str)>),
+    /// Events that will not come.
+    Gap(GapFields),
+    /// Nothing, but alive.
+    Heartbeat,
+    /// The end.
+    Close(CloseFields<'a>),
+    /// A command's answer.
+    Answer(&'a str),
+    /// A command's refusal.
+    Error(&'a str),
+    /// Something newer than this reader.
+    Unknown,
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// When it is not JSON or a known part has the wrong form.
+    pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    /// What it says.
+    pub fn kind(&self) -> Kind<'a> {
+        if let (Some(first), Some(events)) = (self.first, &self.events) {
+            let offset = |index: usize| match &self.offsets {
+                Some(offsets) => offsets.get(index).copied().unwrap_or(first),
+                None => first + index as Offset,
+            };
+            let numbered = events.iter().enumerate().map(|(i, event)| (offset(i), event.get()));
+            return Kind::Events(numbered.collect());
+        }
+        if let Some(gap) = self.gap {
+            return Kind::Gap(gap);
+        }
+        if let Some(close) = self.close {
+            return Kind::Close(close);
+        }
+        match (self.heartbeat, self.answer, self.error) {
+            (Some(_), _, _) => Kind::Heartbeat,
+            (_, Some(answer), _) => Kind::Answer(answer.get()),
+            (_, _, Some(error)) => Kind::Error(error.get()),
+            _ => Kind::Unknown,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a subscriber is told besides events, as JSON: gap, heartbeat, close.
+
+use crate::{
+    Close, Offset, Position, Topic,
+    envelope::{write_decimal, write_head},
+};
+
+/// Events a subscriber will not get.
+#[derive(Debug, Clone, Copy)]
+pub struct Gap<'a> {
+    /// The stream's topic.
+    pub topic: &'a Topic,
+    /// The cursor after the gap: the next event is the one after it.
+    pub position: Position,
+    /// How many events, where that can be known.
+    pub missed: Option<Offset>,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// Why events are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GapReason {
+    /// The subscriber fell behind the history.
+    Slow,
+    /// The cursor was older than the history when it subscribed.
+    Trimmed,
+    /// The cursor belongs to another epoch.
+    Epoch,
+}
+
+/// The heartbeat's JSON.
+pub const HEARTBEAT: &[u8] = br#"{"heartbeat":{}}"#;
+
+impl Gap<'_> {
+    /// Appends the gap to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write_head(self.topic, self.position.epoch, self.position.offset, out);
+        out.extend_from_slice(br#"","gap":{"missed":"#);
+        match self.missed {
+            Some(missed) => write_decimal(missed, out),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(br#","reason":""#);
+        out.extend_from_slice(match self.reason {
+            GapReason::Slow => b"slow",
+            GapReason::Trimmed => b"trimmed",
+            GapReason::Epoch => b"epoch",
+        });
+        out.extend_from_slice(br#""}}"#);
+    }
+}
+
+impl Close {
+    /// Appends the close to `out` as a one-way transport says it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(br#"{"close":{"code":"#);
+        write_decimal(u64::from(self.code), out);
+        out.extend_from_slice(br#","reason":""#);
+        out.extend_from_slice(self.reason.as_bytes());
+        out.extend_from_slice(br#"","reconnect":"#);
+        out.extend_from_slice(if self.reconnect { b"true}}" } else { b"false}}" });
+    }
+}

@@ -1,0 +1,105 @@
+//! The name one subscribes to.
+
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
+
+use crate::limits::TOPIC_BYTES_MAX;
+
+/// A checked topic, cheap to clone. Grammar: `docs/wire.md`, "Topic".
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Topic(Arc<str>);
+
+/// Why a text is not a topic: one sentence with the remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TopicError {
+    /// No text at all.
+    #[error("a topic needs at least one character")]
+    Empty,
+    /// Over [`TOPIC_BYTES_MAX`].
+    #[error("a topic has at most {TOPIC_BYTES_MAX} bytes, this one has {0}")]
+    TooLong(usize),
+    /// `/` first, last or doubled.
+    #[error("a topic's segments must not be empty: remove the leading, trailing or doubled \"/\"")]
+    EmptySegment,
+    /// A segment `.` or `..`.
+    #[error("a topic's segments must not be \".\" or \"..\"")]
+    DotSegment,
+    /// A character outside the grammar.
+    #[error("a topic may hold letters, digits, \"-\", \"_\", \".\", \"~\" and \"/\", not {0:?}")]
+    Character(char),
+}
+
+impl Topic {
+    /// The topic as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The topic's image in NATS subjects: `/` and `.` swapped, one-to-one.
+    pub fn to_nats_subject(&self) -> String {
+        swap_separators(&self.0)
+    }
+
+    /// The topic whose image is `subject`.
+    ///
+    /// # Errors
+    /// When no topic has that image.
+    pub fn from_nats_subject(subject: &str) -> Result<Self, TopicError> {
+        swap_separators(subject).parse()
+    }
+}
+
+impl FromStr for Topic {
+    type Err = TopicError;
+
+    fn from_str(text: &str) -> Result<Self, TopicError> {
+        if text.is_empty() {
+            return Err(TopicError::Empty);
+        }
+        if text.len() > TOPIC_BYTES_MAX {
+            return Err(TopicError::TooLong(text.len()));
+        }
+        if let Some(bad) = text.chars().find(|c| !is_topic_character(*c)) {
+            return Err(TopicError::Character(bad));
+        }
+        for segment in text.split('/') {
+            match segment {
+                "" => return Err(TopicError::EmptySegment),
+                "." | ".." => return Err(TopicError::DotSegment),
+                _ => {}
+            }
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+fn is_topic_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '/')
+}
+
+fn swap_separators(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '/' => '.',
+            '.' => '/',
+            other => other,
+        })
+        .collect()
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+impl Borrow<str> for Topic {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,3 @@
+//! The wire against other implementations of it.
+
+mod websocket;
