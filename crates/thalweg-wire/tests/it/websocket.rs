@@ -13,7 +13,6 @@ use thalweg_wire::websocket::{accept_key, close, ping, pong, text_header};
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: 500,
         // A case that failed once becomes a test with a name.
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -17,7 +17,7 @@ use super::heard::{LIMIT, Said};
 
 /// Everything one client says, in order.
 #[derive(Debug, Clone)]
-pub struct Conversation {
+pub(super) struct Conversation {
     turns: Vec<Turn>,
     close: Option<Said>,
 }
@@ -33,7 +33,7 @@ struct Turn {
 
 impl Conversation {
     /// What is to be heard.
-    pub fn messages(&self) -> Vec<Said> {
+    pub(super) fn messages(&self) -> Vec<Said> {
         let turns = self.turns.iter().flat_map(|turn| {
             let controls = turn.cuts.iter().flat_map(|(_, controls)| controls.clone());
             controls.chain([turn.message.clone()])
@@ -42,7 +42,7 @@ impl Conversation {
     }
 
     /// As tungstenite's client sends it, fragment by fragment.
-    pub fn by_tungstenite(&self) -> Vec<u8> {
+    pub(super) fn by_tungstenite(&self) -> Vec<u8> {
         let frames = self.turns.iter().flat_map(Turn::frames);
         let close = self.close.iter().map(control_frame);
         let mut client = WebSocket::from_raw_socket(Written(Vec::new()), Role::Client, None);
@@ -54,7 +54,7 @@ impl Conversation {
 
     /// As tokio-websockets' client sends it, in frames of up to `frame_len`
     /// bytes; control frames come before the message they would interrupt.
-    pub fn by_tokio_websockets(&self, frame_len: usize) -> Vec<u8> {
+    pub(super) fn by_tokio_websockets(&self, frame_len: usize) -> Vec<u8> {
         let stream = tokio::io::join(tokio::io::empty(), Vec::new());
         let config = Config::default().frame_size(frame_len);
         let mut client = ClientBuilder::new().config(config).take_over(stream);
@@ -126,7 +126,7 @@ impl Read for Written {
     }
 }
 
-pub fn conversation() -> impl Strategy<Value = Conversation> {
+pub(super) fn conversation() -> impl Strategy<Value = Conversation> {
     let cuts = vec((prop_oneof![0..5_usize, 0..500_usize], vec(ping_or_pong(), 0..3)), 0..4);
     let turn = (message(), cuts).prop_map(|(message, cuts)| Turn { message, cuts });
     (vec(turn, 0..6), proptest::option::of(close()))
@@ -135,7 +135,7 @@ pub fn conversation() -> impl Strategy<Value = Conversation> {
 
 /// A text or binary message, up to the limit; the lengths at which the header
 /// changes its form are frequent.
-pub fn message() -> impl Strategy<Value = Said> {
+pub(super) fn message() -> impl Strategy<Value = Said> {
     let len = prop_oneof![
         8 => 0..20_usize,
         4 => 120..130_usize,

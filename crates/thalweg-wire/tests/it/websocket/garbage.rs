@@ -5,12 +5,12 @@ use proptest::{collection::vec, prelude::*, sample::Index};
 use super::heard::LIMIT;
 
 /// Several frames, each of which may be malformed or out of place.
-pub fn frames() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn frames() -> impl Strategy<Value = Vec<u8>> {
     vec(frame(), 1..8).prop_map(|frames| frames.concat())
 }
 
 /// `input` after a few bytes have been changed, put in or taken out.
-pub fn damaged(input: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn damaged(input: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let damage = (any::<Index>(), any::<u8>(), 0..3_u8);
     (input, vec(damage, 1..4)).prop_map(|(mut input, damages)| {
         for (index, byte, how) in damages {
@@ -28,7 +28,7 @@ pub fn damaged(input: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = V
 
 /// `input` and so many zero bytes that any frame which may begin in it ends.
 /// An oracle that judges whole frames only then comes to its judgement.
-pub fn to_the_end(mut input: Vec<u8>) -> Vec<u8> {
+pub(super) fn to_the_end(mut input: Vec<u8>) -> Vec<u8> {
     input.resize(input.len() + LIMIT as usize + 20, 0);
     input
 }
