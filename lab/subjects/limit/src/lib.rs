@@ -1,1 +1,31 @@
-//! What the machine can do at all.
+//! What the machine can do at all: the smallest honest push server of
+//! Thalweg's wire. One thread, one epoll, no runtime; a subject of the lab, to
+//! divide every other subject's figures by.
+//!
+//! A turn runs through the modules in this order:
+//!
+//! - `server`: waits, accepts, reads; hands what was read on; ends in `fanout`.
+//! - `http`: a request head becomes a request.
+//! - `body`: a request body, chunked or of known length, becomes lines.
+//! - `source`: the self-driven rows of experiment A.
+//! - `topic`: the turn's events, in batches, numbered.
+//! - `frame`: a batch becomes a transport frame.
+//! - `fanout`: the turn's frames go to the sockets.
+//! - `connection`: one socket, and what it could not take yet.
+//!
+//! It keeps no history, resumes nothing, validates no JSON, sends no heartbeat
+//! and knows no slow subscriber: what Thalweg costs above it is the price of
+//! those.
+
+mod body;
+mod connection;
+mod fanout;
+mod frame;
+mod http;
+mod options;
+mod server;
+mod source;
+mod topic;
+
+pub use options::{ConstantPlan, LimitError, Mode, Options};
+pub use server::run;

@@ -1,0 +1,139 @@
+//! What the limit can be told, and what can go wrong with it.
+
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use rustix::io::Errno;
+
+use crate::topic::is_topic;
+
+/// How to run the limit.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How often to send.
+    pub mode: Mode,
+    /// The self-driven source, if the limit is to publish by itself.
+    pub source: Option<ConstantPlan>,
+}
+
+/// How often a socket is sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Once a turn: everything due to a socket in one send.
+    Coalesced,
+    /// Once for each frame, a posted event being a frame: what a server does
+    /// that writes as it is published to.
+    Frame,
+}
+
+impl FromStr for Mode {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        match text {
+            "coalesced" => Ok(Self::Coalesced),
+            "frame" => Ok(Self::Frame),
+            _ => Err(LimitError::Mode(text.to_owned())),
+        }
+    }
+}
+
+/// The self-driven source: rows of experiment A, written
+/// `constant,topic=NAME,batch=N,interval_us=N,start_us=N`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConstantPlan {
+    /// Where it publishes; `constant` if not said.
+    pub topic: String,
+    /// Rows a tick; one tick's rows are one batch.
+    pub batch: u64,
+    /// From tick to tick, µs.
+    pub interval_us: u64,
+    /// The first tick in `CLOCK_MONOTONIC` µs; without it, or where it lies in
+    /// the past, the first tick of the schedule that is still to come.
+    pub start_us: Option<u64>,
+}
+
+impl FromStr for ConstantPlan {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let wrong = || LimitError::Source(text.to_owned());
+        let mut parts = text.split(',');
+        if parts.next() != Some("constant") {
+            return Err(wrong());
+        }
+        let topic = "constant".to_owned();
+        let mut plan = Self { topic, batch: 1, interval_us: 1_000, start_us: None };
+        for part in parts {
+            let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+            let number = || value.parse().map_err(|_| wrong());
+            match key {
+                "topic" if is_topic(value) => plan.topic = value.to_owned(),
+                "batch" => plan.batch = number()?,
+                "interval_us" => plan.interval_us = number()?,
+                "start_us" => plan.start_us = Some(number()?),
+                _ => return Err(wrong()),
+            }
+        }
+        if plan.batch == 0 || plan.interval_us == 0 {
+            return Err(wrong());
+        }
+        Ok(plan)
+    }
+}
+
+/// Why the limit could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LimitError {
+    /// `--mode` is not a mode.
+    #[error("unknown mode `{0}`: use coalesced or frame")]
+    Mode(String),
+    /// `--source` is not a source.
+    #[error(
+        "source `{0}` is not understood: write constant,topic=NAME,batch=N,interval_us=N,start_us=N \
+         with a batch and an interval of at least 1"
+    )]
+    Source(String),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}; choose another --listen address")]
+    Listen(SocketAddr, Errno),
+    /// The kernel refused a call without which there is no serving.
+    #[error("the operating system refused {0}: {1}")]
+    System(&'static str, Errno),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_read_in_any_order_and_nothing_is_guessed() {
+        let topic = "bench/0".to_owned();
+        let plan = "constant,topic=bench/0,interval_us=500,batch=40,start_us=7";
+        assert_eq!(
+            plan.parse::<ConstantPlan>().unwrap(),
+            ConstantPlan { topic, batch: 40, interval_us: 500, start_us: Some(7) }
+        );
+        for wrong in [
+            "",
+            "cars",
+            "constant,batch",
+            "constant,batch=-1",
+            "constant,batch=0",
+            "constant,interval_us=0",
+            "constant,interval=5",
+            "constant,topic=a b",
+        ] {
+            assert!(wrong.parse::<ConstantPlan>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_mode_is_one_of_two() {
+        assert_eq!("coalesced".parse::<Mode>().unwrap(), Mode::Coalesced);
+        assert_eq!("frame".parse::<Mode>().unwrap(), Mode::Frame);
+        assert!("both".parse::<Mode>().is_err());
+    }
+}

@@ -1,0 +1,363 @@
+//! The loop: wait, read, send.
+
+use std::io::IoSlice;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv, sockopt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::Timespec;
+use slab::Slab;
+
+use crate::body::{Lines, Piece};
+use crate::connection::{Connection, Publisher, Role, Sent};
+use crate::fanout::Fanout;
+use crate::frame::{Framing, answer};
+use crate::http::{self, HEAD_BYTES_MAX, Refusal, Request};
+use crate::options::{LimitError, Options};
+use crate::source::Source;
+
+/// Ten thousand connections may come at once.
+const LISTEN_BACKLOG: i32 = 4096;
+
+/// Sockets looked at in one turn.
+const READY_MAX: usize = 1024;
+
+/// One read; a publisher may keep it full.
+const READ_BYTES_MAX: usize = 256 << 10;
+
+/// Reads from one connection in one turn: a flood must not keep the others'
+/// events from being sent.
+const READS_PER_TURN_MAX: usize = 4;
+
+/// What is not a connection, among the keys of the epoll.
+const LISTENER: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+
+/// A WebSocket frame's opcode for close (RFC 6455 §5.5.1), under its mask.
+const OPCODE_MASK: u8 = 0x0f;
+const OPCODE_CLOSE: u8 = 0x8;
+
+/// Runs the limit until the process is ended. Prints
+/// `listening on http://ADDRESS` once it can be connected to.
+///
+/// # Errors
+/// If it cannot listen, or the kernel refuses the epoll or the timer.
+pub fn run(options: Options) -> Result<(), LimitError> {
+    raise_open_files_limit();
+    let mut server = Server::start(options)?;
+    loop {
+        server.turn()?;
+    }
+}
+
+struct Server {
+    epoll: OwnedFd,
+    listener: TcpListener,
+    connections: Slab<Connection>,
+    fanout: Fanout,
+    source: Option<(usize, Source)>,
+    /// The source has more ticks due than the last turn could take.
+    is_behind: bool,
+    /// What is read lands here.
+    input: Vec<u8>,
+}
+
+/// The connection is to be closed, after this refusal if it is one.
+struct Hangup(Option<Refusal>);
+
+impl Server {
+    fn start(options: Options) -> Result<Self, LimitError> {
+        let listener = listen(options.listen)?;
+        let mut fanout = Fanout::new(options.mode);
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("an epoll"))?;
+        watch(&epoll, &listener, LISTENER).map_err(system("watching the listener"))?;
+        let source = match options.source {
+            None => None,
+            Some(plan) => {
+                let source = Source::start(&plan).map_err(system("a timer"))?;
+                watch(&epoll, &source.timer, TIMER).map_err(system("watching the timer"))?;
+                Some((fanout.topic_key(&plan.topic), source))
+            }
+        };
+        Ok(Self {
+            epoll,
+            listener,
+            connections: Slab::new(),
+            fanout,
+            source,
+            is_behind: false,
+            input: vec![0; READ_BYTES_MAX],
+        })
+    }
+
+    /// Reads all there is, then sends all that is due.
+    fn turn(&mut self) -> Result<(), LimitError> {
+        let mut ready: Vec<Event> = Vec::with_capacity(READY_MAX);
+        let no_wait = self.is_behind.then(Timespec::default);
+        let spare = rustix::buffer::spare_capacity(&mut ready);
+        match epoll::wait(&self.epoll, spare, no_wait.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(system("waiting")(error)),
+        }
+        for event in ready {
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                TIMER => self.clear_timer(),
+                key => self.serve(key as usize, event.flags),
+            }
+        }
+        if let Some((topic, source)) = &mut self.source {
+            let append = |topic: &mut _| source.append_due(topic);
+            self.is_behind = self.fanout.append(*topic, append);
+        }
+        self.deliver();
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        while let Ok(socket) = accept_with(&self.listener, flags) {
+            let entry = self.connections.vacant_entry();
+            let is_ready = sockopt::set_tcp_nodelay(&socket, true).is_ok()
+                && watch(&self.epoll, &socket, entry.key() as u64).is_ok();
+            if is_ready {
+                entry.insert(Connection::new(socket));
+            }
+        }
+    }
+
+    fn clear_timer(&mut self) {
+        if let Some((_, source)) = &self.source {
+            // Which ticks are due is asked of the clock; the count is of no use.
+            let _ = rustix::io::read(&source.timer, &mut [0; 8]);
+        }
+    }
+
+    fn serve(&mut self, key: usize, flags: EventFlags) {
+        let Some(connection) = self.connections.get_mut(key) else {
+            return; // closed earlier in this turn
+        };
+        if flags.contains(EventFlags::OUT) {
+            match connection.flush() {
+                Sent::Whole => watch_output(&self.epoll, key, connection, false),
+                Sent::Partly | Sent::Queued => {}
+                Sent::Broken => return self.close(key),
+            }
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)
+            && let Err(Hangup(refusal)) = self.read(key)
+        {
+            if let Some(Refusal(status, sentence)) = refusal {
+                let body = format!(r#"{{"error":{{"message":"{sentence}"}}}}"#);
+                self.reply(key, &http::response(status, body.as_bytes()));
+            }
+            self.close(key);
+        }
+    }
+
+    fn read(&mut self, key: usize) -> Result<(), Hangup> {
+        // Taken out, so that what is read can be worked on with all of `self`.
+        let mut input = std::mem::take(&mut self.input);
+        let outcome = self.read_into(key, &mut input);
+        self.input = input;
+        outcome
+    }
+
+    fn read_into(&mut self, key: usize, input: &mut [u8]) -> Result<(), Hangup> {
+        for _ in 0..READS_PER_TURN_MAX {
+            let socket = &self.connections[key].socket;
+            match recv(socket, &mut *input, RecvFlags::empty()) {
+                Ok((0, _)) => return Err(Hangup(None)),
+                Ok((read, _)) => {
+                    self.consume(key, &input[..read])?;
+                    if read < input.len() {
+                        return Ok(());
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+                Err(_) => return Err(Hangup(None)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does with what was read what the connection is there for.
+    fn consume(&mut self, key: usize, mut input: &[u8]) -> Result<(), Hangup> {
+        while !input.is_empty() {
+            match &mut self.connections[key].role {
+                Role::Request(head) => {
+                    if let Some(request) = take_head(head, &mut input)? {
+                        head.clear();
+                        self.begin(key, request)?;
+                    }
+                }
+                Role::Publisher(publisher) => {
+                    let reply = publish(&mut self.fanout, publisher, &mut input)?;
+                    if let Some(reply) = reply {
+                        self.connections[key].role = Role::Request(Vec::new());
+                        self.reply(key, &reply);
+                    }
+                }
+                Role::Subscriber { is_websocket, .. } => {
+                    let is_close = *is_websocket && input[0] & OPCODE_MASK == OPCODE_CLOSE;
+                    return if is_close { Err(Hangup(None)) } else { Ok(()) };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, key: usize, request: Request) -> Result<(), Hangup> {
+        match request {
+            Request::Health => self.reply(key, &http::response("200 OK", b"ok\n")),
+            Request::Subscribe { topics, framing, response } => {
+                let topics = topics.iter().map(|topic| self.fanout.topic_key(topic)).collect();
+                let (group, frames) = self.fanout.subscribe(key, topics, framing);
+                let is_websocket = framing == Framing::WebSocket;
+                self.connections[key].role = Role::Subscriber { group, is_websocket };
+                self.reply(key, &[response.as_bytes(), &frames].concat());
+            }
+            Request::Publish { topic, body, expects_continue } => {
+                let topic = self.fanout.topic_key(&topic);
+                let mut publisher = Publisher {
+                    topic,
+                    body,
+                    lines: Lines::default(),
+                    first: self.fanout.topic(topic).head() + 1,
+                    position: self.fanout.topic(topic).head(),
+                    count: 0,
+                };
+                if expects_continue {
+                    self.reply(key, b"HTTP/1.1 100 Continue\r\n\r\n");
+                }
+                // An empty body has ended before any more input comes.
+                match publish(&mut self.fanout, &mut publisher, &mut &b""[..])? {
+                    Some(reply) => self.reply(key, &reply),
+                    None => self.connections[key].role = Role::Publisher(Box::new(publisher)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reply(&mut self, key: usize, bytes: &[u8]) {
+        let connection = &mut self.connections[key];
+        // A connection that is lost says so when it is read next.
+        if connection.send(&[IoSlice::new(bytes)]) == Sent::Partly {
+            watch_output(&self.epoll, key, connection, true);
+        }
+    }
+
+    fn deliver(&mut self) {
+        let mut broken = Vec::new();
+        let epoll = &self.epoll;
+        self.fanout.deliver(&mut self.connections, |key, connection, sent| match sent {
+            Sent::Whole | Sent::Queued => {}
+            Sent::Partly => watch_output(epoll, key, connection, true),
+            Sent::Broken => broken.push(key),
+        });
+        for key in broken {
+            self.close(key);
+        }
+    }
+
+    fn close(&mut self, key: usize) {
+        if let Some(connection) = self.connections.try_remove(key)
+            && let Role::Subscriber { group, .. } = connection.role
+        {
+            self.fanout.unsubscribe(key, group);
+        }
+    }
+}
+
+/// Moves input into `head` until it is whole; then reads it.
+fn take_head(head: &mut Vec<u8>, input: &mut &[u8]) -> Result<Option<Request>, Hangup> {
+    let before = head.len();
+    let room = input.len().min(HEAD_BYTES_MAX - before);
+    head.extend_from_slice(&input[..room]);
+    let searched = before.saturating_sub(3);
+    let Some(at) = memchr::memmem::find(&head[searched..], b"\r\n\r\n") else {
+        *input = &input[room..];
+        if head.len() == HEAD_BYTES_MAX {
+            let status = "431 Request Header Fields Too Large";
+            return Err(Hangup(Some(Refusal(status, "at most 8 KiB"))));
+        }
+        return Ok(None);
+    };
+    head.truncate(searched + at + 4);
+    *input = &input[head.len() - before..];
+    http::parse(head).map(Some).map_err(|refusal| Hangup(Some(refusal)))
+}
+
+/// Appends what `input` holds of the body; the reply when it has ended.
+fn publish(
+    fanout: &mut Fanout,
+    publisher: &mut Publisher,
+    input: &mut &[u8],
+) -> Result<Option<Vec<u8>>, Hangup> {
+    let refuse = |status, sentence| Hangup(Some(Refusal(status, sentence)));
+    let too_long = |_| refuse("413 Content Too Large", "a line of over 1 MiB");
+    let Publisher { topic, body, lines, first, position, count } = publisher;
+    let mut post = |line: &[u8]| {
+        *position = fanout.post(*topic, line);
+        if *count == 0 {
+            *first = *position;
+        }
+        *count += 1;
+    };
+    loop {
+        let piece = body.next(input).map_err(|_| refuse("400 Bad Request", "a broken chunk"))?;
+        match piece {
+            Piece::Data(data) => lines.feed(data, &mut post).map_err(too_long)?,
+            Piece::Starved => return Ok(None),
+            Piece::End => break,
+        }
+    }
+    lines.finish(post).map_err(too_long)?;
+    let name = &fanout.topic(*topic).name;
+    let body = answer(name, *position, *first, *count);
+    Ok(Some(http::response("200 OK", &body)))
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
+    let refused = |error: std::io::Error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        LimitError::Listen(address, errno)
+    };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    // Again, because the standard library's backlog is 128.
+    rustix::net::listen(&listener, LISTEN_BACKLOG).map_err(system("a longer backlog"))?;
+    let address = listener.local_addr().map_err(refused)?;
+    println!("listening on http://{address}");
+    Ok(listener)
+}
+
+/// 10,000 connections need as many open files. Where the kernel does not allow
+/// it, the limit accepts as many as it can.
+fn raise_open_files_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+fn watch(epoll: &OwnedFd, file: impl AsFd, key: u64) -> Result<(), Errno> {
+    epoll::add(epoll, file, EventData::new_u64(key), EventFlags::IN)
+}
+
+/// Asks, or no longer asks, to be told when the socket can take more.
+fn watch_output(epoll: &OwnedFd, key: usize, connection: &Connection, wanted: bool) {
+    let mut flags = EventFlags::IN;
+    flags.set(EventFlags::OUT, wanted);
+    let data = EventData::new_u64(key as u64);
+    // It can only fail for a file that is not watched, which no connection is.
+    let _ = epoll::modify(epoll, &connection.socket, data, flags);
+}
+
+fn system(what: &'static str) -> impl Fn(Errno) -> LimitError {
+    move |errno| LimitError::System(what, errno)
+}
