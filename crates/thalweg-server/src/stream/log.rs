@@ -2,7 +2,12 @@ use std::{collections::VecDeque, sync::Arc};
 
 use thalweg_wire::{Envelope, Epoch, Framing, Offset, Position, StartAt, Topic};
 
-use super::{Batch, Cursor, cursor::COLD, pins::Pins, tail::HotTail};
+use super::{
+    Batch, Cursor,
+    cursor::COLD,
+    pins::Pins,
+    tail::{HotTail, TAIL_BYTES},
+};
 
 /// How much of a stream is retained; whatever is reached first counts. The
 /// newest batch always stays, unless it is too old.
@@ -26,6 +31,7 @@ pub struct Log {
     topic: Topic,
     epoch: Epoch,
     bounds: HistoryBounds,
+    tail_bytes: usize,
     /// One past the newest event.
     next: Offset,
     history: VecDeque<Arc<Batch>>,
@@ -77,6 +83,7 @@ impl Log {
             topic,
             epoch,
             bounds,
+            tail_bytes: TAIL_BYTES,
             next,
             history: VecDeque::new(),
             history_events: 0,
@@ -84,6 +91,11 @@ impl Log {
             tails: Default::default(),
             pins: Pins::default(),
         }
+    }
+
+    /// The same with hot tails of about this many bytes each, from now on.
+    pub fn with_tail_bytes(self, tail_bytes: usize) -> Self {
+        Self { tail_bytes, ..self }
     }
 
     /// Its topic.
@@ -142,7 +154,7 @@ impl Log {
 
     /// Makes sure that a hot tail exists for `framing`.
     pub fn open_tail(&mut self, framing: Framing) {
-        self.tails[framing.index()].get_or_insert_with(|| HotTail::new(framing));
+        self.tails[framing.index()].get_or_insert_with(|| HotTail::new(framing, self.tail_bytes));
     }
 
     /// Gives up the hot tail of a framing that nobody uses any more.

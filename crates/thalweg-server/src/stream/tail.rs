@@ -1,9 +1,9 @@
 use thalweg_wire::{Framing, Offset};
 
-/// Bytes of one segment. Two of them are a hot tail of about 1 MiB: small
-/// enough to stay in the cache while a walk sends it to everyone, large enough
-/// that a subscriber may stumble for a moment without leaving it.
-const SEGMENT_BYTES: usize = 512 << 10;
+/// Bytes of a hot tail, about: small enough to stay in the cache while a walk
+/// sends it to everyone, large enough that a subscriber may stumble for a
+/// moment without leaving it.
+pub(super) const TAIL_BYTES: usize = 1 << 20;
 
 /// The newest finished frames of one stream in one framing.
 ///
@@ -14,6 +14,7 @@ const SEGMENT_BYTES: usize = 512 << 10;
 #[derive(Debug)]
 pub(super) struct HotTail {
     framing: Framing,
+    segment_bytes: usize,
     older: Segment,
     newer: Segment,
     appended_us: u64,
@@ -34,8 +35,14 @@ struct FrameStart {
 }
 
 impl HotTail {
-    pub(super) fn new(framing: Framing) -> Self {
-        Self { framing, older: Segment::default(), newer: Segment::default(), appended_us: 0 }
+    pub(super) fn new(framing: Framing, tail_bytes: usize) -> Self {
+        Self {
+            framing,
+            segment_bytes: tail_bytes / 2,
+            older: Segment::default(),
+            newer: Segment::default(),
+            appended_us: 0,
+        }
     }
 
     pub(super) fn framing(&self) -> Framing {
@@ -49,7 +56,7 @@ impl HotTail {
 
     /// Appends the frame whose first event is `first`.
     pub(super) fn append(&mut self, first: Offset, now_us: u64, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.newer.bytes.len() >= SEGMENT_BYTES {
+        if self.newer.bytes.len() >= self.segment_bytes {
             self.turn_over();
         }
         let byte = self.newer.end();
@@ -128,7 +135,7 @@ impl HotTail {
         recycled.frames.clear();
         recycled.bytes.clear();
         // One very large frame must not keep its memory for good.
-        recycled.bytes.shrink_to(2 * SEGMENT_BYTES);
+        recycled.bytes.shrink_to(2 * self.segment_bytes);
     }
 }
 
