@@ -1,0 +1,47 @@
+//! What the compiler, clippy and rustfmt do not see: the shape of the house.
+//!
+//! Rust is read as text, not parsed: `rust` takes comments and literals out and
+//! finds the paths in what is left. That is good enough for this code, and for
+//! code that does not set out to deceive it. It does not know macros that make
+//! paths, `use … as …` for a banned module, or `#[path]`.
+
+mod arrows;
+mod finding;
+mod links;
+mod modules;
+mod panics;
+mod rooms;
+mod rust;
+mod text;
+mod tree;
+
+use std::process::ExitCode;
+
+use finding::Finding;
+use tree::Tree;
+
+/// Checks the working tree, prints what it finds, and fails if that is anything.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    let findings = check(&Tree::read()?);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{} findings", findings.len());
+    Ok(ExitCode::FAILURE)
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    text::check(tree, &mut findings);
+    links::check(tree, &mut findings);
+    modules::check(tree, &mut findings);
+    arrows::check(tree, &mut findings);
+    rooms::check(tree, &mut findings);
+    panics::check(tree, &mut findings);
+    findings.sort();
+    findings.dedup();
+    findings
+}

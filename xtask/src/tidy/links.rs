@@ -1,0 +1,106 @@
+//! Links between the repository's Markdown files and to its other files.
+
+use super::{finding::Finding, tree::Tree};
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
+        let mut is_code = false;
+        for (line, text) in (1..).zip(text.lines()) {
+            if text.trim_start().starts_with("```") {
+                is_code = !is_code;
+            }
+            if is_code {
+                continue;
+            }
+            for target in targets(text) {
+                if !is_there(tree, path, target) {
+                    findings.push(Finding::new(
+                        path,
+                        line,
+                        format!("{target} is not in the repository"),
+                        "link to what is, or add it",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// What `[text](target)` and `[name]: target` link to.
+fn targets(line: &str) -> Vec<&str> {
+    // Every other piece between backticks is code.
+    let mut targets: Vec<&str> = line
+        .split('`')
+        .step_by(2)
+        .flat_map(|prose| prose.split("](").skip(1))
+        .filter_map(|after| after.split([')', ' ']).next())
+        .collect();
+    if line.starts_with('[')
+        && let Some((_, target)) = line.split_once("]: ")
+    {
+        targets.extend(target.split_whitespace().next());
+    }
+    targets
+}
+
+/// Whether a link leads somewhere; those out of the repository are taken on
+/// trust.
+fn is_there(tree: &Tree, from: &str, target: &str) -> bool {
+    let target = target.trim_start_matches('<').trim_end_matches('>');
+    let target = target.split('#').next().unwrap_or_default();
+    if target.is_empty() || target.contains(':') {
+        return true;
+    }
+    let mut at: Vec<&str> = from.split('/').collect();
+    at.pop();
+    if target.starts_with('/') {
+        at.clear();
+    }
+    for step in target.split('/') {
+        match step {
+            "" | "." => {}
+            ".." if at.pop().is_none() => return false,
+            ".." => {}
+            name => at.push(name),
+        }
+    }
+    tree.has(&at.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[(usize, &str)]) {
+        let tree = Tree::of(&[
+            ("docs/page.md", text),
+            ("docs/wire.md", ""),
+            ("lab/scenarios/a.toml", ""),
+            ("README.md", ""),
+        ]);
+        let mut findings = Vec::new();
+        super::check(&tree, &mut findings);
+        let found: Vec<_> = findings.iter().map(|f| (f.line, f.what.clone())).collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(line, target)| (*line, format!("{target} is not in the repository")))
+            .collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    #[test]
+    fn links_inside_the_repository_must_lead_somewhere() {
+        check("[w](wire.md), [r](../README.md#use), [s](../lab/scenarios/) [a](/lab)", &[]);
+        check("[w](wire.md)\n[x](wires.md)", &[(2, "wires.md")]);
+        check("[up](../../README.md)", &[(1, "../../README.md")]);
+        check("[a](wire.md) and [b](b.md \"title\")", &[(1, "b.md")]);
+        check("[name]: gone.md", &[(1, "gone.md")]);
+        check("[scenario](../lab/scen)", &[(1, "../lab/scen")]);
+    }
+
+    #[test]
+    fn links_elsewhere_and_code_are_left_alone() {
+        check("[x](https://example.org/a) [y](#here) [z](mailto:a@b)", &[]);
+        check("`a[0](b)` and\n```\n[x](y)\n```\n[z](z.md)", &[(5, "z.md")]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Clocks and sockets stay in their rooms: everything else takes `now` and
+//! bytes as arguments, so that it can be tested in virtual time.
+
+use super::{
+    finding::Finding,
+    rust::{code, outline},
+    tree::Tree,
+};
+
+/// Where there is neither a clock nor a socket.
+const PURE: [&str; 7] = [
+    "crates/thalweg-wire/src/",
+    "crates/thalweg-server/src/stream",
+    "crates/thalweg-server/src/fanout",
+    "crates/thalweg-server/src/source",
+    "crates/thalweg-lab/src/scenario",
+    "crates/thalweg-lab/src/measure",
+    "crates/thalweg-lab/src/report",
+];
+
+const BANNED: [&[&str]; 7] = [
+    &["Instant", "now"],
+    &["SystemTime", "now"],
+    &["clock_gettime"],
+    &["thread", "sleep"],
+    &["std", "net"],
+    &["tokio", "net"],
+    &["rustix", "net"],
+];
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for (path, text) in tree.rust().filter(|(path, _)| is_pure(path)) {
+        for used in outline(&code(text)).paths {
+            if let Some(banned) = BANNED.into_iter().find(|banned| used.contains(banned)) {
+                findings.push(Finding::new(
+                    path,
+                    used.line,
+                    format!("{} in a pure module", banned.join("::")),
+                    "let the caller pass in the time or the bytes",
+                ));
+            }
+        }
+    }
+}
+
+/// `src/stream` is `src/stream.rs` and all of `src/stream/`.
+fn is_pure(path: &str) -> bool {
+    PURE.into_iter().any(|room| {
+        let rest = path.strip_prefix(room);
+        rest.is_some_and(|rest| room.ends_with('/') || rest == ".rs" || rest.starts_with('/'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, text: &str, expected: &[&str]) {
+        let mut findings = Vec::new();
+        super::check(&Tree::of(&[(path, text)]), &mut findings);
+        let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
+        assert_eq!(found, expected, "{path}: {text}");
+    }
+
+    #[test]
+    fn clocks_and_sockets_are_found_in_pure_modules() {
+        let stream = "crates/thalweg-server/src/stream/log.rs";
+        check(stream, "let now = Instant::now();", &["Instant::now in a pure module"]);
+        check(stream, "use std::{io, net::TcpStream};", &["std::net in a pure module"]);
+        check(stream, "rustix::time::clock_gettime(id)", &["clock_gettime in a pure module"]);
+        check(stream, "fn f(now: Instant) {} // Instant::now", &[]);
+        check(
+            "crates/thalweg-wire/src/topic.rs",
+            "tokio::net::x",
+            &["tokio::net in a pure module"],
+        );
+    }
+
+    #[test]
+    fn other_modules_may_have_them() {
+        check("crates/thalweg-server/src/transport.rs", "Instant::now()", &[]);
+        check("crates/thalweg-server/src/streams.rs", "Instant::now()", &[]);
+        check("crates/thalweg-wire/tests/it/main.rs", "Instant::now()", &[]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Long files, and paths of somebody's machine.
+
+use super::{finding::Finding, tree::Tree};
+
+const RUST_LINES_MAX: usize = 400;
+
+/// Where a machine keeps its own things.
+const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
+
+/// A run's archive says on what machine it ran; this file says what to look for.
+const MAY_NAME_A_MACHINE: [&str; 2] = ["lab/runs/", "xtask/src/tidy/text.rs"];
+
+pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
+    for (path, text) in tree.rust() {
+        let lines = text.lines().count();
+        if lines > RUST_LINES_MAX {
+            findings.push(Finding::new(
+                path,
+                lines,
+                format!("the file has {lines} lines, over {RUST_LINES_MAX}"),
+                "it does more than one thing: give the second its own file",
+            ));
+        }
+    }
+    for (path, text) in tree.texts() {
+        if MAY_NAME_A_MACHINE.iter().any(|exempt| path.starts_with(exempt)) {
+            continue;
+        }
+        for (line, text) in (1..).zip(text.lines()) {
+            if let Some(machine_path) = machine_path(text) {
+                findings.push(Finding::new(
+                    path,
+                    line,
+                    format!("{machine_path} is a path of one machine"),
+                    "name it from the repository's root, or not at all",
+                ));
+            }
+        }
+    }
+}
+
+/// The first machine path that begins in `line`; `docs/work/` is none.
+fn machine_path(line: &str) -> Option<&'static str> {
+    let goes_on = |c: char| c.is_alphanumeric() || "_-.~}".contains(c);
+    MACHINE_PATHS
+        .into_iter()
+        .find(|path| line.match_indices(path).any(|(at, _)| !line[..at].ends_with(goes_on)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_paths_are_found() {
+        fn check(line: &str, expected: Option<&str>) {
+            assert_eq!(machine_path(line), expected, "{line}");
+        }
+        check("cd /home/me/thalweg", Some("/home/"));
+        check("path = \"/work/x\"", Some("/work/"));
+        check("file:///root/.cargo", Some("/root/"));
+        check("docs/work/x, https://example.org/home/, $HOME/work/x", None);
+        check("/homes/ /workshop/", None);
+    }
+
+    #[test]
+    fn long_files_are_found() {
+        fn check(lines: usize, expected: usize) {
+            let tree = Tree::of(&[("a.rs", &"\n".repeat(lines)), ("b.md", &"\n".repeat(999))]);
+            let mut findings = Vec::new();
+            super::check(&tree, &mut findings);
+            assert_eq!(findings.len(), expected, "{lines}");
+        }
+        check(400, 0);
+        check(401, 1);
+    }
+
+    #[test]
+    fn an_archived_run_may_name_its_machine() {
+        fn check(path: &str, expected: &[usize]) {
+            let mut findings = Vec::new();
+            super::check(&Tree::of(&[(path, "on\n/home/me")]), &mut findings);
+            let lines: Vec<usize> = findings.iter().map(|finding| finding.line).collect();
+            assert_eq!(lines, expected, "{path}");
+        }
+        check("lab/runs/one/command.txt", &[]);
+        check("lab/README.md", &[2]);
+    }
+}

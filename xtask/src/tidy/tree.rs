@@ -1,0 +1,69 @@
+use std::{collections::BTreeMap, fs, process::Command};
+
+use anyhow::{Context, ensure};
+
+/// The files git tracks or would track, by their paths from the root.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    /// `None`: not text.
+    files: BTreeMap<String, Option<String>>,
+}
+
+impl Tree {
+    /// Reads the working tree around the current directory, whose root cargo
+    /// names to every task it runs.
+    pub(super) fn read() -> anyhow::Result<Self> {
+        let listing = Command::new("git")
+            .args([
+                "ls-files",
+                "-z",
+                "--full-name",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+                ":/",
+            ])
+            .output()
+            .context("cannot run git; tidy asks it for the files")?;
+        ensure!(listing.status.success(), "git ls-files failed; run tidy inside the repository");
+        let root = Command::new("git").args(["rev-parse", "--show-toplevel"]).output()?;
+        let root = String::from_utf8(root.stdout)?;
+
+        let mut files = BTreeMap::new();
+        for path in String::from_utf8(listing.stdout)?.split_terminator('\0') {
+            // What is deleted but not yet committed is listed, yet not there.
+            if let Ok(bytes) = fs::read(format!("{}/{path}", root.trim_end())) {
+                files.insert(path.to_owned(), String::from_utf8(bytes).ok());
+            }
+        }
+        Ok(Self { files })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+        let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
+        Self { files: files.iter().map(owned).collect() }
+    }
+
+    /// Every text file and its text.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
+    }
+
+    /// Every Rust file and its text.
+    pub(super) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts().filter(|(path, _)| path.ends_with(".rs"))
+    }
+
+    pub(super) fn text(&self, path: &str) -> Option<&str> {
+        self.files.get(path)?.as_deref()
+    }
+
+    /// Whether this is a file, or a directory with a file in it.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let below = format!("{path}/");
+        path.is_empty()
+            || self.files.contains_key(path)
+            || self.files.range(below.clone()..).next().is_some_and(|(p, _)| p.starts_with(&below))
+    }
+}
