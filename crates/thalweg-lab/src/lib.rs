@@ -1,1 +1,22 @@
 //! The lab.
+//!
+//! It measures what a push server costs, and knows the server by its command
+//! line and its wire only, as it would know a stranger.
+//!
+//! ```text
+//! scenario ─► subject + swarm ─► measure ─► report
+//! ```
+//!
+//! - [`scenario`]: what to measure; a file becomes a checked plan (pure)
+//! - [`subject`]: a server under test; launched, probed, stopped
+//! - [`swarm`]: subscribers and publishers on one thread of their own core
+//! - [`measure`]: ledger, latency, resources, statistics, verdict
+//! - `report`: what was found, as table, CSV and JSON (pure)
+//! - `run`: the only wiring
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod measure;
+pub mod scenario;
+pub mod subject;
+pub mod swarm;

@@ -1,0 +1,62 @@
+//! Latency, from the intended time to the moment the bytes were read, in µs.
+
+use hdrhistogram::Histogram;
+
+/// Anything slower counts as this slow: ten minutes.
+const LATENCY_US_MAX: u64 = 600_000_000;
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A histogram of latencies, exact to three digits.
+#[derive(Clone, Debug)]
+pub struct Latency(Histogram<u64>);
+
+impl Default for Latency {
+    fn default() -> Self {
+        match Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS) {
+            Ok(histogram) => Latency(histogram),
+            Err(error) => unreachable!("constant bounds that every test creates: {error}"),
+        }
+    }
+}
+
+impl Latency {
+    /// `count` events were this late.
+    pub fn record(&mut self, latency_us: u64, count: u64) {
+        self.0.saturating_record_n(latency_us, count);
+    }
+
+    /// The latency that a share (0 to 1) of the events did not exceed; `None`
+    /// without events.
+    pub fn quantile_us(&self, share: f64) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(share))
+    }
+
+    /// Latency and count of every bucket that is not empty, in order.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0
+            .iter_recorded()
+            .map(|bucket| (bucket.value_iterated_to(), bucket.count_since_last_iteration()))
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_of_known_latencies() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.quantile_us(0.5), None);
+        for us in 1..=1000 {
+            latency.record(us, 2);
+        }
+        assert_eq!(latency.quantile_us(0.5), Some(500));
+        assert_eq!(latency.quantile_us(0.99), Some(990));
+        assert_eq!(latency.buckets().map(|(_, count)| count).sum::<u64>(), 2000);
+    }
+}

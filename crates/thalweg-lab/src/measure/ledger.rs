@@ -1,0 +1,207 @@
+//! The delivery ledger: what every subscription got against what it should
+//! have got. A sample with a hole in its ledger posts no throughput.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+/// What became of the events, over all subscriptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Arrived in order and intact.
+    pub delivered: u64,
+    /// Never arrived.
+    pub missing: u64,
+    /// Arrived once more.
+    pub duplicated: u64,
+    /// Arrived after a later one.
+    pub reordered: u64,
+    /// Arrived with other bytes than were published.
+    pub corrupt: u64,
+    /// Gaps the subject announced.
+    pub gaps: u64,
+    /// Connections that ended before the sample did.
+    pub cut: u64,
+}
+
+impl Counts {
+    /// Whether every subscription got every event once, in order, intact.
+    pub fn is_whole(&self) -> bool {
+        let Counts { missing, duplicated, reordered, corrupt, gaps, cut, .. } = self;
+        [missing, duplicated, reordered, corrupt, gaps, cut].iter().all(|&&count| count == 0)
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let holes = [
+            (self.missing, "missing"),
+            (self.duplicated, "duplicated"),
+            (self.reordered, "reordered"),
+            (self.corrupt, "corrupt"),
+            (self.gaps, "gaps announced"),
+            (self.cut, "connections cut"),
+        ];
+        let named: Vec<String> = holes
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, name)| format!("{count} {name}"))
+            .collect();
+        if named.is_empty() {
+            return f.write_str("whole");
+        }
+        f.write_str(&named.join(", "))
+    }
+}
+
+/// One line per subscription: the sequence number it must get next.
+///
+/// A subscription costs eight bytes; what it missed is kept only once it has
+/// missed something.
+#[derive(Debug)]
+pub struct Ledger {
+    next: Vec<u64>,
+    missed: HashMap<usize, BTreeSet<u64>>,
+    counts: Counts,
+}
+
+/// Stands for "whatever comes first": the subject numbers its events itself.
+const ANY: u64 = u64::MAX;
+/// A leap this long is a corrupt number rather than a loss worth listing.
+const LEAP_MAX: u64 = 1 << 20;
+
+impl Ledger {
+    /// All subscriptions begin with the event numbered `first`, or with
+    /// whichever comes first.
+    pub fn new(subscriptions: usize, first: Option<u64>) -> Self {
+        Ledger {
+            next: vec![first.unwrap_or(ANY); subscriptions],
+            missed: HashMap::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The number the subscription must get next; `None` before its first.
+    #[inline]
+    pub fn next(&self, subscription: usize) -> Option<u64> {
+        let next = self.next[subscription];
+        (next != ANY).then_some(next)
+    }
+
+    /// The next `count` events arrived just as expected.
+    #[inline]
+    pub fn in_order(&mut self, subscription: usize, count: u64) {
+        self.next[subscription] += count;
+        self.counts.delivered += count;
+    }
+
+    /// An intact event arrived; whether in order is to be found out. Says
+    /// whether it is new to the subscription.
+    pub fn arrived(&mut self, subscription: usize, seq: u64) -> bool {
+        let next = self.next[subscription];
+        if next == ANY || next == seq {
+            self.next[subscription] = seq + 1;
+            self.counts.delivered += 1;
+            return true;
+        }
+        if seq > next {
+            if seq - next > LEAP_MAX {
+                self.counts.corrupt += 1;
+                return false;
+            }
+            self.missed.entry(subscription).or_default().extend(next..seq);
+            self.counts.missing += seq - next;
+            self.counts.delivered += 1;
+            self.next[subscription] = seq + 1;
+            return true;
+        }
+        let missed = self.missed.get_mut(&subscription);
+        if missed.is_some_and(|missed| missed.remove(&seq)) {
+            self.counts.missing -= 1;
+            self.counts.reordered += 1;
+            return true;
+        }
+        self.counts.duplicated += 1;
+        false
+    }
+
+    /// An event arrived whose bytes are not those published.
+    pub fn corrupt(&mut self) {
+        self.counts.corrupt += 1;
+    }
+
+    /// The subject announced that `events` will not come.
+    pub fn gap(&mut self, subscription: usize, events: Option<u64>) {
+        self.counts.gaps += 1;
+        if self.next[subscription] != ANY {
+            self.next[subscription] += events.unwrap_or(0);
+        }
+    }
+
+    /// A connection ended before its time.
+    pub fn cut(&mut self) {
+        self.counts.cut += 1;
+    }
+
+    /// Nothing more will come: everything up to `last` that has not, is
+    /// missing.
+    pub fn close(&mut self, subscription: usize, last: u64) {
+        let next = self.next[subscription];
+        if next != ANY && next <= last {
+            self.counts.missing += last + 1 - next;
+            self.next[subscription] = last + 1;
+        }
+    }
+
+    /// So far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(arrivals: &[u64], expected: &str) {
+        let mut ledger = Ledger::new(1, Some(1));
+        for &seq in arrivals {
+            ledger.arrived(0, seq);
+        }
+        ledger.close(0, 5);
+        assert_eq!(ledger.counts().to_string(), expected, "{arrivals:?}");
+    }
+
+    #[test]
+    fn holes_are_told_apart() {
+        check(&[1, 2, 3, 4, 5], "whole");
+        check(&[1, 2, 4, 5], "1 missing");
+        check(&[1, 2, 3], "2 missing");
+        check(&[], "5 missing");
+        check(&[1, 2, 2, 3, 4, 5], "1 duplicated");
+        check(&[1, 3, 2, 4, 5], "1 reordered");
+        check(&[1, 4, 2, 2, 5], "1 missing, 1 duplicated, 1 reordered");
+        check(&[1, 2, 3, u64::MAX / 2, 4, 5], "1 corrupt");
+    }
+
+    #[test]
+    fn an_announced_gap_is_a_hole_but_not_a_loss_twice() {
+        let mut ledger = Ledger::new(1, Some(1));
+        ledger.arrived(0, 1);
+        ledger.gap(0, Some(3));
+        ledger.arrived(0, 5);
+        ledger.close(0, 5);
+        assert_eq!(ledger.counts().to_string(), "1 gaps announced");
+        assert!(!ledger.counts().is_whole());
+    }
+
+    #[test]
+    fn a_self_driven_subscription_begins_anywhere() {
+        let mut ledger = Ledger::new(2, None);
+        ledger.arrived(0, 700);
+        ledger.arrived(0, 701);
+        assert_eq!(ledger.next(0), Some(702));
+        assert_eq!(ledger.next(1), None);
+        assert!(ledger.counts().is_whole());
+    }
+}

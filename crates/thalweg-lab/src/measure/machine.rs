@@ -1,0 +1,123 @@
+//! What the samples ran on, and what else ran there meanwhile.
+
+use procfs::{Current, CurrentSI};
+use serde::{Deserialize, Serialize};
+
+/// Time of one core so far, in seconds, as the kernel accounts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CoreTimes {
+    /// Neither idle nor waiting for a disk nor stolen.
+    pub busy_s: f64,
+    /// The hypervisor gave the core to somebody else.
+    pub stolen_s: f64,
+}
+
+impl CoreTimes {
+    /// Reads one core's counters; zeros where the kernel has none.
+    pub fn read(core: usize) -> CoreTimes {
+        let Ok(stat) = procfs::KernelStats::current() else {
+            return CoreTimes::default();
+        };
+        let Some(times) = stat.cpu_time.get(core) else {
+            return CoreTimes::default();
+        };
+        let soft = times.softirq.unwrap_or(0) + times.irq.unwrap_or(0);
+        let ticks = times.user + times.nice + times.system + soft;
+        let per_second = procfs::ticks_per_second() as f64;
+        CoreTimes {
+            busy_s: ticks as f64 / per_second,
+            stolen_s: times.steal.unwrap_or(0) as f64 / per_second,
+        }
+    }
+
+    /// From `before` to `self`.
+    pub fn since(self, before: CoreTimes) -> CoreTimes {
+        CoreTimes {
+            busy_s: (self.busy_s - before.busy_s).max(0.0),
+            stolen_s: (self.stolen_s - before.stolen_s).max(0.0),
+        }
+    }
+}
+
+/// The machine, as a reader of the report needs to know it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineNote {
+    /// Model name of the first core.
+    pub cpu: String,
+    /// Cores this process may run on.
+    pub cores: usize,
+    /// Kernel release.
+    pub kernel: String,
+    /// Frequency governor of the first core, where there is one.
+    pub governor: Option<String>,
+    /// Load average over the last minute, before the first sample.
+    pub load_average: f64,
+    /// Memory.
+    pub memory_bytes: u64,
+    /// Where the subject ran.
+    pub subject_cores: Vec<usize>,
+    /// Where the swarm ran.
+    pub swarm_core: usize,
+    /// Sender's buffer limits of a socket: least, default, most.
+    pub send_buffer_bytes: Option<String>,
+    /// Receiver's buffer limits of a socket.
+    pub receive_buffer_bytes: Option<String>,
+    /// What else a reader should know.
+    pub remarks: Vec<String>,
+}
+
+impl MachineNote {
+    /// Reads what `/proc` and `/sys` tell; the cores are for the caller to
+    /// fill in.
+    pub fn read() -> MachineNote {
+        let cpu = procfs::CpuInfo::current().ok();
+        let model = cpu.as_ref().and_then(|cpu| cpu.model_name(0));
+        let load = procfs::LoadAverage::current();
+        MachineNote {
+            cpu: model.unwrap_or("unknown").to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: line_of("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            load_average: load.map_or(0.0, |load| f64::from(load.one)),
+            memory_bytes: procfs::Meminfo::current().map_or(0, |memory| memory.mem_total),
+            send_buffer_bytes: line_of("/proc/sys/net/ipv4/tcp_wmem"),
+            receive_buffer_bytes: line_of("/proc/sys/net/ipv4/tcp_rmem"),
+            remarks: vec!["loopback, one machine".to_owned()],
+            ..MachineNote::default()
+        }
+    }
+
+    /// The CPU's name as part of a folder's: `intel-xeon-2.50ghz`.
+    pub fn cpu_slug(&self) -> String {
+        let plain = self.cpu.to_lowercase().replace("(r)", "").replace("(tm)", "");
+        let words = plain
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+            .filter(|word| !word.is_empty() && !["cpu", "processor", "core"].contains(word));
+        words.take(5).collect::<Vec<_>>().join("-")
+    }
+}
+
+fn line_of(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_makes_a_folder_name() {
+        let named = |cpu: &str| MachineNote { cpu: cpu.to_owned(), ..MachineNote::default() };
+        let slug = named("Intel(R) Xeon(R) Processor @ 2.50GHz").cpu_slug();
+        assert_eq!(slug, "intel-xeon-2.50ghz");
+        assert_eq!(named("AMD EPYC 9B14").cpu_slug(), "amd-epyc-9b14");
+    }
+
+    #[test]
+    fn this_machine_has_a_core_and_memory() {
+        let note = MachineNote::read();
+        assert!(note.cores >= 1 && note.memory_bytes > 0 && !note.kernel.is_empty());
+        assert!(CoreTimes::read(0).busy_s > 0.0);
+    }
+}

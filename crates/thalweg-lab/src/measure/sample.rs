@@ -1,0 +1,103 @@
+//! One measurement: one subject, once, in one cell.
+
+use crate::measure::{Counts, Latency, Resources, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// Everything measured in one go.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sample {
+    /// Index of the plan's part.
+    pub part: usize,
+    /// Index of the part's cell.
+    pub cell: usize,
+    /// Index of the cell's subject.
+    pub subject: usize,
+    /// From 0.
+    pub repeat: u32,
+    /// What limited it.
+    pub verdict: Verdict,
+    /// Length of the measured span.
+    pub span_us: u64,
+    /// What came in during the span.
+    pub traffic: Traffic,
+    /// Over the whole sample.
+    pub ledger: Counts,
+    /// The subject's CPU time in the span.
+    pub subject_cpu_ns: u64,
+    /// Mean share of the subject's cores it used.
+    pub subject_busy: f64,
+    /// Share of its core the swarm used.
+    pub swarm_busy: f64,
+    /// Share of the worse core that strangers or the hypervisor had.
+    pub disturbed: f64,
+    /// Until all connections stood.
+    pub open_us: u64,
+    /// The subject's memory.
+    pub memory: Memory,
+    /// The subject's resources at the end, among them its context switches.
+    pub resources: Resources,
+    /// Where subscribers stopped: what the kernel holds for them.
+    pub kernel: Option<KernelMemory>,
+    /// Latencies; written to a file of their own.
+    #[serde(skip)]
+    pub latency: Latency,
+}
+
+/// What the swarm got in the span.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Events delivered, over all subscribers; with the `publish` drive,
+    /// events taken by the subject.
+    pub events: u64,
+    /// Envelopes they came in.
+    pub envelopes: u64,
+    /// Reads that brought something.
+    pub reads: u64,
+    /// Bytes, with framing, without the kernel's headers.
+    pub wire_bytes: u64,
+    /// Heartbeats.
+    pub heartbeats: u64,
+}
+
+/// The subject's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Resident when ready, without a connection.
+    pub rss_ready_bytes: u64,
+    /// Resident when all connections stood.
+    pub rss_open_bytes: u64,
+    /// Resident at the end of the span.
+    pub rss_end_bytes: u64,
+    /// Proportional at the end of the span.
+    pub pss_end_bytes: Option<u64>,
+}
+
+/// What the kernel holds unsent for subscribers that do not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelMemory {
+    /// Subscribers looked at.
+    pub connections: u64,
+    /// Most for one of them.
+    pub send_queue_bytes_max: u64,
+    /// On average.
+    pub send_queue_bytes_mean: u64,
+}
+
+impl Sample {
+    /// The subject's CPU time per event; `None` where nothing came.
+    pub fn cpu_us_per_event(&self) -> Option<f64> {
+        let events = self.traffic.events;
+        (events > 0).then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
+    }
+
+    /// Events per second.
+    pub fn events_per_s(&self) -> f64 {
+        self.traffic.events as f64 * 1e6 / self.span_us.max(1) as f64
+    }
+
+    /// What one of `connections` adds to the resident memory.
+    pub fn rss_bytes_per_connection(&self, connections: u32) -> f64 {
+        let grown = self.memory.rss_end_bytes.saturating_sub(self.memory.rss_ready_bytes);
+        grown as f64 / f64::from(connections.max(1))
+    }
+}

@@ -1,0 +1,25 @@
+//! The scenarios that come with Thalweg, embedded in the binary.
+
+/// Name and text of each, in the order in which they are listed.
+pub const LIBRARY: &[(&str, &str)] = &[
+    ("quick", include_str!("../../../../lab/scenarios/quick.toml")),
+    ("full", include_str!("../../../../lab/scenarios/full.toml")),
+    ("fanout", include_str!("../../../../lab/scenarios/fanout.toml")),
+    ("topics", include_str!("../../../../lab/scenarios/topics.toml")),
+    ("idle", include_str!("../../../../lab/scenarios/idle.toml")),
+    ("stopped", include_str!("../../../../lab/scenarios/stopped.toml")),
+    ("shards", include_str!("../../../../lab/scenarios/shards.toml")),
+    ("publish", include_str!("../../../../lab/scenarios/publish.toml")),
+    ("a1", include_str!("../../../../lab/scenarios/a1.toml")),
+    ("a2", include_str!("../../../../lab/scenarios/a2.toml")),
+    ("a3-1", include_str!("../../../../lab/scenarios/a3-1.toml")),
+    ("a3-2", include_str!("../../../../lab/scenarios/a3-2.toml")),
+];
+
+/// The text of the scenario of that name; an error names the nearest.
+pub fn find(name: &str) -> Result<&'static str, super::ScenarioError> {
+    LIBRARY.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(|| {
+        let names: Vec<_> = LIBRARY.iter().map(|(name, _)| *name).collect();
+        super::ScenarioError::new(super::error::unknown("scenario", name, &names))
+    })
+}

@@ -1,0 +1,290 @@
+//! From files to cells: every combination of the axes, checked.
+
+use super::error::unknown;
+use super::file::{Axis, Block, ScenarioFile, SubjectBlock, SuiteFile};
+use super::{Drive, Program, ScenarioError, Settings, Transport, find};
+use serde::Serialize;
+
+/// The least a posted event needs for `seq`, `due` and `crc` at full length.
+const EVENT_BYTES_MIN: u32 = 96;
+/// The wire's own limit.
+const EVENT_BYTES_MAX: u32 = 1 << 20;
+
+/// What to measure, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// Of the scenario or suite.
+    pub name: String,
+    /// What it is for.
+    pub title: String,
+    /// The scenarios, one after the other.
+    pub parts: Vec<Part>,
+}
+
+/// One scenario of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Of the scenario.
+    pub name: String,
+    /// What it is for.
+    pub title: String,
+    /// Who makes the subjects broadcast.
+    pub drive: Drive,
+    /// Samples of each subject in each cell.
+    pub repeats: u32,
+    /// Time at full load before measuring.
+    pub warm_up_ms: u64,
+    /// Time measured.
+    pub measured_ms: u64,
+    /// What to compare the subjects in.
+    pub cells: Vec<Cell>,
+}
+
+/// One combination of settings and the subjects to compare in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cell {
+    /// What the settings say.
+    pub label: String,
+    /// The subjects' common settings.
+    pub settings: Settings,
+    /// At least one.
+    pub subjects: Vec<Subject>,
+    /// Index of the subject the others are compared with.
+    pub baseline: usize,
+}
+
+/// One server in one cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Subject {
+    /// As the report calls it.
+    pub name: String,
+    /// What is started.
+    pub program: Program,
+    /// The cell's settings with this subject's own on top.
+    pub settings: Settings,
+}
+
+/// What the command line changes about a file.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Take the file's `[quick]` instead.
+    pub quick: bool,
+    /// Samples of each subject in each cell.
+    pub repeats: Option<u32>,
+    /// Time measured per sample.
+    pub measured_ms: Option<u64>,
+    /// Only these subjects, by name.
+    pub subjects: Vec<String>,
+    /// `key=value`, in place of what the file says.
+    pub set: Vec<String>,
+    /// These transports instead of the file's.
+    pub transports: Vec<String>,
+}
+
+/// Reads a scenario or a suite.
+pub fn read(text: &str, changes: &Changes) -> Result<Plan, ScenarioError> {
+    let table: toml::Table =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    if table.contains_key("scenarios") {
+        return read_suite(text, changes);
+    }
+    let part = read_part(text, changes)?;
+    Ok(Plan { name: part.name.clone(), title: part.title.clone(), parts: vec![part] })
+}
+
+fn read_suite(text: &str, changes: &Changes) -> Result<Plan, ScenarioError> {
+    let suite: SuiteFile =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    let changes = Changes { quick: suite.quick || changes.quick, ..changes.clone() };
+    let mut parts = Vec::new();
+    for name in &suite.scenarios {
+        let blame = |message: String| ScenarioError::at(text, &name.span(), message);
+        let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
+        let table: toml::Table = toml::from_str(found).unwrap_or_default();
+        if table.contains_key("scenarios") {
+            return Err(blame(format!("`{}` is itself a suite", name.get_ref())));
+        }
+        // A suite keeps what is left of it when `--subjects` empties a part.
+        match read_part(found, &changes) {
+            Err(error) if error.message == NO_SUBJECT => {}
+            part => parts.push(part.map_err(|error| blame(error.to_string()))?),
+        }
+    }
+    if parts.is_empty() {
+        return Err(ScenarioError::new(NO_SUBJECT));
+    }
+    Ok(Plan { name: suite.name, title: suite.title, parts })
+}
+
+const NO_SUBJECT: &str = "none of the subjects asked for is in this scenario";
+
+fn read_part(text: &str, changes: &Changes) -> Result<Part, ScenarioError> {
+    let file: ScenarioFile =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    let quick = changes.quick.then_some(&file.quick);
+    let blocks = quick.and_then(|quick| quick.cells.as_ref());
+    let forced = forced_block(changes)?;
+
+    let mut cells = Vec::new();
+    for block in blocks.unwrap_or(&file.cells) {
+        let merged = forced.over(&block.get_ref().over(&file.defaults));
+        let expanded = expand_block(&file, &merged, &changes.subjects)
+            .map_err(|message| ScenarioError::at(text, &block.span(), message))?;
+        cells.extend(expanded);
+    }
+    // `--set` may have made combinations equal.
+    let mut distinct: Vec<Cell> = Vec::new();
+    for cell in cells {
+        if !cell.subjects.is_empty() && !distinct.contains(&cell) {
+            distinct.push(cell);
+        }
+    }
+    if distinct.is_empty() {
+        return Err(ScenarioError::new(NO_SUBJECT));
+    }
+
+    let repeats = quick.and_then(|quick| quick.repeats);
+    let measured_ms = quick.and_then(|quick| quick.measured_ms);
+    let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
+    let part = Part {
+        name: file.name,
+        title: file.title,
+        drive: file.drive,
+        repeats: changes.repeats.or(repeats).unwrap_or(file.repeats),
+        warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
+        measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),
+        cells: distinct,
+    };
+    if part.repeats == 0 || part.measured_ms == 0 {
+        return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
+    }
+    Ok(part)
+}
+
+/// The command line's `--set` and `--transports` as a block of settings.
+fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
+    let mut forced = Block::default();
+    for pair in &changes.set {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| ScenarioError::new(format!("`{pair}` is not key=value")))?;
+        // A bare word is a string: nobody wants to quote quotes in a shell.
+        let block: Block = toml::from_str(&format!("{key} = {value}"))
+            .or_else(|_| toml::from_str(&format!("{key} = \"{value}\"")))
+            .map_err(|error| ScenarioError::from_toml("", &error))?;
+        forced = block.over(&forced);
+    }
+    if !changes.transports.is_empty() {
+        let block: Block = toml::from_str(&format!("transport = {:?}", changes.transports))
+            .map_err(|error| ScenarioError::from_toml("", &error))?;
+        forced = block.over(&forced);
+    }
+    Ok(forced)
+}
+
+fn expand_block(file: &ScenarioFile, block: &Block, only: &[String]) -> Result<Vec<Cell>, String> {
+    let names: Vec<&str> = file.subjects.iter().map(|it| it.get_ref().name.as_str()).collect();
+    let known = |name: &str| match names.iter().position(|known| *known == name) {
+        Some(index) => Ok(index),
+        None => Err(unknown("subject", name, &names)),
+    };
+    let listed: Vec<usize> = match &block.subjects {
+        Some(listed) => listed.iter().map(|name| known(name)).collect::<Result<_, _>>()?,
+        None => {
+            (0..names.len()).filter(|&index| !file.subjects[index].get_ref().on_demand).collect()
+        }
+    };
+    let chosen: Vec<&SubjectBlock> = listed
+        .into_iter()
+        .map(|index| file.subjects[index].get_ref())
+        .filter(|subject| only.is_empty() || only.contains(&subject.name))
+        .collect();
+    let baseline = match &block.baseline {
+        Some(name) => names[known(name)?],
+        None => chosen.first().map_or("", |subject| &subject.name),
+    };
+    combinations(block)
+        .into_iter()
+        .map(|settings| {
+            let subjects: Result<Vec<_>, _> =
+                chosen.iter().map(|subject| place(subject, &settings, file.drive)).collect();
+            let subjects = subjects?;
+            let baseline = subjects.iter().position(|subject| subject.name == baseline);
+            Ok(Cell {
+                label: settings.label(file.drive),
+                settings,
+                baseline: baseline.unwrap_or(0),
+                subjects,
+            })
+        })
+        .collect()
+}
+
+/// A subject in a cell, with its own settings on top.
+fn place(block: &SubjectBlock, settings: &Settings, drive: Drive) -> Result<Subject, String> {
+    let own = combinations_over(&block.with, settings);
+    let [settings] = own.as_slice() else {
+        return Err(format!("subject `{}` needs one value per setting, not a list", block.name));
+    };
+    check(settings, drive)?;
+    if drive == Drive::Publish && block.program == Program::Limit {
+        return Err("`limit` takes no part in the `publish` drive".to_owned());
+    }
+    Ok(Subject { name: block.name.clone(), program: block.program, settings: settings.clone() })
+}
+
+fn combinations(block: &Block) -> Vec<Settings> {
+    combinations_over(block, &Settings::default())
+}
+
+fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings> {
+    let mut all = vec![base.clone()];
+    vary(&mut all, &block.transport, |settings, value: Transport| settings.transport = value);
+    vary(&mut all, &block.mode, |settings, value| settings.mode = value);
+    vary(&mut all, &block.request, |settings, value| settings.request = value);
+    vary(&mut all, &block.shards, |settings, value| settings.shards = value);
+    vary(&mut all, &block.topics, |settings, value| settings.topics = value);
+    vary(&mut all, &block.event_bytes, |settings, value| settings.event_bytes = value);
+    vary(&mut all, &block.connections, |settings, value| settings.connections = value);
+    vary(&mut all, &block.stopped, |settings, value| settings.stopped = value);
+    vary(&mut all, &block.window, |settings, value| settings.window = value);
+    vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);
+    vary(&mut all, &block.batch, |settings, value| settings.batch = value);
+    all
+}
+
+/// Every combination so far, once for each value of one more axis.
+fn vary<T: Copy>(all: &mut Vec<Settings>, axis: &Option<Axis<T>>, set: impl Fn(&mut Settings, T)) {
+    let Some(Axis(values)) = axis else { return };
+    let shorter = std::mem::take(all);
+    for settings in shorter {
+        for &value in values {
+            let mut longer = settings.clone();
+            set(&mut longer, value);
+            all.push(longer);
+        }
+    }
+}
+
+fn check(settings: &Settings, drive: Drive) -> Result<(), String> {
+    let Settings { connections, stopped, topics, event_bytes, window, .. } = *settings;
+    if connections == 0 || topics == 0 || window == 0 || settings.shards == 0 {
+        return Err("connections, topics, window and shards are at least 1".to_owned());
+    }
+    if stopped >= connections {
+        return Err(format!("of {connections} connections {stopped} stop: nobody is left to read"));
+    }
+    let posted = matches!(drive, Drive::Posted | Drive::Publish);
+    if posted && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
+        return Err(format!(
+            "event_bytes is {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {event_bytes}"
+        ));
+    }
+    if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
+        return Err("a self-driven subject needs a batch and an interval".to_owned());
+    }
+    if drive == Drive::SelfDriven && (topics > 1 || stopped > 0) {
+        return Err("several topics and stopped subscribers need the posted drive".to_owned());
+    }
+    Ok(())
+}

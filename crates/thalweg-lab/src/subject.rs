@@ -1,0 +1,130 @@
+//! A server under test: started on its own cores, probed until it is ready,
+//! stopped.
+//!
+//! - `command`: how each program is started
+//! - `cores`: who runs where
+//! - `dialect`: what a subject says on top of a transport
+//! - `sockets`: what the kernel holds for a subject's connections
+
+mod command;
+mod cores;
+pub mod dialect;
+mod sockets;
+
+pub use command::{Launch, arguments, topic_name};
+pub use cores::Cores;
+pub use sockets::unsent_bytes_by_port;
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const READY_WITHIN: Duration = Duration::from_secs(10);
+const PROBE_EVERY: Duration = Duration::from_millis(5);
+/// How long a subject may take to drain before it is killed.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// A running subject. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    /// Starts `program` on `cores` and returns once it answers. What it prints
+    /// goes to `log`.
+    pub fn start(
+        program: &Path,
+        launch: &Launch<'_>,
+        cores: &Cores,
+        log: &File,
+    ) -> anyhow::Result<Running> {
+        let address = free_address()?;
+        let mut command = Command::new(program);
+        command
+            .args(arguments(launch, address))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            // A Ctrl-C in the terminal is the lab's to handle: it stops the
+            // subject itself, after it has saved what it has.
+            .process_group(0);
+        let child = cores
+            .spawn_pinned(launch.settings.shards, || command.spawn())?
+            .with_context(|| format!("{} cannot be started", program.display()))?;
+        let mut running = Running { child, address };
+        running.wait_until_ready()?;
+        Ok(running)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to drain, and kills it if it does not.
+    pub fn stop(mut self) {
+        if let Some(pid) = Pid::from_raw(self.child.id() as i32) {
+            // Fails only if it has ended already.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let deadline = Instant::now() + STOP_WITHIN;
+        while Instant::now() < deadline {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        let deadline = Instant::now() + READY_WITHIN;
+        while Instant::now() < deadline {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the subject ended before it was ready ({status}); see subjects.log");
+            }
+            if is_ready(self.address) {
+                return Ok(());
+            }
+            std::thread::sleep(PROBE_EVERY);
+        }
+        bail!("the subject did not answer GET /healthz with 200 within 10 s; see subjects.log")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that was free a moment ago: the subject is told which to take.
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+fn is_ready(address: SocketAddr) -> bool {
+    let probe = || -> std::io::Result<bool> {
+        let mut socket = TcpStream::connect_timeout(&address, Duration::from_millis(200))?;
+        socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+        write!(socket, "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        let mut status = [0; 12];
+        socket.read_exact(&mut status)?;
+        Ok(&status == b"HTTP/1.1 200")
+    };
+    probe().unwrap_or(false)
+}

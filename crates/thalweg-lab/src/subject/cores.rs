@@ -1,0 +1,72 @@
+//! Who runs where. The subject has the first cores, the swarm the one after
+//! them, so that neither takes time from the other.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
+
+/// The cores this process may use, in order.
+#[derive(Clone, Debug)]
+pub struct Cores(Vec<usize>);
+
+impl Cores {
+    /// Those of the calling thread.
+    pub fn allowed() -> io::Result<Cores> {
+        let set = sched_getaffinity(None)?;
+        Ok(Cores((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()))
+    }
+
+    /// Whether subject and swarm have a core each.
+    pub fn are_disjoint(&self, shards: u32) -> bool {
+        self.0.len() > shards as usize
+    }
+
+    /// Where a subject with so many shards runs.
+    pub fn of_subject(&self, shards: u32) -> &[usize] {
+        &self.0[..self.0.len().min(shards as usize)]
+    }
+
+    /// Where the swarm runs: after the subject, else on the last core.
+    pub fn of_swarm(&self, shards: u32) -> usize {
+        let after = self.0.get(shards as usize).or(self.0.last());
+        after.copied().unwrap_or(0)
+    }
+
+    /// Keeps the calling thread on the swarm's core.
+    pub fn pin_swarm(&self, shards: u32) -> io::Result<()> {
+        pin(&[self.of_swarm(shards)])
+    }
+
+    /// Runs `spawn` on the subject's cores, which the child inherits, and then
+    /// takes the calling thread back to the swarm's.
+    pub fn spawn_pinned<T>(&self, shards: u32, spawn: impl FnOnce() -> T) -> io::Result<T> {
+        pin(self.of_subject(shards))?;
+        let spawned = spawn();
+        self.pin_swarm(shards)?;
+        Ok(spawned)
+    }
+}
+
+fn pin(cores: &[usize]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        set.set(core);
+    }
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subject_first_swarm_after() {
+        let two = Cores(vec![0, 1]);
+        assert_eq!((two.of_subject(1), two.of_swarm(1)), (&[0][..], 1));
+        assert!(two.are_disjoint(1));
+        assert_eq!((two.of_subject(2), two.of_swarm(2)), (&[0, 1][..], 1));
+        assert!(!two.are_disjoint(2));
+        let one = Cores(vec![3]);
+        assert_eq!((one.of_subject(1), one.of_swarm(1)), (&[3][..], 3));
+        assert!(!one.are_disjoint(1));
+    }
+}

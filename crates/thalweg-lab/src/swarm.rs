@@ -1,0 +1,301 @@
+//! The load: subscribers and publishers, on one thread of its own core.
+//!
+//! - `socket`: sockets, readiness, the clock
+//! - `carrier`: one file per transport, bytes only
+//! - `subscribers`: opened a few at a time, then read
+//! - `publisher`: a long-lived publish connection
+//! - `posted`, `rows`: what must arrive under either drive
+//! - `posting`: publishing for its own sake, without subscribers
+
+mod carrier;
+mod event;
+mod posted;
+mod posting;
+mod publisher;
+mod rows;
+mod socket;
+mod subscribers;
+mod tally;
+
+use crate::measure::{Counts, Latency, Traffic};
+use crate::scenario::{Drive, Settings};
+use anyhow::{anyhow, bail};
+use publisher::Publisher;
+use socket::{Poller, allow_open_files, now_us, thread_cpu_ns};
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::time::Duration;
+use subscribers::Subscribers;
+
+/// How long all connections together may take to stand: this, and a
+/// millisecond each.
+const OPEN_WITHIN_US: u64 = 10_000_000;
+/// Under the posted drive, silence this long means that an event is lost.
+const SILENCE_US_MAX: u64 = 2_000_000;
+/// How long the last events may take once nothing more is published.
+const SETTLE_US_MAX: u64 = 1_000_000;
+/// How often the observer hears of progress.
+const PROGRESS_EVERY_US: u64 = 100_000;
+/// Publishers' keys for the poller begin here; connections' are their numbers.
+const PUBLISHER_KEYS: u64 = 1 << 32;
+
+/// What to do to a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload<'a> {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The settings of the sample.
+    pub settings: &'a Settings,
+    /// Who makes the subject broadcast.
+    pub drive: Drive,
+    /// Time at full load before the span.
+    pub warm_up: Duration,
+    /// The measured span.
+    pub measured: Duration,
+}
+
+/// Looks at the subject at the right moments, on the swarm's thread.
+pub trait Observer {
+    /// Something begins or ends.
+    fn at(&mut self, moment: Moment<'_>);
+    /// Called about ten times a second; may end the sample.
+    fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
+}
+
+/// When an observer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment<'a> {
+    /// All subscriptions stand.
+    Open,
+    /// The span begins.
+    Begin,
+    /// The span ends; the connections still stand.
+    End {
+        /// Where the subscribers that stopped reading come from.
+        stopped_ports: &'a [u16],
+    },
+}
+
+/// How it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Connections that stand.
+    pub connections: usize,
+    /// Events per second so far; 0 before the span.
+    pub events_per_s: f64,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// In the span.
+    pub traffic: Traffic,
+    /// In the span.
+    pub latency: Latency,
+    /// Over everything.
+    pub ledger: Counts,
+    /// Until all connections stood.
+    pub open_us: u64,
+    /// Length of the span.
+    pub span_us: u64,
+    /// CPU time of the swarm in the span.
+    pub swarm_cpu_ns: u64,
+}
+
+/// The observer ended the sample.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Runs the workload. The error is [`Interrupted`] or says why the sample is
+/// invalid.
+pub fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
+    allow_open_files(workload.settings.connections)?;
+    match workload.drive {
+        Drive::Publish => posting::run(workload, observer),
+        _ => Swarm::new(workload, observer)?.run(),
+    }
+}
+
+/// The time on the clock that subjects announce their schedules on, µs.
+pub fn monotonic_us() -> u64 {
+    now_us()
+}
+
+struct Swarm<'a> {
+    workload: &'a Workload<'a>,
+    observer: &'a mut dyn Observer,
+    poller: Poller,
+    subscribers: Subscribers,
+    /// One per topic.
+    publishers: Vec<Publisher>,
+    is_posting: bool,
+    /// Scratch for the events that are due.
+    lines: Vec<u8>,
+    /// When the span began; 0 before.
+    begun_us: u64,
+    told_us: u64,
+}
+
+impl<'a> Swarm<'a> {
+    fn new(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        let Workload { address, settings, drive, .. } = *workload;
+        Ok(Swarm {
+            workload,
+            observer,
+            poller: Poller::new()?,
+            subscribers: Subscribers::new(address, settings, drive),
+            publishers: Vec::new(),
+            is_posting: false,
+            lines: Vec::new(),
+            begun_us: 0,
+            told_us: 0,
+        })
+    }
+
+    fn run(mut self) -> anyhow::Result<Outcome> {
+        let open_us = self.open()?;
+        self.observer.at(Moment::Open);
+        self.start_posting()?;
+        self.run_for(self.workload.warm_up)?;
+
+        let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
+        self.subscribers.tally().reset();
+        self.observer.at(Moment::Begin);
+        let cpu_ns = thread_cpu_ns();
+        self.begun_us = now_us();
+        self.run_for(self.workload.measured)?;
+        let span_us = now_us() - self.begun_us;
+        let swarm_cpu_ns = thread_cpu_ns() - cpu_ns;
+        self.observer.at(Moment::End { stopped_ports: &stopped_ports });
+        let tally = std::mem::take(self.subscribers.tally());
+
+        self.settle()?;
+        Ok(Outcome {
+            traffic: tally.traffic,
+            latency: tally.latency,
+            ledger: self.subscribers.close_ledger(),
+            open_us,
+            span_us,
+            swarm_cpu_ns,
+        })
+    }
+
+    /// Opens all connections; says how long it took, µs.
+    fn open(&mut self) -> anyhow::Result<u64> {
+        let start_us = now_us();
+        let wanted = self.workload.settings.connections;
+        self.subscribers.open_more(&self.poller)?;
+        while !self.subscribers.all_stand() {
+            self.turn(PROGRESS_EVERY_US)?;
+            if now_us() - start_us > OPEN_WITHIN_US + 1000 * u64::from(wanted) {
+                bail!("only {} of {wanted} connections stood in time", self.subscribers.standing());
+            }
+        }
+        Ok(now_us() - start_us)
+    }
+
+    fn start_posting(&mut self) -> anyhow::Result<()> {
+        if self.workload.drive != Drive::Posted {
+            return Ok(());
+        }
+        for topic in 0..self.workload.settings.topics {
+            let key = PUBLISHER_KEYS + u64::from(topic);
+            self.publishers.push(Publisher::open(self.workload.address, topic, key, &self.poller)?);
+        }
+        self.is_posting = true;
+        self.post_what_is_due()
+    }
+
+    fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
+        let begun_us = now_us();
+        let until_us = begun_us + time.as_micros() as u64;
+        loop {
+            let now_us = now_us();
+            if now_us >= until_us {
+                return Ok(());
+            }
+            self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
+            let heard_us = self.subscribers.heard_us().max(begun_us);
+            if self.is_posting && now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
+                let counts = self.subscribers.close_ledger();
+                bail!("the window has not moved for 2 s: {counts}");
+            }
+        }
+    }
+
+    /// Waits for what was published last.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        self.is_posting = false;
+        let deadline_us = now_us() + SETTLE_US_MAX;
+        while !self.subscribers.topics().iter().all(posted::Topic::is_settled)
+            && now_us() < deadline_us
+        {
+            self.turn(PROGRESS_EVERY_US)?;
+        }
+        for publisher in &mut self.publishers {
+            publisher.finish(&self.poller)?;
+        }
+        Ok(())
+    }
+
+    /// Waits once and handles everyone who is ready.
+    fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
+        let count = self.poller.wait(timeout_us)?;
+        for index in 0..count {
+            let ready = self.poller.ready(index);
+            if ready.key >= PUBLISHER_KEYS {
+                self.on_publisher((ready.key - PUBLISHER_KEYS) as usize, ready.readable)?;
+                continue;
+            }
+            self.subscribers.on_ready(ready, &self.poller)?;
+            if self.is_posting {
+                // At once: the window's latency begins with this read.
+                self.post_what_is_due()?;
+            }
+        }
+        self.tell_progress()
+    }
+
+    #[inline]
+    fn post_what_is_due(&mut self) -> anyhow::Result<()> {
+        for (topic, publisher) in self.subscribers.topics().iter_mut().zip(&mut self.publishers) {
+            if topic.is_due() {
+                self.lines.clear();
+                topic.publish(now_us(), &mut self.lines);
+                publisher.post(&self.lines, &self.poller)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_publisher(&mut self, index: usize, is_readable: bool) -> anyhow::Result<()> {
+        let publisher = &mut self.publishers[index];
+        if is_readable {
+            let answer = publisher.answer()?;
+            if !answer.is_empty() && self.is_posting {
+                let text = String::from_utf8_lossy(&answer).into_owned();
+                return Err(anyhow!("the subject ended publishing: {text}"));
+            }
+        }
+        publisher.flush(&self.poller)
+    }
+
+    fn tell_progress(&mut self) -> anyhow::Result<()> {
+        let now_us = now_us();
+        if now_us - self.told_us < PROGRESS_EVERY_US {
+            return Ok(());
+        }
+        self.told_us = now_us;
+        let span_us = if self.begun_us == 0 { 0 } else { now_us - self.begun_us };
+        let events = self.subscribers.tally().traffic.events;
+        let figures = Figures {
+            connections: self.subscribers.standing(),
+            events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
+        };
+        match self.observer.progress(figures) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Interrupted.into()),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Transports as the swarm speaks them: bytes in, messages out.
+//!
+//! A carrier keeps no state between frames, so a connection that waits costs
+//! nothing but its socket. It is given the bytes from a frame's beginning on
+//! and says what is there.
+
+mod http_streaming;
+mod sse;
+mod websocket;
+
+pub(super) use websocket::pong;
+
+use crate::scenario::Transport;
+
+/// What the bytes begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step<'a> {
+    /// A message of the dialect, and the length of its frame.
+    Message(&'a [u8], usize),
+    /// A WebSocket ping with this payload, to be answered.
+    Ping(&'a [u8], usize),
+    /// A frame that says nothing, e.g. a comment.
+    Nothing(usize),
+    /// The transport's own close.
+    Close,
+    /// Part of a frame. With more bytes, the search for its end may leave out
+    /// the first `searched`.
+    Incomplete { searched: usize },
+}
+
+/// The bytes are not this transport's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct CarrierError(&'static str);
+
+/// Takes one step. `searched` is what an `Incomplete` on fewer of the same
+/// bytes said, otherwise 0.
+#[inline]
+pub(super) fn step(
+    transport: Transport,
+    bytes: &[u8],
+    searched: usize,
+) -> Result<Step<'_>, CarrierError> {
+    match transport {
+        Transport::Websocket => websocket::step(bytes),
+        Transport::Sse => sse::step(bytes, searched),
+        Transport::HttpStreaming => Ok(http_streaming::step(bytes, searched)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Messages as the subject frames them.
+    fn frames(transport: Transport, messages: &[String]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for message in messages {
+            match transport {
+                Transport::Websocket => {
+                    bytes.extend(websocket::tests::frame(1, message.as_bytes()))
+                }
+                Transport::Sse => {
+                    bytes.extend(format!("data:{message}\nid:1.7\n\n").as_bytes());
+                }
+                Transport::HttpStreaming => bytes.extend(format!("{message}\n").as_bytes()),
+            }
+        }
+        bytes
+    }
+
+    /// Feeds the bytes in pieces as a connection does, carrying over what is
+    /// incomplete.
+    fn receive(transport: Transport, bytes: &[u8], cuts: &[usize]) -> Vec<String> {
+        let (mut messages, mut carried, mut searched) = (Vec::new(), Vec::new(), 0);
+        let mut at = 0usize;
+        for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
+            let end = at.saturating_add(piece).min(bytes.len());
+            carried.extend_from_slice(&bytes[at..end]);
+            at = end;
+            let mut used = 0;
+            loop {
+                match step(transport, &carried[used..], searched).unwrap() {
+                    Step::Message(message, length) => {
+                        messages.push(String::from_utf8(message.to_vec()).unwrap());
+                        used += length;
+                        searched = 0;
+                    }
+                    Step::Incomplete { searched: so_far } => {
+                        searched = so_far;
+                        break;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            carried.drain(..used);
+        }
+        assert!(carried.is_empty());
+        messages
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_anywhere_change_nothing(
+            messages in prop::collection::vec("[a-z\\[\\],{}\":0-9]{1,300}", 1..20),
+            cuts in prop::collection::vec(any::<usize>(), 0..100),
+        ) {
+            for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
+                let bytes = frames(transport, &messages);
+                prop_assert_eq!(&receive(transport, &bytes, &cuts), &messages);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_an_answer_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
+                let _ = step(transport, &bytes, 0);
+            }
+        }
+    }
+}

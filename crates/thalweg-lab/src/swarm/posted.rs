@@ -1,0 +1,228 @@
+//! The posted drive: what was published, who has it, what is due next.
+//!
+//! Event n + window is due at the moment the last reading subscriber has event
+//! n. Each topic has a window of its own.
+
+use super::event::{self, Stamp};
+use super::tally::Tally;
+use crate::measure::Ledger;
+
+/// One topic and its outstanding events.
+#[derive(Debug)]
+pub(super) struct Topic {
+    window: u64,
+    event_bytes: usize,
+    /// Subscriptions that must have an event before the window moves on.
+    readers: u32,
+    /// The outstanding events, by number modulo its length (a power of two).
+    ring: Vec<Slot>,
+    /// Number of the last event published.
+    published: u64,
+    /// Number of the last event that all readers have.
+    complete: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    seq: u64,
+    due_us: u64,
+    /// Readers that have it.
+    have: u32,
+    bytes: Vec<u8>,
+}
+
+/// Events that reached a subscription.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    pub(super) subscription: usize,
+    /// Whether the window waits for this subscription.
+    pub(super) is_reader: bool,
+    /// Separated by commas.
+    pub(super) events: &'a [u8],
+    pub(super) now_us: u64,
+}
+
+impl Topic {
+    pub(super) fn new(window: u32, readers: u32, event_bytes: u32) -> Topic {
+        Topic {
+            window: u64::from(window),
+            event_bytes: event_bytes as usize,
+            readers,
+            ring: vec![Slot::default(); (window as usize).next_power_of_two()],
+            published: 0,
+            complete: 0,
+        }
+    }
+
+    /// Whether something is to be published.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.published < self.complete + self.window
+    }
+
+    /// Whether all readers have everything.
+    pub(super) fn is_settled(&self) -> bool {
+        self.published == self.complete
+    }
+
+    /// Number of the last event published.
+    pub(super) fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// Appends everything that is due, one event a line.
+    pub(super) fn publish(&mut self, due_us: u64, lines: &mut Vec<u8>) {
+        while self.is_due() {
+            self.published += 1;
+            let seq = self.published;
+            let index = self.index(seq);
+            let slot = &mut self.ring[index];
+            (slot.seq, slot.due_us, slot.have) = (seq, due_us, 0);
+            slot.bytes.clear();
+            event::write(&mut slot.bytes, Stamp { seq, due_us }, self.event_bytes);
+            lines.extend_from_slice(&slot.bytes);
+            lines.push(b'\n');
+        }
+    }
+
+    /// Compares what arrived with what was published, byte for byte, and
+    /// enters it in ledger and tally.
+    #[inline]
+    pub(super) fn receive(&mut self, arrival: Arrival<'_>, ledger: &mut Ledger, tally: &mut Tally) {
+        let mut rest = arrival.events;
+        let mut next = ledger.next(arrival.subscription).unwrap_or(1);
+        let mut in_order = 0;
+        while !rest.is_empty() {
+            let index = self.index(next);
+            let Some((after, due_us)) = self.ring[index].matches(next, rest) else {
+                ledger.in_order(arrival.subscription, in_order);
+                in_order = 0;
+                rest = self.receive_unexpected(arrival, rest, ledger, tally);
+                next = ledger.next(arrival.subscription).unwrap_or(1);
+                continue;
+            };
+            tally.late(arrival.now_us.saturating_sub(due_us), 1);
+            if arrival.is_reader {
+                self.count_reader(index);
+            }
+            rest = after;
+            next += 1;
+            in_order += 1;
+        }
+        ledger.in_order(arrival.subscription, in_order);
+    }
+
+    /// Not the event that was to come: lost, repeated, overtaken or damaged?
+    #[cold]
+    fn receive_unexpected<'a>(
+        &mut self,
+        arrival: Arrival<'a>,
+        rest: &'a [u8],
+        ledger: &mut Ledger,
+        tally: &mut Tally,
+    ) -> &'a [u8] {
+        // Neither numbers nor padding hold a brace.
+        let end = memchr::memchr(b'}', rest).map_or(rest.len(), |at| at + 1);
+        let (event, after) = rest.split_at(end);
+        match event::read(event) {
+            Some(stamp) if event.len() == self.event_bytes && stamp.seq <= self.published => {
+                tally.late(arrival.now_us.saturating_sub(stamp.due_us), 1);
+                let is_new = ledger.arrived(arrival.subscription, stamp.seq);
+                let index = self.index(stamp.seq);
+                if is_new && arrival.is_reader && self.ring[index].seq == stamp.seq {
+                    self.count_reader(index);
+                }
+            }
+            _ => ledger.corrupt(),
+        }
+        after.strip_prefix(b",").unwrap_or(after)
+    }
+
+    #[inline]
+    fn count_reader(&mut self, index: usize) {
+        let slot = &mut self.ring[index];
+        slot.have += 1;
+        if slot.have == self.readers {
+            self.complete = self.complete.max(slot.seq);
+        }
+    }
+
+    #[inline]
+    fn index(&self, seq: u64) -> usize {
+        seq as usize & (self.ring.len() - 1)
+    }
+}
+
+impl Slot {
+    /// If `rest` begins with this event and it is number `seq`: what follows,
+    /// and when it was due.
+    #[inline]
+    fn matches<'a>(&self, seq: u64, rest: &'a [u8]) -> Option<(&'a [u8], u64)> {
+        if self.seq != seq {
+            return None;
+        }
+        match rest.strip_prefix(self.bytes.as_slice())? {
+            [] => Some((&[], self.due_us)),
+            [b',', after @ ..] if !after.is_empty() => Some((after, self.due_us)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two subscribers, five events outstanding; `deliver` makes of the events
+    /// what the first subscriber gets, the second gets them as published.
+    fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
+        let mut topic = Topic::new(5, 2, 128);
+        let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
+        let mut lines = Vec::new();
+        topic.publish(1000, &mut lines);
+        let lines = String::from_utf8(lines).unwrap();
+        let intact: Vec<String> = lines.lines().map(str::to_owned).collect();
+        let mut changed = intact.clone();
+        deliver(&mut changed);
+        for (subscription, events) in [changed, intact].iter().enumerate() {
+            let events = events.join(",").into_bytes();
+            let arrival = Arrival { subscription, is_reader: true, events: &events, now_us: 1500 };
+            topic.receive(arrival, &mut ledger, &mut tally);
+        }
+        for subscription in 0..2 {
+            ledger.close(subscription, topic.published());
+        }
+        assert_eq!(ledger.counts().to_string(), expected);
+    }
+
+    #[test]
+    fn a_subject_that_misbehaves_is_caught() {
+        check(|_| {}, "whole");
+        check(|events| drop(events.remove(2)), "1 missing");
+        check(|events| drop(events.pop()), "1 missing");
+        check(|events| events.clear(), "5 missing");
+        check(|events| events.insert(2, events[1].clone()), "1 duplicated");
+        check(|events| events.swap(1, 2), "1 reordered");
+        // A changed byte: damaged, and so the event itself never came.
+        check(|events| events[3] = events[3].replacen("xx", "xy", 1), "1 missing, 1 corrupt");
+        check(|events| events[0] = events[0].replacen("1000", "1001", 1), "1 missing, 1 corrupt");
+        check(|events| events.push("{}".to_owned()), "1 corrupt");
+    }
+
+    #[test]
+    fn the_window_moves_when_the_last_reader_has_an_event() {
+        let mut topic = Topic::new(1, 2, 128);
+        let (mut ledger, mut tally) = (Ledger::new(3, Some(1)), Tally::default());
+        let mut line = Vec::new();
+        topic.publish(0, &mut line);
+        line.pop();
+        let mut arrive = |subscription, is_reader, topic: &mut Topic| {
+            let arrival = Arrival { subscription, is_reader, events: &line, now_us: 0 };
+            topic.receive(arrival, &mut ledger, &mut tally);
+            topic.is_due()
+        };
+        assert!(!arrive(0, true, &mut topic));
+        assert!(!arrive(2, false, &mut topic), "nobody waits for one that will stop");
+        assert!(arrive(1, true, &mut topic));
+    }
+}

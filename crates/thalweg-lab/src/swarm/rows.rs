@@ -1,0 +1,198 @@
+//! The self-driven drive: rows of experiment A, `[SEQ,DUE,…]`. Column 0 counts
+//! up, column 1 is the intended time in µs of `CLOCK_MONOTONIC`, the rest is
+//! the same in every row.
+//!
+//! Within a batch only column 0 differs, so each row is compared, whole, with
+//! the one before and its number plus one: every byte of every row is checked
+//! at the speed of memory, and numbers are parsed once per batch.
+
+use super::tally::Tally;
+use crate::measure::Ledger;
+use crate::subject::dialect::number;
+
+/// What the rows look like at the moment.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    /// The next row, if it belongs to the same batch.
+    expected: Vec<u8>,
+    /// Where `expected` has its comma after column 0.
+    seq_end: usize,
+    /// Intended time of the batch.
+    due_us: u64,
+    /// Columns from 2 on, of the first row seen.
+    constant: Vec<u8>,
+}
+
+impl Rows {
+    /// Enters the rows (separated by commas) that reached a subscription.
+    pub(super) fn receive(
+        &mut self,
+        subscription: usize,
+        rows: &[u8],
+        now_us: u64,
+        ledger: &mut Ledger,
+        tally: &mut Tally,
+    ) {
+        let mut rest = rows;
+        if let Some(next) = ledger.next(subscription) {
+            self.expect(next);
+        }
+        let mut in_order = 0;
+        while !rest.is_empty() {
+            if let Some(after) = self.next_of_batch(rest) {
+                rest = after;
+                in_order += 1;
+                self.count_up();
+                continue;
+            }
+            tally.late(now_us.saturating_sub(self.due_us), in_order);
+            ledger.in_order(subscription, in_order);
+            in_order = 0;
+            rest = self.first_of_batch(subscription, rest, now_us, ledger, tally);
+        }
+        tally.late(now_us.saturating_sub(self.due_us), in_order);
+        ledger.in_order(subscription, in_order);
+    }
+
+    #[inline]
+    fn next_of_batch<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
+        if self.expected.is_empty() {
+            return None;
+        }
+        match rest.strip_prefix(self.expected.as_slice())? {
+            [] => Some(&[]),
+            [b',', after @ ..] if !after.is_empty() => Some(after),
+            _ => None,
+        }
+    }
+
+    /// A row that is not the last one's successor: a new batch, or a fault.
+    fn first_of_batch<'a>(
+        &mut self,
+        subscription: usize,
+        rest: &'a [u8],
+        now_us: u64,
+        ledger: &mut Ledger,
+        tally: &mut Tally,
+    ) -> &'a [u8] {
+        // No column of experiment A holds a bracket.
+        let end = memchr::memchr(b']', rest).map_or(rest.len(), |at| at + 1);
+        let (row, after) = rest.split_at(end);
+        match columns(row) {
+            Some((seq, due_us, constant)) if self.is_constant(constant) => {
+                self.due_us = due_us;
+                self.expected.clear();
+                self.expected.extend_from_slice(row);
+                self.seq_end = 1 + decimal_digits(seq);
+                ledger.arrived(subscription, seq);
+                tally.late(now_us.saturating_sub(due_us), 1);
+                self.expect(ledger.next(subscription).unwrap_or(seq + 1));
+            }
+            _ => ledger.corrupt(),
+        }
+        after.strip_prefix(b",").unwrap_or(after)
+    }
+
+    fn is_constant(&mut self, constant: &[u8]) -> bool {
+        if self.constant.is_empty() {
+            self.constant.extend_from_slice(constant);
+        }
+        self.constant == constant
+    }
+
+    /// The next row shall be number `seq`.
+    fn expect(&mut self, seq: u64) {
+        if self.expected.is_empty() {
+            return;
+        }
+        let mut buffer = itoa::Buffer::new();
+        let digits = buffer.format(seq).as_bytes();
+        if self.seq_end == 1 + digits.len() {
+            self.expected[1..self.seq_end].copy_from_slice(digits);
+        } else {
+            self.expected.splice(1..self.seq_end, digits.iter().copied());
+            self.seq_end = 1 + digits.len();
+        }
+    }
+
+    /// Adds one to the expected row's number, in decimal.
+    #[inline]
+    fn count_up(&mut self) {
+        for digit in self.expected[1..self.seq_end].iter_mut().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                return;
+            }
+            *digit = b'0';
+        }
+        self.expected.insert(1, b'1');
+        self.seq_end += 1;
+    }
+}
+
+/// Columns 0 and 1, and the bytes of the others.
+fn columns(row: &[u8]) -> Option<(u64, u64, &[u8])> {
+    let inner = row.strip_prefix(b"[")?.strip_suffix(b"]")?;
+    let (seq, rest) = inner.split_at(memchr::memchr(b',', inner)?);
+    let rest = &rest[1..];
+    let (due, constant) = rest.split_at(memchr::memchr(b',', rest)?);
+    Some((number(seq)?, number(due)?, constant))
+}
+
+fn decimal_digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(seq: u64, due_us: u64) -> String {
+        format!(r#"[{seq},{due_us},1,116.92,"c00070","column 1"]"#)
+    }
+
+    fn check(envelopes: &[Vec<String>], expected: &str) -> Tally {
+        let (mut rows, mut tally) = (Rows::default(), Tally::default());
+        let mut ledger = Ledger::new(1, None);
+        for envelope in envelopes {
+            rows.receive(0, envelope.join(",").as_bytes(), 2000, &mut ledger, &mut tally);
+        }
+        assert_eq!(ledger.counts().to_string(), expected, "{envelopes:?}");
+        tally
+    }
+
+    #[test]
+    fn faults_are_caught() {
+        let numbered = |seqs: &[u64]| seqs.iter().map(|&seq| row(seq, 1000)).collect::<Vec<_>>();
+        check(&[numbered(&[8, 9, 10, 11])], "whole");
+        check(&[numbered(&[98, 99]), numbered(&[100])], "whole");
+        check(&[numbered(&[8, 9, 11]), numbered(&[12])], "1 missing");
+        check(&[numbered(&[8, 9]), numbered(&[9, 10])], "1 duplicated");
+        check(&[numbered(&[8, 10, 9, 11])], "1 reordered");
+        let mut damaged = numbered(&[8, 9, 10]);
+        damaged[2] = damaged[2].replace("116", "117");
+        check(&[damaged], "1 corrupt");
+    }
+
+    #[test]
+    fn each_batch_has_its_own_intended_time() {
+        let tally = check(&[vec![row(1, 1000), row(2, 1000), row(3, 1900)]], "whole");
+        assert_eq!(tally.traffic.events, 3);
+        let buckets: Vec<_> = tally.latency.buckets().collect();
+        assert_eq!(buckets, [(100, 1), (1000, 2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn whole_however_batched(first in 0u64..2000, sizes in prop::collection::vec(1u64..40, 1..30)) {
+            let mut seq = first;
+            let envelopes: Vec<Vec<String>> = sizes
+                .iter()
+                .map(|&size| (0..size).map(|_| { seq += 1; row(seq, 1000 + seq / 7) }).collect())
+                .collect();
+            let tally = check(&envelopes, "whole");
+            prop_assert_eq!(tally.traffic.events, sizes.iter().sum::<u64>());
+        }
+    }
+}

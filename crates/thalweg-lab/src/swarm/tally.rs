@@ -1,0 +1,25 @@
+//! What came in since the span began.
+
+use crate::measure::{Latency, Traffic};
+
+/// Counts and latencies of one span.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) traffic: Traffic,
+    pub(super) latency: Latency,
+}
+
+impl Tally {
+    /// `events` came `latency_us` after their intended time.
+    #[inline]
+    pub(super) fn late(&mut self, latency_us: u64, events: u64) {
+        self.traffic.events += events;
+        self.latency.record(latency_us, events);
+    }
+
+    /// A new span begins.
+    pub(super) fn reset(&mut self) {
+        self.traffic = Traffic::default();
+        self.latency.clear();
+    }
+}
