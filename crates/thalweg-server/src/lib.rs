@@ -1,3 +1,27 @@
-//! The push server.
+//! The push server: topics in, every web transport out.
+//!
+//! ```text
+//! source ─► stream ─► fanout ─► transport ─► browser
+//!
+//! config      what a user may set, and why it is what it is
+//! source      ways in
+//! stream      ordered, bounded topic history; hot tails           (pure)
+//! fanout      who gets what next                                  (pure)
+//! transport   ways out: the only place with subscribers' sockets
+//! shard       one thread that wires the four above together
+//! serve       shards, listener, shutdown
+//! metrics     what is counted
+//! clock       the one clock
+//! ```
+
+mod clock;
+pub mod config;
 pub mod fanout;
+mod metrics;
+mod serve;
+mod shard;
+mod source;
 pub mod stream;
+mod transport;
+
+pub use serve::{ServeError, Server, serve};

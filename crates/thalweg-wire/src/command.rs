@@ -1,25 +1,87 @@
 //! What a subscriber says on a two-way transport, and what it is answered.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{ErrorCode, Offset, Position, Topic};
 
-/// A command as received. Form: `docs/wire.md`, "Commands over WebSocket".
-#[derive(Debug, Deserialize)]
-#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Command {
+/// A command as received, borrowed from its text. Form: `docs/wire.md`,
+/// "Commands over WebSocket".
+#[derive(Debug)]
+pub enum Command<'a> {
     /// Append events to a topic.
     Publish {
-        /// Comes back with the answer.
-        id: Option<Box<RawValue>>,
-        /// Where to.
-        topic: String,
-        /// One event …
-        event: Option<Box<RawValue>>,
-        /// … or several.
-        events: Option<Vec<Box<RawValue>>>,
+        /// Where to, not checked yet.
+        topic: Cow<'a, str>,
+        /// In order.
+        events: Vec<&'a RawValue>,
     },
+}
+
+/// A text message that is a command, or not.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// Comes back with the answer.
+    pub id: Option<&'a RawValue>,
+    /// The command, or one sentence saying what is wrong with it.
+    pub command: Result<Command<'a>, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    command: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    topic: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    event: Option<&'a RawValue>,
+    #[serde(borrow)]
+    events: Option<Vec<&'a RawValue>>,
+}
+
+/// The only field that is of use when the others are wrong.
+#[derive(Deserialize)]
+struct IdOnly<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+}
+
+/// `null` is a value like any other: it must not read as an absent field.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(value).map(Some)
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a text message.
+    pub fn parse(text: &'a str) -> Self {
+        match serde_json::from_str::<Fields<'a>>(text) {
+            Ok(fields) => Self { id: fields.id, command: fields.command() },
+            Err(error) => {
+                let id = serde_json::from_str::<IdOnly<'a>>(text).ok().and_then(|only| only.id);
+                Self { id, command: Err(format!("not a command: {error}")) }
+            }
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn command(self) -> Result<Command<'a>, String> {
+        if self.command != "publish" {
+            return Err(format!("unknown command {:?}: there is \"publish\"", self.command));
+        }
+        let topic = self.topic.ok_or("publish needs a topic")?;
+        let events = match (self.event, self.events) {
+            (Some(event), None) => vec![event],
+            (None, Some(events)) => events,
+            _ => return Err("publish needs either event or events".into()),
+        };
+        Ok(Command::Publish { topic, events })
+    }
 }
 
 /// What became of a publish: over HTTP the body, over a WebSocket the answer.
@@ -63,16 +125,6 @@ struct Refusal<'a> {
     error: ErrorFields<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     published: Option<PublishedFields<'a>>,
-}
-
-impl Command {
-    /// Reads a text message.
-    ///
-    /// # Errors
-    /// One sentence saying what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("not a command: {error}"))
-    }
 }
 
 impl Published {

@@ -9,7 +9,7 @@ pub const EVENT_BYTES_MAX: usize = 1 << 20;
 
 /// Largest message a subscriber may send over a WebSocket: one command with one
 /// largest event, and some room for the command around it.
-pub const COMMAND_BYTES_MAX: usize = EVENT_BYTES_MAX + 4096;
+pub const COMMAND_BYTES_MAX: u32 = EVENT_BYTES_MAX as u32 + 4096;
 
 /// Subscriptions on one connection. One walk visits them all.
 pub const SUBSCRIPTIONS_MAX: usize = 256;

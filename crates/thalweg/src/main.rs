@@ -1,6 +1,7 @@
 //! The `thalweg` command.
 
 mod limit;
+mod serve;
 
 use clap::{Parser, Subcommand};
 
@@ -14,6 +15,8 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// The push server.
+    Serve(serve::ServeArgs),
     /// The lab's yardstick: the smallest honest push server.
     #[command(hide = true)]
     Limit(limit::LimitArgs),
@@ -21,6 +24,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
+        Command::Serve(args) => serve::run(args),
         Command::Limit(args) => limit::run(args),
     }
 }

@@ -25,6 +25,14 @@ pub enum Delivered {
 #[derive(Debug, Default)]
 pub struct Scratch {
     cold: Vec<u8>,
+    gaps: u64,
+}
+
+impl Scratch {
+    /// How many subscribers were told since the beginning that they fell behind.
+    pub fn gaps(&self) -> u64 {
+        self.gaps
+    }
 }
 
 /// Slices in one send; more topics than that take a second one.
@@ -91,6 +99,7 @@ impl Subscriber {
                 Ok(plan) => plan,
                 Err(Interrupted { index, lost }) => {
                     self.jump(feeds, index, lost);
+                    scratch.gaps += 1;
                     continue;
                 }
             };

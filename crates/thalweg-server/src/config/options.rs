@@ -1,0 +1,82 @@
+use std::time::Duration;
+
+use super::{parse_bytes, parse_duration};
+
+/// `key=value,key=value`: settings whose reader knows the keys.
+#[derive(Debug, Clone, Default)]
+pub struct Options(Vec<(String, String)>);
+
+impl Options {
+    /// Reads `key=value,key=value`; nothing is no options.
+    ///
+    /// # Errors
+    /// One sentence naming the part that is no `key=value`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut options = Vec::new();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| format!("{part:?} is not key=value"))?;
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        Ok(Self(options))
+    }
+
+    /// Refuses keys other than `known`.
+    ///
+    /// # Errors
+    /// One sentence with the nearest right key.
+    pub fn check_keys(&self, known: &[&str]) -> Result<(), String> {
+        match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            Some((key, _)) => Err(format!("unknown key {key:?}{}", nearest(key, known))),
+            None => Ok(()),
+        }
+    }
+
+    /// A whole number.
+    ///
+    /// # Errors
+    /// One sentence when the value is none.
+    pub fn number(&self, key: &str) -> Result<Option<u64>, String> {
+        self.read(key, |value| value.parse().map_err(|_| format!("{value:?} is no whole number")))
+    }
+
+    /// A size in bytes.
+    ///
+    /// # Errors
+    /// One sentence when the value is none.
+    pub fn bytes(&self, key: &str) -> Result<Option<usize>, String> {
+        self.read(key, parse_bytes)
+    }
+
+    /// A duration.
+    ///
+    /// # Errors
+    /// One sentence when the value is none.
+    pub fn duration(&self, key: &str) -> Result<Option<Duration>, String> {
+        self.read(key, parse_duration)
+    }
+
+    fn read<T>(
+        &self,
+        key: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let Some((_, value)) = self.0.iter().find(|(name, _)| name == key) else {
+            return Ok(None);
+        };
+        parse(value).map(Some).map_err(|error| format!("{key}: {error}"))
+    }
+}
+
+/// `, did you mean "…"?`, or what there is to choose from.
+pub fn nearest(wrong: &str, known: &[&str]) -> String {
+    let closest = known
+        .iter()
+        .max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)));
+    match closest {
+        Some(name) if strsim::jaro_winkler(wrong, name) > 0.7 => {
+            format!(", did you mean {name:?}?")
+        }
+        _ => format!(", there is {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,221 @@
+//! Wires sources, shards and the listener together, and takes them down again.
+
+use std::{
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
+};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use thiserror::Error;
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    runtime,
+    sync::mpsc,
+    task::{LocalSet, spawn_local},
+};
+
+use crate::{
+    config::Config,
+    metrics::Metrics,
+    shard::{self, Common, Handle, Mail, home_of},
+    source::{self, Scheduled},
+};
+use thalweg_wire::Topic;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// Why a server does not start, or ended.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {0}: {1}; choose another address with --listen")]
+    Listen(SocketAddr, io::Error),
+    /// Not on loopback.
+    #[error(
+        "{0} is reachable from other machines, and there is no access control yet: listen on 127.0.0.1"
+    )]
+    NotLoopback(SocketAddr),
+    /// A source's settings are wrong.
+    #[error("source {0}: {1}")]
+    Source(Topic, String),
+    /// The system refused something a shard needs.
+    #[error("a shard cannot run: {0}")]
+    Shard(#[from] io::Error),
+    /// The shutdown took longer than it may.
+    #[error("{0} shards had not drained in time and were cut off")]
+    NotDrained(usize),
+}
+
+/// A server that runs.
+pub struct Server {
+    address: SocketAddr,
+    config: Arc<Config>,
+    peers: Vec<mpsc::Sender<Mail>>,
+    threads: Vec<thread::JoinHandle<io::Result<()>>>,
+}
+
+/// Starts a server.
+///
+/// # Errors
+/// When the configuration cannot be carried out.
+pub fn serve(config: Config) -> Result<Server, ServeError> {
+    if !config.listen.ip().is_loopback() {
+        return Err(ServeError::NotLoopback(config.listen));
+    }
+    let config = Arc::new(config);
+    let mut sources = scheduled_sources(&config)?;
+    let (mut peers, mut mails) = (Vec::new(), Vec::new());
+    for _ in 0..config.shards {
+        let (peer, mail) = mpsc::channel(config.limits.mail_max);
+        peers.push(peer);
+        mails.push(mail);
+    }
+    let common = Common {
+        config: Arc::clone(&config),
+        metrics: Metrics::new(config.shards),
+        peers: peers.clone(),
+        loads: Arc::new((0..config.shards).map(|_| AtomicUsize::new(0)).collect()),
+    };
+    let listener = listen(&config).map_err(|error| ServeError::Listen(config.listen, error))?;
+    let address = listener.local_addr()?;
+    let mut listener = Some(listener);
+    let cores = cores_for(config.shards);
+    let mut threads = Vec::new();
+    for (id, mail) in mails.into_iter().enumerate() {
+        let common = common.clone();
+        let own_sources = sources.extract_if(.., |(topic, _)| home_of(topic, config.shards) == id);
+        let own_sources: Vec<_> = own_sources.collect();
+        // The first shard accepts for all.
+        let listener = listener.take();
+        let core = cores.get(id).copied();
+        threads.push(thread::Builder::new().name(format!("shard-{id}")).spawn(move || {
+            if let Some(core) = core {
+                pin_to(core);
+            }
+            run_shard(id, common, mail, own_sources, listener)
+        })?);
+    }
+    Ok(Server { address, config, peers, threads })
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends it: subscribers are told to reconnect, requests are finished.
+    ///
+    /// # Errors
+    /// When that took longer than the configuration allows.
+    pub async fn drain(self) -> Result<(), ServeError> {
+        for peer in &self.peers {
+            // A shard that has ended needs no telling.
+            let _ = peer.send(Mail::Drain).await;
+        }
+        let deadline = tokio::time::Instant::now() + self.config.drain;
+        while self.threads.iter().any(|thread| !thread.is_finished()) {
+            if tokio::time::Instant::now() >= deadline {
+                let left = self.threads.iter().filter(|thread| !thread.is_finished()).count();
+                return Err(ServeError::NotDrained(left));
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+}
+
+fn scheduled_sources(config: &Config) -> Result<Vec<(Topic, Scheduled)>, ServeError> {
+    let build = |wanted: &crate::config::SourceConfig| {
+        source::build(wanted)
+            .map(|scheduled| (wanted.topic.clone(), scheduled))
+            .map_err(|error| ServeError::Source(wanted.topic.clone(), error))
+    };
+    config.sources.iter().map(build).collect()
+}
+
+fn listen(config: &Config) -> io::Result<std::net::TcpListener> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    let _entered = runtime.enter();
+    let socket = match config.listen {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // Accepted sockets inherit all of these on Linux.
+    socket.set_reuseaddr(true)?;
+    socket.set_nodelay(true)?;
+    socket.set_keepalive(true)?;
+    socket.set_send_buffer_size(config.limits.send_buffer_bytes as u32 / 2)?;
+    socket.bind(config.listen)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
+fn run_shard(
+    id: usize,
+    common: Common,
+    mail: mpsc::Receiver<Mail>,
+    sources: Vec<(Topic, Scheduled)>,
+    listener: Option<std::net::TcpListener>,
+) -> io::Result<()> {
+    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, async move {
+        let handle = Handle::new(id, common)?;
+        for (topic, scheduled) in sources {
+            handle.start_source(&topic, scheduled);
+        }
+        if let Some(listener) = listener {
+            spawn_local(accept(Rc::clone(&handle), TcpListener::from_std(listener)?));
+        }
+        shard::run(handle, mail).await
+    })
+}
+
+/// Accepts for all shards; each socket goes to the least-loaded.
+async fn accept(handle: Rc<Handle>, listener: TcpListener) {
+    loop {
+        let socket = match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
+            Ok(socket) => socket,
+            Err(error) => {
+                // Out of descriptors, most likely: those that end free some.
+                tracing::warn!(%error, "cannot accept");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let loads = &handle.common.loads;
+        let least = (0..loads.len()).min_by_key(|shard| loads[*shard].load(Relaxed));
+        let least = least.unwrap_or(handle.id);
+        loads[least].fetch_add(1, Relaxed);
+        handle.count_accepted();
+        if least == handle.id {
+            spawn_local(shard::serve_connection(Rc::clone(&handle), socket));
+        } else if handle.common.peers[least].send(Mail::Connection(socket)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The cores to pin shards to: none if there are fewer than shards, or only one
+/// shard, which whoever started the server may have placed already.
+fn cores_for(shards: usize) -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
+    let cores: Vec<usize> =
+        (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).take(shards).collect();
+    if shards > 1 && cores.len() == shards { cores } else { Vec::new() }
+}
+
+fn pin_to(core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    if let Err(error) = sched_setaffinity(None, &cores) {
+        tracing::warn!(%error, core, "a shard is not pinned");
+    }
+}

@@ -1,0 +1,235 @@
+//! A shard: one thread with its own runtime, sockets and topics. Wiring only:
+//! what is read comes from `stream`, who gets it is `fanout`'s to say, how it
+//! goes out is `transport`'s.
+//!
+//! ```text
+//! turn        the loop: hear sockets, tick sources, seal, post, walk, sleep
+//! walk        visits to dirty connections, within budgets
+//! feeds       the topics on this shard
+//! mail        what shards say to each other
+//! publish     events in: from requests, commands and other shards
+//! subscribe   a request becomes a slab entry
+//! upkeep      heartbeats, stalls, and giving memory back
+//! http        requests: routing, publishing, takeover
+//! poll        the shard's own epoll and timer
+//! ```
+
+mod feeds;
+mod http;
+mod mail;
+mod poll;
+mod publish;
+mod subscribe;
+mod turn;
+mod upkeep;
+mod walk;
+
+use std::{
+    cell::{Cell, RefCell},
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    os::fd::OwnedFd,
+    rc::Rc,
+    sync::{Arc, atomic::AtomicUsize},
+};
+
+use slab::Slab;
+use thalweg_wire::Topic;
+use tokio::{
+    io::unix::AsyncFd,
+    sync::{Notify, mpsc},
+};
+
+pub(crate) use http::serve_connection;
+pub(crate) use mail::Mail;
+pub(crate) use turn::run;
+
+use crate::{
+    config::Config,
+    fanout::{FeedKey, Scratch},
+    metrics::{Counts, Metrics},
+    source::Scheduled,
+    transport::Connection,
+};
+use feeds::FeedTable;
+use poll::Poll;
+
+/// What all shards of a server have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    pub(crate) config: Arc<Config>,
+    pub(crate) metrics: Metrics,
+    /// Where each shard's mail goes.
+    pub(crate) peers: Vec<mpsc::Sender<Mail>>,
+    /// How many sockets each shard serves.
+    pub(crate) loads: Arc<Vec<AtomicUsize>>,
+}
+
+/// A shard, as the tasks on its thread share it. Nothing holds the borrow
+/// across an await: each use is one synchronous step.
+pub(crate) struct Handle {
+    pub(crate) id: usize,
+    pub(crate) common: Common,
+    shard: RefCell<Shard>,
+    /// Rouses the turn after a step that made work for it.
+    wake: Notify,
+    draining: Cell<bool>,
+    /// Ends the tasks of requests once draining.
+    drain: Notify,
+    /// Requests' connections being served.
+    requests: Cell<usize>,
+}
+
+struct Shard {
+    id: usize,
+    common: Common,
+    feeds: FeedTable,
+    connections: Slab<Connection>,
+    /// What a walk must know of a connection before it touches it: dense, so
+    /// that marking ten thousand connections dirty stays in the cache.
+    flags: Vec<Flags>,
+    /// Connections to visit, each at most once.
+    dirty: VecDeque<u32>,
+    /// Connections to read from.
+    readable: VecDeque<u32>,
+    /// Feeds with batches to seal now.
+    due: Vec<FeedKey>,
+    /// Feeds with batches that other shards have not been posted.
+    unposted: Vec<FeedKey>,
+    /// Feeds whose home has not been asked for them.
+    unattached: Vec<FeedKey>,
+    attachments: u64,
+    /// Connections taken over, ever.
+    serials: u64,
+    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    sources: Vec<Running>,
+    poll: Poll,
+    scratch: Scratch,
+    read_buffer: Vec<u8>,
+    heartbeat_slot: usize,
+    counts: Counts,
+}
+
+/// A source at work.
+struct Running {
+    feed: FeedKey,
+    scheduled: Scheduled,
+    next_us: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Source(usize),
+    Flush(FeedKey),
+    /// A subscription's interval has passed.
+    Visit(u32),
+    Heartbeat,
+    Sweep,
+    /// Try again to post what did not fit.
+    Post,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Flags {
+    /// In the queue of visits.
+    dirty: bool,
+    /// Its socket is full.
+    blocked: bool,
+    /// Was sent something since the heartbeat passed by.
+    sent: bool,
+    /// Has more to read when it may be read again.
+    unread: bool,
+    /// Said good-bye; waits for the peer's.
+    lingering: bool,
+}
+
+/// Bytes read from one socket at a time.
+const READ_BYTES: usize = 64 << 10;
+
+impl Handle {
+    /// A shard; call it on its own thread, in its runtime.
+    ///
+    /// # Errors
+    /// When the kernel has no epoll or timer left.
+    pub(crate) fn new(id: usize, common: Common) -> io::Result<Rc<Self>> {
+        let shard = Shard {
+            id,
+            feeds: FeedTable::new(Arc::clone(&common.config)),
+            common: common.clone(),
+            connections: Slab::new(),
+            flags: Vec::new(),
+            dirty: VecDeque::new(),
+            readable: VecDeque::new(),
+            due: Vec::new(),
+            unposted: Vec::new(),
+            unattached: Vec::new(),
+            attachments: 0,
+            serials: 0,
+            timers: BinaryHeap::new(),
+            sources: Vec::new(),
+            poll: Poll::new()?,
+            scratch: Scratch::default(),
+            read_buffer: vec![0; READ_BYTES],
+            heartbeat_slot: 0,
+            counts: Counts::default(),
+        };
+        Ok(Rc::new(Self {
+            id,
+            common,
+            shard: RefCell::new(shard),
+            wake: Notify::new(),
+            draining: Cell::new(false),
+            drain: Notify::new(),
+            requests: Cell::new(0),
+        }))
+    }
+
+    /// One synchronous step, after which the turn looks at what it left.
+    fn step<T>(&self, step: impl FnOnce(&mut Shard) -> T) -> T {
+        let result = step(&mut self.shard.borrow_mut());
+        self.wake.notify_one();
+        result
+    }
+
+    /// Puts a source to work on its home shard.
+    pub(crate) fn start_source(&self, topic: &Topic, scheduled: Scheduled) {
+        self.step(|shard| shard.start_source(topic, scheduled));
+    }
+
+    /// One more socket was accepted here.
+    pub(crate) fn count_accepted(&self) {
+        self.shard.borrow_mut().counts.accepted += 1;
+    }
+
+    fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        self.shard.borrow().poll.readiness()
+    }
+}
+
+impl Shard {
+    fn is_home_of(&self, topic: &Topic) -> bool {
+        home_of(topic, self.common.peers.len()) == self.id
+    }
+
+    fn set_timer(&mut self, at_us: u64, timer: Timer) {
+        self.timers.push(Reverse((at_us, timer)));
+    }
+
+    fn mark_dirty(&mut self, key: u32) {
+        let flags = &mut self.flags[key as usize];
+        if !flags.dirty && !flags.blocked {
+            flags.dirty = true;
+            self.dirty.push_back(key);
+        }
+    }
+}
+
+/// The shard that gives a topic's offsets and encodes it. The same on every
+/// shard and in every run: the hasher has fixed keys.
+pub(crate) fn home_of(topic: &Topic, shards: usize) -> usize {
+    let mut hasher = DefaultHasher::new();
+    topic.hash(&mut hasher);
+    (hasher.finish() % shards as u64) as usize
+}

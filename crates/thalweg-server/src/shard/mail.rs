@@ -1,0 +1,89 @@
+//! What shards say to each other.
+
+use std::{net::TcpStream, sync::Arc};
+
+use thalweg_wire::{Epoch, Offset, Position, Topic, command::Published};
+use tokio::sync::oneshot;
+
+use crate::stream::{Appended, Batch, Payloads};
+
+/// A message to a shard. The queue is bounded; batches are posted by cursor, so
+/// that a full queue delays them and loses nothing.
+#[derive(Debug)]
+pub(crate) enum Mail {
+    /// A socket to serve.
+    Connection(TcpStream),
+    /// Events for a topic whose home this shard is.
+    Append {
+        /// Where to.
+        topic: Topic,
+        /// What.
+        payloads: Payloads,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Result<Placed, TooManyTopics>>,
+    },
+    /// A shard has subscribers to a topic whose home this shard is.
+    Attach(Reader),
+    /// It has none any more.
+    Detach(Reader),
+    /// What a shard that is attached has not seen yet.
+    Batches {
+        /// Of this topic.
+        topic: Topic,
+        /// The attachment it is for; another one's are void.
+        attachment: u64,
+        /// The stream's incarnation.
+        epoch: Epoch,
+        /// Where the batches begin: the head, if there are none.
+        from: Offset,
+        /// In order.
+        batches: Vec<Arc<Batch>>,
+    },
+    /// Say good-bye to everyone and end.
+    Drain,
+}
+
+/// A shard that reads a topic.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    /// Which topic.
+    pub(crate) topic: Topic,
+    /// Which shard.
+    pub(crate) shard: usize,
+    /// A number never used before by that shard.
+    pub(crate) attachment: u64,
+}
+
+/// Where appended events stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Placed {
+    /// The stream's incarnation.
+    pub(crate) epoch: Epoch,
+    /// Their offsets; another publisher's events may lie between.
+    pub(crate) appended: Appended,
+    /// How many they are.
+    pub(crate) count: u64,
+}
+
+impl Placed {
+    /// Takes in what the same publisher appended next.
+    pub(crate) fn extend(&mut self, next: &Self) {
+        self.count += next.count;
+        self.appended.end = next.appended.end;
+    }
+
+    /// The same as publishers are told it.
+    pub(crate) fn published(&self, topic: &Topic) -> Published {
+        let Appended { first, end } = self.appended;
+        Published {
+            topic: topic.clone(),
+            position: Position { epoch: self.epoch, offset: end - 1 },
+            first,
+            count: self.count,
+        }
+    }
+}
+
+/// A shard keeps no more topics.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TooManyTopics;

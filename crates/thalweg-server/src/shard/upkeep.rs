@@ -1,0 +1,136 @@
+use super::{Mail, Running, Shard, Timer, mail::Reader};
+use crate::{clock::now_us, fanout::FeedKey, source::Scheduled};
+use thalweg_wire::Topic;
+
+/// The heartbeat passes by all connections in this many steps, so that they are
+/// not all sent at once.
+const HEARTBEAT_SLOTS: usize = 64;
+
+/// From sweep to sweep, in µs.
+const SWEEP_US: u64 = 1_000_000;
+
+/// How long a peer may take to answer a good-bye, in µs.
+const LINGER_US: u64 = 2_000_000;
+
+impl Shard {
+    pub(super) fn start_upkeep(&mut self) {
+        let now_us = now_us();
+        self.set_timer(now_us + SWEEP_US, Timer::Sweep);
+        self.set_timer(now_us, Timer::Heartbeat);
+    }
+
+    /// Puts a source to work on its home shard.
+    pub(super) fn start_source(&mut self, topic: &Topic, scheduled: Scheduled) {
+        let Ok(feed) = self.feeds.open(topic, true) else {
+            tracing::error!(%topic, "too many topics: the source does not run");
+            return;
+        };
+        let next_us = scheduled.start_us.unwrap_or_else(now_us);
+        self.sources.push(Running { feed, scheduled, next_us });
+        self.set_timer(next_us, Timer::Source(self.sources.len() - 1));
+    }
+
+    /// Sends a heartbeat to those of the next slot that were sent nothing since
+    /// it passed by last.
+    pub(super) fn heartbeat(&mut self, now_us: u64) {
+        let slot = self.heartbeat_slot;
+        self.heartbeat_slot = (slot + 1) % HEARTBEAT_SLOTS;
+        for key in (slot..self.flags.len()).step_by(HEARTBEAT_SLOTS) {
+            let flags = &mut self.flags[key];
+            let was_sent = std::mem::take(&mut flags.sent);
+            if was_sent || flags.blocked || flags.lingering {
+                continue;
+            }
+            let Some(connection) = self.connections.get_mut(key) else { continue };
+            let framing = connection.subscriber.framing();
+            framing.heartbeat(connection.subscriber.own_frames());
+            self.counts.heartbeats += 1;
+            self.mark_dirty(key as u32);
+        }
+        let step_us = self.common.config.heartbeat.as_micros() as u64 / HEARTBEAT_SLOTS as u64;
+        self.set_timer(now_us + step_us.max(1), Timer::Heartbeat);
+    }
+
+    /// Gives back what time has made superfluous.
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        self.sweep_feeds(now_us);
+        self.sweep_connections(now_us);
+        self.counts.gaps = self.scratch.gaps();
+        self.set_timer(now_us + SWEEP_US, Timer::Sweep);
+    }
+
+    fn sweep_feeds(&mut self, now_us: u64) {
+        let mut idle: Vec<FeedKey> = Vec::new();
+        let (mut history, mut tails, mut pinned) = (0, 0, 0);
+        for (key, feed) in self.feeds.iter_mut() {
+            if let Some(log) = &mut feed.log {
+                log.sweep(now_us);
+                history += log.history_bytes();
+                tails += log.tail_bytes();
+                pinned += log.pinned_bytes();
+            }
+            if feed.is_idle() {
+                idle.push(key);
+            }
+        }
+        self.counts.history_bytes = history as u64;
+        self.counts.tail_bytes = tails as u64;
+        self.counts.pinned_bytes = pinned as u64;
+        let sourced: Vec<FeedKey> = self.sources.iter().map(|running| running.feed).collect();
+        for key in idle {
+            if !sourced.contains(&key) && self.let_go(key) {
+                self.feeds.remove(key);
+            }
+        }
+        self.counts.topics = self.feeds.len() as u64;
+    }
+
+    /// Tells a topic's home that nobody here reads it any more; `false` if that
+    /// has to wait.
+    fn let_go(&mut self, key: FeedKey) -> bool {
+        let Some(feed) = self.feeds.get(key) else { return false };
+        if feed.home.is_some() || feed.attachment == 0 {
+            return true;
+        }
+        let home = super::home_of(&feed.topic, self.common.peers.len());
+        let attachment = feed.attachment;
+        let reader = Reader { topic: feed.topic.clone(), shard: self.id, attachment };
+        self.common.peers[home].try_send(Mail::Detach(reader)).is_ok()
+    }
+
+    fn sweep_connections(&mut self, now_us: u64) {
+        let limits = self.common.config.limits;
+        let stall_us = limits.stall.as_micros() as u64;
+        let (mut over, mut holders) = (Vec::new(), Vec::new());
+        for (key, flags) in self.flags.iter().enumerate() {
+            if !flags.blocked && !flags.lingering {
+                continue;
+            }
+            let Some(connection) = self.connections.get(key) else { continue };
+            let stalled_us = now_us.saturating_sub(connection.stalled_us);
+            if flags.lingering && stalled_us > LINGER_US {
+                over.push(key as u32);
+            } else if flags.blocked && connection.subscriber.is_in_frame() {
+                holders.push((stalled_us, key as u32));
+            }
+        }
+        over.into_iter().for_each(|key| self.remove(key));
+        // The longest-stalled first.
+        holders.sort_unstable_by(|a, b| b.cmp(a));
+        for (stalled_us, key) in holders {
+            if stalled_us <= stall_us && self.pinned_bytes() <= limits.pinned_bytes_max {
+                break;
+            }
+            self.counts.stalled_resets += 1;
+            self.remove(key);
+        }
+    }
+
+    fn pinned_bytes(&mut self) -> usize {
+        self.feeds
+            .iter_mut()
+            .filter_map(|(_, feed)| feed.log.as_ref())
+            .map(|log| log.pinned_bytes())
+            .sum()
+    }
+}

@@ -1,0 +1,129 @@
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Flags, Shard, Timer};
+use crate::{
+    clock::now_us,
+    fanout::{Budget, Delivered, Sent, Sink},
+    metrics::Counts,
+    transport::{Connection, Socket},
+};
+
+/// Visits between two looks at the clock.
+const VISITS_PER_LOOK: u32 = 16;
+
+impl Shard {
+    /// One slice of the walk: visits dirty connections, each once, until its
+    /// time is spent. What is sealed before the next slice goes out with it.
+    pub(super) fn walk(&mut self) {
+        let start_us = now_us();
+        let end_us = start_us + self.common.config.limits.walk_slice.as_micros() as u64;
+        let mut look_us = start_us;
+        let mut visits = 0;
+        while let Some(key) = self.dirty.pop_front() {
+            self.visit(key, look_us);
+            visits += 1;
+            if visits % VISITS_PER_LOOK == 0 {
+                look_us = now_us();
+                if look_us >= end_us {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn visit(&mut self, key: u32, now_us: u64) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let flags = &mut self.flags[key as usize];
+        flags.dirty = false;
+        if flags.lingering {
+            return;
+        }
+        self.counts.visits += 1;
+        let own_before = connection.subscriber.own_bytes();
+        let mut sink = Counting { socket: &mut connection.socket, counts: &mut self.counts };
+        let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
+        let delivered = connection.subscriber.deliver(
+            &mut self.feeds,
+            &mut sink,
+            now_us,
+            budget,
+            &mut self.scratch,
+        );
+        flags.sent = true;
+        if flags.unread && own_before > 0 && connection.unanswered == 0 {
+            flags.unread = false;
+            self.readable.push_back(key);
+        }
+        connection.stalled_us = 0;
+        match delivered {
+            Delivered::CaughtUp(None) => {}
+            Delivered::CaughtUp(Some(due_us)) => self.set_timer(due_us, Timer::Visit(key)),
+            Delivered::More => self.mark_dirty(key),
+            Delivered::Full => {
+                flags.blocked = true;
+                connection.stalled_us = now_us;
+                self.counts.full_sends += 1;
+                self.counts.blocked_connections += 1;
+            }
+            Delivered::Closed => {
+                flags.lingering = true;
+                connection.socket.finish();
+                connection.stalled_us = now_us;
+            }
+            Delivered::Gone => self.remove(key),
+        }
+    }
+
+    /// Its socket drained.
+    pub(super) fn unblock(&mut self, key: u32) {
+        if std::mem::take(&mut self.flags[key as usize].blocked) {
+            self.counts.blocked_connections -= 1;
+            self.mark_dirty(key);
+        }
+    }
+
+    pub(super) fn insert(&mut self, connection: Connection) -> u32 {
+        let key = self.connections.insert(connection) as u32;
+        if self.flags.len() <= key as usize {
+            self.flags.resize(key as usize + 1, Flags::default());
+        }
+        self.flags[key as usize] = Flags::default();
+        self.counts.connections += 1;
+        self.counts.subscribed += 1;
+        key
+    }
+
+    pub(super) fn remove(&mut self, key: u32) {
+        let Some(mut connection) = self.connections.try_remove(key as usize) else { return };
+        connection.subscriber.leave(&mut self.feeds);
+        let framing = connection.subscriber.framing();
+        for feed in connection.subscriber.feeds() {
+            if let Some(feed) = self.feeds.get_mut(feed) {
+                feed.leave(key, framing);
+            }
+        }
+        if self.flags[key as usize].blocked {
+            self.counts.blocked_connections -= 1;
+        }
+        self.flags[key as usize] = Flags::default();
+        self.counts.connections -= 1;
+        self.common.loads[self.id].fetch_sub(1, Relaxed);
+    }
+}
+
+/// A socket whose sends are counted.
+struct Counting<'a> {
+    socket: &'a mut Socket,
+    counts: &'a mut Counts,
+}
+
+impl Sink for Counting<'_> {
+    fn send(&mut self, slices: &[std::io::IoSlice<'_>]) -> Sent {
+        let sent = self.socket.send(slices);
+        self.counts.sends += 1;
+        if let Sent::Bytes(bytes) = sent {
+            self.counts.sent_bytes += bytes as u64;
+        }
+        sent
+    }
+}

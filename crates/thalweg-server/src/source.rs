@@ -1,0 +1,80 @@
+//! Ways in. All end in `stream`'s `append`, as [`Payloads`].
+//!
+//! ```text
+//! posted      what publishers send: bodies and lines
+//! cars        car_live_data: cars driving on roads
+//! constant    the published experiment's fixed row, any batch and interval
+//! dummy       padding of any size
+//! ```
+//!
+//! The synthetic sources are deterministic by seed and open-loop: ticks follow a
+//! schedule set in advance, events carry their intended time, and a late tick is
+//! made up for, never left out. Pure: the shard tells them the time.
+
+mod cars;
+mod constant;
+mod dummy;
+pub(crate) mod posted;
+
+use crate::{
+    config::{SourceConfig, nearest},
+    stream::Payloads,
+};
+
+/// A synthetic source.
+pub(crate) trait Source: Send {
+    /// Appends the events of the tick that is due at `due_us`.
+    fn tick(&mut self, due_us: u64, out: &mut Payloads);
+}
+
+/// A source and its schedule.
+pub(crate) struct Scheduled {
+    /// What makes the events.
+    pub source: Box<dyn Source>,
+    /// The first tick, in µs of the monotonic clock; `None`: at once.
+    pub start_us: Option<u64>,
+    /// From tick to tick, in µs.
+    pub interval_us: u64,
+}
+
+const KINDS: [&str; 3] = ["cars", "constant", "dummy"];
+
+/// Makes the source that `config` asks for.
+///
+/// # Errors
+/// One sentence naming the wrong kind, key or value.
+pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
+    let options = &config.options;
+    let seed = options.number("seed");
+    let (source, known, default_interval_us): (Box<dyn Source>, &[&str], u64) =
+        match config.kind.as_str() {
+            "cars" => {
+                let cars = options.number("cars")?.unwrap_or(100);
+                (Box::new(cars::Cars::new(seed?.unwrap_or(1), cars)), &["cars", "seed"], 100_000)
+            }
+            "constant" => {
+                let batch = options.number("batch")?.unwrap_or(1);
+                (Box::new(constant::Constant::new(batch)), &["batch"], 1_000)
+            }
+            "dummy" => {
+                let size = options.bytes("size")?.unwrap_or(100);
+                (Box::new(dummy::Dummy::new(seed?.unwrap_or(1), size)?), &["size", "seed"], 1_000)
+            }
+            other => return Err(format!("unknown source {other:?}{}", nearest(other, &KINDS))),
+        };
+    options.check_keys(&[known, &["interval", "start"]].concat())?;
+    let interval = options.duration("interval")?.map(|interval| interval.as_micros() as u64);
+    let interval_us = interval.unwrap_or(default_interval_us);
+    if interval_us == 0 {
+        return Err("interval: must be at least 1us".into());
+    }
+    Ok(Scheduled { source, start_us: options.number("start")?, interval_us })
+}
+
+/// Appends an event that `write` cannot fail to make.
+fn push(out: &mut Payloads, write: impl FnOnce(&mut Vec<u8>)) {
+    let _: Result<(), std::convert::Infallible> = out.push(|bytes| {
+        write(bytes);
+        Ok(())
+    });
+}

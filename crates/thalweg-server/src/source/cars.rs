@@ -1,0 +1,166 @@
+use std::io::Write;
+
+use super::{Source, push};
+use crate::stream::Payloads;
+
+/// `car_live_data`: cars driving up and down straight roads, one row per car
+/// and tick. Columns as in the published example (2022): in use, longitude,
+/// latitude, speed in km/h, fuel in percent (text), kilometres in all, locked,
+/// car id, time of the row, time it was taken in, a time never set.
+pub(super) struct Cars {
+    random: fastrand::Rng,
+    cars: Vec<Car>,
+    /// Intended time of the tick before, in µs.
+    before_us: Option<u64>,
+}
+
+struct Car {
+    road: Road,
+    /// Along the road, 0 to 1.
+    along: f64,
+    forth: bool,
+    speed_kmh: f64,
+    fuel_percent: f64,
+    total_km: f64,
+}
+
+#[derive(Clone, Copy)]
+struct Road {
+    from: (f64, f64),
+    to: (f64, f64),
+}
+
+/// One degree of latitude.
+const KM_PER_DEGREE: f64 = 111.2;
+
+/// Rows show a wall-clock time although a source knows no clock: the intended
+/// time counted from the start of the published example, 2022-07-13T21:04:08Z.
+const EPOCH_MS: u64 = 1_657_746_248_000;
+
+const ROADS: usize = 12;
+
+impl Cars {
+    pub(super) fn new(seed: u64, count: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let around =
+            |random: &mut fastrand::Rng| (16.6 + random.f64() * 0.5, 54.1 + random.f64() * 0.5);
+        let roads: Vec<Road> = (0..ROADS)
+            .map(|_| Road { from: around(&mut random), to: around(&mut random) })
+            .collect();
+        let cars = (0..count)
+            .map(|index| Car {
+                road: roads[index as usize % ROADS],
+                along: random.f64(),
+                forth: random.bool(),
+                speed_kmh: 30.0 + random.f64() * 60.0,
+                fuel_percent: 20.0 + random.f64() * 80.0,
+                total_km: random.f64() * 2000.0,
+            })
+            .collect();
+        Self { random, cars, before_us: None }
+    }
+}
+
+impl Source for Cars {
+    fn tick(&mut self, due_us: u64, out: &mut Payloads) {
+        let elapsed_us = self.before_us.map_or(0, |before_us| due_us - before_us);
+        self.before_us = Some(due_us);
+        let time = timestamp(EPOCH_MS + due_us / 1000);
+        for (index, car) in self.cars.iter_mut().enumerate() {
+            car.drive(elapsed_us as f64 / 3.6e9, &mut self.random);
+            push(out, |row| car.write(index, &time, row));
+        }
+    }
+}
+
+impl Car {
+    fn drive(&mut self, hours: f64, random: &mut fastrand::Rng) {
+        self.speed_kmh = (self.speed_kmh + (random.f64() - 0.5) * 4.0).clamp(0.0, 130.0);
+        let km = self.speed_kmh * hours;
+        self.total_km += km;
+        self.fuel_percent -= km * 0.02;
+        if self.fuel_percent < 1.0 {
+            self.fuel_percent = 100.0;
+        }
+        let step = km / self.road.length_km();
+        self.along += if self.forth { step } else { -step };
+        if !(0.0..=1.0).contains(&self.along) {
+            self.along = self.along.clamp(0.0, 1.0);
+            self.forth = !self.forth;
+        }
+    }
+
+    fn write(&self, index: usize, time: &str, row: &mut Vec<u8>) {
+        let between = |from: f64, to: f64| from + (to - from) * self.along;
+        let longitude = between(self.road.from.0, self.road.to.0);
+        let latitude = between(self.road.from.1, self.road.to.1);
+        // Writing to a Vec cannot fail.
+        let _ = write!(
+            row,
+            r#"[1,{longitude:.6},{latitude:.6},{:.2},"{:.2}",{:.3},0,"c{index:05}","{time}","{time}","1970-01-01T00:00:00Z"]"#,
+            self.speed_kmh, self.fuel_percent, self.total_km,
+        );
+    }
+}
+
+impl Road {
+    fn length_km(self) -> f64 {
+        let (dx, dy) = (self.to.0 - self.from.0, self.to.1 - self.from.1);
+        (dx.hypot(dy) * KM_PER_DEGREE).max(0.1)
+    }
+}
+
+/// RFC 3339 with milliseconds, from ms since 1970: the civil-from-days
+/// algorithm of Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+fn timestamp(ms: u64) -> String {
+    let (days, of_day) = (ms / 86_400_000, ms % 86_400_000);
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
+    let (second, milli) = (of_day / 1000 % 60, of_day % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(seed: u64, ticks: u64) -> Vec<String> {
+        let mut cars = Cars::new(seed, 3);
+        let mut out = Payloads::default();
+        for tick in 0..ticks {
+            cars.tick(1_000_000 + tick * 100_000, &mut out);
+        }
+        out.iter().map(|row| String::from_utf8(row.to_vec()).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_same_seed_drives_the_same_way() {
+        assert_eq!(rows(7, 50), rows(7, 50));
+        assert_ne!(rows(7, 50), rows(8, 50));
+    }
+
+    #[test]
+    fn rows_have_the_published_columns_and_cars_move() {
+        let rows: Vec<serde_json::Value> =
+            rows(1, 20).iter().map(|row| serde_json::from_str(row).unwrap()).collect();
+        assert_eq!(rows.len(), 60);
+        assert!(rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == 11)));
+        assert_eq!(rows[0][7], "c00000");
+        assert_ne!(rows[0][1], rows[57][1]);
+    }
+
+    #[test]
+    fn timestamps_are_civil_time() {
+        assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(timestamp(EPOCH_MS + 419), "2022-07-13T21:04:08.419Z");
+        assert_eq!(timestamp(1_709_164_800_000), "2024-02-29T00:00:00.000Z");
+    }
+}

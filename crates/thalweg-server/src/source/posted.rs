@@ -1,0 +1,159 @@
+//! What publishers send: one event in a body, or lines as they are read.
+
+use memchr::memchr;
+use thalweg_wire::{
+    ErrorCode,
+    event::{self, EventError},
+    limits::EVENT_BYTES_MAX,
+};
+
+use crate::stream::Payloads;
+
+/// How a body holds events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyKind {
+    /// One JSON value.
+    Json,
+    /// One text.
+    Text,
+    /// One JSON value a line.
+    Lines,
+}
+
+/// Why a body is refused.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{error}", .line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub(crate) struct Refused {
+    line: Option<u64>,
+    error: EventError,
+}
+
+impl BodyKind {
+    /// What a `Content-Type` says; JSON where it says nothing known, because
+    /// `curl -d` calls everything a form.
+    pub(crate) fn of(content_type: Option<&str>) -> Self {
+        let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+        match essence.trim().to_ascii_lowercase().as_str() {
+            "application/x-ndjson" | "application/jsonl" => Self::Lines,
+            "text/plain" => Self::Text,
+            _ => Self::Json,
+        }
+    }
+}
+
+impl Refused {
+    /// The error's name.
+    pub(crate) fn code(&self) -> ErrorCode {
+        match self.error {
+            EventError::TooLarge => ErrorCode::EventTooLarge,
+            _ => ErrorCode::BadEvent,
+        }
+    }
+}
+
+/// What to tell the publisher of an event that is too large.
+pub(crate) fn too_large() -> String {
+    EventError::TooLarge.to_string()
+}
+
+/// Reads a whole body that holds one event.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn one(kind: BodyKind, body: &[u8]) -> Result<Payloads, Refused> {
+    let mut payloads = Payloads::default();
+    let pushed = payloads.push(|out| match kind {
+        BodyKind::Text => event::push_text(body, out),
+        _ => event::push_json(body, out),
+    });
+    pushed.map_err(|error| Refused { line: None, error })?;
+    Ok(payloads)
+}
+
+/// Cuts a body into lines as it is read, and keeps the unfinished one.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    unfinished: Vec<u8>,
+    number: u64,
+}
+
+impl Lines {
+    /// Appends the events of the lines that `chunk` finishes.
+    ///
+    /// # Errors
+    /// At the first line that is none; those before it are in `out`.
+    pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refused> {
+        let mut rest = chunk;
+        while let Some(end) = memchr(b'\n', rest) {
+            let line = &rest[..end];
+            rest = &rest[end + 1..];
+            if self.unfinished.is_empty() {
+                self.line(line, out)?;
+            } else {
+                self.unfinished.extend_from_slice(line);
+                let line = std::mem::take(&mut self.unfinished);
+                self.line(&line, out)?;
+            }
+        }
+        if self.unfinished.len() + rest.len() > EVENT_BYTES_MAX + 1 {
+            return Err(Refused { line: Some(self.number + 1), error: EventError::TooLarge });
+        }
+        self.unfinished.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Appends the event of a last line without a line break.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn finish(&mut self, out: &mut Payloads) -> Result<(), Refused> {
+        let line = std::mem::take(&mut self.unfinished);
+        self.line(&line, out)
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Payloads) -> Result<(), Refused> {
+        self.number += 1;
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        out.push(|bytes| event::push_json(line, bytes))
+            .map_err(|error| Refused { line: Some(self.number), error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(chunks: &[&str]) -> (Vec<String>, Result<(), String>) {
+        let (mut lines, mut out) = (Lines::default(), Payloads::default());
+        let mut read = || {
+            for chunk in chunks {
+                lines.read(chunk.as_bytes(), &mut out)?;
+            }
+            lines.finish(&mut out)
+        };
+        let result = read().map_err(|refused: Refused| refused.to_string());
+        (out.iter().map(|event| String::from_utf8_lossy(event).into_owned()).collect(), result)
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_are_cut() {
+        let whole = read(&["1\n{ \"a\": 2 }\r\n\n\"x\""]);
+        assert_eq!(whole, (vec!["1".into(), "{\"a\":2}".into(), "\"x\"".into()], Ok(())));
+        assert_eq!(read(&["1", "\n{ \"a\"", ": 2 }\r", "\n\n\"", "x\""]), whole);
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_those_before_it_stay() {
+        let (events, result) = read(&["1\n\n{oops\n4\n"]);
+        assert_eq!(events, ["1"]);
+        assert!(result.unwrap_err().starts_with("line 3: not a JSON value"));
+    }
+
+    #[test]
+    fn an_endless_line_is_refused_before_it_ends() {
+        let endless = "1".repeat(EVENT_BYTES_MAX + 2);
+        assert!(read(&[&endless]).1.is_err());
+    }
+}

@@ -1,0 +1,66 @@
+use std::{io::IoSlice, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd};
+
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown},
+};
+
+use crate::fanout::{Sent, Sink};
+
+/// A subscriber's non-blocking TCP socket.
+#[derive(Debug)]
+pub(crate) struct Socket(OwnedFd);
+
+/// What reading a socket gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Read {
+    /// This many bytes.
+    Bytes(usize),
+    /// Nothing now.
+    Empty,
+    /// The peer has finished or is gone.
+    Ended,
+}
+
+impl Socket {
+    /// Takes a connected, non-blocking socket over.
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8]) -> Read {
+        match recv(&self.0, buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Read::Ended,
+            Ok((bytes, _)) => Read::Bytes(bytes),
+            Err(Errno::AGAIN | Errno::INTR) => Read::Empty,
+            Err(_) => Read::Ended,
+        }
+    }
+
+    /// Says that no more will be sent.
+    pub(crate) fn finish(&self) {
+        // A peer that is gone already needs no good-bye.
+        let _ = shutdown(&self.0, Shutdown::Write);
+    }
+}
+
+impl Sink for Socket {
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+        const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+        let sent = match slices {
+            [one] => send(&self.0, one, FLAGS),
+            many => sendmsg(&self.0, many, &mut SendAncillaryBuffer::default(), FLAGS),
+        };
+        match sent {
+            Ok(bytes) => Sent::Bytes(bytes),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Sent::Bytes(0),
+            Err(_) => Sent::Gone,
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
