@@ -193,7 +193,7 @@ async fn publish_one(
     let body = Limited::new(body, EVENT_BYTES_MAX + 1).collect().await;
     let body =
         body.map_err(|_| Refusal { code: ErrorCode::EventTooLarge, message: posted::too_large() })?;
-    let mut payloads = posted::one(kind, &body.to_bytes()).map_err(refused)?;
+    let mut payloads = posted::one(kind, &body.to_bytes()).map_err(|error| refused(&error))?;
     *placed = Some(handle.publish(topic, &mut payloads).await?);
     Ok(())
 }
@@ -223,13 +223,13 @@ async fn publish_lines(
             None => {
                 let finished = lines.finish(&mut payloads);
                 append(handle, topic, &mut payloads, placed).await?;
-                return finished.map_err(refused);
+                return finished.map_err(|error| refused(&error));
             }
         };
         if !payloads.is_empty() {
             append(handle, topic, &mut payloads, placed).await?;
         }
-        read.map_err(refused)?;
+        read.map_err(|error| refused(&error))?;
     }
 }
 
@@ -248,7 +248,7 @@ async fn append(
     Ok(())
 }
 
-fn refused(refused: posted::Refused) -> Refusal {
+fn refused(refused: &posted::Refused) -> Refusal {
     Refusal { code: refused.code(), message: refused.to_string() }
 }
 

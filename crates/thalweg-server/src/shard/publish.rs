@@ -72,11 +72,7 @@ impl Shard {
         let placed = Placed { epoch: home.sequencer.epoch(), appended, count };
         self.counts.events_published += payloads.count() as u64;
         match (was_due_us, home.sequencer.due_us()) {
-            (_, Some(due_us)) if due_us <= now_us => {
-                if self.due.last() != Some(&key) {
-                    self.due.push(key);
-                }
-            }
+            (_, Some(due_us)) if due_us <= now_us => self.due.push(key),
             (None, Some(due_us)) => self.set_timer(due_us, Timer::Flush(key)),
             _ => {}
         }

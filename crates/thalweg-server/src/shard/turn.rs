@@ -69,7 +69,7 @@ impl Handle {
                 // The publisher may have gone meanwhile.
                 let _ = answer.send(placed);
             }
-            Mail::Attach(reader) => self.step(|shard| shard.attach(reader)),
+            Mail::Attach(reader) => self.step(|shard| shard.attach(&reader)),
             Mail::Detach(reader) => self.step(|shard| shard.detach(&reader)),
             Mail::Batches { topic, attachment, epoch, from, batches } => self.step(|shard| {
                 let key = shard.feeds.find(&topic);
@@ -200,6 +200,9 @@ impl Shard {
             let batches = home.sequencer.seal(now_us);
             let has_readers = !home.readers.is_empty();
             let again_us = home.sequencer.due_us();
+            if batches.is_empty() {
+                continue;
+            }
             self.counts.batches_sealed += batches.len() as u64;
             for batch in batches {
                 log.push(Arc::new(batch), now_us);
@@ -274,7 +277,7 @@ impl Shard {
         }
     }
 
-    fn attach(&mut self, reader: Reader) {
+    fn attach(&mut self, reader: &Reader) {
         let Ok(key) = self.feeds.open(&reader.topic, true) else {
             // The subscribers there wait; the limit is logged where it is met.
             tracing::warn!(topic = %reader.topic, "too many topics: a subscription waits");

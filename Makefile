@@ -1,0 +1,44 @@
+# What a user types. Everything else is cargo's.
+
+CARGO ?= cargo
+ADDRESS ?= 127.0.0.1:8080
+
+.PHONY: help run bench test setup
+
+help:
+	@echo "make run     start the push server with its demo topics"
+	@echo "make bench   measure it on this machine, next to what the machine can do at all"
+	@echo "make test    run everything that CI runs"
+
+run: toolchain
+	$(CARGO) build --release
+	./target/release/thalweg serve --demo --listen $(ADDRESS)
+
+bench: toolchain
+	$(CARGO) build --release
+	./target/release/thalweg bench quick
+
+test: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) xtask tidy
+	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
+	$(CARGO) test --workspace --quiet
+
+.PHONY: toolchain
+toolchain:
+	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
+
+# The tests run curl (README's lines), a C linker, and ss (kernel memory).
+setup: toolchain
+	@missing=""; \
+	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
+	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v ss >/dev/null || missing="$$missing iproute2"; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq $$missing; \
+	  else \
+	    echo "make test needs these packages, please install them:$$missing"; exit 1; \
+	  fi; \
+	fi
+	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
