@@ -100,7 +100,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
             _ = interrupt.recv() => {}
         }
         tracing::info!("draining: subscribers are told to reconnect");
-        server.drain().await?;
+        server.drain().await;
         tracing::info!("drained");
         Ok(())
     })

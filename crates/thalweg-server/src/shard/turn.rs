@@ -138,8 +138,7 @@ impl Shard {
         for _ in 0..self.readable.len().min(READS_PER_TURN) {
             let Some(key) = self.readable.pop_front() else { return };
             let Some(connection) = self.connections.get(key as usize) else { continue };
-            let own_bytes_max = self.common.config.limits.own_bytes_max;
-            if connection.unanswered > 0 || connection.subscriber.own_bytes() > own_bytes_max {
+            if !connection.may_be_read(&self.common.config.limits) {
                 self.flags[key as usize].unread = true;
                 continue;
             }
@@ -162,7 +161,8 @@ impl Shard {
                 Timer::Source(index) => self.tick(index, now_us),
                 Timer::Flush(feed) => self.due.push(feed),
                 Timer::Visit(key) => {
-                    if self.connections.contains(key as usize) {
+                    if let Some(connection) = self.connections.get_mut(key as usize) {
+                        connection.timer_rang();
                         self.mark_dirty(key);
                     }
                 }

@@ -39,7 +39,6 @@ impl Shard {
             return;
         }
         self.counts.visits += 1;
-        let own_before = connection.subscriber.own_bytes();
         let mut sink = Counting { socket: &mut connection.socket, counts: &mut self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
         let delivered = connection.subscriber.deliver(
@@ -50,14 +49,18 @@ impl Shard {
             &mut self.scratch,
         );
         flags.sent = true;
-        if flags.unread && own_before > 0 && connection.unanswered == 0 {
+        if flags.unread && connection.may_be_read(&self.common.config.limits) {
             flags.unread = false;
             self.readable.push_back(key);
         }
         connection.stalled_us = 0;
         match delivered {
             Delivered::CaughtUp(None) => {}
-            Delivered::CaughtUp(Some(due_us)) => self.set_timer(due_us, Timer::Visit(key)),
+            Delivered::CaughtUp(Some(due_us)) => {
+                if connection.wants_timer(due_us) {
+                    self.set_timer(due_us, Timer::Visit(key));
+                }
+            }
             Delivered::More => self.mark_dirty(key),
             Delivered::Full => {
                 flags.blocked = true;

@@ -5,7 +5,7 @@ use thalweg_wire::{
 };
 
 use super::{Socket, socket::Read};
-use crate::fanout::Subscriber;
+use crate::{config::Limits, fanout::Subscriber};
 
 /// A subscriber's connection after the takeover: a slab entry, no task.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Connection {
     inbound: Inbound,
     /// When it last could not be sent everything, in µs; 0: it could.
     pub stalled_us: u64,
+    /// When a timer will have it visited, in µs; 0: none will.
+    timer_us: u64,
     /// Tells it from another one that had its place in the slab.
     pub serial: u64,
     /// Publishes it waits for; it is not read from meanwhile.
@@ -48,7 +50,27 @@ impl Connection {
             Framing::WebSocket => Inbound::WebSocket(Decoder::new(COMMAND_BYTES_MAX)),
             Framing::Sse | Framing::SseBare | Framing::Ndjson => Inbound::Ignored,
         };
-        Self { socket, subscriber, inbound, stalled_us: 0, serial, unanswered: 0 }
+        Self { socket, subscriber, inbound, stalled_us: 0, timer_us: 0, serial, unanswered: 0 }
+    }
+
+    /// Whether what it says can be answered; until then it waits unread, so that
+    /// a peer that asks and does not listen costs no more than its socket.
+    pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
+        self.unanswered == 0 && self.subscriber.own_bytes() <= limits.own_bytes_max
+    }
+
+    /// Whether a visit at `due_us` needs a timer: not if one comes by then.
+    pub(crate) fn wants_timer(&mut self, due_us: u64) -> bool {
+        let wants = self.timer_us == 0 || due_us < self.timer_us;
+        if wants {
+            self.timer_us = due_us;
+        }
+        wants
+    }
+
+    /// Its timer is spent.
+    pub(crate) fn timer_rang(&mut self) {
+        self.timer_us = 0;
     }
 
     /// Reads once; whole text messages go to `command`, which may append
