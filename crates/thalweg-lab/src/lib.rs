@@ -11,12 +11,12 @@
 //! - [`subject`]: a server under test; launched, probed, stopped
 //! - [`swarm`]: subscribers and publishers on one thread of their own core
 //! - [`measure`]: ledger, latency, resources, statistics, verdict
-//! - `report`: what was found, as table, CSV and JSON (pure)
-//! - `run`: the only wiring
-
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+//! - [`report`]: what was found, as table, CSV and JSON (pure)
+//! - [`mod@run`]: the only wiring
 
 pub mod measure;
+pub mod report;
+pub mod run;
 pub mod scenario;
 pub mod subject;
 pub mod swarm;

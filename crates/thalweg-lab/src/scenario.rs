@@ -14,7 +14,7 @@ mod plan;
 
 pub use error::ScenarioError;
 pub use library::{LIBRARY, find};
-pub use plan::{Cell, Changes, Part, Plan, Subject, read};
+pub use plan::{Cell, Changes, Part, Plan, Slot, Subject, read};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

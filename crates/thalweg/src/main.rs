@@ -1,5 +1,6 @@
 //! The `thalweg` command.
 
+mod bench;
 mod limit;
 mod serve;
 
@@ -17,6 +18,8 @@ struct Cli {
 enum Command {
     /// The push server.
     Serve(serve::ServeArgs),
+    /// Measure what push costs on this machine.
+    Bench(bench::BenchArgs),
     /// The lab's yardstick: the smallest honest push server.
     #[command(hide = true)]
     Limit(limit::LimitArgs),
@@ -25,6 +28,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Limit(args) => limit::run(args),
     }
 }

@@ -3,40 +3,14 @@
 use procfs::{Current, CurrentSI};
 use serde::{Deserialize, Serialize};
 
-/// Time of one core so far, in seconds, as the kernel accounts it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CoreTimes {
-    /// Neither idle nor waiting for a disk nor stolen.
-    pub busy_s: f64,
-    /// The hypervisor gave the core to somebody else.
-    pub stolen_s: f64,
-}
-
-impl CoreTimes {
-    /// Reads one core's counters; zeros where the kernel has none.
-    pub fn read(core: usize) -> CoreTimes {
-        let Ok(stat) = procfs::KernelStats::current() else {
-            return CoreTimes::default();
-        };
-        let Some(times) = stat.cpu_time.get(core) else {
-            return CoreTimes::default();
-        };
-        let soft = times.softirq.unwrap_or(0) + times.irq.unwrap_or(0);
-        let ticks = times.user + times.nice + times.system + soft;
-        let per_second = procfs::ticks_per_second() as f64;
-        CoreTimes {
-            busy_s: ticks as f64 / per_second,
-            stolen_s: times.steal.unwrap_or(0) as f64 / per_second,
-        }
-    }
-
-    /// From `before` to `self`.
-    pub fn since(self, before: CoreTimes) -> CoreTimes {
-        CoreTimes {
-            busy_s: (self.busy_s - before.busy_s).max(0.0),
-            stolen_s: (self.stolen_s - before.stolen_s).max(0.0),
-        }
-    }
+/// Time the hypervisor has taken from a core so far, in seconds; 0 where there
+/// is none.
+pub fn stolen_s(core: usize) -> f64 {
+    let Ok(stat) = procfs::KernelStats::current() else {
+        return 0.0;
+    };
+    let ticks = stat.cpu_time.get(core).and_then(|times| times.steal);
+    ticks.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64
 }
 
 /// The machine, as a reader of the report needs to know it.
@@ -118,6 +92,6 @@ mod tests {
     fn this_machine_has_a_core_and_memory() {
         let note = MachineNote::read();
         assert!(note.cores >= 1 && note.memory_bytes > 0 && !note.kernel.is_empty());
-        assert!(CoreTimes::read(0).busy_s > 0.0);
+        assert!(stolen_s(0) >= 0.0);
     }
 }

@@ -10,6 +10,8 @@ pub struct Resources {
     /// CPU time of all living threads, user and system. What the kernel does
     /// on a thread's behalf on the receiving side of loopback is in it.
     pub cpu_ns: u64,
+    /// Time its threads were ready to run while their core ran somebody else.
+    pub waited_ns: u64,
     /// Resident memory.
     pub rss_bytes: u64,
     /// Threads alive.
@@ -32,6 +34,7 @@ impl Resources {
             for task in process.tasks()?.flatten() {
                 let Ok(used) = task.schedstat() else { continue };
                 total.cpu_ns += used.sum_exec_runtime;
+                total.waited_ns += used.run_delay;
                 total.threads += 1;
                 if let Ok(status) = task.status() {
                     total.switches_voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
@@ -41,6 +44,13 @@ impl Resources {
             }
         }
         Ok(total)
+    }
+
+    /// Time the calling process's first thread was ready to run while its core
+    /// ran somebody else.
+    pub fn own_waited_ns() -> u64 {
+        let used = Process::myself().and_then(|myself| myself.schedstat());
+        used.map_or(0, |used| used.run_delay)
     }
 
     /// Proportional set size of `pid` alone: memory that it shares, shared out.

@@ -28,7 +28,8 @@ pub struct Sample {
     pub subject_busy: f64,
     /// Share of its core the swarm used.
     pub swarm_busy: f64,
-    /// Share of the worse core that strangers or the hypervisor had.
+    /// Share of the span that subject or swarm, whichever is worse off, was kept
+    /// from its core by others.
     pub disturbed: f64,
     /// Until all connections stood.
     pub open_us: u64,

@@ -6,8 +6,9 @@ use std::fmt;
 
 /// From this share on a core counts as saturated.
 const SATURATED: f64 = 0.95;
-/// From this share on, what else ran on a core makes the sample the machine's.
-/// The kernel counts in ticks of 10 ms, so half a second knows 2 % at best.
+/// From this share on, time that subject or swarm had to wait for their core
+/// makes the sample the machine's. Stolen time is counted in ticks of 10 ms, so
+/// half a second knows 2 % at best.
 const DISTURBED: f64 = 0.10;
 
 /// What limited a sample.
@@ -34,7 +35,8 @@ pub struct Evidence {
     pub subject_busy: f64,
     /// The swarm's thread.
     pub swarm_busy: f64,
-    /// The worst core's time that was stolen or went to strangers.
+    /// Time that subject or swarm, whichever is worse off, was kept from its
+    /// core by others.
     pub disturbed: f64,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,

@@ -4,9 +4,14 @@ use super::error::unknown;
 use super::file::{Axis, Block, ScenarioFile, SubjectBlock, SuiteFile};
 use super::{Drive, Program, ScenarioError, Settings, Transport, find};
 use serde::Serialize;
+use std::time::Duration;
 
 /// The least a posted event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
+/// What a subject takes to start and to stop, about.
+const STARTING_MS: u64 = 60;
+/// What a connection takes to open and to close, about.
+const OPENING_US: u64 = 150;
 /// The wire's own limit.
 const EVENT_BYTES_MAX: u32 = 1 << 20;
 
@@ -62,6 +67,68 @@ pub struct Subject {
     pub program: Program,
     /// The cell's settings with this subject's own on top.
     pub settings: Settings,
+}
+
+/// One sample to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Index of the part.
+    pub part: usize,
+    /// Index of the part's cell.
+    pub cell: usize,
+    /// Index of the cell's subject.
+    pub subject: usize,
+    /// From 0.
+    pub repeat: u32,
+}
+
+impl Plan {
+    /// Every sample, in the order in which they are taken: cell by cell, and
+    /// within a cell interleaved, the order rotating (A B C, B C A, …), so that
+    /// what drifts with the machine hits every subject alike.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.parts.iter().enumerate().flat_map(|(part_index, part)| {
+            part.cells.iter().enumerate().flat_map(move |(cell_index, cell)| {
+                let count = cell.subjects.len();
+                (0..part.repeats).flat_map(move |repeat| {
+                    (0..count).map(move |turn| Slot {
+                        part: part_index,
+                        cell: cell_index,
+                        subject: (turn + repeat as usize) % count,
+                        repeat,
+                    })
+                })
+            })
+        })
+    }
+
+    /// The part of a sample.
+    pub fn part(&self, slot: Slot) -> &Part {
+        &self.parts[slot.part]
+    }
+
+    /// The cell of a sample.
+    pub fn cell(&self, slot: Slot) -> &Cell {
+        &self.part(slot).cells[slot.cell]
+    }
+
+    /// The subject of a sample.
+    pub fn subject(&self, slot: Slot) -> &Subject {
+        &self.cell(slot).subjects[slot.subject]
+    }
+
+    /// All subjects of all cells.
+    pub fn subjects(&self) -> impl Iterator<Item = &Subject> {
+        self.parts.iter().flat_map(|part| &part.cells).flat_map(|cell| &cell.subjects)
+    }
+
+    /// About how long a sample takes, start and stop of the subject included.
+    pub fn expected_time(&self, slot: Slot) -> Duration {
+        let part = self.part(slot);
+        let opening_us = u64::from(self.subject(slot).settings.connections) * OPENING_US;
+        Duration::from_millis(STARTING_MS + part.warm_up_ms + part.measured_ms)
+            + Duration::from_micros(opening_us)
+    }
 }
 
 /// What the command line changes about a file.

@@ -15,6 +15,11 @@ impl Cores {
         Ok(Cores((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()))
     }
 
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether subject and swarm have a core each.
     pub fn are_disjoint(&self, shards: u32) -> bool {
         self.0.len() > shards as usize

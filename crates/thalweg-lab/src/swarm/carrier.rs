@@ -59,7 +59,7 @@ mod tests {
         for message in messages {
             match transport {
                 Transport::Websocket => {
-                    bytes.extend(websocket::tests::frame(1, message.as_bytes()))
+                    bytes.extend(websocket::tests::frame(1, message.as_bytes()));
                 }
                 Transport::Sse => {
                     bytes.extend(format!("data:{message}\nid:1.7\n\n").as_bytes());

@@ -1,0 +1,174 @@
+//! The summary as a table for a terminal.
+
+use super::number::{digits, percent, short};
+use super::summary::{PartSummary, Row, Summary};
+use crate::measure::statistics::Estimate;
+use crate::scenario::Drive;
+
+/// A column: its head, and what it shows of a row.
+type Column = (&'static str, fn(&PartSummary, &Row) -> String);
+
+const CPU: &[Column] = &[
+    ("CPU µs/event", |_, row| estimate(row.cpu_us_per_event)),
+    ("× baseline", |part, row| compared(row, row.cpu_ratio, part.cpu_noise)),
+];
+const THROUGHPUT: &[Column] = &[("events/s", |_, row| match row.events_per_s {
+    Some(events) if row.is_ranked => short(events),
+    Some(events) => format!("({})", short(events)),
+    None => String::new(),
+})];
+const LATENCY: &[Column] = &[
+    ("p50 µs", |_, row| whole(row.latency_us_p50)),
+    ("p99 µs", |_, row| whole(row.latency_us_p99)),
+    ("p99.9 µs", |_, row| whole(row.latency_us_p999)),
+    ("p99 × baseline", |part, row| compared(row, row.p99_ratio, part.p99_noise)),
+];
+const BATCHING: &[Column] = &[
+    ("B/event", |_, row| figure(row.wire_bytes_per_event)),
+    ("events/envelope", |_, row| figure(row.events_per_envelope)),
+    ("events/read", |_, row| figure(row.events_per_read)),
+];
+const TOPICS: &[Column] = &[("envelopes/read", |_, row| figure(row.envelopes_per_read))];
+const SCHEDULE: &[Column] =
+    &[("% of schedule", |_, row| row.share_of_schedule.map_or(String::new(), percent))];
+const MEMORY: &[Column] = &[("RSS MB", |_, row| figure(row.rss_bytes.map(|it| it / 1e6)))];
+const STOPPED: &[Column] = &[
+    ("stopped KiB mean", |_, row| figure(row.stopped_bytes_mean.map(|it| it / 1024.0))),
+    ("max", |_, row| figure(row.stopped_bytes_max.map(|it| it / 1024.0))),
+];
+const IDLE: &[Column] = &[
+    ("RSS KiB/connection", |_, row| figure(row.rss_bytes_per_connection.map(|it| it / 1024.0))),
+    ("opened in ms", |_, row| whole(row.open_ms)),
+];
+const LOAD: &[Column] = &[
+    ("subject %", |_, row| row.subject_busy.map_or(String::new(), percent)),
+    ("swarm %", |_, row| row.swarm_busy.map_or(String::new(), percent)),
+    ("limited by", |_, row| row.verdict.clone()),
+];
+
+/// The whole summary.
+pub fn table(summary: &Summary) -> String {
+    let machine = &summary.manifest.machine;
+    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
+    let mut text = format!(
+        "{} · {} cores · Linux {} · subject on core {}, swarm on core {}\n",
+        machine.cpu,
+        machine.cores,
+        machine.kernel,
+        cores.join(", "),
+        machine.swarm_core
+    );
+    for remark in &machine.remarks {
+        text += &format!("{remark}\n");
+    }
+    for part in summary.parts.iter().filter(|part| !part.rows.is_empty()) {
+        text += &format!(
+            "\n{}: {} ({} × {:.1} s per subject)\n\n",
+            part.name,
+            part.title,
+            part.repeats,
+            part.measured_ms as f64 / 1000.0
+        );
+        text += &draw(&grid(part));
+        text += &notes(part);
+    }
+    text
+}
+
+fn grid(part: &PartSummary) -> Vec<Vec<String>> {
+    let columns = columns(part);
+    let head = ["cell", "subject"].into_iter().chain(columns.iter().map(|(head, _)| *head));
+    let mut lines = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    let mut last_cell = "";
+    for row in &part.rows {
+        // A cell is named once, at its first subject.
+        let cell = if row.cell == last_cell { "" } else { &row.cell };
+        last_cell = &row.cell;
+        let figures = columns.iter().map(|(_, show)| show(part, row));
+        lines.push([cell.to_owned(), row.subject.clone()].into_iter().chain(figures).collect());
+    }
+    lines
+}
+
+fn columns(part: &PartSummary) -> Vec<Column> {
+    let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
+    let has_stopped = part.rows.iter().any(|row| row.stopped_bytes_max.is_some());
+    let mut groups: Vec<&[Column]> = match part.drive {
+        Drive::Posted => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
+        Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
+        Drive::Idle => vec![IDLE, MEMORY],
+        Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],
+    };
+    if has_topics {
+        groups.push(TOPICS);
+    }
+    if has_stopped {
+        groups.push(STOPPED);
+    }
+    groups.push(LOAD);
+    groups.concat()
+}
+
+/// Columns as wide as they need; the first two and the last begin at the left,
+/// figures end at the right.
+fn draw(lines: &[Vec<String>]) -> String {
+    let count = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for line in lines {
+        let mut drawn = String::new();
+        for (column, field) in line.iter().enumerate() {
+            let width = widths[column];
+            let is_text = column < 2 || column + 1 == count;
+            let padded =
+                if is_text { format!("{field:<width$}") } else { format!("{field:>width$}") };
+            drawn += &padded;
+            drawn += "  ";
+        }
+        text += drawn.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn notes(part: &PartSummary) -> String {
+    let mut text = String::from("\n");
+    if let Some(noise) = part.cpu_noise {
+        text += &format!("Noise (A/A): two runs of one subject agree within {noise:.2} × in CPU");
+        text += &part.p99_noise.map_or(String::new(), |p99| format!(", {p99:.2} × in p99"));
+        text += ". `=`: a tie, within the noise or the interval.\n";
+    }
+    if part.rows.iter().any(|row| row.cpu_ratio.is_some()) {
+        text += "Ratios: medians of paired repeats (interval of the median).\n";
+    }
+    if part.rows.iter().any(|row| row.events_per_s.is_some() && !row.is_ranked) {
+        text += "(events/s) in brackets: the subject's core was not saturated, so they do not count as throughput.\n";
+    }
+    text
+}
+
+fn estimate(estimate: Option<Estimate>) -> String {
+    figure(estimate.map(|it| it.median))
+}
+
+fn figure(value: Option<f64>) -> String {
+    value.map_or(String::new(), digits)
+}
+
+fn whole(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value:.0}"))
+}
+
+/// `1.04 (1.01–1.08)`, with `=` where it is a tie.
+fn compared(row: &Row, ratio: Option<Estimate>, noise: Option<f64>) -> String {
+    if row.is_baseline {
+        return "baseline".to_owned();
+    }
+    let Some(ratio) = ratio else {
+        return String::new();
+    };
+    let within_noise = noise.is_some_and(|noise| ratio.median.ln().abs() <= noise.ln());
+    let tie = if !row.is_noise && (within_noise || ratio.is_tie()) { "= " } else { "" };
+    format!("{tie}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+}

@@ -1,0 +1,223 @@
+//! One sample: a fresh subject, the swarm, and what was seen of both.
+
+use super::progress::Progress;
+use crate::measure::{
+    Counts, Evidence, KernelMemory, Memory, Resources, Sample, Traffic, Verdict, stolen_s,
+};
+use crate::scenario::{Plan, Slot};
+use crate::subject::{Cores, Launch, Running, unsent_bytes_by_port};
+use crate::swarm::{self, Figures, Interrupted, Moment, Observer, Outcome, Workload, monotonic_us};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A self-driven subject begins so long after its start: by then it listens.
+const START_AFTER_US: u64 = 300_000;
+
+/// What every sample of a run has in common.
+pub(super) struct Bench<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) program: &'a Path,
+    pub(super) cores: &'a Cores,
+    pub(super) log: File,
+    pub(super) interrupted: &'a AtomicBool,
+}
+
+impl Bench<'_> {
+    /// Takes a sample, valid or not; `None` if interrupted.
+    pub(super) fn take(&self, slot: Slot, progress: &mut Progress) -> Option<Sample> {
+        match self.measure(slot, progress) {
+            Ok(sample) => Some(sample),
+            Err(error) if error.is::<Interrupted>() => None,
+            Err(error) => {
+                Some(Sample { verdict: Verdict::Invalid(format!("{error:#}")), ..blank(slot) })
+            }
+        }
+    }
+
+    fn measure(&self, slot: Slot, progress: &mut Progress) -> anyhow::Result<Sample> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
+        let (part, subject) = (self.plan.part(slot), self.plan.subject(slot));
+        let settings = &subject.settings;
+        let launch = Launch {
+            program: subject.program,
+            settings,
+            drive: part.drive,
+            start_us: monotonic_us() + START_AFTER_US,
+        };
+        let running = Running::start(self.program, &launch, self.cores, &self.log)?;
+        let workload = Workload {
+            address: running.address(),
+            settings,
+            drive: part.drive,
+            warm_up: Duration::from_millis(part.warm_up_ms),
+            measured: Duration::from_millis(part.measured_ms),
+        };
+        let mut watch = Watch::new(self, &running, settings.shards, progress)?;
+        let outcome = swarm::run(&workload, &mut watch)?;
+        let seen = watch.seen;
+        running.stop();
+        Ok(self.judge(slot, outcome, &seen))
+    }
+
+    fn judge(&self, slot: Slot, outcome: Outcome, seen: &Seen) -> Sample {
+        let shards = self.plan.subject(slot).settings.shards;
+        let span_ns = (seen.end.at_us - seen.begin.at_us).max(1) as f64 * 1000.0;
+        let subject_cpu_ns = seen.end.resources.cpu_ns - seen.begin.resources.cpu_ns;
+        let subject_cores = self.cores.of_subject(shards).len() as f64;
+        let subject_waited = seen.end.resources.waited_ns - seen.begin.resources.waited_ns;
+        let swarm_waited = seen.end.swarm_waited_ns - seen.begin.swarm_waited_ns;
+        let stolen = (seen.end.stolen_s - seen.begin.stolen_s).max(0.0) * 1e9;
+        let evidence = Evidence {
+            subject_busy: subject_cpu_ns as f64 / span_ns / subject_cores,
+            swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
+            disturbed: (subject_waited.max(swarm_waited) as f64 + stolen) / span_ns,
+            failure: (!self.cores.are_disjoint(1))
+                .then(|| "only one core: subject and swarm share it".to_owned()),
+        };
+        Sample {
+            verdict: Verdict::of(&evidence, &outcome.ledger),
+            span_us: outcome.span_us,
+            traffic: outcome.traffic,
+            ledger: outcome.ledger,
+            subject_cpu_ns,
+            subject_busy: evidence.subject_busy,
+            swarm_busy: evidence.swarm_busy,
+            disturbed: evidence.disturbed,
+            open_us: outcome.open_us,
+            memory: seen.memory,
+            resources: seen.end.resources,
+            kernel: seen.kernel,
+            latency: outcome.latency,
+            ..blank(slot)
+        }
+    }
+}
+
+fn blank(slot: Slot) -> Sample {
+    Sample {
+        part: slot.part,
+        cell: slot.cell,
+        subject: slot.subject,
+        repeat: slot.repeat,
+        verdict: Verdict::Schedule,
+        span_us: 0,
+        traffic: Traffic::default(),
+        ledger: Counts::default(),
+        subject_cpu_ns: 0,
+        subject_busy: 0.0,
+        swarm_busy: 0.0,
+        disturbed: 0.0,
+        open_us: 0,
+        memory: Memory::default(),
+        resources: Resources::default(),
+        kernel: None,
+        latency: crate::measure::Latency::default(),
+    }
+}
+
+/// What was seen of a subject besides its events.
+#[derive(Debug, Default)]
+struct Seen {
+    begin: Spot,
+    end: Spot,
+    memory: Memory,
+    kernel: Option<KernelMemory>,
+}
+
+/// Everything that counts up, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spot {
+    at_us: u64,
+    resources: Resources,
+    swarm_waited_ns: u64,
+    /// From all cores in use.
+    stolen_s: f64,
+}
+
+/// Looks at the subject while the swarm is at it.
+struct Watch<'a> {
+    pid: u32,
+    address: SocketAddr,
+    cores: Vec<usize>,
+    interrupted: &'a AtomicBool,
+    progress: &'a mut Progress,
+    seen: Seen,
+}
+
+impl<'a> Watch<'a> {
+    fn new(
+        bench: &Bench<'a>,
+        running: &Running,
+        shards: u32,
+        progress: &'a mut Progress,
+    ) -> anyhow::Result<Watch<'a>> {
+        let mut cores = bench.cores.of_subject(shards).to_vec();
+        cores.push(bench.cores.of_swarm(shards));
+        cores.dedup();
+        let mut seen = Seen::default();
+        seen.memory.rss_ready_bytes = Resources::read(running.pid())?.rss_bytes;
+        Ok(Watch {
+            pid: running.pid(),
+            address: running.address(),
+            cores,
+            interrupted: bench.interrupted,
+            progress,
+            seen,
+        })
+    }
+
+    fn spot(&self) -> Spot {
+        Spot {
+            at_us: monotonic_us(),
+            // A subject that has died shows as connections cut.
+            resources: Resources::read(self.pid).unwrap_or_default(),
+            swarm_waited_ns: Resources::own_waited_ns(),
+            stolen_s: self.cores.iter().map(|&core| stolen_s(core)).sum(),
+        }
+    }
+
+    fn kernel_memory(&self, ports: &[u16]) -> Option<KernelMemory> {
+        if ports.is_empty() {
+            return None;
+        }
+        let unsent = unsent_bytes_by_port(self.address).ok()?;
+        let held: Vec<u64> = ports.iter().filter_map(|port| unsent.get(port).copied()).collect();
+        Some(KernelMemory {
+            connections: held.len() as u64,
+            send_queue_bytes_max: held.iter().copied().max()?,
+            send_queue_bytes_mean: held.iter().sum::<u64>() / held.len().max(1) as u64,
+        })
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn at(&mut self, moment: Moment<'_>) {
+        match moment {
+            Moment::Open => {
+                let resources = Resources::read(self.pid).unwrap_or_default();
+                self.seen.memory.rss_open_bytes = resources.rss_bytes;
+            }
+            Moment::Begin => self.seen.begin = self.spot(),
+            Moment::End { stopped_ports } => {
+                self.seen.end = self.spot();
+                self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
+                self.seen.memory.pss_end_bytes = Resources::pss_bytes(self.pid);
+                self.seen.kernel = self.kernel_memory(stopped_ports);
+            }
+        }
+    }
+
+    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
+        self.progress.figures(figures);
+        if self.interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+}
