@@ -1,0 +1,123 @@
+//! SIGTERM: everyone is told, then the server goes.
+
+use std::time::{Duration, Instant};
+
+use crate::harness::{Heard, Server, Transport, chunk};
+
+/// The time the server gives itself (5 s by default) and a little.
+const DRAINS_WITHIN: Duration = Duration::from_secs(7);
+
+fn draining(transport: Transport) -> Heard {
+    let reconnect = (transport != Transport::WebSocket).then_some(true);
+    Heard::Close(1001, "draining".to_owned(), reconnect)
+}
+
+#[test]
+fn every_subscriber_hears_a_close_and_the_server_exits_cleanly() {
+    for shards in ["1", "2"] {
+        let mut server = Server::start(&["--shards", shards]);
+        let mut subscribers: Vec<_> = (0..4)
+            .flat_map(|_| Transport::ALL)
+            .map(|transport| (transport, server.subscribe(transport, "/t")))
+            .collect();
+        for (_, subscriber) in &mut subscribers {
+            subscriber.confirmed();
+        }
+        server.terminate();
+        for (transport, subscriber) in &mut subscribers {
+            assert_eq!(subscriber.next(), draining(*transport));
+            if *transport != Transport::WebSocket {
+                assert_eq!(subscriber.next(), Heard::End);
+            }
+        }
+        drop(subscribers);
+        assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+    }
+}
+
+#[test]
+fn what_was_published_before_the_end_is_delivered() {
+    let mut server = Server::start(&[]);
+    let mut subscribers = Transport::ALL.map(|transport| server.subscribe(transport, "/t"));
+    for subscriber in &mut subscribers {
+        subscriber.confirmed();
+    }
+    server.publish("t", 0..1_000);
+    server.terminate();
+    for (subscriber, transport) in subscribers.iter_mut().zip(Transport::ALL) {
+        assert_eq!(subscriber.numbers(1_000).0.last(), Some(&999));
+        assert_eq!(subscriber.next(), draining(transport));
+    }
+    drop(subscribers);
+    assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+}
+
+#[test]
+fn idle_connections_do_not_hold_the_server() {
+    let mut server = Server::start(&[]);
+    let silent = server.connect();
+    let mut half = server.connect();
+    half.send("GET /v1/top");
+    let mut alive = server.connect();
+    alive.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(alive.response().status, 200);
+    let begin = Instant::now();
+    server.terminate();
+    assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0), "{:?}", begin.elapsed());
+    drop((silent, half, alive));
+}
+
+#[test]
+fn a_subscriber_that_answers_nothing_does_not_hold_the_server() {
+    let mut server = Server::start(&[]);
+    let mut mute = server.subscribe(Transport::WebSocket, "/t");
+    mute.confirmed();
+    let mut deaf = Transport::ALL.map(|transport| server.subscribe(transport, "/big"));
+    for subscriber in &mut deaf {
+        subscriber.confirmed();
+    }
+    let line = format!("\"{}\"\n", "x".repeat(1000));
+    for _ in 0..80 {
+        server.post("big", "application/x-ndjson", line.repeat(100)).published();
+    }
+    server.terminate();
+    assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+}
+
+#[test]
+fn a_publish_connection_is_answered_or_cut_but_does_not_hold_the_server() {
+    let mut server = Server::start(&[]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/t");
+    subscriber.confirmed();
+    let mut publisher = server.connect();
+    publisher.send(
+        "POST /v1/topics/t HTTP/1.1\r\nHost: localhost\r\n\
+         Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
+    publisher.send(chunk("1\n"));
+    assert_eq!(subscriber.numbers(1).0, [1]);
+    server.terminate();
+    assert_eq!(subscriber.next(), draining(Transport::Sse));
+    assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+    let rest = String::from_utf8(publisher.rest("the publish connection's end")).expect("text");
+    assert!(rest.is_empty() || rest.contains("503") || rest.contains("\"count\":1"), "{rest}");
+}
+
+#[test]
+fn who_comes_while_it_drains_is_not_served() {
+    let mut server = Server::start(&[]);
+    // Does not answer its close, so that the server drains for a while.
+    let mut mute = server.subscribe(Transport::WebSocket, "/t");
+    mute.confirmed();
+    let mut alive = server.connect();
+    alive.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(alive.response().status, 200);
+    server.terminate();
+    assert_eq!(mute.next(), draining(Transport::WebSocket));
+    alive.send_if_open(
+        "POST /v1/topics/t HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n1",
+    );
+    let answer = String::from_utf8(alive.rest("an answer or the end")).expect("text");
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+}

@@ -1,0 +1,159 @@
+//! The binary under test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{DEADLINE, Published, Response, Socket, Subscriber, Transport, request};
+
+/// What the server says on its first line.
+const LISTENING: &str = "listening on http://";
+
+/// A running `thalweg serve`. Dropped, it is asked to stop, and must.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pid: Pid,
+    exit: Receiver<ExitStatus>,
+    has_exited: bool,
+    /// What it printed; shown when the test fails.
+    log: Arc<Mutex<String>>,
+}
+
+impl Server {
+    /// Starts it on a free port. One shard, unless `arguments` say otherwise.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        if !arguments.contains(&"--shards") {
+            command.args(["--shards", "1"]);
+        }
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("start the binary");
+        let pid = Pid::from_child(&child);
+        let log = Arc::new(Mutex::new(String::new()));
+        let (sender, addresses) = channel();
+        keep(child.stdout.take().expect("its stdout"), Arc::clone(&log), Some(sender));
+        keep(child.stderr.take().expect("its stderr"), Arc::clone(&log), None);
+        let exit = watch(child);
+        let address = addresses.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+            let log = log.lock().expect("the log");
+            panic!("{arguments:?}: no line {LISTENING}… within {DEADLINE:?}; it said: {log}")
+        });
+        Self { address, pid, exit, has_exited: false, log }
+    }
+
+    pub(crate) fn connect(&self) -> Socket {
+        Socket::connect(self.address)
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: impl AsRef<[u8]>,
+    ) -> Response {
+        let mut socket = self.connect();
+        socket.send_if_open(request(method, target, headers, body.as_ref()));
+        socket.response()
+    }
+
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.ask("GET", target, &[], "")
+    }
+
+    pub(crate) fn post(&self, topic: &str, content_type: &str, body: impl AsRef<[u8]>) -> Response {
+        let target = format!("/v1/topics/{topic}");
+        self.ask("POST", &target, &[("Content-Type", content_type)], body)
+    }
+
+    /// Publishes numbers: an event's value says which one it is.
+    pub(crate) fn publish(&self, topic: &str, numbers: Range<u64>) -> Published {
+        let lines: String = numbers.map(|number| format!("{number}\n")).collect();
+        self.post(topic, "application/x-ndjson", lines).published()
+    }
+
+    /// Subscribes to `target`, what follows `/v1/topics` in the path.
+    pub(crate) fn subscribe(&self, transport: Transport, target: &str) -> Subscriber {
+        self.subscribe_with(transport, target, &[])
+    }
+
+    pub(crate) fn subscribe_with(
+        &self,
+        transport: Transport,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Subscriber {
+        Subscriber::open(self.connect(), transport, &format!("/v1/topics{target}"), headers)
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn terminate(&self) {
+        kill_process(self.pid, Signal::TERM).expect("signal the server");
+    }
+
+    /// How it ended.
+    pub(crate) fn exit_within(&mut self, limit: Duration) -> ExitStatus {
+        let Ok(status) = self.exit.recv_timeout(limit) else {
+            panic!("the server is still there {limit:?} after it was asked to stop")
+        };
+        self.has_exited = true;
+        status
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !self.has_exited {
+            let _ = kill_process(self.pid, Signal::TERM);
+            let status = self.exit.recv_timeout(DEADLINE);
+            if status.is_err() {
+                let _ = kill_process(self.pid, Signal::KILL);
+            }
+            if !thread::panicking() {
+                assert!(status.is_ok_and(|status| status.success()), "it must stop when asked to");
+            }
+        }
+        if thread::panicking()
+            && let Ok(log) = self.log.lock()
+        {
+            eprintln!("the server said:\n{log}");
+        }
+    }
+}
+
+/// Keeps what the server prints, so that its pipe never fills.
+fn keep(
+    output: impl Read + Send + 'static,
+    log: Arc<Mutex<String>>,
+    address: Option<Sender<SocketAddr>>,
+) {
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let found =
+                line.strip_prefix(LISTENING).and_then(|address| address.trim().parse().ok());
+            if let (Some(found), Some(address)) = (found, &address) {
+                let _ = address.send(found);
+            }
+            if let Ok(mut log) = log.lock() {
+                log.push_str(&line);
+                log.push('\n');
+            }
+        }
+    });
+}
+
+fn watch(mut child: Child) -> Receiver<ExitStatus> {
+    let (sender, exit) = channel();
+    thread::spawn(move || child.wait().map(|status| sender.send(status)));
+    exit
+}

@@ -1,0 +1,17 @@
+//! The server as a stranger sees it: the real binary, its wire
+//! (`docs/wire.md`), nothing else.
+
+mod drain;
+mod harness;
+mod hostile;
+mod operations;
+mod pacing;
+mod publishing;
+mod readme;
+mod resuming;
+mod several_topics;
+mod shards;
+mod slow;
+mod sources;
+mod subscribing;
+mod websocket;

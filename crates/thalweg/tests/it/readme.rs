@@ -1,0 +1,70 @@
+//! Every curl line of the README works as it stands there.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::Server;
+
+/// The address that the README's lines name.
+const ADDRESS_IN_README: &str = ":8080";
+
+/// Streams do not end by themselves.
+const SECONDS_PER_LINE: &str = "2";
+
+/// `curl` ran into `--max-time`.
+const TIMED_OUT: i32 = 28;
+
+#[test]
+fn every_curl_line_of_the_readme_works() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(&path).expect("README.md at the top of the repository");
+    let lines = curl_lines(&readme);
+    assert!(!lines.is_empty(), "README.md shows no curl line in a sh or console block");
+    let server = Server::start(&["--demo"]);
+    for line in lines {
+        let here = line.replace(ADDRESS_IN_README, &format!(":{}", server.address.port()));
+        let limited = here.replacen(
+            "curl",
+            &format!("curl --fail --silent --show-error --max-time {SECONDS_PER_LINE}"),
+            1,
+        );
+        let output = Command::new("sh").args(["-c", &limited]).output().expect("run sh");
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complained = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => {}
+            Some(TIMED_OUT) => assert!(!said.is_empty(), "{line}: a stream without a byte"),
+            code => panic!("{line}: exit code {code:?}: {said}{complained}"),
+        }
+    }
+}
+
+/// The commands that begin with `curl`, of blocks marked `sh` or `console`; a
+/// prompt before them and a backslash at a line's end are the shell's.
+fn curl_lines(readme: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut in_block = false;
+    let mut command = String::new();
+    for line in readme.lines() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            in_block = matches!(language.trim(), "sh" | "console") && !in_block;
+            continue;
+        }
+        let line = line.trim().trim_start_matches("$ ");
+        if !in_block || (command.is_empty() && !line.starts_with("curl ")) {
+            continue;
+        }
+        match line.strip_suffix('\\') {
+            Some(start) => command.push_str(start),
+            None => lines.push(std::mem::take(&mut command) + line),
+        }
+    }
+    lines
+}
+
+#[test]
+fn curl_lines_are_found_in_shell_blocks_only() {
+    let readme = "curl no\n```sh\nmake run\ncurl one\n$ curl two \\\n  three\n```\n\
+                  ```rust\ncurl no\n```\n```console\n$ curl four\nanswer\n```\n";
+    assert_eq!(curl_lines(readme), ["curl one", "curl two three", "curl four"]);
+}

@@ -1,0 +1,209 @@
+//! Cursors: nothing is lost, nothing repeated, or a gap says so.
+
+use crate::harness::{Gap, Server, Subscriber, Transport, chunk, offset};
+
+const NUMBERS: u64 = 10;
+
+fn gap(topic: &str, position: &str, missed: Option<u64>, reason: &str) -> Gap {
+    let (topic, position) = (topic.to_owned(), position.to_owned());
+    Gap { topic, position, missed, reason: reason.to_owned() }
+}
+
+/// The position with another offset.
+fn at(position: &str, offset: u64) -> String {
+    let (epoch, _) = position.split_once('.').expect("a position is EPOCH.OFFSET");
+    format!("{epoch}.{offset}")
+}
+
+#[test]
+fn a_position_resumes_after_it_also_in_the_middle_of_a_batch() {
+    let server = Server::start(&[]);
+    let head = server.publish("t", 0..NUMBERS).position;
+    for transport in Transport::ALL {
+        for offset in 0..=NUMBERS {
+            let cursor = at(&head, offset);
+            let mut subscriber = server.subscribe(transport, &format!("/t?cursor={cursor}"));
+            assert_eq!(subscriber.confirmed(), cursor);
+            let expected: Vec<u64> = (offset..NUMBERS).collect();
+            if !expected.is_empty() {
+                assert_eq!(subscriber.numbers(expected.len()), (expected, head.clone()));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_last_event_id_wins_over_the_cursor() {
+    let server = Server::start(&[]);
+    let head = server.publish("t", 0..NUMBERS).position;
+    let id = at(&head, 7);
+    for transport in Transport::ALL {
+        let headers = [("Last-Event-ID", id.as_str())];
+        let mut subscriber = server.subscribe_with(transport, "/t?cursor=earliest", &headers);
+        assert_eq!(subscriber.confirmed(), id);
+        assert_eq!(subscriber.numbers(3).0, [7, 8, 9]);
+    }
+}
+
+#[test]
+fn the_position_of_the_first_envelope_is_enough_to_resume() {
+    let server = Server::start(&[]);
+    for transport in Transport::ALL {
+        let topic = format!("{transport:?}");
+        let position = server.subscribe(transport, &format!("/{topic}")).confirmed();
+        server.publish(&topic, 0..3);
+        let target = format!("/{topic}?cursor={position}");
+        let mut subscriber = server.subscribe(transport, &target);
+        subscriber.confirmed();
+        assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
+    }
+}
+
+#[test]
+fn a_position_of_another_epoch_is_a_gap_of_unknown_size() {
+    let server = Server::start(&[]);
+    let head = server.publish("t", 0..NUMBERS).position;
+    for transport in Transport::ALL {
+        for cursor in ["1.4", "1.4000"] {
+            let mut subscriber = server.subscribe(transport, &format!("/t?cursor={cursor}"));
+            assert_eq!(subscriber.gap(), gap("t", &at(&head, 0), None, "epoch"));
+            let expected: Vec<u64> = (0..NUMBERS).collect();
+            assert_eq!(subscriber.numbers(expected.len()).0, expected);
+        }
+    }
+}
+
+#[test]
+fn a_position_ahead_of_the_head_waits_for_it() {
+    let server = Server::start(&[]);
+    for transport in Transport::ALL {
+        let topic = format!("{transport:?}");
+        let head = server.publish(&topic, 0..3).position;
+        let ahead = at(&head, 5);
+        let mut subscriber = server.subscribe(transport, &format!("/{topic}?cursor={ahead}"));
+        assert_eq!(subscriber.confirmed(), ahead);
+        server.publish(&topic, 3..4);
+        server.publish(&topic, 4..5);
+        server.publish(&topic, 5..6);
+        assert_eq!(subscriber.numbers(1).0, [5]);
+        server.publish(&topic, 6..8);
+        assert_eq!(subscriber.numbers(2).0, [6, 7]);
+    }
+}
+
+#[test]
+fn a_position_ahead_may_be_passed_within_a_batch() {
+    let server = Server::start(&[]);
+    for transport in Transport::ALL {
+        let topic = format!("{transport:?}");
+        let head = server.publish(&topic, 0..3).position;
+        let target = format!("/{topic}?cursor={}", at(&head, 5));
+        let mut subscriber = server.subscribe(transport, &target);
+        subscriber.confirmed();
+        server.publish(&topic, 3..8);
+        assert_eq!(subscriber.numbers(3).0, [5, 6, 7]);
+    }
+}
+
+/// A server that retains little, and the position before the first event.
+fn trimmed() -> (Server, String) {
+    let server = Server::start(&["--history-bytes", "64KiB"]);
+    let line = format!("\"{}\"\n", "x".repeat(1000));
+    for _ in 0..20 {
+        server.post("t", "application/x-ndjson", line.repeat(20)).published();
+    }
+    let head = server.publish("t", 0..0).position;
+    (server, at(&head, 0))
+}
+
+#[test]
+fn a_position_older_than_the_history_is_a_gap_of_known_size() {
+    let (server, start) = trimmed();
+    for transport in Transport::ALL {
+        for policy in ["skip", "latest"] {
+            let target = format!("/t?cursor={start}&policy={policy}");
+            let mut subscriber = server.subscribe(transport, &target);
+            let gap = subscriber.gap();
+            assert_eq!(gap.reason, "trimmed");
+            assert_eq!(gap.missed, Some(offset(&gap.position)));
+            assert!(offset(&gap.position) > 300, "{gap:?}");
+            assert_eq!(subscriber.envelope().first, offset(&gap.position) + 1);
+        }
+    }
+}
+
+#[test]
+fn policy_close_closes_where_there_is_a_gap() {
+    let (server, start) = trimmed();
+    for transport in Transport::ALL {
+        let target = format!("/t?cursor={start}&policy=close");
+        let mut subscriber = server.subscribe(transport, &target);
+        assert_closed_slow(&mut subscriber);
+    }
+}
+
+/// A gap may be announced before the close.
+fn assert_closed_slow(subscriber: &mut Subscriber) {
+    use crate::harness::Heard;
+    loop {
+        match subscriber.next() {
+            Heard::Gap(_) => {}
+            Heard::Close(code, reason, reconnect) => {
+                assert_eq!((code, reason.as_str()), (4001, "slow"));
+                assert_ne!(reconnect, Some(false));
+                return;
+            }
+            other => panic!("a close was due, not {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn earliest_begins_where_the_history_does_without_a_gap() {
+    let (server, _) = trimmed();
+    for transport in Transport::ALL {
+        let mut subscriber = server.subscribe(transport, "/t?cursor=earliest");
+        let position = subscriber.confirmed();
+        assert!(offset(&position) > 300, "{position}");
+        assert_eq!(subscriber.envelope().first, offset(&position) + 1);
+    }
+}
+
+#[test]
+fn switching_the_transport_loses_and_repeats_nothing() {
+    const TOTAL: u64 = 3_000;
+    let server = Server::start(&[]);
+    let mut subscriber = server.subscribe(Transport::WebSocket, "/hop");
+    let mut position = subscriber.confirmed();
+    let mut publisher = server.connect();
+    publisher.send(
+        "POST /v1/topics/hop HTTP/1.1\r\nHost: localhost\r\n\
+         Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..TOTAL {
+                publisher.send(chunk(&format!("{number}\n")));
+            }
+            publisher.send(chunk(""));
+            assert_eq!(publisher.response().published().count, TOTAL);
+        });
+        let mut expected = 0;
+        for transport in Transport::ALL.into_iter().cycle() {
+            // Two envelopes each, then away in the middle of the stream.
+            let mut subscriber = server.subscribe(transport, &format!("/hop?cursor={position}"));
+            assert_eq!(subscriber.confirmed(), position);
+            for _ in 0..2 {
+                let envelope = subscriber.envelope();
+                for event in envelope.events {
+                    assert_eq!(event.as_u64(), Some(expected), "over {transport:?}");
+                    expected += 1;
+                }
+                position = envelope.position;
+                if expected == TOTAL {
+                    return;
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,121 @@
+//! Several shards: who publishes where and who listens where makes no
+//! difference.
+
+use crate::harness::{Server, Transport, chunk, offset};
+
+const TWO: &[&str] = &["--shards", "2"];
+
+/// Enough that each shard has some of each kind.
+const CONNECTIONS: usize = 24;
+
+#[test]
+fn every_subscriber_hears_every_topic_whatever_its_shard() {
+    let server = Server::start(TWO);
+    let topics: Vec<String> = (0..8).map(|index| format!("topic/{index}")).collect();
+    let mut subscribers = Vec::new();
+    for topic in &topics {
+        for connection in 0..CONNECTIONS {
+            let transport = Transport::ALL[connection % 3];
+            let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
+            subscriber.confirmed();
+            subscribers.push((topic, subscriber));
+        }
+    }
+    for topic in &topics {
+        for number in 0..10 {
+            assert_eq!(server.publish(topic, number..number + 1).first, number + 1);
+        }
+    }
+    for (_, subscriber) in &mut subscribers {
+        assert_eq!(subscriber.numbers(10).0, (0..10).collect::<Vec<u64>>());
+    }
+}
+
+#[test]
+fn one_publish_connection_feeds_both_shards_in_order() {
+    let server = Server::start(TWO);
+    for topic in ["a", "b", "c", "d"] {
+        let mut subscribers: Vec<_> = (0..CONNECTIONS)
+            .map(|index| server.subscribe(Transport::ALL[index % 3], &format!("/{topic}")))
+            .collect();
+        for subscriber in &mut subscribers {
+            subscriber.confirmed();
+        }
+        let mut publisher = server.connect();
+        publisher.send(format!(
+            "POST /v1/topics/{topic} HTTP/1.1\r\nHost: localhost\r\n\
+             Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
+        ));
+        for number in 0..500 {
+            publisher.send(chunk(&format!("{number}\n")));
+        }
+        publisher.send(chunk(""));
+        let position = publisher.response().published().position;
+        for subscriber in &mut subscribers {
+            let expected: Vec<u64> = (0..500).collect();
+            assert_eq!(subscriber.numbers(500), (expected, position.clone()));
+        }
+    }
+}
+
+#[test]
+fn several_topics_of_different_shards_share_a_connection() {
+    let server = Server::start(TWO);
+    let topics: Vec<String> = (0..16).map(|index| format!("t{index}")).collect();
+    let target = format!("?topic={}", topics.join("&topic="));
+    for transport in Transport::ALL {
+        let mut subscriber = server.subscribe(transport, &target);
+        for _ in &topics {
+            assert!(subscriber.envelope().events.is_empty());
+        }
+        for topic in &topics {
+            server.publish(topic, 0..1);
+        }
+        let mut seen: Vec<String> = topics.iter().map(|_| subscriber.envelope().topic).collect();
+        seen.sort_by_key(|topic| topic[1..].parse::<u32>().ok());
+        assert_eq!(seen, topics);
+    }
+}
+
+#[test]
+fn a_position_resumes_on_any_shard() {
+    let server = Server::start(TWO);
+    let head = server.publish("t", 0..100).position;
+    let (epoch, _) = head.split_once('.').expect("a position");
+    for connection in 0..CONNECTIONS {
+        let transport = Transport::ALL[connection % 3];
+        let cursor = format!("{epoch}.{}", 90 - connection);
+        let mut subscriber = server.subscribe(transport, &format!("/t?cursor={cursor}"));
+        assert_eq!(subscriber.confirmed(), cursor);
+        let expected: Vec<u64> = (90 - connection as u64..100).collect();
+        assert_eq!(subscriber.numbers(expected.len()), (expected, head.clone()));
+    }
+}
+
+#[test]
+fn earliest_holds_on_any_shard_while_events_keep_coming() {
+    let server = Server::start(TWO);
+    server.publish("t", 0..1_000);
+    for round in 0..CONNECTIONS as u64 {
+        let transport = Transport::ALL[round as usize % 3];
+        let mut subscriber = server.subscribe(transport, "/t?cursor=earliest");
+        let head = server.publish("t", 1_000 + round..1_001 + round).position;
+        assert_eq!(offset(&subscriber.confirmed()), 0);
+        let expected: Vec<u64> = (0..1_001 + round).collect();
+        assert_eq!(subscriber.numbers(expected.len()), (expected, head));
+    }
+}
+
+#[test]
+fn commands_are_answered_whatever_the_topics_shard() {
+    let server = Server::start(TWO);
+    let mut sockets: Vec<_> = (0..4).map(|_| server.subscribe(Transport::WebSocket, "")).collect();
+    for index in 0..40_u64 {
+        let topic = index % 8;
+        let command =
+            format!(r#"{{"command":"publish","id":{index},"topic":"t{topic}","event":1}}"#);
+        let answer = sockets[index as usize % 4].command(&command);
+        assert_eq!(answer["answer"]["id"].as_u64(), Some(index));
+        assert_eq!(answer["answer"]["first"].as_u64(), Some(index / 8 + 1));
+    }
+}

@@ -1,0 +1,133 @@
+//! A subscriber that stops reading: the server keeps its memory, the others
+//! keep their pace, and the policy says what is missed.
+
+use crate::harness::{Heard, Server, Subscriber, Transport, offset};
+
+/// Far more than the history and the kernel hold.
+const EVENTS: u64 = 16_000;
+const EVENTS_PER_POST: u64 = 100;
+
+const ARGUMENTS: &[&str] = &["--history-bytes", "256KiB"];
+
+/// A subscriber that heard its confirmation and then, by the time this
+/// returns, missed most of 16 MB.
+fn fallen_behind(server: &Server, transport: Transport, policy: &str) -> Subscriber {
+    let topic = format!("{policy}/{transport:?}");
+    let target = format!("/{topic}?policy={policy}");
+    let mut slow = server.subscribe(transport, &target);
+    slow.confirmed();
+    let mut reader = server.subscribe(transport, &format!("/{topic}"));
+    reader.confirmed();
+    let line = format!("\"{}\"\n", "x".repeat(1000));
+    for post in 1..=EVENTS / EVENTS_PER_POST {
+        let body = line.repeat(EVENTS_PER_POST as usize);
+        server.post(&topic, "application/x-ndjson", body).published();
+        // Someone else reads along and misses nothing.
+        while offset(&reader.envelope().position) < post * EVENTS_PER_POST {}
+    }
+    slow
+}
+
+/// Reads up to the newest event; the gaps on the way. What is missed and what
+/// is heard make up everything.
+fn gaps_up_to_the_head(slow: &mut Subscriber) -> Vec<u64> {
+    let mut seen = 0;
+    let mut gaps = Vec::new();
+    while seen < EVENTS {
+        match slow.next() {
+            Heard::Envelope(envelope) => {
+                assert_eq!(envelope.first, seen + 1);
+                seen = offset(&envelope.position);
+            }
+            Heard::Gap(gap) => {
+                let missed = gap.missed.expect("a gap of known size");
+                assert_eq!(gap.reason, "slow");
+                assert_eq!(offset(&gap.position), seen + missed);
+                seen += missed;
+                gaps.push(missed);
+            }
+            Heard::Heartbeat => {}
+            other => panic!("{other:?} after {seen} events"),
+        }
+    }
+    gaps
+}
+
+#[test]
+fn skip_announces_a_gap_and_goes_on_in_the_middle_of_the_history() {
+    let server = Server::start(ARGUMENTS);
+    for transport in Transport::ALL {
+        let mut slow = fallen_behind(&server, transport, "skip");
+        let gaps = gaps_up_to_the_head(&mut slow);
+        assert_eq!(gaps.len(), 1, "{gaps:?}");
+        assert!(gaps[0] > EVENTS / 2, "{gaps:?}");
+    }
+}
+
+#[test]
+fn latest_announces_a_gap_and_goes_on_with_the_newest_batch() {
+    let server = Server::start(ARGUMENTS);
+    for transport in Transport::ALL {
+        let mut slow = fallen_behind(&server, transport, "latest");
+        let mut seen = 0;
+        let gap = loop {
+            match slow.next() {
+                Heard::Envelope(envelope) => seen = offset(&envelope.position),
+                Heard::Gap(gap) => break gap,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(gap.missed, Some(offset(&gap.position) - seen));
+        let envelope = slow.envelope();
+        assert_eq!(envelope.first, offset(&gap.position) + 1);
+        assert_eq!(offset(&envelope.position), EVENTS, "the newest batch ends at the head");
+    }
+}
+
+#[test]
+fn close_ends_the_connection_with_4001() {
+    let server = Server::start(ARGUMENTS);
+    for transport in Transport::ALL {
+        let mut slow = fallen_behind(&server, transport, "close");
+        let mut seen = 0;
+        let close = loop {
+            match slow.next() {
+                Heard::Envelope(envelope) => {
+                    assert_eq!(envelope.first, seen + 1);
+                    seen = offset(&envelope.position);
+                }
+                Heard::Gap(_) => {}
+                other => break other,
+            }
+        };
+        let reconnect = (transport != Transport::WebSocket).then_some(true);
+        assert_eq!(close, Heard::Close(4001, "slow".to_owned(), reconnect));
+        assert!(seen < EVENTS / 2, "{seen}");
+    }
+}
+
+#[test]
+fn a_gap_names_the_position_to_resume_from() {
+    let server = Server::start(ARGUMENTS);
+    let mut slow = fallen_behind(&server, Transport::HttpStreaming, "skip");
+    let gap = loop {
+        if let Heard::Gap(gap) = slow.next() {
+            break gap;
+        }
+    };
+    for transport in Transport::ALL {
+        let target = format!("/skip/HttpStreaming?cursor={}", gap.position);
+        let mut resumed = server.subscribe(transport, &target);
+        assert_eq!(resumed.confirmed(), gap.position);
+        assert_eq!(resumed.envelope().first, offset(&gap.position) + 1);
+    }
+}
+
+#[test]
+fn a_subscriber_slower_than_the_publisher_but_within_the_history_misses_nothing() {
+    let server = Server::start(&["--history-bytes", "64MiB"]);
+    for transport in Transport::ALL {
+        let mut slow = fallen_behind(&server, transport, "skip");
+        assert_eq!(gaps_up_to_the_head(&mut slow), Vec::<u64>::new());
+    }
+}
