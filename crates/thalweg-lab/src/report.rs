@@ -15,6 +15,9 @@ pub use number::short;
 pub use summary::{Manifest, PartSummary, Row, Summary};
 pub use table::table;
 
+#[cfg(test)]
+mod tests;
+
 use crate::measure::Sample;
 
 /// A sample's latencies as one line of JSON: every bucket that is not empty, as

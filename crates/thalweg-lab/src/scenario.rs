@@ -11,6 +11,8 @@ mod error;
 mod file;
 mod library;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 pub use error::ScenarioError;
 pub use library::{LIBRARY, find};
@@ -137,9 +139,9 @@ impl Settings {
                 self.window
             ),
             Drive::SelfDriven => format!(
-                "{} {connections} × {} rows / {}",
+                "{} {connections} × {} / {}",
                 self.transport,
-                self.batch,
+                if self.batch == 1 { "1 row".to_owned() } else { format!("{} rows", self.batch) },
                 interval_label(self.interval_us)
             ),
             Drive::Idle => format!("{} {connections} idle", self.transport),

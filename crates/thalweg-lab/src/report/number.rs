@@ -22,11 +22,6 @@ pub(super) fn digits(value: f64) -> String {
     }
 }
 
-/// A share as a percentage.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1}", share * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

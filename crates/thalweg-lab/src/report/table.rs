@@ -1,49 +1,51 @@
 //! The summary as a table for a terminal.
 
-use super::number::{digits, percent, short};
+use super::number::{digits, short};
 use super::summary::{PartSummary, Row, Summary};
 use crate::measure::statistics::Estimate;
 use crate::scenario::Drive;
 
-/// A column: its head, and what it shows of a row.
-type Column = (&'static str, fn(&PartSummary, &Row) -> String);
+/// A column: the two lines of its head, and what it shows of a row.
+type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> String);
 
 const CPU: &[Column] = &[
-    ("CPU µs/event", |_, row| estimate(row.cpu_us_per_event)),
-    ("× baseline", |part, row| compared(row, row.cpu_ratio, part.cpu_noise)),
+    ("CPU µs", "per event", |_, row| figure(row.cpu_us_per_event.map(|it| it.median))),
+    ("CPU", "× baseline", |part, row| compared(row, row.cpu_ratio, part.cpu_noise)),
 ];
-const THROUGHPUT: &[Column] = &[("events/s", |_, row| match row.events_per_s {
+const THROUGHPUT: &[Column] = &[("events", "per s", |_, row| match row.events_per_s {
     Some(events) if row.is_ranked => short(events),
     Some(events) => format!("({})", short(events)),
     None => String::new(),
 })];
+const SCHEDULE: &[Column] =
+    &[("% of", "schedule", |_, row| row.share_of_schedule.map_or(String::new(), percent))];
 const LATENCY: &[Column] = &[
-    ("p50 µs", |_, row| whole(row.latency_us_p50)),
-    ("p99 µs", |_, row| whole(row.latency_us_p99)),
-    ("p99.9 µs", |_, row| whole(row.latency_us_p999)),
-    ("p99 × baseline", |part, row| compared(row, row.p99_ratio, part.p99_noise)),
+    ("latency µs", "p50", |_, row| whole(row.latency_us_p50)),
+    ("", "p99", |_, row| whole(row.latency_us_p99)),
+    ("", "p99.9", |_, row| whole(row.latency_us_p999)),
+    ("p99", "× baseline", |part, row| compared(row, row.p99_ratio, part.p99_noise)),
 ];
 const BATCHING: &[Column] = &[
-    ("B/event", |_, row| figure(row.wire_bytes_per_event)),
-    ("events/envelope", |_, row| figure(row.events_per_envelope)),
-    ("events/read", |_, row| figure(row.events_per_read)),
+    ("wire B", "per event", |_, row| figure(row.wire_bytes_per_event)),
+    ("events per", "envelope", |_, row| figure(row.events_per_envelope)),
+    ("", "read", |_, row| figure(row.events_per_read)),
 ];
-const TOPICS: &[Column] = &[("envelopes/read", |_, row| figure(row.envelopes_per_read))];
-const SCHEDULE: &[Column] =
-    &[("% of schedule", |_, row| row.share_of_schedule.map_or(String::new(), percent))];
-const MEMORY: &[Column] = &[("RSS MB", |_, row| figure(row.rss_bytes.map(|it| it / 1e6)))];
+const TOPICS: &[Column] = &[("envelopes", "per read", |_, row| figure(row.envelopes_per_read))];
+const MEMORY: &[Column] = &[("RSS", "MB", |_, row| figure(row.rss_bytes.map(|it| it / 1e6)))];
 const STOPPED: &[Column] = &[
-    ("stopped KiB mean", |_, row| figure(row.stopped_bytes_mean.map(|it| it / 1024.0))),
-    ("max", |_, row| figure(row.stopped_bytes_max.map(|it| it / 1024.0))),
+    ("KiB per stopped", "mean", |_, row| figure(row.stopped_bytes_mean.map(|it| it / 1024.0))),
+    ("", "max", |_, row| figure(row.stopped_bytes_max.map(|it| it / 1024.0))),
 ];
 const IDLE: &[Column] = &[
-    ("RSS KiB/connection", |_, row| figure(row.rss_bytes_per_connection.map(|it| it / 1024.0))),
-    ("opened in ms", |_, row| whole(row.open_ms)),
+    ("RSS KiB per", "connection", |_, row| {
+        figure(row.rss_bytes_per_connection.map(|it| it / 1024.0))
+    }),
+    ("opened", "in ms", |_, row| whole(row.open_ms)),
 ];
 const LOAD: &[Column] = &[
-    ("subject %", |_, row| row.subject_busy.map_or(String::new(), percent)),
-    ("swarm %", |_, row| row.swarm_busy.map_or(String::new(), percent)),
-    ("limited by", |_, row| row.verdict.clone()),
+    ("% of core", "subject", |_, row| row.subject_busy.map_or(String::new(), percent)),
+    ("", "swarm", |_, row| row.swarm_busy.map_or(String::new(), percent)),
+    ("limited", "by", |_, row| row.verdict.clone()),
 ];
 
 /// The whole summary.
@@ -75,17 +77,22 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
+/// A line of fields; a line of one field is a heading.
 fn grid(part: &PartSummary) -> Vec<Vec<String>> {
     let columns = columns(part);
-    let head = ["cell", "subject"].into_iter().chain(columns.iter().map(|(head, _)| *head));
-    let mut lines = vec![head.map(str::to_owned).collect::<Vec<_>>()];
+    let head = |of: fn(&Column) -> &'static str| -> Vec<String> {
+        let heads = columns.iter().map(|column| of(column).to_owned());
+        std::iter::once(String::new()).chain(heads).collect()
+    };
+    let mut lines = vec![head(|column| column.0), head(|column| column.1)];
     let mut last_cell = "";
     for row in &part.rows {
-        // A cell is named once, at its first subject.
-        let cell = if row.cell == last_cell { "" } else { &row.cell };
-        last_cell = &row.cell;
-        let figures = columns.iter().map(|(_, show)| show(part, row));
-        lines.push([cell.to_owned(), row.subject.clone()].into_iter().chain(figures).collect());
+        if row.cell != last_cell {
+            lines.push(vec![row.cell.clone()]);
+            last_cell = &row.cell;
+        }
+        let figures = columns.iter().map(|(_, _, show)| show(part, row));
+        lines.push(std::iter::once(format!("  {}", row.subject)).chain(figures).collect());
     }
     lines
 }
@@ -109,18 +116,19 @@ fn columns(part: &PartSummary) -> Vec<Column> {
     groups.concat()
 }
 
-/// Columns as wide as they need; the first two and the last begin at the left,
+/// Columns as wide as they need; the first and the last begin at the left,
 /// figures end at the right.
 fn draw(lines: &[Vec<String>]) -> String {
     let count = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let full = || lines.iter().filter(|line| line.len() == count);
+    let width = |column: usize| full().map(|line| line[column].chars().count()).max();
     let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
     for line in lines {
         let mut drawn = String::new();
         for (column, field) in line.iter().enumerate() {
             let width = widths[column];
-            let is_text = column < 2 || column + 1 == count;
+            let is_text = column == 0 || column + 1 == count;
             let padded =
                 if is_text { format!("{field:<width$}") } else { format!("{field:>width$}") };
             drawn += &padded;
@@ -133,7 +141,7 @@ fn draw(lines: &[Vec<String>]) -> String {
 }
 
 fn notes(part: &PartSummary) -> String {
-    let mut text = String::from("\n");
+    let mut text = String::new();
     if let Some(noise) = part.cpu_noise {
         text += &format!("Noise (A/A): two runs of one subject agree within {noise:.2} × in CPU");
         text += &part.p99_noise.map_or(String::new(), |p99| format!(", {p99:.2} × in p99"));
@@ -145,15 +153,18 @@ fn notes(part: &PartSummary) -> String {
     if part.rows.iter().any(|row| row.events_per_s.is_some() && !row.is_ranked) {
         text += "(events/s) in brackets: the subject's core was not saturated, so they do not count as throughput.\n";
     }
+    if !text.is_empty() {
+        text.insert(0, '\n');
+    }
     text
-}
-
-fn estimate(estimate: Option<Estimate>) -> String {
-    figure(estimate.map(|it| it.median))
 }
 
 fn figure(value: Option<f64>) -> String {
     value.map_or(String::new(), digits)
+}
+
+fn percent(share: f64) -> String {
+    digits(share * 100.0)
 }
 
 fn whole(value: Option<f64>) -> String {

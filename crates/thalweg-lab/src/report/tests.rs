@@ -1,0 +1,146 @@
+//! What a reader sees.
+
+use super::*;
+use crate::measure::{
+    Counts, KernelMemory, Latency, MachineNote, Memory, Resources, Sample, Traffic, Verdict,
+};
+use crate::scenario::{Changes, Plan, Slot, read};
+
+const SCENARIO: &str = r#"
+name = "example"
+title = "an example"
+drive = "posted"
+repeats = 5
+warm_up_ms = 100
+measured_ms = 400
+
+[[cells]]
+connections = [100, 1000]
+
+[[subjects]]
+name = "limit"
+program = "limit"
+
+[[subjects]]
+name = "limit again"
+program = "limit"
+
+[[subjects]]
+name = "thalweg"
+program = "thalweg"
+"#;
+
+/// A sample whose CPU per event depends on subject and repeat.
+fn sample(slot: Slot) -> Sample {
+    let events = 400_000;
+    let cpu_ns_per_event = [1200, 1230, 1500][slot.subject] + 10 * u64::from(slot.repeat);
+    let mut latency = Latency::default();
+    for us in 1..=1000 {
+        latency.record(us * (1 + slot.subject as u64 / 2), events / 1000);
+    }
+    Sample {
+        part: slot.part,
+        cell: slot.cell,
+        subject: slot.subject,
+        repeat: slot.repeat,
+        verdict: if slot.subject == 2 { Verdict::Swarm } else { Verdict::Subject },
+        span_us: 500_000,
+        traffic: Traffic {
+            events,
+            envelopes: events / 2,
+            reads: events / 4,
+            wire_bytes: events * 150,
+            heartbeats: 0,
+        },
+        ledger: Counts { delivered: events, ..Counts::default() },
+        subject_cpu_ns: events * cpu_ns_per_event,
+        subject_busy: 0.987,
+        swarm_busy: 0.654,
+        disturbed: 0.001,
+        open_us: 12_345,
+        memory: Memory {
+            rss_ready_bytes: 3_000_000,
+            rss_open_bytes: 3_500_000,
+            rss_end_bytes: 4_024_000,
+            pss_end_bytes: None,
+        },
+        resources: Resources::default(),
+        kernel: None,
+        latency,
+    }
+}
+
+fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
+    let plan: Plan = read(text, &Changes::default()).unwrap();
+    let samples: Vec<Sample> = plan
+        .slots()
+        .map(|slot| {
+            let mut sample = sample(slot);
+            change(&mut sample);
+            sample
+        })
+        .collect();
+    let machine = MachineNote {
+        cpu: "Example CPU".to_owned(),
+        cores: 2,
+        kernel: "6.18".to_owned(),
+        subject_cores: vec![0],
+        swarm_core: 1,
+        remarks: vec!["loopback, one machine".to_owned()],
+        ..MachineNote::default()
+    };
+    Summary::new(&plan, &samples, Manifest::new("0.1.0", "thalweg bench example.toml", machine))
+}
+
+#[test]
+fn posted() {
+    let summary = summary(SCENARIO, |_| {});
+    insta::assert_snapshot!(table(&summary));
+    insta::assert_snapshot!(csv(&summary));
+}
+
+#[test]
+fn samples_that_do_not_count_are_left_out_and_said() {
+    let summary = summary(SCENARIO, |sample| {
+        if sample.subject == 2 && (sample.cell == 1 || sample.repeat == 3) {
+            sample.verdict = Verdict::Invalid("3 missing".to_owned());
+            sample.subject_cpu_ns *= 100;
+        }
+    });
+    insta::assert_snapshot!(table(&summary));
+    assert!(summary.has_valid_sample());
+}
+
+#[test]
+fn stopped_topics_idle_and_publish_have_columns_of_their_own() {
+    let one = SCENARIO.replace("connections = [100, 1000]", "connections = 1000");
+    let posted =
+        one.replace("connections = 1000", "connections = 1000\ntopics = 10\nstopped = 200");
+    let stopped = summary(&posted, |sample| {
+        sample.kernel = Some(KernelMemory {
+            connections: 200,
+            send_queue_bytes_max: 60_000,
+            send_queue_bytes_mean: 50_000,
+        });
+    });
+    let idle = summary(&one.replace("posted", "idle"), |sample| {
+        sample.traffic = Traffic::default();
+        sample.verdict = Verdict::Schedule;
+    });
+    let limits = one.replace("program = \"limit\"", "program = \"thalweg\"");
+    let publish = summary(&limits.replace("posted", "publish"), |_| {});
+    let driven = summary(&one.replace("posted", "self-driven"), |_| {});
+    insta::assert_snapshot!([stopped, idle, publish, driven].map(|it| table(&it)).join("\n"));
+}
+
+#[test]
+fn histograms_are_one_line_each() {
+    let slot = Slot { part: 0, cell: 1, subject: 0, repeat: 4 };
+    let mut sample = sample(slot);
+    sample.latency = Latency::default();
+    sample.latency.record(70, 3);
+    assert_eq!(
+        histogram_line(&sample),
+        r#"{"cell":1,"latency_us":[[70,3]],"part":0,"repeat":4,"subject":0}"#
+    );
+}

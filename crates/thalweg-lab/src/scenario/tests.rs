@@ -1,0 +1,148 @@
+//! What a scenario's writer sees.
+
+use super::*;
+
+fn changes(quick: bool) -> Changes {
+    Changes { quick, ..Changes::default() }
+}
+
+const GOOD: &str = r#"
+name = "mine"
+title = "my load"
+drive = "posted"
+repeats = 5
+warm_up_ms = 100
+measured_ms = 400
+
+[defaults]
+event_bytes = 1024
+
+[[cells]]
+transport = ["websocket", "sse"]
+connections = [10, 20]
+
+[[cells]]
+connections = 30
+window = 1
+subjects = ["thalweg", "per frame"]
+baseline = "per frame"
+
+[[subjects]]
+name = "limit"
+program = "limit"
+
+[[subjects]]
+name = "per frame"
+program = "limit"
+on_demand = true
+with = { mode = "frame" }
+
+[[subjects]]
+name = "thalweg"
+program = "thalweg"
+"#;
+
+/// The sentence that a file with this change earns.
+fn refusal(from: &str, to: &str) -> String {
+    let text = GOOD.replacen(from, to, 1);
+    assert_ne!(text, GOOD, "{from:?} is not in the file");
+    read(&text, &changes(false)).unwrap_err().to_string()
+}
+
+#[test]
+fn blocks_become_cells() {
+    let plan = read(GOOD, &changes(false)).unwrap();
+    let cells: Vec<String> = plan.parts[0]
+        .cells
+        .iter()
+        .map(|cell| {
+            let names: Vec<_> = cell.subjects.iter().map(|subject| subject.name.as_str()).collect();
+            format!("{}: {} / {}", cell.label, names.join(", "), names[cell.baseline])
+        })
+        .collect();
+    insta::assert_snapshot!(cells.join("\n"), @r"
+    websocket 10 × 1 KiB W4: limit, thalweg / limit
+    websocket 20 × 1 KiB W4: limit, thalweg / limit
+    sse 10 × 1 KiB W4: limit, thalweg / limit
+    sse 20 × 1 KiB W4: limit, thalweg / limit
+    websocket 30 × 1 KiB W1: thalweg, per frame / per frame
+    ");
+}
+
+#[test]
+fn repeats_are_interleaved_and_rotate() {
+    let text = GOOD.replace("repeats = 5", "repeats = 2");
+    let plan = read(&text, &changes(false)).unwrap();
+    let first: Vec<&str> =
+        plan.slots().take(4).map(|slot| plan.subject(slot).name.as_str()).collect();
+    assert_eq!(first, ["limit", "thalweg", "thalweg", "limit"]);
+    assert_eq!(plan.slots().count(), 5 * 2 * 2);
+}
+
+#[test]
+fn the_command_line_overrides_and_equal_cells_fall_together() {
+    let forced = Changes {
+        set: vec!["connections=[7]".into(), "mode=frame".into()],
+        transports: vec!["sse".into()],
+        subjects: vec!["limit".into()],
+        repeats: Some(1),
+        ..Changes::default()
+    };
+    let plan = read(GOOD, &forced).unwrap();
+    let labels: Vec<_> = plan.parts[0].cells.iter().map(|cell| cell.label.as_str()).collect();
+    assert_eq!(labels, ["sse 7 × 1 KiB W4"]);
+    assert_eq!(plan.slots().count(), 1);
+}
+
+#[test]
+fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
+    let refusals = [
+        refusal("connections = [10, 20]", "conections = 10"),
+        refusal("\"sse\"]", "\"see\"]"),
+        refusal("drive = \"posted\"", "drive = \"post\""),
+        refusal("\"per frame\"]", "\"per fame\"]"),
+        refusal("connections = 30", "connections = \"many\""),
+        refusal("connections = 30", "connections = []"),
+        refusal("event_bytes = 1024", "event_bytes = 20"),
+        refusal("window = 1", "stopped = 30"),
+        refusal("window = 1", "window = 0"),
+        refusal("{ mode = \"frame\" }", "{ window = [1, 2] }"),
+        refusal("repeats = 5", "repeats = "),
+        refusal("repeats = 5", "repeats = 0"),
+        refusal("title = \"my load\"", ""),
+    ];
+    insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn mistakes_on_the_command_line() {
+    let refusal = |set: &str| {
+        let changes = Changes { set: vec![set.into()], ..Changes::default() };
+        read(GOOD, &changes).unwrap_err().to_string()
+    };
+    let refusals = [refusal("connections"), refusal("conections=3"), refusal("transport=web")];
+    insta::assert_snapshot!(refusals.join("\n"));
+    assert_eq!(
+        find("fan-out").unwrap_err().to_string(),
+        "there is no scenario `fan-out`; did you mean `fanout`?"
+    );
+}
+
+#[test]
+fn the_library_reads_in_full_and_quick() {
+    for (name, text) in LIBRARY {
+        for quick in [false, true] {
+            let plan =
+                read(text, &changes(quick)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(plan.name, *name);
+        }
+    }
+}
+
+#[test]
+fn the_quick_suite_keeps_its_promise() {
+    let (_, quick) = LIBRARY[0];
+    let plan = read(quick, &changes(false)).unwrap();
+    let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
+    assert!(time.as_secs() < 4 * 60, "{time:?}");
+}

@@ -1,0 +1,5 @@
+//! The lab against subjects that live in the test: a small server of the wire
+//! that can be told to misbehave.
+
+mod fake;
+mod swarm;

@@ -1,0 +1,131 @@
+//! The swarm's ledger, over real sockets.
+
+use crate::fake::serve;
+use std::ops::ControlFlow;
+use std::time::Duration;
+use thalweg_lab::scenario::{Drive, Settings, Transport};
+use thalweg_lab::swarm::{Figures, Interrupted, Moment, Observer, Outcome, Workload, run};
+
+struct Blind;
+
+impl Observer for Blind {
+    fn at(&mut self, _: Moment<'_>) {}
+    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+fn measure(
+    transport: Transport,
+    fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static,
+) -> anyhow::Result<Outcome> {
+    let settings =
+        Settings { transport, connections: 5, window: 3, event_bytes: 200, ..Settings::default() };
+    let workload = Workload {
+        address: serve(fault)?,
+        settings: &settings,
+        drive: Drive::Posted,
+        warm_up: Duration::from_millis(50),
+        measured: Duration::from_millis(150),
+    };
+    run(&workload, &mut Blind)
+}
+
+#[test]
+fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
+    for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
+        let outcome = measure(transport, |_, event| vec![event.to_owned()]).unwrap();
+        assert_eq!(outcome.ledger.to_string(), "whole", "{transport}");
+        assert!(outcome.traffic.events > 100, "{:?}", outcome.traffic);
+        assert!(outcome.traffic.wire_bytes > 200 * outcome.traffic.events);
+        assert_eq!(
+            outcome.latency.buckets().map(|(_, count)| count).sum::<u64>(),
+            outcome.traffic.events
+        );
+        assert!(outcome.span_us >= 150_000 && outcome.swarm_cpu_ns > 0);
+    }
+}
+
+/// The ledger, or the reason why there is none.
+fn check(fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static, expected: &str) {
+    let found = match measure(Transport::Websocket, fault) {
+        Ok(outcome) => outcome.ledger.to_string(),
+        Err(error) => format!("{error:#}"),
+    };
+    assert!(found.contains(expected), "{found:?} should say {expected:?}");
+}
+
+#[test]
+fn a_dropped_event_is_missing() {
+    check(|number, event| if number == 9 { vec![] } else { vec![event.into()] }, "1 missing");
+}
+
+#[test]
+fn a_repeated_event_is_a_duplicate() {
+    check(|number, event| vec![event.into(); if number == 9 { 2 } else { 1 }], "1 duplicated");
+}
+
+#[test]
+fn overtaking_is_seen() {
+    let mut held = None;
+    check(
+        move |number, event| match number {
+            9 => {
+                held = Some(event.to_owned());
+                vec![]
+            }
+            10 => [event.to_owned()].into_iter().chain(held.take()).collect(),
+            _ => vec![event.into()],
+        },
+        "1 reordered",
+    );
+}
+
+#[test]
+fn a_changed_byte_is_corrupt() {
+    check(
+        |number, event| match number {
+            9 => vec![event.replacen("xx", "xy", 1)],
+            _ => vec![event.into()],
+        },
+        "1 corrupt",
+    );
+}
+
+#[test]
+fn an_announced_gap_is_a_hole() {
+    check(
+        |number, event| match number {
+            9 => vec![
+                r#"{"topic":"bench/0","position":"1.9","gap":{"missed":1,"reason":"slow"}}"#.into(),
+            ],
+            _ => vec![event.into()],
+        },
+        "1 gaps announced",
+    );
+}
+
+#[test]
+fn what_is_no_envelope_is_quoted() {
+    check(|_, _| vec![r#"{"topic":7}"#.into()], r#"not an envelope of the wire: {"topic":"#);
+}
+
+#[test]
+fn an_observer_can_end_it() {
+    struct Impatient;
+    impl Observer for Impatient {
+        fn at(&mut self, _: Moment<'_>) {}
+        fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+    }
+    let settings = Settings { connections: 1, ..Settings::default() };
+    let workload = Workload {
+        address: serve(|_, event| vec![event.into()]).unwrap(),
+        settings: &settings,
+        drive: Drive::Posted,
+        warm_up: Duration::ZERO,
+        measured: Duration::from_secs(60),
+    };
+    assert!(run(&workload, &mut Impatient).unwrap_err().is::<Interrupted>());
+}
