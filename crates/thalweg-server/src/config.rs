@@ -58,9 +58,11 @@ pub struct SourceConfig {
 /// What peers may use, in one place.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Kernel memory for bytes on their way to one subscriber: half is asked for,
-    /// because the kernel doubles it for its bookkeeping (socket(7)). Small, so
-    /// that a stopped reader holds little; two large sends fit.
+    /// Bytes that the kernel may hold for one subscriber and has not sent: small,
+    /// so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
+    pub unsent_bytes: usize,
+    /// Bytes that it may hold in all, sent ones that wait to be acknowledged
+    /// included: what one subscriber on a long line may have under way.
     pub send_buffer_bytes: usize,
     /// Memory for a request's head, and for what is read of its body at a time.
     pub request_buffer_bytes: usize,
@@ -115,7 +117,8 @@ impl Default for TopicSettings {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            send_buffer_bytes: 64 << 10,
+            unsent_bytes: 16 << 10,
+            send_buffer_bytes: 512 << 10,
             request_buffer_bytes: 64 << 10,
             head_wait: Duration::from_secs(10),
             topics_max: 100_000,

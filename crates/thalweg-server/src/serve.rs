@@ -13,9 +13,10 @@ use std::{
 };
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use socket2::{Domain, Socket, Type};
 use thiserror::Error;
 use tokio::{
-    net::{TcpListener, TcpSocket},
+    net::TcpListener,
     runtime,
     sync::mpsc,
     task::{LocalSet, spawn_local},
@@ -31,7 +32,7 @@ use crate::{
 use thalweg_wire::Topic;
 
 /// Connections that may wait to be accepted.
-const BACKLOG: u32 = 4096;
+const BACKLOG: i32 = 4096;
 
 /// From look to look whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
@@ -144,19 +145,17 @@ fn scheduled_sources(config: &Config) -> Result<Vec<(Topic, Scheduled)>, ServeEr
 }
 
 fn listen(config: &Config) -> io::Result<std::net::TcpListener> {
-    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-    let _entered = runtime.enter();
-    let socket = match config.listen {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // Accepted sockets inherit all of these on Linux.
-    socket.set_reuseaddr(true)?;
-    socket.set_nodelay(true)?;
+    let socket = Socket::new(Domain::for_address(config.listen), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    // Accepted sockets inherit these on Linux.
+    socket.set_tcp_nodelay(true)?;
     socket.set_keepalive(true)?;
-    socket.set_send_buffer_size(config.limits.send_buffer_bytes as u32 / 2)?;
-    socket.bind(config.listen)?;
-    socket.listen(BACKLOG)?.into_std()
+    socket.set_tcp_notsent_lowat(config.limits.unsent_bytes as u32)?;
+    socket.set_send_buffer_size(config.limits.send_buffer_bytes)?;
+    socket.bind(&config.listen.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 fn run_shard(

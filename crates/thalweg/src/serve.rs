@@ -48,8 +48,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "25s", value_parser = parse_duration)]
     heartbeat: Duration,
     /// Kernel memory for what is on its way to one subscriber.
-    #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "512KiB", value_parser = parse_bytes)]
     send_buffer: usize,
+    /// How much of it may be unsent: what a subscriber that stops reading holds.
+    #[arg(long, value_name = "SIZE", default_value = "16KiB", value_parser = parse_bytes)]
+    unsent: usize,
     /// How long a request's head may take to arrive.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     head_wait: Duration,
@@ -125,6 +128,7 @@ fn config(args: ServeArgs) -> anyhow::Result<Config> {
     config.heartbeat = args.heartbeat;
     config.drain = args.drain;
     config.limits.send_buffer_bytes = args.send_buffer;
+    config.limits.unsent_bytes = args.unsent;
     config.limits.head_wait = args.head_wait;
     for named in &args.topics {
         let (topic, options) = named.split_once(',').unwrap_or((named, ""));
