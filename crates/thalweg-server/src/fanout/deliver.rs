@@ -228,6 +228,11 @@ impl Subscriber {
                     let range = cold_before..cold.len();
                     (range.len(), Source::Cold(range), after)
                 }
+                // A gap is told once everything before it is sent.
+                Next::Lost(_) if subscription.cursor() != Some(cursor) => {
+                    plan.complete = false;
+                    return Ok(cursor);
+                }
                 Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost }),
                 Next::Nothing => return Ok(cursor),
             };
