@@ -269,14 +269,14 @@ impl Subscriber {
                     let subscription = &mut self.subscriptions[usize::from(index)];
                     let Some(log) = feeds.feed_mut(subscription.feed) else { continue };
                     let cursor = reached(log);
-                    if before.in_frame() {
-                        log.unpin(&before);
-                        self.in_frame = None;
-                    }
+                    // In this order: it may be the same frame, and the last pin.
                     if cursor.in_frame() {
                         log.pin(&cursor);
-                        self.in_frame = Some(index);
                     }
+                    if before.in_frame() {
+                        log.unpin(&before);
+                    }
+                    self.in_frame = cursor.in_frame().then_some(index);
                     subscription.set_cursor(cursor);
                     subscription.was_sent(now_us);
                 }
