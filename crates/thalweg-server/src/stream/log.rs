@@ -205,9 +205,14 @@ impl Log {
         one_frame: bool,
         scratch: &mut Vec<u8>,
     ) -> Next<'_> {
+        // A tail may hold more than the history, but a frame that could not be
+        // made again must not be begun: the tail may turn over before its end.
+        let is_retained = cursor.next >= self.first_retained();
         if let Some((tail, at)) = self.hot_place(cursor, framing)
             && let Some(bytes) = tail.slice(at)
+            && (is_retained || cursor.in_frame())
         {
+            let one_frame = one_frame || !is_retained;
             let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
             if end == at {
                 return Next::Nothing;
