@@ -269,6 +269,9 @@ impl Subscriber {
                     let subscription = &mut self.subscriptions[usize::from(index)];
                     let Some(log) = feeds.feed_mut(subscription.feed) else { continue };
                     let cursor = reached(log);
+                    if is_at_head(log, &cursor) {
+                        subscription.caught_up(now_us);
+                    }
                     // In this order: it may be the same frame, and the last pin.
                     if cursor.in_frame() {
                         log.pin(&cursor);
@@ -278,7 +281,6 @@ impl Subscriber {
                     }
                     self.in_frame = cursor.in_frame().then_some(index);
                     subscription.set_cursor(cursor);
-                    subscription.was_sent(now_us);
                 }
             }
             if left == 0 {

@@ -78,7 +78,9 @@ impl Subscription {
         }
     }
 
-    pub(super) fn was_sent(&mut self, now_us: u64) {
+    /// It has everything there is. Only now the interval begins: a send that was
+    /// cut short, by its socket or a budget, goes on as soon as it can.
+    pub(super) fn caught_up(&mut self, now_us: u64) {
         if self.interval_us > 0 {
             self.due_us = now_us + self.interval_us;
         }
