@@ -49,7 +49,8 @@ impl Sequencer {
     pub fn append(&mut self, payloads: &Payloads, now_us: u64) -> Appended {
         let first = self.next;
         for payload in payloads.iter() {
-            if self.open.joined().len() + payload.len() > self.bounds.bytes_max {
+            // With the comma between.
+            if self.open.joined().len() + 1 + payload.len() > self.bounds.bytes_max {
                 self.seal_open(now_us);
             }
             if self.open.is_empty() {
