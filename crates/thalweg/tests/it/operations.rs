@@ -47,15 +47,27 @@ fn metrics_are_prometheus_text_and_count_what_happens() {
             assert_eq!(metric(&text, name), Some(expected), "{name} in\n{text}");
         };
         is("thalweg_events_published_total", 7.0);
-        is("thalweg_events_delivered_total", 21.0);
         is("thalweg_connections", 3.0);
+        is("thalweg_subscribed_total", 3.0);
+        for counter in ["accepted", "sends", "sent_bytes"] {
+            let name = format!("thalweg_{counter}_total");
+            assert!(metric(&text, &name).is_some_and(|value| value >= 3.0), "{name} in\n{text}");
+        }
     }
+}
+
+#[test]
+fn the_root_says_where_to_go() {
+    let server = Server::start(&[]);
+    let root = server.get("/");
+    assert_eq!(root.status, 200);
+    assert!(root.text().contains("/v1/topics/"), "{}", root.text());
 }
 
 #[test]
 fn an_unknown_path_is_not_found() {
     let server = Server::start(&[]);
-    for path in ["/", "/v1", "/v2/topics/t", "/v1/topic/t", "/healthz/x", "/favicon.ico"] {
+    for path in ["/v1", "/v2/topics/t", "/v1/topic/t", "/healthz/x", "/favicon.ico"] {
         server.get(path).refused(404, "not_found");
     }
 }
