@@ -1,7 +1,13 @@
 //! What no client should send. The server answers or hangs up, and goes on
 //! serving the others.
 
-use crate::harness::{Frame, Server, Socket, Transport, chunk, opcode, request};
+use std::time::{Duration, Instant};
+
+use crate::harness::{DEADLINE, Frame, Server, Socket, Transport, chunk, opcode, request};
+use crate::operations::metric;
+
+/// Where nothing tells of a change, one has to look.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Sends `bytes` on a connection of its own; what came back by its end.
 fn answer_to(server: &Server, bytes: &[u8]) -> String {
@@ -180,4 +186,26 @@ fn connections_that_come_and_go_leave_nothing_behind() {
     subscriber.confirmed();
     server.publish("t", 0..1);
     assert_eq!(subscriber.numbers(1).0, [0]);
+}
+
+#[test]
+fn a_peer_that_speaks_and_leaves_at_once_is_let_go() {
+    let server = Server::start(&[]);
+    for transport in Transport::ALL.into_iter().cycle().take(60) {
+        let mut subscriber = server.subscribe(transport, "/quiet");
+        subscriber.confirmed();
+        // The last words and the end arrive together, and nothing is ever
+        // published that would show that nobody is there.
+        subscriber.send(&Frame::new(opcode::PONG, "bye"));
+    }
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        let text = server.get("/metrics").text();
+        let connections = metric(&text, "thalweg_connections");
+        if connections == Some(0.0) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "still there after {DEADLINE:?}: {connections:?}");
+        std::thread::sleep(LOOK_AGAIN_AFTER);
+    }
 }

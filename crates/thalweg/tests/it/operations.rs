@@ -9,7 +9,7 @@ fn healthz_says_ok() {
 }
 
 /// The sum of a metric's samples.
-fn metric(text: &str, name: &str) -> Option<f64> {
+pub(crate) fn metric(text: &str, name: &str) -> Option<f64> {
     let samples: Vec<f64> = text
         .lines()
         .filter(|line| line.starts_with(name))

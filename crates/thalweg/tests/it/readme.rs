@@ -9,7 +9,7 @@ use crate::harness::Server;
 const ADDRESS_IN_README: &str = ":8080";
 
 /// Streams do not end by themselves.
-const SECONDS_PER_LINE: &str = "2";
+const SECONDS_PER_LINE: &str = "3";
 
 /// `curl` ran into `--max-time`.
 const TIMED_OUT: i32 = 28;
@@ -21,21 +21,23 @@ fn every_curl_line_of_the_readme_works() {
     let lines = curl_lines(&readme);
     assert!(!lines.is_empty(), "README.md shows no curl line in a sh or console block");
     let server = Server::start(&["--demo"]);
-    for line in lines {
-        let here = line.replace(ADDRESS_IN_README, &format!(":{}", server.address.port()));
-        let limited = here.replacen(
-            "curl",
-            &format!("curl --fail --silent --show-error --max-time {SECONDS_PER_LINE}"),
-            1,
-        );
-        let output = Command::new("sh").args(["-c", &limited]).output().expect("run sh");
-        let said = String::from_utf8_lossy(&output.stdout);
-        let complained = String::from_utf8_lossy(&output.stderr);
-        match output.status.code() {
-            Some(0) => {}
-            Some(TIMED_OUT) => assert!(!said.is_empty(), "{line}: a stream without a byte"),
-            code => panic!("{line}: exit code {code:?}: {said}{complained}"),
+    std::thread::scope(|scope| {
+        for line in &lines {
+            scope.spawn(|| check(line, server.address.port()));
         }
+    });
+}
+
+fn check(line: &str, port: u16) {
+    let options = format!("curl --fail --silent --show-error --max-time {SECONDS_PER_LINE}");
+    let here = line.replace(ADDRESS_IN_README, &format!(":{port}")).replacen("curl", &options, 1);
+    let output = Command::new("sh").args(["-c", &here]).output().expect("run sh");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0) => {}
+        Some(TIMED_OUT) => assert!(!said.is_empty(), "{line}: a stream without a byte"),
+        code => panic!("{line}: exit code {code:?}: {said}{complained}"),
     }
 }
 
