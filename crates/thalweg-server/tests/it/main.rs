@@ -1,0 +1,3 @@
+//! The server's pure rooms, from the outside.
+
+mod simulation;

@@ -1,0 +1,86 @@
+use fastrand::Rng;
+use thalweg_server::stream::{BatchBounds, HistoryBounds};
+
+/// What kind of world a seed makes. Everything is small, so that history, hot
+/// tails and sockets are at their bounds all the time.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    pub(super) steps: u32,
+    pub(super) topics: usize,
+    /// The first is home to every topic, the others read along.
+    pub(super) shards: usize,
+    /// Whether batches may fail to reach the other shards.
+    pub(super) holes: bool,
+    pub(super) clients: usize,
+    pub(super) event_bytes_max: usize,
+    pub(super) events_max: usize,
+    pub(super) batch: BatchBounds,
+    pub(super) history: HistoryBounds,
+    pub(super) tail_bytes: usize,
+    pub(super) socket_bytes_max: usize,
+    pub(super) visit_bytes_max: usize,
+}
+
+impl Conditions {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let mut conditions = Self {
+            steps: rng.u32(40..300),
+            topics: rng.usize(1..=4),
+            shards: rng.usize(1..=2),
+            holes: rng.bool(),
+            clients: rng.usize(1..=8),
+            event_bytes_max: 1 + magnitude(rng, 600),
+            events_max: 1 + magnitude(rng, 12),
+            batch: BatchBounds {
+                flush_us: if rng.bool() { 0 } else { magnitude(rng, 20_000) as u64 },
+                events_max: 1 + magnitude(rng, 15),
+                bytes_max: 1 + magnitude(rng, 3000),
+            },
+            history: HistoryBounds {
+                events_max: 4 << rng.u32(0..7),
+                bytes_max: 400 << rng.u32(0..8),
+                age_us_max: 10_000 << rng.u32(0..12),
+            },
+            tail_bytes: 1 + magnitude(rng, 16_000),
+            socket_bytes_max: 200 << rng.u32(0..6),
+            visit_bytes_max: 200 << rng.u32(0..6),
+        };
+        match rng.u8(0..60) {
+            0 => conditions.grow(),
+            1 => conditions.multiply(),
+            _ => {}
+        }
+        conditions
+    }
+
+    /// Frames of every length that a WebSocket header can say, and more cold
+    /// bytes and batches than go out in one send.
+    fn grow(&mut self) {
+        self.steps = 80;
+        self.clients = 2;
+        self.event_bytes_max = 80_000;
+        self.events_max = 6;
+        self.batch.events_max = 2;
+        self.history.events_max = 200;
+        self.history.bytes_max = 400_000;
+        self.history.age_us_max = 10_000_000;
+        self.tail_bytes = 40_000;
+        self.socket_bytes_max = 300_000;
+        self.visit_bytes_max = 100_000;
+    }
+
+    /// More topics on a connection than slices in a send.
+    fn multiply(&mut self) {
+        self.steps = 60;
+        self.topics = 80;
+        self.clients = 2;
+        self.event_bytes_max = 20;
+    }
+}
+
+/// A number up to `max` of any order of magnitude.
+pub(super) fn magnitude(rng: &mut Rng, max: usize) -> usize {
+    let bits = usize::BITS - max.leading_zeros();
+    let max = max >> rng.u32(0..bits.max(1));
+    rng.usize(0..=max)
+}

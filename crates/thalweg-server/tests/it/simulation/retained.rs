@@ -1,0 +1,136 @@
+use std::{collections::VecDeque, rc::Rc, sync::Arc};
+
+use thalweg_server::{
+    fanout::Policy,
+    stream::{Batch, HistoryBounds, Log},
+};
+use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
+
+/// What a log should retain, kept beside it by the plainest means.
+pub(super) struct History {
+    bounds: HistoryBounds,
+    batches: VecDeque<Arc<Batch>>,
+    head: Offset,
+    now: Rc<Retained>,
+}
+
+/// The same at one moment: where each batch begins and ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Retained {
+    batches: Vec<(Offset, Offset)>,
+    pub(super) head: Offset,
+}
+
+/// How a subscription must begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    Confirmed { next: Offset },
+    Gap { next: Offset, missed: Option<Offset>, reason: GapReason },
+    Refused,
+}
+
+impl History {
+    pub(super) fn new(head: Offset, bounds: HistoryBounds) -> Self {
+        let now = Rc::new(Retained { batches: Vec::new(), head });
+        Self { bounds, batches: VecDeque::new(), head, now }
+    }
+
+    pub(super) fn push(&mut self, batch: Arc<Batch>) {
+        self.head = batch.end();
+        self.batches.push_back(batch);
+        while self.batches.len() > 1 && (self.events() > self.bounds.events_max || self.is_heavy())
+        {
+            self.batches.pop_front();
+        }
+        self.settle();
+    }
+
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        let bounds = self.bounds;
+        self.batches.retain(|batch| batch.sealed_us() + bounds.age_us_max >= now_us);
+        self.settle();
+    }
+
+    /// What is retained now.
+    pub(super) fn now(&self) -> &Rc<Retained> {
+        &self.now
+    }
+
+    /// That `log` retains exactly this.
+    pub(super) fn check(&self, log: &Log) {
+        let batches = log.batches_from(0).map(|batch| (batch.first(), batch.end())).collect();
+        assert_eq!(Retained { batches, head: log.head() }, *self.now);
+        assert_eq!(log.first_retained(), self.now.first());
+        assert_eq!(log.history_bytes(), self.bytes());
+    }
+
+    fn events(&self) -> usize {
+        self.batches.iter().map(|batch| batch.count()).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.memory_bytes()).sum()
+    }
+
+    fn is_heavy(&self) -> bool {
+        self.bytes() > self.bounds.bytes_max
+    }
+
+    fn settle(&mut self) {
+        let batches = self.batches.iter().map(|batch| (batch.first(), batch.end())).collect();
+        self.now = Rc::new(Retained { batches, head: self.head });
+    }
+}
+
+impl Retained {
+    fn first(&self) -> Offset {
+        self.batches.first().map_or(self.head, |(first, _)| *first)
+    }
+
+    /// Whether the event at `next` was there and is not any more.
+    pub(super) fn is_lost(&self, next: Offset) -> bool {
+        next < self.head && !self.batches.iter().any(|(first, end)| (*first..*end).contains(&next))
+    }
+
+    /// Whether `next` is in a batch, but not its first event.
+    pub(super) fn is_within_batch(&self, next: Offset) -> bool {
+        self.batches.iter().any(|(first, end)| (first + 1..*end).contains(&next))
+    }
+
+    /// Where a subscriber goes on whose `next` event is lost.
+    pub(super) fn jump(&self, next: Offset, policy: Policy) -> Option<Offset> {
+        let firsts: Vec<_> = self.batches.iter().map(|(first, _)| *first).collect();
+        let target = match policy {
+            Policy::Skip => firsts.get(firsts.len() / 2),
+            Policy::Latest => firsts.last(),
+            Policy::Close => return None,
+        };
+        let target = target.copied().unwrap_or(self.head);
+        let forward = firsts.into_iter().find(|first| *first >= next).unwrap_or(self.head);
+        self.is_lost(next).then(|| target.max(forward))
+    }
+
+    /// How a subscription that asks for `at` begins.
+    pub(super) fn beginning(&self, at: StartAt, epoch: Epoch, policy: Policy) -> Beginning {
+        let position = match at {
+            StartAt::Latest => return Beginning::Confirmed { next: self.head },
+            StartAt::Earliest => return Beginning::Confirmed { next: self.first() },
+            StartAt::After(position) => position,
+        };
+        if position.epoch != epoch {
+            let (missed, reason) = (None, GapReason::Epoch);
+            return Beginning::Gap { next: self.first(), missed, reason };
+        }
+        let asked = position.offset + 1;
+        if asked >= self.first() {
+            return Beginning::Confirmed { next: asked };
+        }
+        match self.jump(asked, policy) {
+            Some(next) => {
+                let (missed, reason) = (Some(next - asked), GapReason::Trimmed);
+                Beginning::Gap { next, missed, reason }
+            }
+            None => Beginning::Refused,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hasher},
+};
+
+/// What a simulation must reach: one that never does proves nothing about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Situation {
+    /// A subscription confirmed.
+    Confirmation,
+    /// An event heard.
+    Event,
+    /// A gap heard, by reason.
+    Slow,
+    Trimmed,
+    OtherEpoch,
+    /// A connection closed in order.
+    Closed,
+    /// A visit to a cursor within a batch.
+    MidBatch,
+    /// A visit to a cursor ahead of the head.
+    Ahead,
+    /// A frame that took more than one visit.
+    Partial,
+    /// A connection that ended within a frame.
+    TornOff,
+    /// A frame partly sent held memory beyond the history.
+    Pinned,
+    /// A batch did not reach another shard.
+    Hole,
+    /// A frame over 65,535 bytes.
+    LongFrame,
+}
+
+impl Situation {
+    pub(super) const ALL: [Self; 13] = [
+        Self::Confirmation,
+        Self::Event,
+        Self::Slow,
+        Self::Trimmed,
+        Self::OtherEpoch,
+        Self::Closed,
+        Self::MidBatch,
+        Self::Ahead,
+        Self::Partial,
+        Self::TornOff,
+        Self::Pinned,
+        Self::Hole,
+        Self::LongFrame,
+    ];
+}
+
+/// What happened in a world, or in many.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    counts: BTreeMap<Situation, u64>,
+    /// Of everything that every socket took, in order.
+    digest: u64,
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, situation: Situation, times: u64) {
+        *self.counts.entry(situation).or_default() += times;
+    }
+
+    pub(super) fn saw_if(&mut self, situation: Situation, is_so: bool) {
+        self.count(situation, is_so.into());
+    }
+
+    pub(super) fn of(&self, situation: Situation) -> u64 {
+        self.counts.get(&situation).copied().unwrap_or(0)
+    }
+
+    /// Takes in what a socket took: two runs are compared by one number.
+    pub(super) fn digest(&mut self, bytes: &[u8]) {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.digest);
+        hasher.write(bytes);
+        self.digest = hasher.finish();
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (situation, times) in &other.counts {
+            self.count(*situation, *times);
+        }
+        self.digest(&other.digest.to_le_bytes());
+    }
+}
