@@ -20,7 +20,7 @@ mod verdict;
 
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
-pub use machine::{MachineNote, stolen_s};
+pub use machine::{MachineNote, dropped_packets, stolen_s};
 pub use process::Resources;
 pub use sample::{KernelMemory, Memory, Sample, Traffic};
 pub use verdict::{Evidence, Verdict};

@@ -34,6 +34,10 @@ const OPEN_WITHIN_US: u64 = 10_000_000;
 const SILENCE_US_MAX: u64 = 2_000_000;
 /// How long the last events may take once nothing more is published.
 const SETTLE_US_MAX: u64 = 1_000_000;
+/// So long the swarm looks for work before it sleeps. Whoever wakes a sleeping
+/// thread pays for it, here the subject, and on a virtual machine an interrupt
+/// to an idle core costs as much as a send.
+const SPIN_US: u64 = 50;
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
 /// Publishers' keys for the poller begin here; connections' are their numbers.
@@ -98,7 +102,7 @@ pub struct Outcome {
     pub open_us: u64,
     /// Length of the span.
     pub span_us: u64,
-    /// CPU time of the swarm in the span.
+    /// CPU time of the swarm in the span, but for looking for work in vain.
     pub swarm_cpu_ns: u64,
 }
 
@@ -135,6 +139,8 @@ struct Swarm<'a> {
     /// When the span began; 0 before.
     begun_us: u64,
     told_us: u64,
+    /// CPU time spent looking for work, which is none of the swarm's load.
+    spun_ns: u64,
 }
 
 impl<'a> Swarm<'a> {
@@ -150,6 +156,7 @@ impl<'a> Swarm<'a> {
             lines: Vec::new(),
             begun_us: 0,
             told_us: 0,
+            spun_ns: 0,
         })
     }
 
@@ -162,11 +169,11 @@ impl<'a> Swarm<'a> {
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
         self.subscribers.tally().reset();
         self.observer.at(Moment::Begin);
-        let cpu_ns = thread_cpu_ns();
+        let busy_ns = thread_cpu_ns() - self.spun_ns;
         self.begun_us = now_us();
         self.run_for(self.workload.measured)?;
         let span_us = now_us() - self.begun_us;
-        let swarm_cpu_ns = thread_cpu_ns() - cpu_ns;
+        let swarm_cpu_ns = thread_cpu_ns() - self.spun_ns - busy_ns;
         self.observer.at(Moment::End { stopped_ports: &stopped_ports });
         let tally = std::mem::take(self.subscribers.tally());
 
@@ -241,7 +248,7 @@ impl<'a> Swarm<'a> {
 
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let count = self.poller.wait(timeout_us)?;
+        let count = self.wait(timeout_us)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if ready.key >= PUBLISHER_KEYS {
@@ -255,6 +262,24 @@ impl<'a> Swarm<'a> {
             }
         }
         self.tell_progress()
+    }
+
+    /// Waits for readiness: awake for a while, then asleep.
+    fn wait(&mut self, timeout_us: u64) -> anyhow::Result<usize> {
+        let count = self.poller.wait(0)?;
+        if count > 0 {
+            return Ok(count);
+        }
+        let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
+        loop {
+            let count = self.poller.wait(0)?;
+            let waited_us = now_us() - begun_us;
+            if count > 0 || waited_us >= SPIN_US.min(timeout_us) {
+                self.spun_ns += thread_cpu_ns() - cpu_ns;
+                let left_us = timeout_us.saturating_sub(waited_us);
+                return if count > 0 { Ok(count) } else { Ok(self.poller.wait(left_us)?) };
+            }
+        }
     }
 
     #[inline]

@@ -13,6 +13,18 @@ pub fn stolen_s(core: usize) -> f64 {
     ticks.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64
 }
 
+/// Packets that the kernel has dropped so far because a core's queue of
+/// received packets was full. On loopback each costs a retransmission timeout.
+pub fn dropped_packets() -> u64 {
+    dropped(&std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default())
+}
+
+/// One line per core, hexadecimal; the second column is what was dropped.
+fn dropped(softnet: &str) -> u64 {
+    let second = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    softnet.lines().filter_map(second).sum()
+}
+
 /// The machine, as a reader of the report needs to know it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineNote {
@@ -36,6 +48,8 @@ pub struct MachineNote {
     pub send_buffer_bytes: Option<String>,
     /// Receiver's buffer limits of a socket.
     pub receive_buffer_bytes: Option<String>,
+    /// TCP's congestion control; `bbr` paces, `cubic` does not.
+    pub congestion_control: Option<String>,
     /// What else a reader should know.
     pub remarks: Vec<String>,
 }
@@ -56,6 +70,7 @@ impl MachineNote {
             memory_bytes: procfs::Meminfo::current().map_or(0, |memory| memory.mem_total),
             send_buffer_bytes: line_of("/proc/sys/net/ipv4/tcp_wmem"),
             receive_buffer_bytes: line_of("/proc/sys/net/ipv4/tcp_rmem"),
+            congestion_control: line_of("/proc/sys/net/ipv4/tcp_congestion_control"),
             remarks: vec!["loopback, one machine".to_owned()],
             ..MachineNote::default()
         }
@@ -86,6 +101,12 @@ mod tests {
         let slug = named("Intel(R) Xeon(R) Processor @ 2.50GHz").cpu_slug();
         assert_eq!(slug, "intel-xeon-2.50ghz");
         assert_eq!(named("AMD EPYC 9B14").cpu_slug(), "amd-epyc-9b14");
+    }
+
+    #[test]
+    fn drops_are_summed_over_cores() {
+        assert_eq!(dropped("02b37775 000005f7 00000000\n01d84670 00000001 00000005\n"), 0x5f8);
+        assert_eq!(dropped(""), 0);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Sample {
     /// Share of the span that subject or swarm, whichever is worse off, was kept
     /// from its core by others.
     pub disturbed: f64,
+    /// Packets the kernel dropped in the span.
+    pub dropped_packets: u64,
     /// Until all connections stood.
     pub open_us: u64,
     /// The subject's memory.

@@ -19,7 +19,7 @@ pub enum Verdict {
     Subject,
     /// The swarm's core was: the subject could do more.
     Swarm,
-    /// Somebody else had a share of the cores.
+    /// Somebody else had a share of the cores, or the kernel dropped packets.
     Machine,
     /// Nobody: the schedule or the window left everyone time. CPU per event
     /// counts, throughput does not.
@@ -38,6 +38,8 @@ pub struct Evidence {
     /// Time that subject or swarm, whichever is worse off, was kept from its
     /// core by others.
     pub disturbed: f64,
+    /// Packets the kernel dropped.
+    pub dropped_packets: u64,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,
 }
@@ -52,7 +54,7 @@ impl Verdict {
         if !ledger.is_whole() {
             return Verdict::Invalid(ledger.to_string());
         }
-        if evidence.disturbed >= DISTURBED {
+        if evidence.disturbed >= DISTURBED || evidence.dropped_packets > 0 {
             return Verdict::Machine;
         }
         if evidence.subject_busy >= SATURATED {
@@ -88,7 +90,7 @@ mod tests {
 
     fn check(subject: f64, swarm: f64, disturbed: f64, expected: &str) {
         let evidence =
-            Evidence { subject_busy: subject, swarm_busy: swarm, disturbed, failure: None };
+            Evidence { subject_busy: subject, swarm_busy: swarm, disturbed, ..Evidence::default() };
         let verdict = Verdict::of(&evidence, &Counts::default());
         assert_eq!(verdict.to_string(), expected);
     }
@@ -100,6 +102,12 @@ mod tests {
         check(0.94, 0.96, 0.02, "swarm");
         check(0.94, 0.50, 0.02, "schedule");
         check(0.99, 0.50, 0.2, "machine");
+    }
+
+    #[test]
+    fn dropped_packets_are_the_machines() {
+        let evidence = Evidence { dropped_packets: 1, ..Evidence::default() };
+        assert_eq!(Verdict::of(&evidence, &Counts::default()), Verdict::Machine);
     }
 
     #[test]

@@ -57,6 +57,7 @@ fn sample(slot: Slot) -> Sample {
         subject_busy: 0.987,
         swarm_busy: 0.654,
         disturbed: 0.001,
+        dropped_packets: 0,
         open_us: 12_345,
         memory: Memory {
             rss_ready_bytes: 3_000_000,

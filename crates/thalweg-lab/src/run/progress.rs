@@ -115,7 +115,7 @@ impl Progress {
 }
 
 fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{bar:20} {msg}");
+    let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 

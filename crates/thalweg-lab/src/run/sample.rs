@@ -2,7 +2,8 @@
 
 use super::progress::Progress;
 use crate::measure::{
-    Counts, Evidence, KernelMemory, Memory, Resources, Sample, Traffic, Verdict, stolen_s,
+    Counts, Evidence, KernelMemory, Memory, Resources, Sample, Traffic, Verdict, dropped_packets,
+    stolen_s,
 };
 use crate::scenario::{Plan, Slot};
 use crate::subject::{Cores, Launch, Running, unsent_bytes_by_port};
@@ -77,6 +78,7 @@ impl Bench<'_> {
             subject_busy: subject_cpu_ns as f64 / span_ns / subject_cores,
             swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
             disturbed: (subject_waited.max(swarm_waited) as f64 + stolen) / span_ns,
+            dropped_packets: seen.end.dropped_packets - seen.begin.dropped_packets,
             failure: (!self.cores.are_disjoint(1))
                 .then(|| "only one core: subject and swarm share it".to_owned()),
         };
@@ -89,6 +91,7 @@ impl Bench<'_> {
             subject_busy: evidence.subject_busy,
             swarm_busy: evidence.swarm_busy,
             disturbed: evidence.disturbed,
+            dropped_packets: evidence.dropped_packets,
             open_us: outcome.open_us,
             memory: seen.memory,
             resources: seen.end.resources,
@@ -113,6 +116,7 @@ fn blank(slot: Slot) -> Sample {
         subject_busy: 0.0,
         swarm_busy: 0.0,
         disturbed: 0.0,
+        dropped_packets: 0,
         open_us: 0,
         memory: Memory::default(),
         resources: Resources::default(),
@@ -138,6 +142,7 @@ struct Spot {
     swarm_waited_ns: u64,
     /// From all cores in use.
     stolen_s: f64,
+    dropped_packets: u64,
 }
 
 /// Looks at the subject while the swarm is at it.
@@ -179,6 +184,7 @@ impl<'a> Watch<'a> {
             resources: Resources::read(self.pid).unwrap_or_default(),
             swarm_waited_ns: Resources::own_waited_ns(),
             stolen_s: self.cores.iter().map(|&core| stolen_s(core)).sum(),
+            dropped_packets: dropped_packets(),
         }
     }
 

@@ -146,3 +146,11 @@ fn the_quick_suite_keeps_its_promise() {
     let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
     assert!(time.as_secs() < 4 * 60, "{time:?}");
 }
+
+#[test]
+fn the_example_in_the_manual_is_a_scenario() {
+    let manual = include_str!("../../../../lab/README.md");
+    let example = manual.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
+    let plan = read(example.unwrap(), &changes(true)).unwrap();
+    assert_eq!(plan.parts[0].cells.len(), 5);
+}
