@@ -3,12 +3,14 @@
 //! - `socket`: sockets, readiness, the clock
 //! - `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
+//! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive
 //! - `posting`: publishing for its own sake, without subscribers
 
 mod carrier;
 mod event;
+mod inbox;
 mod posted;
 mod posting;
 mod publisher;
@@ -167,7 +169,7 @@ impl<'a> Swarm<'a> {
         self.run_for(self.workload.warm_up)?;
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
-        self.subscribers.tally().reset();
+        self.subscribers.inbox().tally.reset();
         self.observer.at(Moment::Begin);
         let busy_ns = thread_cpu_ns() - self.spun_ns;
         self.begun_us = now_us();
@@ -175,7 +177,7 @@ impl<'a> Swarm<'a> {
         let span_us = now_us() - self.begun_us;
         let swarm_cpu_ns = thread_cpu_ns() - self.spun_ns - busy_ns;
         self.observer.at(Moment::End { stopped_ports: &stopped_ports });
-        let tally = std::mem::take(self.subscribers.tally());
+        let tally = std::mem::take(&mut self.subscribers.inbox().tally);
 
         self.settle()?;
         Ok(Outcome {
@@ -223,7 +225,7 @@ impl<'a> Swarm<'a> {
                 return Ok(());
             }
             self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
-            let heard_us = self.subscribers.heard_us().max(begun_us);
+            let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
             if self.is_posting && now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
                 let counts = self.subscribers.close_ledger();
                 bail!("the window has not moved for 2 s: {counts}");
@@ -235,7 +237,7 @@ impl<'a> Swarm<'a> {
     fn settle(&mut self) -> anyhow::Result<()> {
         self.is_posting = false;
         let deadline_us = now_us() + SETTLE_US_MAX;
-        while !self.subscribers.topics().iter().all(posted::Topic::is_settled)
+        while !self.subscribers.inbox().topics().iter().all(posted::Topic::is_settled)
             && now_us() < deadline_us
         {
             self.turn(PROGRESS_EVERY_US)?;
@@ -284,7 +286,9 @@ impl<'a> Swarm<'a> {
 
     #[inline]
     fn post_what_is_due(&mut self) -> anyhow::Result<()> {
-        for (topic, publisher) in self.subscribers.topics().iter_mut().zip(&mut self.publishers) {
+        for (topic, publisher) in
+            self.subscribers.inbox().topics().iter_mut().zip(&mut self.publishers)
+        {
             if topic.is_due() {
                 self.lines.clear();
                 topic.publish(now_us(), &mut self.lines);
@@ -313,7 +317,7 @@ impl<'a> Swarm<'a> {
         }
         self.told_us = now_us;
         let span_us = if self.begun_us == 0 { 0 } else { now_us - self.begun_us };
-        let events = self.subscribers.tally().traffic.events;
+        let events = self.subscribers.inbox().tally.traffic.events;
         let figures = Figures {
             connections: self.subscribers.standing(),
             events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },

@@ -99,7 +99,9 @@ pub(super) struct Poller {
     ready: Vec<epoll::Event>,
 }
 
-/// What a socket waits for.
+/// What a socket waits for. Readiness is told once (edge-triggered), which
+/// saves the kernel a second look at every socket: so read until nothing is
+/// left, write until the kernel takes no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interest {
     Read,
@@ -112,6 +114,8 @@ pub(super) struct Ready {
     pub(super) key: u64,
     pub(super) writable: bool,
     pub(super) readable: bool,
+    /// Nothing will come after what there is to read.
+    pub(super) has_ended: bool,
 }
 
 impl Poller {
@@ -151,20 +155,22 @@ impl Poller {
     /// One of those that the last wait found.
     pub(super) fn ready(&self, index: usize) -> Ready {
         let event = self.ready[index];
-        let flags = event.flags;
+        let (flags, failed) = (event.flags, EventFlags::ERR | EventFlags::HUP);
         Ready {
             key: event.data.u64(),
-            writable: flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP),
-            readable: flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP),
+            writable: flags.intersects(EventFlags::OUT | failed),
+            readable: flags.intersects(EventFlags::IN | failed),
+            has_ended: flags.intersects(EventFlags::RDHUP | failed),
         }
     }
 }
 
 impl Interest {
     fn flags(self) -> EventFlags {
+        let always = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
         match self {
-            Interest::Read => EventFlags::IN,
-            Interest::ReadAndWrite => EventFlags::IN | EventFlags::OUT,
+            Interest::Read => always,
+            Interest::ReadAndWrite => always | EventFlags::OUT,
         }
     }
 }
@@ -176,7 +182,11 @@ pub(super) struct ReadBuffer(Vec<u8>);
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    Bytes(usize),
+    Bytes {
+        length: usize,
+        /// Whether nothing is left.
+        is_all: bool,
+    },
     Nothing,
     End,
 }
@@ -208,7 +218,7 @@ impl ReadBuffer {
         let rest = &bytes[parse(bytes)?..];
         // A connection that waits shall hold no memory for it.
         *carry = rest.to_vec();
-        Ok(Received::Bytes(length))
+        Ok(Received::Bytes { length, is_all: length < READ_BYTES })
     }
 
     /// Reads behind a long part of a frame, in place.
@@ -218,6 +228,7 @@ impl ReadBuffer {
         parse: impl FnOnce(&[u8]) -> Result<usize, E>,
     ) -> Result<Received, E> {
         carry.reserve(READ_BYTES);
+        let room = carry.capacity() - carry.len();
         let spare = rustix::buffer::spare_capacity(carry);
         let length = match would_block(rustix::net::recv(socket, spare, RecvFlags::empty()))? {
             None => return Ok(Received::Nothing),
@@ -230,6 +241,6 @@ impl ReadBuffer {
         } else {
             carry.drain(..used);
         }
-        Ok(Received::Bytes(length))
+        Ok(Received::Bytes { length, is_all: length < room })
     }
 }

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Makes of one subscriber's next event, by its number, what it really gets.
+/// Makes of one subscriber's next event, by its number, what it really gets:
+/// events, whole envelopes, or `END`, which ends its connection.
 type Fault = Box<dyn FnMut(u64, &str) -> Vec<String> + Send>;
 
 /// Serves until the process ends.
@@ -99,6 +100,10 @@ impl Topic {
             let events =
                 if index == 0 { locked(&self.fault)(number, event) } else { vec![event.into()] };
             for event in events {
+                if event == "END" {
+                    let _ = socket.shutdown(std::net::Shutdown::Write);
+                    continue;
+                }
                 // Whoever has gone, has gone.
                 let _ = socket.write_all(&frame(*framing, &envelope(number, &event)));
             }

@@ -111,6 +111,14 @@ fn what_is_no_envelope_is_quoted() {
 }
 
 #[test]
+fn a_connection_that_ends_is_seen() {
+    check(
+        |number, event| if number == 9 { vec!["END".into()] } else { vec![event.into()] },
+        "1 connections cut",
+    );
+}
+
+#[test]
 fn an_observer_can_end_it() {
     struct Impatient;
     impl Observer for Impatient {

@@ -1,0 +1,218 @@
+//! What arrives on a connection: taken apart, checked against what had to come,
+//! entered in the ledger.
+
+use super::carrier::{self, Step};
+use super::posted::{Arrival, Topic};
+use super::rows::Rows;
+use super::socket::write;
+use super::tally::Tally;
+use crate::measure::{Counts, Ledger};
+use crate::scenario::{Drive, Settings, Transport};
+use crate::subject::dialect::{self, Said};
+use crate::subject::topic_name;
+use anyhow::{anyhow, bail};
+use rustix::fd::OwnedFd;
+
+/// A longer head of an answer is not an answer.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Connecting,
+    Asked,
+    /// The transport is open; so many topics are yet to be confirmed.
+    Subscribing(u32),
+    Standing,
+    Stopped,
+    Ended,
+}
+
+/// What arrives, checked and counted.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    topic_names: Vec<String>,
+    expected: Expected,
+    pub(super) ledger: Ledger,
+    /// What came in since the span began.
+    pub(super) tally: Tally,
+    /// When something last arrived.
+    pub(super) heard_us: u64,
+}
+
+/// What the events are compared with.
+#[derive(Debug)]
+enum Expected {
+    Posted(Vec<Topic>),
+    Rows(Rows),
+    Nothing,
+}
+
+/// Takes one connection's bytes apart.
+pub(super) struct Parser<'a> {
+    pub(super) inbox: &'a mut Inbox,
+    pub(super) transport: Transport,
+    pub(super) socket: &'a OwnedFd,
+    /// Number of the connection.
+    pub(super) index: usize,
+    /// Whether it reads to the end.
+    pub(super) is_reader: bool,
+}
+
+impl Parser<'_> {
+    /// Takes a connection's bytes apart, from a frame's beginning on; says how
+    /// many are done with.
+    #[inline]
+    pub(super) fn parse(
+        &mut self,
+        bytes: &[u8],
+        stage: &mut Stage,
+        searched: &mut u32,
+    ) -> anyhow::Result<usize> {
+        let mut used = 0;
+        if *stage == Stage::Asked {
+            used = self.head_length(bytes)?;
+            if used == 0 {
+                return Ok(0);
+            }
+            *stage = Stage::Subscribing(self.inbox.topic_names.len() as u32);
+        }
+        loop {
+            let step = carrier::step(self.transport, &bytes[used..], *searched as usize)?;
+            *searched = 0;
+            match step {
+                Step::Message(message, length) => {
+                    self.message(message, stage)?;
+                    used += length;
+                }
+                Step::Ping(payload, length) => {
+                    // Lost only if the socket is full, and then it is alive.
+                    let _ = write(self.socket, &carrier::pong(payload));
+                    used += length;
+                }
+                Step::Nothing(length) => used += length,
+                Step::Close => bail!("the subject closed connection {}", self.index),
+                Step::Incomplete { searched: so_far } => {
+                    *searched = u32::try_from(so_far).unwrap_or(0);
+                    return Ok(used);
+                }
+            }
+        }
+    }
+
+    /// Length of the answer's head; 0 while it is incomplete.
+    fn head_length(&self, bytes: &[u8]) -> anyhow::Result<usize> {
+        match memchr::memmem::find(bytes, b"\r\n\r\n") {
+            Some(end) => {
+                let head = &bytes[..end + 4];
+                dialect::check_answer(self.transport, head).map_err(|reason| anyhow!(reason))?;
+                Ok(head.len())
+            }
+            None if bytes.len() > HEAD_BYTES_MAX => bail!("the subject's answer has no end"),
+            None => Ok(0),
+        }
+    }
+
+    #[inline]
+    fn message(&mut self, message: &[u8], stage: &mut Stage) -> anyhow::Result<()> {
+        match dialect::unwrap(message) {
+            Some(Said::Events { topic, events }) => {
+                self.inbox.tally.traffic.envelopes += 1;
+                let topic = self.inbox.topic_index(topic)?;
+                if events.is_empty() {
+                    confirm(stage);
+                    return Ok(());
+                }
+                self.inbox.receive(self.index, topic, self.is_reader, events);
+            }
+            Some(Said::Gap { topic, missed }) => {
+                let topic = self.inbox.topic_index(topic)?;
+                if !confirm(stage) {
+                    let subscription = self.index * self.inbox.topic_names.len() + topic;
+                    self.inbox.ledger.gap(subscription, missed);
+                }
+            }
+            Some(Said::Heartbeat) => self.inbox.tally.traffic.heartbeats += 1,
+            Some(Said::Close) => bail!("the subject closed connection {}", self.index),
+            None => {
+                let shown = String::from_utf8_lossy(&message[..message.len().min(120)]);
+                bail!("not an envelope of the wire: {shown}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One more topic stands; `false` if all did already.
+fn confirm(stage: &mut Stage) -> bool {
+    let Stage::Subscribing(left) = stage else {
+        return false;
+    };
+    *left -= 1;
+    if *left == 0 {
+        *stage = Stage::Standing;
+    }
+    true
+}
+
+impl Inbox {
+    pub(super) fn new(settings: &Settings, drive: Drive) -> Inbox {
+        let Settings { connections, topics, window, event_bytes, .. } = *settings;
+        let (expected, first) = match drive {
+            Drive::Posted => {
+                let topic = || Topic::new(window, settings.readers(), event_bytes);
+                (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
+            }
+            Drive::SelfDriven => (Expected::Rows(Rows::default()), None),
+            Drive::Idle | Drive::Publish => (Expected::Nothing, None),
+        };
+        Inbox {
+            topic_names: (0..topics).map(topic_name).collect(),
+            expected,
+            ledger: Ledger::new(connections as usize * topics as usize, first),
+            tally: Tally::default(),
+            heard_us: 0,
+        }
+    }
+
+    /// The topics that the lab publishes to.
+    #[inline]
+    pub(super) fn topics(&mut self) -> &mut [Topic] {
+        match &mut self.expected {
+            Expected::Posted(topics) => topics,
+            _ => &mut [],
+        }
+    }
+
+    /// Nothing more will come: what the first `readers` connections should have
+    /// and do not, is missing.
+    pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
+        if let Expected::Posted(topics) = &self.expected {
+            for subscription in 0..readers * topics.len() {
+                let last = topics[subscription % topics.len()].published();
+                self.ledger.close(subscription, last);
+            }
+        }
+        self.ledger.counts().clone()
+    }
+
+    #[inline]
+    fn topic_index(&self, topic: &[u8]) -> anyhow::Result<usize> {
+        let found = self.topic_names.iter().position(|name| name.as_bytes() == topic);
+        found.ok_or_else(|| anyhow!("topic {} was not asked for", String::from_utf8_lossy(topic)))
+    }
+
+    #[inline]
+    fn receive(&mut self, connection: usize, topic: usize, is_reader: bool, events: &[u8]) {
+        let Inbox { expected, ledger, tally, heard_us, topic_names } = self;
+        let subscription = connection * topic_names.len() + topic;
+        match expected {
+            Expected::Posted(topics) => {
+                let arrival = Arrival { subscription, is_reader, events, now_us: *heard_us };
+                topics[topic].receive(arrival, ledger, tally);
+            }
+            Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
+            Expected::Nothing => {}
+        }
+    }
+}
