@@ -81,7 +81,8 @@ impl<'a> Incoming<'a> {
         if let (Some(first), Some(events)) = (self.first, &self.events) {
             let offset = |index: usize| match &self.offsets {
                 Some(offsets) => offsets.get(index).copied().unwrap_or(first),
-                None => first + index as Offset,
+                // A server may claim anything.
+                None => first.saturating_add(index as Offset),
             };
             let numbered = events.iter().enumerate().map(|(i, event)| (offset(i), event.get()));
             return Kind::Events(numbered.collect());
@@ -98,5 +99,17 @@ impl<'a> Incoming<'a> {
             (_, _, Some(error)) => Kind::Error(error.get()),
             _ => Kind::Unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_beyond_all_numbers_does_not_overflow() {
+        let json = format!(r#"{{"first":{},"events":[1,2]}}"#, u64::MAX);
+        let Kind::Events(events) = Incoming::parse(&json).unwrap().kind() else { panic!("{json}") };
+        assert_eq!(events[1].0, u64::MAX);
     }
 }

@@ -26,7 +26,7 @@ const MODULES: [(&str, &Arrows); 2] =
 
 const SERVER: &Arrows = &[
     ("clock", &[]),
-    ("config", &[]),
+    ("config", &["stream"]),
     ("metrics", &[]),
     ("stream", &[]),
     ("fanout", &["stream"]),
