@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
 
 use crate::harness::{Server, Transport};
@@ -42,6 +43,27 @@ fn dummy_sends_events_of_the_size_asked_for() {
     for event in events {
         assert_eq!(event.to_string().len(), 100, "{event}");
     }
+}
+
+#[test]
+fn an_event_is_sent_when_it_is_due_not_with_the_next() {
+    const INTERVAL_US: u64 = 500_000;
+    let server = Server::start(&["--source", "t=dummy,size=100,interval=500ms"]);
+    let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
+    subscriber.confirmed();
+    for _ in 0..4 {
+        let envelope = subscriber.envelope();
+        let now_us = monotonic_us();
+        let due_us = envelope.events[0]["due"].as_u64().expect("the intended time");
+        assert!(now_us - due_us < INTERVAL_US * 3 / 4, "{} µs late", now_us - due_us);
+        assert_eq!(envelope.events.len(), 1);
+    }
+}
+
+/// The clock of intended times, which is that of every process.
+fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
 }
 
 #[test]
