@@ -1,3 +1,5 @@
 //! The server's pure rooms, from the outside.
 
+mod log;
+mod sequencer;
 mod simulation;

@@ -49,7 +49,7 @@ const SEEDS: u64 = 2000;
 const SEEDS_FOR_EVERYTHING: u64 = 500;
 
 /// Real time in which every world ends, on however busy a machine.
-const WORLD_SECONDS_MAX: u64 = 120;
+const WORLD_SECONDS_MAX: u64 = 60;
 
 #[test]
 fn every_event_once_and_in_order_or_an_announced_gap() {
