@@ -19,6 +19,9 @@ pub enum Verdict {
     Subject,
     /// The swarm's core was: the subject could do more.
     Swarm,
+    /// The subject could not keep up and announced gaps: CPU per event counts,
+    /// throughput does not.
+    Gaps,
     /// Somebody else had a share of the cores, or the kernel dropped packets.
     Machine,
     /// Nobody: the schedule or the window left everyone time. CPU per event
@@ -51,11 +54,14 @@ impl Verdict {
         if let Some(failure) = &evidence.failure {
             return Verdict::Invalid(failure.clone());
         }
-        if !ledger.is_whole() {
+        if !ledger.is_honest() {
             return Verdict::Invalid(ledger.to_string());
         }
         if evidence.disturbed >= DISTURBED || evidence.dropped_packets > 0 {
             return Verdict::Machine;
+        }
+        if !ledger.is_whole() {
+            return Verdict::Gaps;
         }
         if evidence.subject_busy >= SATURATED {
             return Verdict::Subject;
@@ -76,6 +82,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Verdict::Subject => f.write_str("subject"),
+            Verdict::Gaps => f.write_str("gaps"),
             Verdict::Swarm => f.write_str("swarm"),
             Verdict::Machine => f.write_str("machine"),
             Verdict::Schedule => f.write_str("schedule"),
@@ -116,5 +123,14 @@ mod tests {
         let verdict = Verdict::of(&Evidence::default(), &counts);
         assert_eq!(verdict.to_string(), "invalid: 3 missing");
         assert!(!verdict.is_valid());
+    }
+
+    #[test]
+    fn an_announced_gap_only_costs_the_throughput() {
+        let counts = Counts { gaps: 3, ..Counts::default() };
+        let saturated = Evidence { subject_busy: 1.0, ..Evidence::default() };
+        let verdict = Verdict::of(&saturated, &counts);
+        assert_eq!(verdict, Verdict::Gaps);
+        assert!(verdict.is_valid());
     }
 }

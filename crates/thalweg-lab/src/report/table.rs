@@ -151,7 +151,7 @@ fn notes(part: &PartSummary) -> String {
         text += "Ratios: medians of paired repeats (interval of the median).\n";
     }
     if part.rows.iter().any(|row| row.events_per_s.is_some() && !row.is_ranked) {
-        text += "(events/s) in brackets: the subject's core was not saturated, so they do not count as throughput.\n";
+        text += "(events/s) in brackets: no throughput, for the subject's core was not saturated or it left gaps.\n";
     }
     if !text.is_empty() {
         text.insert(0, '\n');
