@@ -90,14 +90,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let demo = args.demo;
     let server = thalweg_server::serve(config(args)?)?;
     let address = server.address();
-    println!("listening on http://{address}");
-    if demo {
-        print!("{}", first_screen(address));
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        // Not before it can be asked to stop: who reads this line may ask at once.
+        println!("listening on http://{address}");
+        if demo {
+            print!("{}", first_screen(address));
+        }
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -169,7 +170,7 @@ fn log_to_stderr(level: Level, format: LogFormat) {
     let logs = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {
-            logs.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init()
+            logs.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
         }
         LogFormat::Json => logs.json().init(),
     }

@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thalweg_wire::{
@@ -191,8 +191,10 @@ async fn publish_one(
 ) -> Result<(), Refusal> {
     // One more byte than an event may have shows that it has too many.
     let body = Limited::new(body, EVENT_BYTES_MAX + 1).collect().await;
-    let body =
-        body.map_err(|_| Refusal { code: ErrorCode::EventTooLarge, message: posted::too_large() })?;
+    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+        true => Refusal { code: ErrorCode::EventTooLarge, message: posted::too_large() },
+        false => broken_off(),
+    })?;
     let mut payloads = posted::one(kind, &body.to_bytes()).map_err(|error| refused(&error))?;
     *placed = Some(handle.publish(topic, &mut payloads).await?);
     Ok(())
@@ -218,11 +220,14 @@ async fn publish_lines(
                 Some(chunk) => lines.read(chunk, &mut payloads),
                 None => continue,
             },
-            // The publisher is gone in mid-body: what it sent stands.
-            Some(Err(_)) => return Ok(()),
+            // The publisher is gone, or its chunks are broken: what it sent stands.
+            Some(Err(_)) => return Err(broken_off()),
             None => {
                 let finished = lines.finish(&mut payloads);
-                append(handle, topic, &mut payloads, placed).await?;
+                // An empty body has a position too, but no other's events.
+                if !payloads.is_empty() || placed.is_none() {
+                    append(handle, topic, &mut payloads, placed).await?;
+                }
                 return finished.map_err(|error| refused(&error));
             }
         };
@@ -250,6 +255,11 @@ async fn append(
 
 fn refused(refused: &posted::Refused) -> Refusal {
     Refusal { code: refused.code(), message: refused.to_string() }
+}
+
+fn broken_off() -> Refusal {
+    let message = "the body broke off before its end, or its chunks are malformed".into();
+    Refusal { code: ErrorCode::BadEvent, message }
 }
 
 fn draining() -> Refusal {
@@ -285,7 +295,15 @@ fn metrics(handle: &Handle) -> Answer {
 fn refuse(refused: &Refusal, published: Option<&Published>) -> Answer {
     let status = StatusCode::from_u16(refused.code.status());
     let body = refusal(refused.code, &refused.message, None, published);
-    json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body)
+    let mut answer = json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body);
+    if refused.code == ErrorCode::UpgradeRequired {
+        // RFC 9110 §15.5.22, RFC 6455 §4.4.
+        let headers = answer.headers_mut();
+        headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
+        headers.insert(header::UPGRADE, header::HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_VERSION, header::HeaderValue::from_static("13"));
+    }
+    answer
 }
 
 fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {

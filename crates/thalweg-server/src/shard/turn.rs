@@ -102,9 +102,9 @@ impl Shard {
     fn turn(&mut self, handle: &Rc<Handle>) -> bool {
         let more_ready = self.take_ready();
         self.read(handle);
-        let now_us = now_us();
-        self.ring(now_us);
-        self.seal(now_us);
+        self.ring(now_us());
+        // Not the time of `ring`: what its sources appended is due after that.
+        self.seal(now_us());
         self.post();
         self.ask();
         self.walk();
@@ -200,15 +200,15 @@ impl Shard {
             let batches = home.sequencer.seal(now_us);
             let has_readers = !home.readers.is_empty();
             let again_us = home.sequencer.due_us();
+            if let Some(again_us) = again_us {
+                self.timers.push(Reverse((again_us, Timer::Flush(key))));
+            }
             if batches.is_empty() {
                 continue;
             }
             self.counts.batches_sealed += batches.len() as u64;
             for batch in batches {
                 log.push(Arc::new(batch), now_us);
-            }
-            if let Some(again_us) = again_us {
-                self.set_timer(again_us, Timer::Flush(key));
             }
             if has_readers {
                 self.unposted.push(key);

@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use http::{HeaderMap, header, request::Parts};
 use thalweg_wire::{
     ErrorCode, Framing, StartAt, Topic, limits::SUBSCRIPTIONS_MAX, websocket::accept_key,
@@ -64,32 +66,31 @@ const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 
 #[derive(Default)]
 struct Query<'a> {
-    topics: Vec<&'a str>,
-    cursors: Vec<&'a str>,
+    topics: Vec<Cow<'a, str>>,
+    cursors: Vec<Cow<'a, str>>,
     policy: Policy,
     interval_us: u64,
     transport: Option<Transport>,
 }
 
 impl<'a> Query<'a> {
-    /// Values need no percent-decoding: nothing they may hold is ever encoded.
+    /// Decoded as browsers encode it (`URLSearchParams` writes `/` as `%2F`).
     fn parse(text: &'a str) -> Result<Self, Refusal> {
         let mut query = Self::default();
-        for part in text.split('&').filter(|part| !part.is_empty()) {
-            let (key, value) = part.split_once('=').unwrap_or((part, ""));
-            match key {
+        for (key, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*key {
                 "topic" => query.topics.push(value),
                 "cursor" => query.cursors.push(value),
-                "policy" => query.policy = policy(value)?,
+                "policy" => query.policy = policy(&value)?,
                 "interval" => {
-                    let interval = parse_duration(value)
+                    let interval = parse_duration(&value)
                         .map_err(|error| bad_parameter(format!("interval: {error}")))?;
                     query.interval_us = interval.as_micros() as u64;
                 }
-                "transport" => query.transport = Some(named_transport(value)?),
+                "transport" => query.transport = Some(named_transport(&value)?),
                 _ if key.starts_with('_') => {}
                 _ => {
-                    let nearest = nearest(key, &PARAMETERS);
+                    let nearest = nearest(&key, &PARAMETERS);
                     return Err(bad_parameter(format!("unknown parameter {key:?}{nearest}")));
                 }
             }
@@ -138,7 +139,7 @@ fn topics(
             return Err(bad_parameter("name the topic in the path or as topic=, not both".into()));
         }
         Some(name) => vec![name],
-        None => query.topics.clone(),
+        None => query.topics.iter().map(|name| &**name).collect(),
     };
     if names.is_empty() && transport != Transport::WebSocket {
         return Err(bad_parameter("name a topic: /v1/topics/cars or /v1/topics?topic=cars".into()));
@@ -179,7 +180,7 @@ fn with_starts(
     };
     let cursors = match last_event_id {
         Some(id) if !id.is_empty() => vec![id],
-        _ => query.cursors.clone(),
+        _ => query.cursors.iter().map(|cursor| &**cursor).collect(),
     };
     let mut starts = Vec::with_capacity(cursors.len());
     for cursor in cursors {
@@ -313,5 +314,11 @@ mod tests {
         refused("/v1/topics/a%20b", SSE, ErrorCode::BadTopic, "'%'");
         refused("/v1/topics", SSE, ErrorCode::BadParameter, "name a topic");
         assert!(ask("/v1/topics/a?_=123", SSE).is_ok());
+    }
+
+    #[test]
+    fn a_query_may_be_encoded_as_browsers_encode_it() {
+        let ask = ask("/v1/topics?topic=matches%2F8", SSE).unwrap();
+        assert_eq!(ask.topics[0].0.as_str(), "matches/8");
     }
 }
