@@ -1,3 +1,4 @@
-//! The wire against other implementations of it.
+//! The wire against other implementations of it and its golden vectors.
 
+mod vectors;
 mod websocket;

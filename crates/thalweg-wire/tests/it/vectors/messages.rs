@@ -1,0 +1,164 @@
+//! What a subscriber is told, and how it is framed.
+
+use serde::Deserialize;
+use thalweg_wire::{
+    Close, Envelope, Framing, Gap, GapReason, Offset, Position, Topic, close,
+    incoming::{Incoming, Kind},
+};
+
+use super::{read, text::Text};
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Message {
+    Envelope {
+        topic: String,
+        position: String,
+        first: Offset,
+        offsets: Option<Vec<Offset>>,
+        events: Vec<Text>,
+    },
+    Gap {
+        topic: String,
+        position: String,
+        missed: Option<Offset>,
+        reason: GapReason,
+    },
+    Heartbeat {},
+    Close {
+        code: u16,
+        reason: String,
+        reconnect: bool,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Messages {
+    messages: Vec<Told>,
+}
+
+#[derive(Deserialize)]
+struct Told {
+    #[serde(flatten)]
+    message: Message,
+    json: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Frames {
+    frames: Vec<Framed>,
+}
+
+#[derive(Deserialize)]
+struct Framed {
+    #[serde(flatten)]
+    message: Message,
+    websocket: Text,
+    sse: Text,
+    sse_bare: Text,
+    ndjson: Text,
+}
+
+impl Message {
+    /// Its bytes in `framing`.
+    fn frame(&self, framing: Framing) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Envelope { topic, position, first, offsets, events } => {
+                let topic: Topic = topic.parse().expect("a topic");
+                let Position { epoch, offset } = position.parse().expect("a position");
+                let events: Vec<_> = events.iter().map(Text::bytes).collect();
+                let envelope = Envelope {
+                    topic: &topic,
+                    epoch,
+                    first: *first,
+                    last: offset,
+                    offsets: offsets.as_deref(),
+                    events: &events.join(&b','),
+                };
+                framing.batch(&envelope, &mut out);
+            }
+            Self::Gap { topic, position, missed, reason } => {
+                let topic: Topic = topic.parse().expect("a topic");
+                let position = position.parse().expect("a position");
+                let gap = Gap { topic: &topic, position, missed: *missed, reason: *reason };
+                framing.gap(&gap, &mut out);
+            }
+            Self::Heartbeat {} => framing.heartbeat(&mut out),
+            Self::Close { code, reason, reconnect } => {
+                let close = close::for_code(*code);
+                let expected = Close { code: *code, reason: close.reason, reconnect: *reconnect };
+                assert_eq!((close, close.reason), (expected, reason.as_str()));
+                framing.close(close, &mut out);
+            }
+        }
+        out
+    }
+
+    /// That `json` is read as this message.
+    fn check_is_read_from(&self, json: &str) {
+        let incoming = Incoming::parse(json).expect("a message");
+        match (self, incoming.kind()) {
+            (Self::Envelope { topic, position, first, offsets, events }, Kind::Events(read)) => {
+                assert_eq!(incoming.topic, Some(topic.as_str()));
+                assert_eq!(incoming.position, Some(position.as_str()));
+                let consecutive = || (*first..).take(events.len()).collect();
+                let offsets = offsets.clone().unwrap_or_else(consecutive);
+                let events: Vec<_> = events.iter().map(Text::string).collect();
+                let expected: Vec<_> =
+                    offsets.into_iter().zip(events.iter().map(String::as_str)).collect();
+                assert_eq!(read, expected);
+            }
+            (Self::Gap { topic, position, missed, reason }, Kind::Gap(gap)) => {
+                assert_eq!(incoming.topic, Some(topic.as_str()));
+                assert_eq!(incoming.position, Some(position.as_str()));
+                assert_eq!((gap.missed, gap.reason), (*missed, *reason));
+            }
+            (Self::Heartbeat {}, Kind::Heartbeat) => {}
+            (Self::Close { code, reason, reconnect }, Kind::Close(close)) => {
+                let read = (close.code, close.reason, close.reconnect);
+                assert_eq!(read, (*code, reason.as_str(), *reconnect));
+            }
+            (_, read) => panic!("{json} is read as {read:?}"),
+        }
+    }
+}
+
+#[test]
+fn messages() {
+    let Messages { messages } = read(include_str!("../../../../../vectors/messages.json"));
+    let mut closes = Vec::new();
+    for Told { message, json } in messages {
+        let json = json.string();
+        let line = message.frame(Framing::Ndjson);
+        assert_eq!(String::from_utf8(line).expect("UTF-8"), format!("{json}\n"));
+        message.check_is_read_from(&json);
+        if let Message::Close { code, .. } = message {
+            closes.push(code);
+        }
+    }
+    assert_eq!(closes, close::ALL.map(|close| close.code), "every close has a vector");
+}
+
+#[test]
+fn frames() {
+    let Frames { frames } = read(include_str!("../../../../../vectors/frames.json"));
+    for Framed { message, websocket, sse, sse_bare, ndjson } in frames {
+        for framing in Framing::ALL {
+            let expected = match framing {
+                Framing::WebSocket => &websocket,
+                Framing::Sse => &sse,
+                Framing::SseBare => &sse_bare,
+                Framing::Ndjson => &ndjson,
+            };
+            let framed = message.frame(framing);
+            assert!(
+                framed == expected.bytes(),
+                "{framing:?} of {message:?}: {}",
+                framed.escape_ascii()
+            );
+        }
+    }
+}
