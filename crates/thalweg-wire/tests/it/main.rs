@@ -1,4 +1,6 @@
-//! The wire against other implementations of it and its golden vectors.
+//! The wire against other implementations of it, its golden vectors, and
+//! itself.
 
 mod vectors;
 mod websocket;
+mod wire_properties;
