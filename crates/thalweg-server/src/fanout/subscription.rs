@@ -70,12 +70,10 @@ impl Subscription {
         self.progress = Progress::At(cursor);
     }
 
-    /// When it may be sent to next; a frame begun is always to be finished.
+    /// When it may be sent to next. Always past within a frame: the interval
+    /// begins at the head, between frames.
     pub(super) fn due_us(&self) -> u64 {
-        match self.progress {
-            Progress::At(cursor) if cursor.in_frame() => 0,
-            _ => self.due_us,
-        }
+        self.due_us
     }
 
     /// It has everything there is. Only now the interval begins: a send that was
