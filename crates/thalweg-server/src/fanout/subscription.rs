@@ -80,7 +80,7 @@ impl Subscription {
     /// cut short, by its socket or a budget, goes on as soon as it can.
     pub(super) fn caught_up(&mut self, now_us: u64) {
         if self.interval_us > 0 {
-            self.due_us = now_us + self.interval_us;
+            self.due_us = now_us.saturating_add(self.interval_us);
         }
     }
 
@@ -137,4 +137,18 @@ fn write_gap(
 ) {
     let gap = Gap { topic: log.topic(), position: log.position_before(next), missed, reason };
     framing.gap(&gap, own);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_beyond_all_time_does_not_overflow() {
+        let (start, policy) = (StartAt::Latest, Policy::Skip);
+        let subscribe = Subscribe { feed: 0, start, policy, interval_us: u64::MAX };
+        let mut subscription = Subscription::new(subscribe);
+        subscription.caught_up(1);
+        assert_eq!(subscription.due_us(), u64::MAX);
+    }
 }

@@ -73,15 +73,19 @@ impl Sequencer {
         if !self.full.is_empty() {
             return Some(self.opened_us);
         }
-        (!self.open.is_empty()).then(|| self.opened_us + self.bounds.flush_us)
+        (!self.open.is_empty()).then(|| self.flush_at_us())
     }
 
     /// Takes the batches that are due, sealed, in order.
     pub fn seal(&mut self, now_us: u64) -> Vec<Batch> {
-        if !self.open.is_empty() && self.opened_us + self.bounds.flush_us <= now_us {
+        if !self.open.is_empty() && self.flush_at_us() <= now_us {
             self.seal_open(now_us);
         }
         std::mem::take(&mut self.full)
+    }
+
+    fn flush_at_us(&self) -> u64 {
+        self.opened_us.saturating_add(self.bounds.flush_us)
     }
 
     fn seal_open(&mut self, now_us: u64) {
