@@ -51,6 +51,7 @@ use crate::{
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
     source::Scheduled,
+    stream::Payloads,
     transport::Connection,
 };
 use feeds::FeedTable;
@@ -117,6 +118,8 @@ struct Running {
     feed: FeedKey,
     scheduled: Scheduled,
     next_us: u64,
+    /// Memory for a tick's events.
+    payloads: Payloads,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

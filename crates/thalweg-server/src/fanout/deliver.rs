@@ -25,6 +25,7 @@ pub enum Delivered {
 #[derive(Debug, Default)]
 pub struct Scratch {
     cold: Vec<u8>,
+    pieces: Vec<Piece>,
     gaps: u64,
 }
 
@@ -45,11 +46,13 @@ const COLD_BYTES_MAX: usize = 64 << 10;
 const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 
 /// One slice of a send and what it means when it is sent.
+#[derive(Debug)]
 struct Piece {
     owner: Owner,
     bytes: usize,
 }
 
+#[derive(Debug)]
 enum Owner {
     /// The subscriber's own frames.
     Own,
@@ -66,8 +69,8 @@ enum Source<'a> {
 
 /// What one send is made of.
 struct Plan<'a> {
-    pieces: SmallVec<[Piece; 3]>,
-    sources: SmallVec<[Source<'a>; 3]>,
+    pieces: &'a mut Vec<Piece>,
+    sources: SmallVec<[Source<'a>; 2]>,
     bytes: usize,
     /// Whether everything that is due is in it.
     complete: bool,
@@ -94,26 +97,22 @@ impl Subscriber {
         let mut spent = 0;
         self.begin(feeds);
         loop {
-            scratch.cold.clear();
-            let plan = match self.plan(feeds, now_us, &mut scratch.cold) {
-                Ok(plan) => plan,
-                Err(Interrupted { index, lost }) => {
-                    self.jump(feeds, index, lost);
-                    scratch.gaps += 1;
-                    continue;
-                }
-            };
-            if plan.pieces.is_empty() {
-                return if self.ending {
-                    Delivered::Closed
-                } else {
-                    Delivered::CaughtUp(plan.wake_us)
-                };
+            let Scratch { cold, pieces, gaps } = scratch;
+            let mut plan = Plan::new(pieces);
+            cold.clear();
+            if let Err(Interrupted { index, lost }) = self.plan(&mut plan, feeds, now_us, cold) {
+                self.jump(feeds, index, lost);
+                *gaps += 1;
+                continue;
             }
-            let sent = sink.send(&self.slices(&plan.sources, &scratch.cold));
+            let Plan { bytes, complete, wake_us, .. } = plan;
+            if bytes == 0 {
+                return if self.ending { Delivered::Closed } else { Delivered::CaughtUp(wake_us) };
+            }
+            let sent = self.send(&plan.sources, cold, sink);
+            drop(plan);
             let Sent::Bytes(sent) = sent else { return Delivered::Gone };
-            let (pieces, bytes, complete, wake_us) = plan.sent();
-            self.account(feeds, &pieces, sent, now_us);
+            self.account(feeds, pieces, sent, now_us);
             scratch.cold.shrink_to(SCRATCH_BYTES_KEPT);
             spent += sent;
             if sent < bytes {
@@ -159,29 +158,23 @@ impl Subscriber {
     /// subscriber alone; then each subscription's due, from a rotating start.
     fn plan<'a, F: Feeds>(
         &self,
+        plan: &mut Plan<'a>,
         feeds: &'a F,
         now_us: u64,
         cold: &mut Vec<u8>,
-    ) -> Result<Plan<'a>, Interrupted> {
-        let mut plan = Plan {
-            pieces: SmallVec::new(),
-            sources: SmallVec::new(),
-            bytes: 0,
-            complete: true,
-            wake_us: None,
-        };
+    ) -> Result<(), Interrupted> {
         let mut resumed = None;
         if let Some(index) = self.in_frame
             && !self.own.is_empty()
         {
-            let rest = self.plan_one(&mut plan, feeds, index, None, true, cold)?;
+            let rest = self.plan_one(plan, feeds, index, None, true, cold)?;
             resumed = Some((index, rest));
         }
         if !self.own.is_empty() {
             plan.push(Owner::Own, self.own.unsent().len(), Source::Own);
         }
         if self.ending {
-            return Ok(plan);
+            return Ok(());
         }
         let count = self.subscriptions.len();
         let start = usize::from(self.in_frame.unwrap_or(self.first));
@@ -194,9 +187,9 @@ impl Subscriber {
             }
             let index = index as u16;
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
-            self.plan_one(&mut plan, feeds, index, from, false, cold)?;
+            self.plan_one(plan, feeds, index, from, false, cold)?;
         }
-        Ok(plan)
+        Ok(())
     }
 
     /// Plans what a subscription is due from `from` (its cursor, if `None`);
@@ -244,13 +237,14 @@ impl Subscriber {
         }
     }
 
-    fn slices<'a>(&'a self, sources: &[Source<'a>], cold: &'a [u8]) -> SmallVec<[IoSlice<'a>; 3]> {
-        let slice = |source: &Source<'a>| match source {
-            Source::Own => self.own.unsent(),
-            Source::Hot(bytes) => bytes,
-            Source::Cold(range) => &cold[range.clone()],
-        };
-        sources.iter().map(|source| IoSlice::new(slice(source))).collect()
+    fn send(&self, sources: &[Source<'_>], cold: &[u8], sink: &mut impl Sink) -> Sent {
+        match sources {
+            [one] => sink.send(&[one.slice(self.own.unsent(), cold)]),
+            many => {
+                let slices = many.iter().map(|source| source.slice(self.own.unsent(), cold));
+                sink.send(&slices.collect::<SmallVec<[IoSlice<'_>; 8]>>())
+            }
+        }
     }
 
     fn account(&mut self, feeds: &mut impl Feeds, pieces: &[Piece], sent: usize, now_us: u64) {
@@ -292,16 +286,26 @@ impl Subscriber {
     }
 }
 
+impl<'a> Source<'a> {
+    fn slice(&self, own: &'a [u8], cold: &'a [u8]) -> IoSlice<'a> {
+        IoSlice::new(match self {
+            Self::Own => own,
+            Self::Hot(bytes) => bytes,
+            Self::Cold(range) => &cold[range.clone()],
+        })
+    }
+}
+
 impl<'a> Plan<'a> {
+    fn new(pieces: &'a mut Vec<Piece>) -> Self {
+        pieces.clear();
+        Self { pieces, sources: SmallVec::new(), bytes: 0, complete: true, wake_us: None }
+    }
+
     fn push(&mut self, owner: Owner, bytes: usize, source: Source<'a>) {
         self.pieces.push(Piece { owner, bytes });
         self.sources.push(source);
         self.bytes += bytes;
-    }
-
-    /// What is left to account for, with no hold on the feeds any more.
-    fn sent(self) -> (SmallVec<[Piece; 3]>, usize, bool, Option<u64>) {
-        (self.pieces, self.bytes, self.complete, self.wake_us)
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::{
 };
 
 use super::{Flags, Handle, Mail, Shard, Timer, feeds::RemoteReader, mail::Reader, poll::Ready};
-use crate::{clock::now_us, fanout::FeedKey, stream::Payloads, transport::Heard};
+use crate::{clock::now_us, fanout::FeedKey, transport::Heard};
 
 /// Ticks a source makes up for in one turn, so that one that cannot keep up
 /// does not keep its shard from everything else.
@@ -176,7 +176,7 @@ impl Shard {
     fn tick(&mut self, index: usize, now_us: u64) {
         let running = &mut self.sources[index];
         let feed = running.feed;
-        let mut payloads = Payloads::default();
+        let mut payloads = std::mem::take(&mut running.payloads);
         let mut ticks = 0;
         while running.next_us <= now_us && ticks < TICKS_PER_TURN {
             let late_us = now_us - running.next_us;
@@ -189,6 +189,8 @@ impl Shard {
         }
         let next_us = running.next_us;
         self.append_to(feed, &payloads);
+        payloads.clear();
+        self.sources[index].payloads = payloads;
         self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
     }
 

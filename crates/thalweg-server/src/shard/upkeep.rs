@@ -1,5 +1,5 @@
 use super::{Mail, Running, Shard, Timer, mail::Reader};
-use crate::{clock::now_us, fanout::FeedKey, source::Scheduled};
+use crate::{clock::now_us, fanout::FeedKey, source::Scheduled, stream::Payloads};
 use thalweg_wire::Topic;
 
 /// The heartbeat passes by all connections in this many steps, so that they are
@@ -26,7 +26,7 @@ impl Shard {
             return;
         };
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
-        self.sources.push(Running { feed, scheduled, next_us });
+        self.sources.push(Running { feed, scheduled, next_us, payloads: Payloads::default() });
         self.set_timer(next_us, Timer::Source(self.sources.len() - 1));
     }
 

@@ -19,16 +19,16 @@ impl Constant {
 
 impl Source for Constant {
     fn tick(&mut self, due_us: u64, out: &mut Payloads) {
-        let mut due = itoa::Buffer::new();
-        let due = due.format(due_us).as_bytes();
+        // Made once a tick: what comes after the sequence number.
+        let mut rest = vec![b','];
+        rest.extend_from_slice(itoa::Buffer::new().format(due_us).as_bytes());
+        rest.extend_from_slice(REST);
         for _ in 0..self.rows_per_tick {
             self.sequence += 1;
             push(out, |row| {
                 row.push(b'[');
                 row.extend_from_slice(itoa::Buffer::new().format(self.sequence).as_bytes());
-                row.push(b',');
-                row.extend_from_slice(due);
-                row.extend_from_slice(REST);
+                row.extend_from_slice(&rest);
             });
         }
     }

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 /// Events' JSON joined by commas, as an envelope holds them, with an index.
 #[derive(Debug, Default, Clone)]
 pub struct Payloads {
@@ -26,6 +28,29 @@ impl Payloads {
                 Err(error)
             }
         }
+    }
+
+    /// Appends the events of `other` in `range`, without looking at each.
+    pub(super) fn extend(&mut self, other: &Self, range: Range<usize>) {
+        let Some(last) = range.clone().next_back() else { return };
+        let start = other.start_of(range.start);
+        if !self.bytes.is_empty() {
+            self.bytes.push(b',');
+        }
+        let base = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&other.bytes[start..other.ends[last] as usize]);
+        let start = start as u32;
+        self.ends.extend(other.ends[range].iter().map(|end| end - start + base));
+    }
+
+    /// How many events from `from` on fit into `bytes` when joined.
+    pub(super) fn fitting(&self, from: usize, bytes: usize) -> usize {
+        let end_max = self.start_of(from) + bytes;
+        self.ends[from..].partition_point(|end| *end as usize <= end_max)
+    }
+
+    fn start_of(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
     }
 
     /// How many events.
