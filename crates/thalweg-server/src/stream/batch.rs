@@ -13,13 +13,9 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(super) fn seal(first: Offset, payloads: &Payloads, now_us: u64) -> Self {
-        Self {
-            first,
-            bytes: payloads.joined().into(),
-            ends: payloads.ends().into(),
-            sealed_us: now_us,
-        }
+    pub(super) fn seal(first: Offset, payloads: Payloads, now_us: u64) -> Self {
+        let (bytes, ends) = payloads.into_parts();
+        Self { first, bytes, ends, sealed_us: now_us }
     }
 
     /// Offset of the first event.

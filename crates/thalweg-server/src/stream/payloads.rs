@@ -80,7 +80,16 @@ impl Payloads {
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start as usize..*end as usize])
     }
 
-    pub(super) fn ends(&self) -> &[u32] {
-        &self.ends
+    /// With room for about as much as `like` holds.
+    pub(super) fn with_room_like(like: &Self) -> Self {
+        Self {
+            bytes: Vec::with_capacity(like.bytes.len()),
+            ends: Vec::with_capacity(like.ends.len()),
+        }
+    }
+
+    /// The events and where each ends, in no more memory than they need.
+    pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>) {
+        (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice())
     }
 }

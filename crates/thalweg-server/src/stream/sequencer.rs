@@ -48,24 +48,37 @@ impl Sequencer {
     /// Appends events to the open batch; batches that are full are sealed.
     pub fn append(&mut self, payloads: &Payloads, now_us: u64) -> Appended {
         let first = self.next;
-        for payload in payloads.iter() {
-            // With the comma between.
-            if self.open.joined().len() + 1 + payload.len() > self.bounds.bytes_max {
+        let mut from = 0;
+        while from < payloads.count() {
+            let fitting = self.room_for(payloads, from);
+            if fitting == 0 {
                 self.seal_open(now_us);
+                continue;
             }
             if self.open.is_empty() {
                 self.opened_us = now_us;
             }
-            let _: Result<(), std::convert::Infallible> = self.open.push(|bytes| {
-                bytes.extend_from_slice(payload);
-                Ok(())
-            });
-            self.next += 1;
+            self.open.extend(payloads, from..from + fitting);
+            self.next += fitting as Offset;
+            from += fitting;
             if self.open.count() >= self.bounds.events_max {
                 self.seal_open(now_us);
             }
         }
         Appended { first, end: self.next }
+    }
+
+    /// How many events the open batch can take; at least one if it is empty.
+    fn room_for(&self, payloads: &Payloads, from: usize) -> usize {
+        let is_empty = self.open.is_empty();
+        // With the comma between.
+        let taken = if is_empty { 0 } else { self.open.joined().len() + 1 };
+        let fitting = match self.bounds.bytes_max.checked_sub(taken) {
+            Some(bytes) => payloads.fitting(from, bytes),
+            None => 0,
+        };
+        let fitting = fitting.min(self.bounds.events_max.saturating_sub(self.open.count()));
+        if is_empty { fitting.max(1) } else { fitting }
     }
 
     /// When there is something to seal, in µs; `None` while there is nothing.
@@ -93,7 +106,9 @@ impl Sequencer {
             return;
         }
         let first = self.next - self.open.count() as Offset;
-        self.full.push(Batch::seal(first, &self.open, now_us));
-        self.open.clear();
+        // The batch takes the memory as it is; the next one is likely as large.
+        let room = Payloads::with_room_like(&self.open);
+        let sealed = std::mem::replace(&mut self.open, room);
+        self.full.push(Batch::seal(first, sealed, now_us));
     }
 }
