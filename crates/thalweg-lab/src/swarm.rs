@@ -54,6 +54,8 @@ pub struct Workload<'a> {
     pub settings: &'a Settings,
     /// Who makes the subject broadcast.
     pub drive: Drive,
+    /// When a self-driven subject begins, on the monotonic clock, µs.
+    pub start_us: u64,
     /// Time at full load before the span.
     pub warm_up: Duration,
     /// The measured span.
@@ -166,6 +168,10 @@ impl<'a> Swarm<'a> {
         let open_us = self.open()?;
         self.observer.at(Moment::Open);
         self.start_posting()?;
+        if self.workload.drive == Drive::SelfDriven {
+            let silent_us = self.workload.start_us.saturating_sub(now_us());
+            self.run_for(Duration::from_micros(silent_us))?;
+        }
         self.run_for(self.workload.warm_up)?;
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;

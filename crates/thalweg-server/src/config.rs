@@ -28,8 +28,8 @@ pub struct Config {
     pub topics: Vec<(Topic, TopicSettings)>,
     /// What connections may use.
     pub limits: Limits,
-    /// A connection that was sent nothing for this long is sent a heartbeat:
-    /// under the 30 to 60 s after which proxies and routers forget it.
+    /// A connection that was sent nothing for between half of this and this is
+    /// sent a heartbeat: under the 30 to 60 s after which proxies and routers forget it.
     pub heartbeat: Duration,
     /// How long a shutdown may take.
     pub drain: Duration,
@@ -55,6 +55,10 @@ pub struct SourceConfig {
     pub options: Options,
 }
 
+/// Largest batch that can be asked for: a frame is never larger than a browser
+/// can take in one piece.
+const BATCH_BYTES_MAX: usize = 64 << 20;
+
 /// What peers may use, in one place.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -62,7 +66,8 @@ pub struct Limits {
     /// so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
     pub unsent_bytes: usize,
     /// Bytes that it may hold in all, sent ones that wait to be acknowledged
-    /// included: what one subscriber on a long line may have under way.
+    /// included: what one subscriber on a long line may have under way. The
+    /// kernel doubles it for its bookkeeping (socket(7)).
     pub send_buffer_bytes: usize,
     /// Memory for a request's head, and for what is read of its body at a time.
     pub request_buffer_bytes: usize,
@@ -80,8 +85,11 @@ pub struct Limits {
     pub visit_bytes: usize,
     /// Time of one slice of a walk, after which others get their turn.
     pub walk_slice: Duration,
-    /// Batches on their way between two shards.
+    /// Letters on their way to a shard, from all others: batches and sockets.
     pub mail_max: usize,
+    /// Publishes on their way to a shard, each of one read or one event. Apart
+    /// from the other mail, so that a flood of them delays only publishers.
+    pub publishes_max: usize,
 }
 
 impl Default for Config {
@@ -128,6 +136,7 @@ impl Default for Limits {
             visit_bytes: 1 << 20,
             walk_slice: Duration::from_millis(1),
             mail_max: 1024,
+            publishes_max: 64,
         }
     }
 }
@@ -161,6 +170,9 @@ impl TopicSettings {
             self.batch.events_max = events.max(1) as usize;
         }
         if let Some(bytes) = options.bytes("batch-bytes")? {
+            if bytes > BATCH_BYTES_MAX {
+                return Err("batch-bytes: at most 64MiB".into());
+            }
             self.batch.bytes_max = bytes;
         }
         if let Some(events) = options.number("history-events")? {

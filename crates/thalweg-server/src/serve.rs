@@ -20,19 +20,22 @@ use tokio::{
     runtime,
     sync::mpsc,
     task::{LocalSet, spawn_local},
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout_at},
 };
 
 use crate::{
     config::Config,
     metrics::Metrics,
-    shard::{self, Common, Handle, Mail, home_of},
+    shard::{self, Common, Handle, Letterbox, Mail, Peer, home_of},
     source::{self, Scheduled},
 };
 use thalweg_wire::Topic;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
+
+/// From look to look whether a shard has ended.
+const BROKEN_LOOK: Duration = Duration::from_millis(200);
 
 /// From look to look whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
@@ -63,7 +66,7 @@ pub enum ServeError {
 pub struct Server {
     address: SocketAddr,
     config: Arc<Config>,
-    peers: Vec<mpsc::Sender<Mail>>,
+    peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
 }
 
@@ -77,11 +80,12 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     }
     let config = Arc::new(config);
     let mut sources = scheduled_sources(&config)?;
-    let (mut peers, mut mails) = (Vec::new(), Vec::new());
+    let (mut peers, mut letterboxes) = (Vec::new(), Vec::new());
     for _ in 0..config.shards {
-        let (peer, mail) = mpsc::channel(config.limits.mail_max);
-        peers.push(peer);
-        mails.push(mail);
+        let (to_mail, mail) = mpsc::channel(config.limits.mail_max);
+        let (to_publishes, publishes) = mpsc::channel(config.limits.publishes_max);
+        peers.push(Peer { mail: to_mail, publishes: to_publishes });
+        letterboxes.push(Letterbox { mail, publishes });
     }
     let common = Common {
         config: Arc::clone(&config),
@@ -94,20 +98,28 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let mut listener = Some(listener);
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
-    for (id, mail) in mails.into_iter().enumerate() {
+    let (started, all_started) = std::sync::mpsc::channel();
+    for (id, letterbox) in letterboxes.into_iter().enumerate() {
         let common = common.clone();
         let own_sources = sources.extract_if(.., |(topic, _)| home_of(topic, config.shards) == id);
         let own_sources: Vec<_> = own_sources.collect();
         // The first shard accepts for all.
         let listener = listener.take();
         let core = cores.get(id).copied();
+        let started = started.clone();
         threads.push(thread::Builder::new().name(format!("shard-{id}")).spawn(move || {
             if let Some(core) = core {
                 pin_to(core);
             }
-            run_shard(id, common, mail, own_sources, listener)
+            run_shard(id, common, letterbox, own_sources, listener, &started)
         })?);
     }
+    drop(started);
+    for _ in 0..config.shards {
+        // A shard that cannot run says why, or ends without a word.
+        all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
+    }
+    tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
     Ok(Server { address, config, peers, threads })
 }
 
@@ -117,14 +129,21 @@ impl Server {
         self.address
     }
 
+    /// Waits until a shard ends by itself, which none should.
+    pub async fn broken(&self) {
+        while !self.threads.iter().any(thread::JoinHandle::is_finished) {
+            sleep(BROKEN_LOOK).await;
+        }
+    }
+
     /// Ends it: subscribers are told to reconnect, requests are finished. Those
     /// that do not take their good-bye in time are cut off.
     pub async fn drain(self) {
-        for peer in &self.peers {
-            // A shard that has ended needs no telling.
-            let _ = peer.send(Mail::Drain).await;
-        }
         let deadline = Instant::now() + self.config.drain;
+        for peer in &self.peers {
+            // A shard that has ended needs no telling, one that is stuck no waiting.
+            let _ = timeout_at(deadline, peer.mail.send(Mail::Drain)).await;
+        }
         while self.threads.iter().any(|thread| !thread.is_finished()) {
             if Instant::now() >= deadline {
                 tracing::warn!("some connections did not drain in time and are cut off");
@@ -161,21 +180,36 @@ fn listen(config: &Config) -> io::Result<std::net::TcpListener> {
 fn run_shard(
     id: usize,
     common: Common,
-    mail: mpsc::Receiver<Mail>,
+    letterbox: Letterbox,
     sources: Vec<(Topic, Scheduled)>,
     listener: Option<std::net::TcpListener>,
+    started: &std::sync::mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
-    let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let local = LocalSet::new();
-    local.block_on(&runtime, async move {
+    let prepare = || {
+        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let entered = runtime.enter();
         let handle = Handle::new(id, common)?;
+        let listener = listener.map(TcpListener::from_std).transpose()?;
+        drop(entered);
+        Ok((runtime, handle, listener))
+    };
+    let (runtime, handle, listener) = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            // Whoever waits for it tells the user.
+            let _ = started.send(Err(error));
+            return Ok(());
+        }
+    };
+    let _ = started.send(Ok(()));
+    LocalSet::new().block_on(&runtime, async move {
         for (topic, scheduled) in sources {
             handle.start_source(&topic, scheduled);
         }
         if let Some(listener) = listener {
-            spawn_local(accept(Rc::clone(&handle), TcpListener::from_std(listener)?));
+            spawn_local(accept(Rc::clone(&handle), listener));
         }
-        shard::run(handle, mail).await
+        shard::run(handle, letterbox).await
     })
 }
 
@@ -198,7 +232,7 @@ async fn accept(handle: Rc<Handle>, listener: TcpListener) {
         handle.count_accepted();
         if least == handle.id {
             spawn_local(shard::serve_connection(Rc::clone(&handle), socket));
-        } else if handle.common.peers[least].send(Mail::Connection(socket)).await.is_err() {
+        } else if handle.common.peers[least].mail.send(Mail::Connection(socket)).await.is_err() {
             return;
         }
     }

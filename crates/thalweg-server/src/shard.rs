@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! turn        the loop: hear sockets, tick sources, seal, post, walk, sleep
+//! peers       mail in and out: batches to shards that read along
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
 //! mail        what shards say to each other
@@ -17,6 +18,7 @@
 mod feeds;
 mod http;
 mod mail;
+mod peers;
 mod poll;
 mod publish;
 mod subscribe;
@@ -63,9 +65,26 @@ pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     /// Where each shard's mail goes.
-    pub(crate) peers: Vec<mpsc::Sender<Mail>>,
+    pub(crate) peers: Vec<Peer>,
     /// How many sockets each shard serves.
     pub(crate) loads: Arc<Vec<AtomicUsize>>,
+}
+
+/// How to reach a shard.
+#[derive(Debug, Clone)]
+pub(crate) struct Peer {
+    /// Everything but publishes.
+    pub(crate) mail: mpsc::Sender<Mail>,
+    /// Publishes: bounded more tightly, because each may be large, and apart, so
+    /// that publishers who wait do not make batches wait.
+    pub(crate) publishes: mpsc::Sender<Mail>,
+}
+
+/// The receiving end of a [`Peer`].
+#[derive(Debug)]
+pub(crate) struct Letterbox {
+    pub(crate) mail: mpsc::Receiver<Mail>,
+    pub(crate) publishes: mpsc::Receiver<Mail>,
 }
 
 /// A shard, as the tasks on its thread share it. Nothing holds the borrow
@@ -102,6 +121,8 @@ struct Shard {
     /// Feeds whose home has not been asked for them.
     unattached: Vec<FeedKey>,
     attachments: u64,
+    /// A timer will have mail tried again that did not fit.
+    is_again_timed: bool,
     /// Connections taken over, ever.
     serials: u64,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
@@ -130,14 +151,16 @@ enum Timer {
     Visit(u32),
     Heartbeat,
     Sweep,
-    /// Try again to post what did not fit.
-    Post,
+    /// Post and ask again what did not fit.
+    Again,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     /// In the queue of visits.
     dirty: bool,
+    /// In the queue of reads.
+    readable: bool,
     /// Its socket is full.
     blocked: bool,
     /// Was sent something since the heartbeat passed by.
@@ -169,6 +192,7 @@ impl Handle {
             unposted: Vec::new(),
             unattached: Vec::new(),
             attachments: 0,
+            is_again_timed: false,
             serials: 0,
             timers: BinaryHeap::new(),
             sources: Vec::new(),
@@ -221,11 +245,33 @@ impl Shard {
     }
 
     fn mark_dirty(&mut self, key: u32) {
-        let flags = &mut self.flags[key as usize];
-        if !flags.dirty && !flags.blocked {
-            flags.dirty = true;
+        if self.flags[key as usize].begin_dirty() {
             self.dirty.push_back(key);
         }
+    }
+
+    fn mark_readable(&mut self, key: u32) {
+        if !std::mem::replace(&mut self.flags[key as usize].readable, true) {
+            self.readable.push_back(key);
+        }
+    }
+
+    /// Something is due to all of a feed's subscribers.
+    fn mark_subscribers(&mut self, key: FeedKey) {
+        let Some(feed) = self.feeds.get(key) else { return };
+        for connection in &feed.subscribers {
+            if self.flags[*connection as usize].begin_dirty() {
+                self.dirty.push_back(*connection);
+            }
+        }
+    }
+}
+
+impl Flags {
+    /// Marks it dirty; `true` if it is to be queued for that: it was not, and its
+    /// socket takes something.
+    fn begin_dirty(&mut self) -> bool {
+        !self.blocked && !std::mem::replace(&mut self.dirty, true)
     }
 }
 

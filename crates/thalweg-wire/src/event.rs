@@ -4,7 +4,7 @@
 use memchr::{memchr2, memchr3};
 use serde_json::value::RawValue;
 
-use crate::limits::EVENT_BYTES_MAX;
+use crate::{ErrorCode, limits::EVENT_BYTES_MAX};
 
 /// Why bytes are not an event: one sentence with the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,16 @@ pub enum EventError {
     /// A text event that is not UTF-8.
     #[error("not UTF-8: send UTF-8 text, or JSON with the bytes encoded in a string")]
     NotUtf8,
+}
+
+impl EventError {
+    /// The name to refuse it with.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::TooLarge => ErrorCode::EventTooLarge,
+            Self::NotJson(_) | Self::NotUtf8 => ErrorCode::BadEvent,
+        }
+    }
 }
 
 /// Appends the JSON value in `json` to `out` without insignificant whitespace,
@@ -44,8 +54,15 @@ pub fn push_text(text: &[u8], out: &mut Vec<u8>) -> Result<(), EventError> {
         return Err(EventError::TooLarge);
     }
     let text = std::str::from_utf8(text).map_err(|_| EventError::NotUtf8)?;
+    let before = out.len();
     // Writing a string to a Vec cannot fail: io::Error only comes from the writer.
-    serde_json::to_writer(&mut *out, text).map_err(|_| EventError::NotUtf8)
+    serde_json::to_writer(&mut *out, text).map_err(|_| EventError::NotUtf8)?;
+    // Escapes may have made it larger than it was; the quotes do not count.
+    if out.len() - before > EVENT_BYTES_MAX + 2 {
+        out.truncate(before);
+        return Err(EventError::TooLarge);
+    }
+    Ok(())
 }
 
 /// `json` must be valid JSON. Inside strings, control characters are escaped,

@@ -80,7 +80,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
         program,
         out: args.out,
         command_line: command_line(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: env!("THALWEG_VERSION").to_owned(),
     })
 }
 

@@ -4,11 +4,13 @@ mod bench;
 mod limit;
 mod serve;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Real-time push to browsers.
 #[derive(Parser, Debug)]
-#[command(name = "thalweg", version)]
+#[command(name = "thalweg", version = env!("THALWEG_VERSION"))]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,10 +27,17 @@ enum Command {
     Limit(limit::LimitArgs),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Limit(args) => limit::run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("thalweg: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

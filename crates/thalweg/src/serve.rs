@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use thalweg_server::config::{Config, Options, SourceConfig, parse_bytes, parse_duration};
 use tokio::signal::unix::{SignalKind, signal};
@@ -81,6 +81,9 @@ enum LogFormat {
     Json,
 }
 
+/// Shorter intervals would be a load, not a sign of life.
+const HEARTBEAT_MIN: Duration = Duration::from_millis(10);
+
 /// What `--demo` adds.
 const DEMO_SOURCES: [&str; 2] = ["cars=cars,cars=100,interval=100ms", "ticker=dummy,interval=1s"];
 
@@ -102,6 +105,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = server.broken() => bail!("a shard has ended by itself: please report this"),
         }
         tracing::info!("draining: subscribers are told to reconnect");
         server.drain().await;
@@ -126,6 +130,9 @@ fn config(args: ServeArgs) -> anyhow::Result<Config> {
     defaults.history.events_max = args.history_events;
     defaults.history.age_us_max = args.history_age.as_micros() as u64;
     defaults.batch.flush_us = args.flush.as_micros() as u64;
+    if args.heartbeat < HEARTBEAT_MIN {
+        bail!("--heartbeat: at least 10ms, or heartbeats are all there is to send");
+    }
     config.heartbeat = args.heartbeat;
     config.drain = args.drain;
     config.limits.send_buffer_bytes = args.send_buffer;

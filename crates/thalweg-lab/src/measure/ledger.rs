@@ -159,6 +159,21 @@ impl Ledger {
         }
     }
 
+    /// Nothing more will come from a subject that numbers its events itself: of
+    /// the first `subscriptions` none may be more than `slack` events behind the
+    /// furthest, and none may have got nothing at all.
+    pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64) {
+        let next = &self.next[..subscriptions];
+        let furthest = next.iter().copied().filter(|next| *next != ANY).max();
+        for next in next {
+            self.counts.missing += match furthest {
+                Some(furthest) if *next != ANY && *next + slack >= furthest => 0,
+                Some(furthest) if *next != ANY => furthest - next,
+                _ => 1,
+            };
+        }
+    }
+
     /// So far.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -188,6 +203,23 @@ mod tests {
         check(&[1, 3, 2, 4, 5], "1 reordered");
         check(&[1, 4, 2, 2, 5], "1 missing, 1 duplicated, 1 reordered");
         check(&[1, 2, 3, u64::MAX / 2, 4, 5], "1 corrupt");
+    }
+
+    #[test]
+    fn silence_is_a_loss_under_any_numbering() {
+        let behind = |second: Option<u64>| {
+            let mut ledger = Ledger::new(2, None);
+            ledger.arrived(0, 100);
+            if let Some(second) = second {
+                ledger.arrived(1, second);
+            }
+            ledger.close_at_furthest(2, 10);
+            ledger.counts().missing
+        };
+        assert_eq!((behind(Some(95)), behind(Some(50)), behind(None)), (0, 50, 1));
+        let mut silent = Ledger::new(3, None);
+        silent.close_at_furthest(3, 10);
+        assert_eq!(silent.counts().missing, 3);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub struct Summary {
 /// On what, with what, when.
 #[derive(Clone, Debug, Serialize)]
 pub struct Manifest {
-    /// Thalweg's version; the lab and both subjects are one binary.
+    /// The lab's version and commit; the subjects are the same binary unless
+    /// `--thalweg` named another.
     pub version: String,
     /// What was typed.
     pub command_line: String,
@@ -32,7 +33,7 @@ pub struct Manifest {
     pub was_interrupted: bool,
     /// The machine.
     pub machine: MachineNote,
-    /// What every connection has in common, both ends.
+    /// How connections are set, and where the subjects differ.
     pub connections: &'static [&'static str],
 }
 
@@ -49,7 +50,9 @@ impl Manifest {
             connections: &[
                 "HTTP/1.1 over IPv4 loopback, no TLS",
                 "no WebSocket extensions offered, no compression asked for",
-                "swarm: TCP_NODELAY, the kernel's default buffers, one read per readiness",
+                "swarm: TCP_NODELAY, the kernel's default buffers",
+                "limit: TCP_NODELAY, the kernel's default buffers",
+                "thalweg: TCP_NODELAY, SO_SNDBUF 512 KiB, TCP_NOTSENT_LOWAT 16 KiB (its defaults)",
             ],
         }
     }

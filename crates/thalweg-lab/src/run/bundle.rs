@@ -4,7 +4,7 @@ use super::{Order, date};
 use crate::measure::{MachineNote, Sample};
 use crate::report::{self, Summary};
 use crate::scenario::Plan;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,9 @@ impl Bundle {
                 plan.name
             )),
         };
+        if folder.join("plan.json").exists() {
+            bail!("{} holds a run already: name another folder", folder.display());
+        }
         fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be created", folder.display()))?;
         let create = |name: &str| File::create(folder.join(name));

@@ -56,6 +56,7 @@ impl Bench<'_> {
             address: running.address(),
             settings,
             drive: part.drive,
+            start_us: launch.start_us,
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
@@ -69,18 +70,26 @@ impl Bench<'_> {
     fn judge(&self, slot: Slot, outcome: Outcome, seen: &Seen) -> Sample {
         let shards = self.plan.subject(slot).settings.shards;
         let span_ns = (seen.end.at_us - seen.begin.at_us).max(1) as f64 * 1000.0;
-        let subject_cpu_ns = seen.end.resources.cpu_ns - seen.begin.resources.cpu_ns;
+        let has_died = seen.end.resources.cpu_ns < seen.begin.resources.cpu_ns;
+        let subject_cpu_ns = seen.end.resources.cpu_ns.saturating_sub(seen.begin.resources.cpu_ns);
         let subject_cores = self.cores.of_subject(shards).len() as f64;
-        let subject_waited = seen.end.resources.waited_ns - seen.begin.resources.waited_ns;
-        let swarm_waited = seen.end.swarm_waited_ns - seen.begin.swarm_waited_ns;
+        let subject_waited =
+            seen.end.resources.waited_ns.saturating_sub(seen.begin.resources.waited_ns);
+        let swarm_waited = seen.end.swarm_waited_ns.saturating_sub(seen.begin.swarm_waited_ns);
         let stolen = (seen.end.stolen_s - seen.begin.stolen_s).max(0.0) * 1e9;
         let evidence = Evidence {
             subject_busy: subject_cpu_ns as f64 / span_ns / subject_cores,
             swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
             disturbed: (subject_waited.max(swarm_waited) as f64 + stolen) / span_ns,
             dropped_packets: seen.end.dropped_packets - seen.begin.dropped_packets,
-            failure: (!self.cores.are_disjoint(1))
-                .then(|| "only one core: subject and swarm share it".to_owned()),
+            failure: match &seen.failure {
+                Some(failure) => Some(failure.clone()),
+                None if has_died => Some("the subject has died".to_owned()),
+                None if !self.cores.are_disjoint(1) => {
+                    Some("only one core: subject and swarm share it".to_owned())
+                }
+                None => None,
+            },
         };
         Sample {
             verdict: Verdict::of(&evidence, &outcome.ledger),
@@ -132,6 +141,8 @@ struct Seen {
     end: Spot,
     memory: Memory,
     kernel: Option<KernelMemory>,
+    /// Why the sample does not count, whatever the ledger says.
+    failure: Option<String>,
 }
 
 /// Everything that counts up, at one moment.
@@ -188,17 +199,23 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn kernel_memory(&self, ports: &[u16]) -> Option<KernelMemory> {
+    /// What the kernel holds for the subscribers at `ports`, all of which must
+    /// still be connected: to drop them is not to hold little.
+    fn kernel_memory(&self, ports: &[u16]) -> Result<Option<KernelMemory>, String> {
         if ports.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let unsent = unsent_bytes_by_port(self.address).ok()?;
+        let unsent = unsent_bytes_by_port(self.address).map_err(|error| format!("{error:#}"))?;
         let held: Vec<u64> = ports.iter().filter_map(|port| unsent.get(port).copied()).collect();
-        Some(KernelMemory {
+        if held.len() < ports.len() {
+            let (held, all) = (held.len(), ports.len());
+            return Err(format!("only {held} of {all} stopped subscribers are still connected"));
+        }
+        Ok(Some(KernelMemory {
             connections: held.len() as u64,
-            send_queue_bytes_max: held.iter().copied().max()?,
+            send_queue_bytes_max: held.iter().copied().max().unwrap_or(0),
             send_queue_bytes_mean: held.iter().sum::<u64>() / held.len().max(1) as u64,
-        })
+        }))
     }
 }
 
@@ -214,7 +231,10 @@ impl Observer for Watch<'_> {
                 self.seen.end = self.spot();
                 self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
                 self.seen.memory.pss_end_bytes = Resources::pss_bytes(self.pid);
-                self.seen.kernel = self.kernel_memory(stopped_ports);
+                match self.kernel_memory(stopped_ports) {
+                    Ok(kernel) => self.seen.kernel = kernel,
+                    Err(failure) => self.seen.failure = Some(failure),
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("quick", include_str!("../../../../lab/scenarios/quick.toml")),
     ("full", include_str!("../../../../lab/scenarios/full.toml")),
     ("fanout", include_str!("../../../../lab/scenarios/fanout.toml")),
+    ("transports", include_str!("../../../../lab/scenarios/transports.toml")),
     ("topics", include_str!("../../../../lab/scenarios/topics.toml")),
     ("idle", include_str!("../../../../lab/scenarios/idle.toml")),
     ("stopped", include_str!("../../../../lab/scenarios/stopped.toml")),

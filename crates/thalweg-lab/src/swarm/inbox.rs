@@ -16,6 +16,10 @@ use rustix::fd::OwnedFd;
 /// A longer head of an answer is not an answer.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
 
+/// How late a subscription's rows may be, next to the others', before they count
+/// as missing.
+const ROWS_LATE_US_MAX: u64 = 1_000_000;
+
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -38,6 +42,9 @@ pub(super) struct Inbox {
     pub(super) tally: Tally,
     /// When something last arrived.
     pub(super) heard_us: u64,
+    /// How many rows a subscription may be behind the furthest at the end: a
+    /// second's.
+    rows_slack: u64,
 }
 
 /// What the events are compared with.
@@ -172,6 +179,8 @@ impl Inbox {
             ledger: Ledger::new(connections as usize * topics as usize, first),
             tally: Tally::default(),
             heard_us: 0,
+            rows_slack: u64::from(settings.batch)
+                * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
         }
     }
 
@@ -187,11 +196,18 @@ impl Inbox {
     /// Nothing more will come: what the first `readers` connections should have
     /// and do not, is missing.
     pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
-        if let Expected::Posted(topics) = &self.expected {
-            for subscription in 0..readers * topics.len() {
-                let last = topics[subscription % topics.len()].published();
-                self.ledger.close(subscription, last);
+        match &self.expected {
+            Expected::Posted(topics) => {
+                for subscription in 0..readers * topics.len() {
+                    let last = topics[subscription % topics.len()].published();
+                    self.ledger.close(subscription, last);
+                }
             }
+            Expected::Rows(_) => {
+                let subscriptions = readers * self.topic_names.len();
+                self.ledger.close_at_furthest(subscriptions, self.rows_slack);
+            }
+            Expected::Nothing => {}
         }
         self.ledger.counts().clone()
     }
@@ -204,7 +220,7 @@ impl Inbox {
 
     #[inline]
     fn receive(&mut self, connection: usize, topic: usize, is_reader: bool, events: &[u8]) {
-        let Inbox { expected, ledger, tally, heard_us, topic_names } = self;
+        let Inbox { expected, ledger, tally, heard_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
             Expected::Posted(topics) => {

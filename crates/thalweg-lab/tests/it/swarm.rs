@@ -25,6 +25,7 @@ fn measure(
         address: serve(fault)?,
         settings: &settings,
         drive: Drive::Posted,
+        start_us: 0,
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),
     };
@@ -132,6 +133,7 @@ fn an_observer_can_end_it() {
         address: serve(|_, event| vec![event.into()]).unwrap(),
         settings: &settings,
         drive: Drive::Posted,
+        start_us: 0,
         warm_up: Duration::ZERO,
         measured: Duration::from_secs(60),
     };

@@ -25,6 +25,26 @@ impl Own {
         if self.sent == self.bytes.len() {
             // An idle connection keeps no memory for this.
             *self = Self::default();
+        } else if self.sent > self.bytes.len() / 2 {
+            // Nor does one that is never quite done, for what it was sent long ago.
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_let_go_even_if_something_always_waits() {
+        let mut own = Own::default();
+        for _ in 0..10_000 {
+            own.frames().extend_from_slice(&[0; 100]);
+            let waiting = own.unsent().len();
+            own.advance(waiting - 1);
+        }
+        assert!(own.bytes.capacity() < 1_000, "{}", own.bytes.capacity());
     }
 }

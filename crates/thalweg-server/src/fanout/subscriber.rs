@@ -70,6 +70,12 @@ impl Subscriber {
         self.in_frame.is_some()
     }
 
+    /// Whether it holds more than its place: a frame partly sent to it, or frames
+    /// of its own.
+    pub fn holds_memory(&self) -> bool {
+        self.is_in_frame() || !self.own.is_empty()
+    }
+
     /// Lets go of what it holds in the feeds. Call it when the connection ends.
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };

@@ -42,6 +42,12 @@ pub(super) struct Feed {
 pub(super) struct Home {
     pub(super) sequencer: Sequencer,
     pub(super) readers: Vec<RemoteReader>,
+    /// Among those to seal in this turn.
+    pub(super) is_due: bool,
+    /// A timer will have it sealed.
+    pub(super) is_timed: bool,
+    /// Among those to post.
+    pub(super) is_unposted: bool,
 }
 
 /// A shard that reads along. It is a cursor too: what it has not been posted
@@ -74,6 +80,9 @@ impl FeedTable {
         let home = is_home.then(|| Home {
             sequencer: Sequencer::new(random_epoch(), settings.batch),
             readers: Vec::new(),
+            is_due: false,
+            is_timed: false,
+            is_unposted: false,
         });
         let log = home
             .as_ref()
@@ -165,6 +174,11 @@ impl Feed {
         {
             log.close_tail(framing);
         }
+    }
+
+    /// Whether its home must be asked for it.
+    pub(super) fn is_wanting(&self) -> bool {
+        self.home.is_none() && self.log.is_none() && !self.subscribers.is_empty()
     }
 
     /// Whether nothing would be lost with it.

@@ -146,13 +146,14 @@ async fn answer(
             Err(refusal) => refuse(&refusal, None),
         },
         (&Method::POST, Some(topic)) => publish(handle, topic, &parts, body).await,
-        _ => method_not_allowed("GET, POST"),
+        (_, Some(_)) => method_not_allowed("GET, POST"),
+        (_, None) => method_not_allowed("GET (publish to /v1/topics/{topic})"),
     }
 }
 
 fn begin(handle: &Handle, parts: &Parts, topic: Option<&str>) -> Result<Takeover, Refusal> {
     if handle.draining.get() {
-        return Err(draining());
+        return Err(Refusal::draining());
     }
     let ask = negotiate(parts, topic)?;
     let feeds = handle.step(|shard| shard.open_feeds(&ask))?;
@@ -162,11 +163,7 @@ fn begin(handle: &Handle, parts: &Parts, topic: Option<&str>) -> Result<Takeover
 async fn publish(handle: &Handle, topic: &str, parts: &Parts, body: Incoming) -> Answer {
     let topic: Topic = match topic.parse() {
         Ok(topic) => topic,
-        Err(error) => {
-            let error: thalweg_wire::topic::TopicError = error;
-            let message = error.to_string();
-            return refuse(&Refusal { code: ErrorCode::BadTopic, message }, None);
-        }
+        Err(error) => return refuse(&Refusal::from(error), None),
     };
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let mut placed = None;
@@ -212,7 +209,7 @@ async fn publish_lines(
     loop {
         let frame = tokio::select! {
             biased;
-            () = &mut drain => return Err(draining()),
+            () = &mut drain => return Err(Refusal::draining()),
             frame = body.frame() => frame,
         };
         let read = match frame {
@@ -262,10 +259,6 @@ fn broken_off() -> Refusal {
     Refusal { code: ErrorCode::BadEvent, message }
 }
 
-fn draining() -> Refusal {
-    Refusal { code: ErrorCode::Draining, message: "the server is shutting down: try again".into() }
-}
-
 fn not_found(path: &str) -> Refusal {
     Refusal {
         code: ErrorCode::NotFound,
@@ -276,14 +269,15 @@ fn not_found(path: &str) -> Refusal {
 fn only_get(parts: &Parts, answer: impl FnOnce() -> Answer) -> Answer {
     match parts.method {
         Method::GET | Method::HEAD => answer(),
-        _ => method_not_allowed("GET"),
+        _ => method_not_allowed("GET, HEAD"),
     }
 }
 
 fn method_not_allowed(allow: &'static str) -> Answer {
-    let message = format!("the method is not one of {allow}");
+    let message = format!("here there is only {allow}");
     let mut answer = refuse(&Refusal { code: ErrorCode::MethodNotAllowed, message }, None);
-    answer.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(allow));
+    let methods = allow.split(" (").next().unwrap_or(allow);
+    answer.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(methods));
     answer
 }
 

@@ -69,7 +69,12 @@ impl Placed {
     /// Takes in what the same publisher appended next.
     pub(crate) fn extend(&mut self, next: &Self) {
         self.count += next.count;
-        self.appended.end = next.appended.end;
+        if next.epoch == self.epoch {
+            self.appended.end = next.appended.end;
+        } else {
+            // The topic was forgotten between two lines and began anew.
+            (self.epoch, self.appended) = (next.epoch, next.appended);
+        }
     }
 
     /// The same as publishers are told it.

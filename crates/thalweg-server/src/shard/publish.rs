@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode, Topic,
     command::{Asked, Command, refusal},
-    event::{self, EventError},
+    event,
     websocket::text_header,
 };
 use tokio::{sync::oneshot, task::spawn_local};
@@ -43,12 +43,9 @@ impl Handle {
         let (answer, placed) = oneshot::channel();
         let payloads = std::mem::take(payloads);
         let letter = Mail::Append { topic: topic.clone(), payloads, answer };
-        let draining = || Refusal {
-            code: ErrorCode::Draining,
-            message: "the server is shutting down: try again".into(),
-        };
-        self.common.peers[home].send(letter).await.map_err(|_| draining())?;
-        Ok(placed.await.map_err(|_| draining())??)
+        let publishes = &self.common.peers[home].publishes;
+        publishes.send(letter).await.map_err(|_| Refusal::draining())?;
+        Ok(placed.await.map_err(|_| Refusal::draining())??)
     }
 }
 
@@ -65,16 +62,19 @@ impl Shard {
 
     pub(super) fn append_to(&mut self, key: FeedKey, payloads: &Payloads) -> Option<Placed> {
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        let was_due_us = home.sequencer.due_us();
         let now_us = now_us();
         let appended = home.sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
         let placed = Placed { epoch: home.sequencer.epoch(), appended, count };
-        self.counts.events_published += payloads.count() as u64;
-        match (was_due_us, home.sequencer.due_us()) {
-            (_, Some(due_us)) if due_us <= now_us => self.due.push(key),
-            (None, Some(due_us)) => self.set_timer(due_us, Timer::Flush(key)),
-            _ => {}
+        self.counts.events_published += count;
+        if let Some(due_us) = home.sequencer.due_us() {
+            let is_due = due_us <= now_us;
+            let mark = if is_due { &mut home.is_due } else { &mut home.is_timed };
+            match std::mem::replace(mark, true) {
+                true => {}
+                false if is_due => self.due.push(key),
+                false => self.set_timer(due_us, Timer::Flush(key)),
+            }
         }
         Some(placed)
     }
@@ -146,7 +146,7 @@ impl Shard {
         }
         connection.unanswered -= 1;
         if connection.unanswered == 0 && std::mem::take(&mut self.flags[key as usize].unread) {
-            self.readable.push_back(key);
+            self.mark_readable(key);
         }
         self.answer(key, json);
     }
@@ -171,13 +171,9 @@ fn read_command(text: &str) -> Result<Wanted, Vec<u8>> {
         topic.parse().map_err(|error| refuse(ErrorCode::BadTopic, &format!("{error}")))?;
     let mut payloads = Payloads::default();
     for raw in events {
-        payloads.push(|out| event::push_json(raw.get().as_bytes(), out)).map_err(|error| {
-            let code = match error {
-                EventError::TooLarge => ErrorCode::EventTooLarge,
-                _ => ErrorCode::BadEvent,
-            };
-            refuse(code, &error.to_string())
-        })?;
+        payloads
+            .push(|out| event::push_json(raw.get().as_bytes(), out))
+            .map_err(|error| refuse(error.code(), &error.to_string()))?;
     }
     Ok(Wanted { id: id.map(ToOwned::to_owned), topic, payloads })
 }

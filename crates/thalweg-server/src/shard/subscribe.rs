@@ -55,15 +55,13 @@ impl Shard {
             .collect();
         let subscriber = Subscriber::new(ask.framing, &ask.head, &subscriptions);
         self.serials += 1;
-        let key = self.insert(Connection::new(Socket::new(fd), subscriber, self.serials));
-        if let Err(error) = self.poll.add(&self.connections[key as usize].socket, key) {
-            self.remove(key);
-            return Err(error);
-        }
+        let socket = Socket::new(fd);
+        self.poll.add(&socket, self.connections.vacant_key() as u32)?;
+        let key = self.insert(Connection::new(socket, subscriber, self.serials));
         for feed_key in feeds {
             let Some(feed) = self.feeds.get_mut(*feed_key) else { continue };
             feed.join(key, ask.framing);
-            if feed.log.is_none() && feed.attachment == 0 {
+            if feed.is_wanting() && feed.attachment == 0 {
                 self.unattached.push(*feed_key);
             }
         }

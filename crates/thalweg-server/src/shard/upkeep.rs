@@ -47,7 +47,9 @@ impl Shard {
             self.counts.heartbeats += 1;
             self.mark_dirty(key as u32);
         }
-        let step_us = self.common.config.heartbeat.as_micros() as u64 / HEARTBEAT_SLOTS as u64;
+        // Twice per interval, because a heartbeat counts as sent at the next pass.
+        let half_us = self.common.config.heartbeat.as_micros() as u64 / 2;
+        let step_us = half_us / HEARTBEAT_SLOTS as u64;
         self.set_timer(now_us + step_us.max(1), Timer::Heartbeat);
     }
 
@@ -71,6 +73,9 @@ impl Shard {
             }
             if feed.is_idle() {
                 idle.push(key);
+            } else if feed.is_wanting() {
+                // Its home has not answered: it may keep no more topics.
+                self.unattached.push(key);
             }
         }
         self.counts.history_bytes = history as u64;
@@ -95,7 +100,7 @@ impl Shard {
         let home = super::home_of(&feed.topic, self.common.peers.len());
         let attachment = feed.attachment;
         let reader = Reader { topic: feed.topic.clone(), shard: self.id, attachment };
-        self.common.peers[home].try_send(Mail::Detach(reader)).is_ok()
+        self.common.peers[home].mail.try_send(Mail::Detach(reader)).is_ok()
     }
 
     fn sweep_connections(&mut self, now_us: u64) {
@@ -110,19 +115,21 @@ impl Shard {
             let stalled_us = now_us.saturating_sub(connection.stalled_us);
             if flags.lingering && stalled_us > LINGER_US {
                 over.push(key as u32);
-            } else if flags.blocked && connection.subscriber.is_in_frame() {
+            } else if flags.blocked && connection.subscriber.holds_memory() {
                 holders.push((stalled_us, key as u32));
             }
         }
         over.into_iter().for_each(|key| self.remove(key));
         // The longest-stalled first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
+        let mut over_budget = self.pinned_bytes() > limits.pinned_bytes_max;
         for (stalled_us, key) in holders {
-            if stalled_us <= stall_us && self.pinned_bytes() <= limits.pinned_bytes_max {
+            if stalled_us <= stall_us && !over_budget {
                 break;
             }
             self.counts.stalled_resets += 1;
             self.remove(key);
+            over_budget = over_budget && self.pinned_bytes() > limits.pinned_bytes_max;
         }
     }
 

@@ -34,10 +34,11 @@ impl Shard {
     fn visit(&mut self, key: u32, now_us: u64) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let flags = &mut self.flags[key as usize];
-        flags.dirty = false;
-        if flags.lingering {
+        // A place in the queue may outlive its connection and be another's.
+        if !std::mem::take(&mut flags.dirty) || flags.lingering {
             return;
         }
+        let sent_before = self.counts.sent_bytes;
         self.counts.visits += 1;
         let mut sink = Counting { socket: &mut connection.socket, counts: &mut self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
@@ -48,11 +49,9 @@ impl Shard {
             budget,
             &mut self.scratch,
         );
-        flags.sent = true;
-        if flags.unread && connection.may_be_read(&self.common.config.limits) {
-            flags.unread = false;
-            self.readable.push_back(key);
-        }
+        flags.sent |= self.counts.sent_bytes > sent_before;
+        let is_read_again = flags.unread && connection.may_be_read(&self.common.config.limits);
+        flags.unread &= !is_read_again;
         connection.stalled_us = 0;
         match delivered {
             Delivered::CaughtUp(None) => {}
@@ -73,7 +72,10 @@ impl Shard {
                 connection.socket.finish();
                 connection.stalled_us = now_us;
             }
-            Delivered::Gone => self.remove(key),
+            Delivered::Gone => return self.remove(key),
+        }
+        if is_read_again {
+            self.mark_readable(key);
         }
     }
 

@@ -44,10 +44,7 @@ impl BodyKind {
 impl Refused {
     /// The error's name.
     pub(crate) fn code(&self) -> ErrorCode {
-        match self.error {
-            EventError::TooLarge => ErrorCode::EventTooLarge,
-            _ => ErrorCode::BadEvent,
-        }
+        self.error.code()
     }
 }
 

@@ -1,8 +1,9 @@
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use http::{HeaderMap, header, request::Parts};
 use thalweg_wire::{
-    ErrorCode, Framing, StartAt, Topic, limits::SUBSCRIPTIONS_MAX, websocket::accept_key,
+    ErrorCode, Framing, StartAt, Topic, limits::SUBSCRIPTIONS_MAX, topic::TopicError,
+    websocket::accept_key,
 };
 
 use super::head;
@@ -35,6 +36,20 @@ pub(crate) struct Refusal {
     pub message: String,
 }
 
+impl Refusal {
+    /// Nothing is begun any more.
+    pub(crate) fn draining() -> Self {
+        let message = "the server is shutting down: try again".into();
+        Self { code: ErrorCode::Draining, message }
+    }
+}
+
+impl From<TopicError> for Refusal {
+    fn from(error: TopicError) -> Self {
+        Self { code: ErrorCode::BadTopic, message: error.to_string() }
+    }
+}
+
 /// Reads a request to subscribe. `path_topic` is what follows `/v1/topics/`.
 ///
 /// # Errors
@@ -64,6 +79,9 @@ const TRANSPORTS: [&str; 3] = ["websocket", "sse", "http-streaming"];
 const PARAMETERS: [&str; 5] = ["topic", "cursor", "policy", "interval", "transport"];
 const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 
+/// A connection that ends leaves its timer behind until it is due.
+const INTERVAL_MAX: Duration = Duration::from_secs(300);
+
 #[derive(Default)]
 struct Query<'a> {
     topics: Vec<Cow<'a, str>>,
@@ -85,6 +103,9 @@ impl<'a> Query<'a> {
                 "interval" => {
                     let interval = parse_duration(&value)
                         .map_err(|error| bad_parameter(format!("interval: {error}")))?;
+                    if interval > INTERVAL_MAX {
+                        return Err(bad_parameter("interval: at most 5m".into()));
+                    }
                     query.interval_us = interval.as_micros() as u64;
                 }
                 "transport" => query.transport = Some(named_transport(&value)?),
@@ -152,21 +173,13 @@ fn topics(
     }
     let mut topics: Vec<Topic> = Vec::with_capacity(names.len());
     for name in names {
-        let topic = topic(name)?;
+        let topic: Topic = name.parse()?;
         if topics.contains(&topic) {
             return Err(bad_parameter(format!("topic {topic} is named twice")));
         }
         topics.push(topic);
     }
     Ok(topics)
-}
-
-/// A topic as a path or parameter names it.
-fn topic(name: &str) -> Result<Topic, Refusal> {
-    name.parse().map_err(|error: thalweg_wire::topic::TopicError| Refusal {
-        code: ErrorCode::BadTopic,
-        message: error.to_string(),
-    })
 }
 
 fn with_starts(

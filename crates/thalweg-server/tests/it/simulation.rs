@@ -43,7 +43,7 @@ use std::{
 use tally::{Situation, Tally};
 
 /// Worlds in one run, unless `THALWEG_SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 5000;
 
 /// So many worlds reach every situation.
 const SEEDS_FOR_EVERYTHING: u64 = 500;

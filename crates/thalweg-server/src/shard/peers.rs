@@ -1,0 +1,161 @@
+use std::{cmp::Reverse, rc::Rc};
+
+use thalweg_wire::close;
+use tokio::{sync::mpsc::error::TrySendError, task::spawn_local};
+
+use super::{Handle, Mail, Shard, Timer, feeds::RemoteReader, mail::Reader};
+use crate::{clock::now_us, fanout::FeedKey};
+
+/// Until what did not fit into another shard's mail is tried again.
+const AGAIN_US: u64 = 1_000;
+
+impl Handle {
+    pub(super) fn open(self: &Rc<Self>, letter: Mail) {
+        match letter {
+            Mail::Connection(socket) => {
+                spawn_local(super::serve_connection(Rc::clone(self), socket));
+            }
+            Mail::Append { topic, payloads, answer } => {
+                let placed = self.step(|shard| shard.append(&topic, &payloads));
+                // The publisher may have gone meanwhile.
+                let _ = answer.send(placed);
+            }
+            Mail::Attach(reader) => self.step(|shard| shard.attach(&reader)),
+            Mail::Detach(reader) => self.step(|shard| shard.detach(&reader)),
+            Mail::Batches { topic, attachment, epoch, from, batches } => self.step(|shard| {
+                let key = shard.feeds.find(&topic);
+                let Some((key, feed)) = key.and_then(|key| Some((key, shard.feeds.get(key)?)))
+                else {
+                    return;
+                };
+                if feed.attachment == attachment {
+                    shard.feeds.receive(key, epoch, from, batches, now_us());
+                    shard.mark_subscribers(key);
+                }
+            }),
+            Mail::Drain => {
+                self.draining.set(true);
+                self.drain.notify_waiters();
+                self.step(Shard::close_all);
+            }
+        }
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.draining.get()
+            && self.requests.get() == 0
+            && self.shard.borrow().connections.is_empty()
+    }
+}
+
+impl Shard {
+    /// Posts other shards what they have not seen.
+    pub(super) fn post(&mut self) {
+        let mut unposted = std::mem::take(&mut self.unposted);
+        unposted.retain(|key| !self.post_feed(*key));
+        self.unposted = unposted;
+        if !self.unposted.is_empty() {
+            self.try_again();
+        }
+    }
+
+    /// Posts one topic's news; `false` if a letterbox was full.
+    fn post_feed(&mut self, key: FeedKey) -> bool {
+        let Some(feed) = self.feeds.get_mut(key) else { return true };
+        let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
+        let mut all = true;
+        for reader in &mut home.readers {
+            if reader.greeted && reader.next == log.head() {
+                continue;
+            }
+            match self.common.peers[reader.shard].mail.try_reserve() {
+                Ok(place) => place.send(Mail::Batches {
+                    topic: feed.topic.clone(),
+                    attachment: reader.attachment,
+                    epoch: home.sequencer.epoch(),
+                    from: reader.next,
+                    batches: log.batches_from(reader.next).cloned().collect(),
+                }),
+                Err(TrySendError::Full(())) => {
+                    all = false;
+                    continue;
+                }
+                // That shard has drained.
+                Err(TrySendError::Closed(())) => {}
+            }
+            reader.next = log.head();
+            reader.greeted = true;
+        }
+        home.is_unposted = !all;
+        all
+    }
+
+    /// Asks homes for the topics that subscribers here wait for.
+    pub(super) fn ask(&mut self) {
+        let mut unattached = std::mem::take(&mut self.unattached);
+        unattached.dedup();
+        unattached.retain(|key| !self.ask_for(*key));
+        self.unattached = unattached;
+        if !self.unattached.is_empty() {
+            self.try_again();
+        }
+    }
+
+    /// Asks for one topic; `false` if the letterbox was full.
+    fn ask_for(&mut self, key: FeedKey) -> bool {
+        let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.is_wanting()) else {
+            return true;
+        };
+        let home = super::home_of(&feed.topic, self.common.peers.len());
+        let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
+        self.attachments += 1;
+        feed.attachment = self.attachments;
+        let topic = feed.topic.clone();
+        place.send(Mail::Attach(Reader { topic, shard: self.id, attachment: feed.attachment }));
+        true
+    }
+
+    fn try_again(&mut self) {
+        if !std::mem::replace(&mut self.is_again_timed, true) {
+            self.timers.push(Reverse((now_us() + AGAIN_US, Timer::Again)));
+        }
+    }
+
+    fn attach(&mut self, reader: &Reader) {
+        let Ok(key) = self.feeds.open(&reader.topic, true) else {
+            // Asked again at that shard's next sweep.
+            tracing::warn!(topic = %reader.topic, "too many topics: a subscription waits");
+            return;
+        };
+        let Some(feed) = self.feeds.get_mut(key) else { return };
+        let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return };
+        home.readers.retain(|other| other.shard != reader.shard);
+        home.readers.push(RemoteReader {
+            shard: reader.shard,
+            attachment: reader.attachment,
+            next: log.first_retained(),
+            greeted: false,
+        });
+        if !std::mem::replace(&mut home.is_unposted, true) {
+            self.unposted.push(key);
+        }
+    }
+
+    fn detach(&mut self, reader: &Reader) {
+        let key = self.feeds.find(&reader.topic);
+        if let Some(home) = key.and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
+            // Each shard numbers its own attachments.
+            home.readers.retain(|other| {
+                (other.shard, other.attachment) != (reader.shard, reader.attachment)
+            });
+        }
+    }
+
+    pub(super) fn close_all(&mut self) {
+        let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key as u32).collect();
+        for key in keys {
+            self.connections[key as usize].subscriber.close(close::DRAINING);
+            self.mark_dirty(key);
+        }
+    }
+}
