@@ -1,7 +1,10 @@
 //! Several shards: who publishes where and who listens where makes no
 //! difference.
 
-use crate::harness::{Server, Transport, chunk, offset};
+use std::{thread, time::Duration, time::Instant};
+
+use crate::harness::{DEADLINE, Server, Transport, chunk, offset};
+use crate::operations::metric;
 
 const TWO: &[&str] = &["--shards", "2"];
 
@@ -117,5 +120,46 @@ fn commands_are_answered_whatever_the_topics_shard() {
         let answer = sockets[index as usize % 4].command(&command);
         assert_eq!(answer["answer"]["id"].as_u64(), Some(index));
         assert_eq!(answer["answer"]["first"].as_u64(), Some(index / 8 + 1));
+    }
+}
+
+/// Each shard numbers its own attachments, so that those of several shards to
+/// one topic's home may well have the same number.
+#[test]
+fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
+    let server = Server::start(&["--shards", "4"]);
+    for survivor in 0..4 {
+        // The homes of the rounds before still hold their histories.
+        let before = survivor as f64;
+        let topic = format!("t{survivor}");
+        // Each goes to the least-loaded shard: one to each.
+        let mut subscribers: Vec<_> = (0..4)
+            .map(|index| server.subscribe(Transport::ALL[index % 3], &format!("/{topic}")))
+            .collect();
+        for subscriber in &mut subscribers {
+            subscriber.confirmed();
+        }
+        await_topics(&server, |topics| topics >= before + 4.0);
+        let mut survivor = subscribers.swap_remove(survivor);
+        drop(subscribers);
+        // Its home, and at most one shard that reads along.
+        await_topics(&server, |topics| topics <= before + 2.0);
+        server.publish(&topic, 0..3);
+        assert_eq!(survivor.numbers(3).0, [0, 1, 2]);
+        drop(survivor);
+        await_topics(&server, |topics| topics <= before + 1.0);
+    }
+}
+
+/// Waits for the shards' sweeps, which count topics.
+fn await_topics(server: &Server, mut is_met: impl FnMut(f64) -> bool) {
+    let begun = Instant::now();
+    loop {
+        let text = server.get("/metrics").text();
+        if metric(&text, "thalweg_topics").is_some_and(&mut is_met) {
+            return;
+        }
+        assert!(begun.elapsed() < DEADLINE, "the topics are not as expected:\n{text}");
+        thread::sleep(Duration::from_millis(20));
     }
 }
