@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use thalweg_server::config::{Config, Options, SourceConfig, parse_bytes, parse_duration};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// The push server: any topic, over every web transport.
+/// The push server: any topic, over WebSocket, SSE and HTTP streaming.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
