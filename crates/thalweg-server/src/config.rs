@@ -1,14 +1,16 @@
 //! What a user may set, with defaults that work, and why they are what they are.
 
+mod limits;
 mod options;
 mod units;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use thalweg_wire::Topic;
 
 use crate::stream::{BatchBounds, HistoryBounds};
 
+pub use limits::Limits;
 pub use options::{Options, nearest};
 pub use units::{parse_bytes, parse_duration};
 
@@ -26,8 +28,17 @@ pub struct Config {
     pub topic_defaults: TopicSettings,
     /// For single topics.
     pub topics: Vec<(Topic, TopicSettings)>,
-    /// What connections may use.
+    /// What peers may use.
     pub limits: Limits,
+    /// Who may do what.
+    pub access: Access,
+    /// TLS instead of cleartext, with ALPN for HTTP/2 and HTTP/1.1.
+    pub tls: Option<Tls>,
+    /// Whether permessage-deflate and gzip are granted to whoever asks.
+    pub compression: bool,
+    /// For conformance tests of the WebSocket codec only: a path at which a WebSocket says
+    /// back every message, binary ones included.
+    pub echo_path: Option<String>,
     /// A connection that was sent nothing for between half of this and this is
     /// sent a heartbeat: under the 30 to 60 s after which proxies and routers forget it.
     pub heartbeat: Duration,
@@ -59,37 +70,39 @@ pub struct SourceConfig {
 /// can take in one piece.
 const BATCH_BYTES_MAX: usize = 64 << 20;
 
-/// What peers may use, in one place.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// Bytes that the kernel may hold for one subscriber and has not sent: small,
-    /// so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
-    pub unsent_bytes: usize,
-    /// Bytes that it may hold in all, sent ones that wait to be acknowledged
-    /// included: what one subscriber on a long line may have under way. The
-    /// kernel doubles it for its bookkeeping (socket(7)).
-    pub send_buffer_bytes: usize,
-    /// Memory for a request's head, and for what is read of its body at a time.
-    pub request_buffer_bytes: usize,
-    /// Time for a request's head to arrive: a slow head is no use to anyone.
-    pub head_wait: Duration,
-    /// Topics that exist at a time, on each shard.
-    pub topics_max: usize,
-    /// A subscriber's own frames waiting; beyond it its commands wait unread.
-    pub own_bytes_max: usize,
-    /// Memory per shard for batches that only partly sent frames still need.
-    pub pinned_bytes_max: usize,
-    /// A frame partly sent must move on within this time.
-    pub stall: Duration,
-    /// Bytes to one socket in one visit of a walk.
-    pub visit_bytes: usize,
-    /// Time of one slice of a walk, after which others get their turn.
-    pub walk_slice: Duration,
-    /// Letters on their way to a shard, from all others: batches and sockets.
-    pub mail_max: usize,
-    /// Publishes on their way to a shard, each of one read or one event. Apart
-    /// from the other mail, so that a flood of them delays only publishers.
-    pub publishes_max: usize,
+/// Who may do what. On loopback everybody may everything unless there are
+/// tokens; elsewhere a server needs a publish token or to be open.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// What publishers present.
+    pub publish_token: Option<Secret>,
+    /// What subscribers present, if not everybody may subscribe.
+    pub subscribe_token: Option<Secret>,
+    /// Everybody who can reach it may do everything.
+    pub open: bool,
+    /// Origins whose web pages may use it besides its own: `https://app.example`,
+    /// or `*` for all.
+    pub origins: Vec<String>,
+    /// Names it is reached by on loopback besides loopback's own.
+    pub hosts: Vec<String>,
+}
+
+/// A text that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// Where the certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tls {
+    /// PEM files: the chain, the server's first, and its key.
+    Files {
+        /// The chain.
+        cert: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+    /// Made at start for localhost, for development: browsers warn of it.
+    SelfSigned,
 }
 
 impl Default for Config {
@@ -101,6 +114,10 @@ impl Default for Config {
             topic_defaults: TopicSettings::default(),
             topics: Vec::new(),
             limits: Limits::default(),
+            access: Access::default(),
+            tls: None,
+            compression: false,
+            echo_path: None,
             heartbeat: Duration::from_secs(25),
             drain: Duration::from_secs(5),
         }
@@ -122,22 +139,21 @@ impl Default for TopicSettings {
     }
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            unsent_bytes: 16 << 10,
-            send_buffer_bytes: 512 << 10,
-            request_buffer_bytes: 64 << 10,
-            head_wait: Duration::from_secs(10),
-            topics_max: 100_000,
-            own_bytes_max: 64 << 10,
-            pinned_bytes_max: 8 << 20,
-            stall: Duration::from_secs(30),
-            visit_bytes: 1 << 20,
-            walk_slice: Duration::from_millis(1),
-            mail_max: 1024,
-            publishes_max: 64,
-        }
+impl Secret {
+    /// Takes a secret.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Its bytes, to compare with.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
     }
 }
 

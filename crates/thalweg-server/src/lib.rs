@@ -11,6 +11,7 @@
 //! shard       one thread that wires the four above together
 //! serve       shards, listener, shutdown
 //! metrics     what is counted
+//! refusal     why a request or a command is refused
 //! clock       the one clock
 //! ```
 
@@ -18,6 +19,7 @@ mod clock;
 pub mod config;
 pub mod fanout;
 mod metrics;
+mod refusal;
 mod serve;
 mod shard;
 mod source;

@@ -82,8 +82,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let mut sources = scheduled_sources(&config)?;
     let (mut peers, mut letterboxes) = (Vec::new(), Vec::new());
     for _ in 0..config.shards {
-        let (to_mail, mail) = mpsc::channel(config.limits.mail_max);
-        let (to_publishes, publishes) = mpsc::channel(config.limits.publishes_max);
+        let (to_mail, mail) = mpsc::channel(config.limits.mail);
+        let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
         peers.push(Peer { mail: to_mail, publishes: to_publishes });
         letterboxes.push(Letterbox { mail, publishes });
     }

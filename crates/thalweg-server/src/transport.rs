@@ -16,5 +16,5 @@ mod negotiate;
 mod socket;
 
 pub(crate) use connection::{Connection, Heard};
-pub(crate) use negotiate::{Ask, Refusal, negotiate};
+pub(crate) use negotiate::{Ask, negotiate};
 pub(crate) use socket::Socket;

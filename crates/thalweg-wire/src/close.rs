@@ -21,16 +21,33 @@ pub const PROTOCOL_ERROR: Close = Close { code: 1002, reason: "protocol error", 
 pub const BINARY: Close = Close { code: 1003, reason: "binary not accepted", reconnect: false };
 /// A text message that is not UTF-8.
 pub const NOT_UTF8: Close = Close { code: 1007, reason: "not utf-8", reconnect: false };
+/// A message was begun and not finished in time.
+pub const TOO_SLOW: Close = Close { code: 1008, reason: "too slow", reconnect: false };
 /// A message over the size limit.
 pub const TOO_BIG: Close = Close { code: 1009, reason: "too big", reconnect: false };
+/// Unfinished messages hold all the memory that they may.
+pub const BUSY: Close = Close { code: 1013, reason: "busy", reconnect: true };
 /// Fell behind the history under `policy=close`.
 pub const SLOW: Close = Close { code: 4001, reason: "slow", reconnect: true };
 /// A frame partly sent could not be finished in time.
 pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: true };
+/// A forever frame has grown large: its document is to be loaded again.
+pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
 
 /// All of them, for tables and tests.
-pub const ALL: [Close; 8] =
-    [DONE, DRAINING, PROTOCOL_ERROR, BINARY, NOT_UTF8, TOO_BIG, SLOW, STALLED];
+pub const ALL: [Close; 11] = [
+    DONE,
+    DRAINING,
+    PROTOCOL_ERROR,
+    BINARY,
+    NOT_UTF8,
+    TOO_SLOW,
+    TOO_BIG,
+    BUSY,
+    SLOW,
+    STALLED,
+    RELOAD,
+];
 
 /// The close for a WebSocket protocol violation that calls for `code`.
 pub fn for_code(code: u16) -> Close {

@@ -1,26 +1,58 @@
-//! What a subscriber says on a two-way transport, and what it is answered.
+//! What a client asks for, over a WebSocket or as a `POST`. Form: `docs/wire.md`,
+//! "Commands".
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::{ErrorCode, Offset, Position, Topic};
-
-/// A command as received, borrowed from its text. Form: `docs/wire.md`,
-/// "Commands over WebSocket".
+/// A command as received, borrowed from its text. Texts are not checked yet.
 #[derive(Debug)]
 pub enum Command<'a> {
     /// Append events to a topic.
     Publish {
-        /// Where to, not checked yet.
+        /// Where to.
         topic: Cow<'a, str>,
         /// In order.
         events: Vec<&'a RawValue>,
     },
+    /// Subscribe this connection to one more topic.
+    Subscribe(Subscribe<'a>),
+    /// End a subscription of this connection.
+    Unsubscribe {
+        /// Which.
+        topic: Cow<'a, str>,
+    },
+    /// Say the same back.
+    Echo {
+        /// Any value.
+        data: &'a RawValue,
+    },
+    /// Everything up to the position has been processed.
+    Ack {
+        /// Of this topic.
+        topic: Cow<'a, str>,
+        /// The last event processed.
+        position: Cow<'a, str>,
+    },
 }
 
-/// A text message that is a command, or not.
+/// What a subscription can be told, as the query's parameters of the same names.
+#[derive(Debug)]
+pub struct Subscribe<'a> {
+    /// Which topic.
+    pub topic: Cow<'a, str>,
+    /// Where to start.
+    pub cursor: Option<Cow<'a, str>>,
+    /// What to do when it falls behind.
+    pub policy: Option<Cow<'a, str>>,
+    /// At least this long between two sends.
+    pub interval: Option<Cow<'a, str>>,
+    /// Bytes under way and not acked.
+    pub window: Option<Cow<'a, str>>,
+}
+
+/// A text that is a command, or not.
 #[derive(Debug)]
 pub struct Asked<'a> {
     /// Comes back with the answer.
@@ -42,6 +74,18 @@ struct Fields<'a> {
     event: Option<&'a RawValue>,
     #[serde(borrow)]
     events: Option<Vec<&'a RawValue>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    position: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    cursor: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    policy: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    interval: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    window: Option<Cow<'a, str>>,
 }
 
 /// The only field that is of use when the others are wrong.
@@ -57,7 +101,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads a text message.
+    /// Reads a text.
     pub fn parse(text: &'a str) -> Self {
         match serde_json::from_str::<Fields<'a>>(text) {
             Ok(fields) => Self { id: fields.id, command: fields.command() },
@@ -70,98 +114,60 @@ impl<'a> Asked<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn command(self) -> Result<Command<'a>, String> {
-        if self.command != "publish" {
-            return Err(format!("unknown command {:?}: there is \"publish\"", self.command));
-        }
-        let topic = self.topic.ok_or("publish needs a topic")?;
-        let events = match (self.event, self.events) {
-            (Some(event), None) => vec![event],
-            (None, Some(events)) => events,
-            _ => return Err("publish needs either event or events".into()),
+    fn command(mut self) -> Result<Command<'a>, String> {
+        let name = std::mem::take(&mut self.command);
+        let command = match &*name {
+            "publish" => Command::Publish { topic: self.topic(&name)?, events: self.events()? },
+            "subscribe" => Command::Subscribe(Subscribe {
+                topic: self.topic(&name)?,
+                cursor: self.cursor.take(),
+                policy: self.policy.take(),
+                interval: self.interval.take(),
+                window: self.window.take(),
+            }),
+            "unsubscribe" => Command::Unsubscribe { topic: self.topic(&name)? },
+            "echo" => Command::Echo { data: self.data.take().ok_or("echo needs data")? },
+            "ack" => Command::Ack {
+                topic: self.topic(&name)?,
+                position: self.position.take().ok_or("ack needs a position")?,
+            },
+            _ => {
+                return Err(format!(
+                    "unknown command {name:?}: there is publish, subscribe, unsubscribe, echo, ack"
+                ));
+            }
         };
-        Ok(Command::Publish { topic, events })
-    }
-}
-
-/// What became of a publish: over HTTP the body, over a WebSocket the answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published {
-    /// Where to.
-    pub topic: Topic,
-    /// Position of the last event.
-    pub position: Position,
-    /// Offset of the first event.
-    pub first: Offset,
-    /// How many events.
-    pub count: u64,
-}
-
-#[derive(Serialize)]
-struct PublishedFields<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a RawValue>,
-    topic: &'a str,
-    position: String,
-    first: Offset,
-    count: u64,
-}
-
-#[derive(Serialize)]
-struct ErrorFields<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a RawValue>,
-    code: ErrorCode,
-    message: &'a str,
-}
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    answer: PublishedFields<'a>,
-}
-
-#[derive(Serialize)]
-struct Refusal<'a> {
-    error: ErrorFields<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    published: Option<PublishedFields<'a>>,
-}
-
-impl Published {
-    /// The body of a `POST`'s answer.
-    pub fn to_json(&self) -> Vec<u8> {
-        json(&self.fields(None))
-    }
-
-    /// The answer to a command.
-    pub fn to_answer(&self, id: Option<&RawValue>) -> Vec<u8> {
-        json(&Answer { answer: self.fields(id) })
-    }
-
-    fn fields<'a>(&'a self, id: Option<&'a RawValue>) -> PublishedFields<'a> {
-        PublishedFields {
-            id,
-            topic: self.topic.as_str(),
-            position: self.position.to_string(),
-            first: self.first,
-            count: self.count,
+        match self.left() {
+            Some(member) => Err(format!("{name} has no member {member:?}")),
+            None => Ok(command),
         }
     }
-}
 
-/// A refusal as JSON: `id` where it answers a command, `published` where a part
-/// of a publish was done before.
-pub fn refusal(
-    code: ErrorCode,
-    message: &str,
-    id: Option<&RawValue>,
-    published: Option<&Published>,
-) -> Vec<u8> {
-    let published = published.map(|published| published.fields(None));
-    json(&Refusal { error: ErrorFields { id, code, message }, published })
-}
+    fn topic(&mut self, command: &str) -> Result<Cow<'a, str>, String> {
+        self.topic.take().ok_or_else(|| format!("{command} needs a topic"))
+    }
 
-/// These structs hold nothing that JSON cannot say, so writing cannot fail.
-fn json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
+    fn events(&mut self) -> Result<Vec<&'a RawValue>, String> {
+        match (self.event.take(), self.events.take()) {
+            (Some(event), None) => Ok(vec![event]),
+            (None, Some(events)) => Ok(events),
+            _ => Err("publish needs either event or events".into()),
+        }
+    }
+
+    /// A member that the command has not taken.
+    fn left(&self) -> Option<&'static str> {
+        let members = [
+            ("topic", self.topic.is_some()),
+            ("event", self.event.is_some()),
+            ("events", self.events.is_some()),
+            ("data", self.data.is_some()),
+            ("position", self.position.is_some()),
+            ("cursor", self.cursor.is_some()),
+            ("policy", self.policy.is_some()),
+            ("interval", self.interval.is_some()),
+            ("window", self.window.is_some()),
+        ];
+        members.into_iter().find(|(_, is_left)| *is_left).map(|(member, _)| member)
+    }
 }

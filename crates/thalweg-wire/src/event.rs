@@ -4,14 +4,14 @@
 use memchr::{memchr2, memchr3};
 use serde_json::value::RawValue;
 
-use crate::{ErrorCode, limits::EVENT_BYTES_MAX};
+use crate::ErrorCode;
 
 /// Why bytes are not an event: one sentence with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// Over [`EVENT_BYTES_MAX`].
-    #[error("an event has at most {EVENT_BYTES_MAX} bytes: split it, or publish a link to it")]
-    TooLarge,
+    /// Over so many bytes.
+    #[error("an event has at most {0} bytes: split it, or publish a link to it")]
+    TooLarge(usize),
     /// Not a JSON value.
     #[error("not a JSON value ({0}): for plain text send Content-Type: text/plain")]
     NotJson(String),
@@ -24,20 +24,21 @@ impl EventError {
     /// The name to refuse it with.
     pub fn code(&self) -> ErrorCode {
         match self {
-            Self::TooLarge => ErrorCode::EventTooLarge,
+            Self::TooLarge(_) => ErrorCode::EventTooLarge,
             Self::NotJson(_) | Self::NotUtf8 => ErrorCode::BadEvent,
         }
     }
 }
 
 /// Appends the JSON value in `json` to `out` without insignificant whitespace,
-/// so that a line stays a line. On an error `out` is unchanged.
+/// so that a line stays a line. `bytes_max` is for `json` as it comes. On an error
+/// `out` is unchanged.
 ///
 /// # Errors
 /// When `json` is too large or is not exactly one JSON value in UTF-8.
-pub fn push_json(json: &[u8], out: &mut Vec<u8>) -> Result<(), EventError> {
-    if json.len() > EVENT_BYTES_MAX {
-        return Err(EventError::TooLarge);
+pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), EventError> {
+    if json.len() > bytes_max {
+        return Err(EventError::TooLarge(bytes_max));
     }
     let value: &RawValue =
         serde_json::from_slice(json).map_err(|error| EventError::NotJson(error.to_string()))?;
@@ -49,18 +50,18 @@ pub fn push_json(json: &[u8], out: &mut Vec<u8>) -> Result<(), EventError> {
 ///
 /// # Errors
 /// When `text` is too large or not UTF-8.
-pub fn push_text(text: &[u8], out: &mut Vec<u8>) -> Result<(), EventError> {
-    if text.len() > EVENT_BYTES_MAX {
-        return Err(EventError::TooLarge);
+pub fn push_text(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), EventError> {
+    if text.len() > bytes_max {
+        return Err(EventError::TooLarge(bytes_max));
     }
     let text = std::str::from_utf8(text).map_err(|_| EventError::NotUtf8)?;
     let before = out.len();
     // Writing a string to a Vec cannot fail: io::Error only comes from the writer.
     serde_json::to_writer(&mut *out, text).map_err(|_| EventError::NotUtf8)?;
     // Escapes may have made it larger than it was; the quotes do not count.
-    if out.len() - before > EVENT_BYTES_MAX + 2 {
+    if out.len() - before > bytes_max + 2 {
         out.truncate(before);
-        return Err(EventError::TooLarge);
+        return Err(EventError::TooLarge(bytes_max));
     }
     Ok(())
 }
@@ -110,7 +111,7 @@ mod tests {
 
     fn check(json: &str, expected: &str) {
         let mut out = Vec::new();
-        push_json(json.as_bytes(), &mut out).unwrap();
+        push_json(json.as_bytes(), 1000, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
@@ -126,24 +127,30 @@ mod tests {
     fn what_is_not_json_leaves_no_trace() {
         for bad in ["", "  ", "{", "nul", "1 2", "\"\u{1}\"", "{'a':1}", "[1,]"] {
             let mut out = b"before".to_vec();
-            assert!(push_json(bad.as_bytes(), &mut out).is_err(), "{bad:?}");
+            assert!(push_json(bad.as_bytes(), 1000, &mut out).is_err(), "{bad:?}");
             assert_eq!(out, b"before");
         }
-        assert!(push_json(b"\"\xff\"", &mut Vec::new()).is_err());
+        assert!(push_json(b"\"\xff\"", 1000, &mut Vec::new()).is_err());
     }
 
     #[test]
     fn text_becomes_a_json_string() {
         let mut out = Vec::new();
-        push_text("say \"hi\"\n".as_bytes(), &mut out).unwrap();
+        push_text("say \"hi\"\n".as_bytes(), 1000, &mut out).unwrap();
         assert_eq!(out, br#""say \"hi\"\n""#);
-        assert!(push_text(b"\xff", &mut out).is_err());
+        assert!(push_text(b"\xff", 1000, &mut out).is_err());
     }
 
     #[test]
     fn too_large_is_refused_before_it_is_parsed() {
-        let large = vec![b'1'; EVENT_BYTES_MAX + 1];
-        assert!(matches!(push_json(&large, &mut Vec::new()), Err(EventError::TooLarge)));
-        assert!(matches!(push_text(&large, &mut Vec::new()), Err(EventError::TooLarge)));
+        let large = vec![b'1'; 1001];
+        assert!(matches!(
+            push_json(&large, 1000, &mut Vec::new()),
+            Err(EventError::TooLarge(1000))
+        ));
+        assert!(matches!(
+            push_text(&large, 1000, &mut Vec::new()),
+            Err(EventError::TooLarge(1000))
+        ));
     }
 }

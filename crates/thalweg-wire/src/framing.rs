@@ -1,6 +1,7 @@
 //! Envelopes and notices as one transport's frames. A frame is made once and
 //! sent to every subscriber of its framing: nothing here depends on who reads.
 
+mod forever_frame;
 mod ndjson;
 mod sse;
 mod websocket;
@@ -14,19 +15,30 @@ pub enum Framing {
     WebSocket,
     /// One event with its position as `id:` (WHATWG HTML §9.2).
     Sse,
-    /// The same without `id:`, for connections with several topics.
-    SseBare,
+    /// The same for connections with several topics: the last line of a batch,
+    /// `id:` with all cursors, and the blank one after it are the connection's own.
+    SseMany,
     /// One line.
     Ndjson,
+    /// One script of an endless HTML document: the opening tag of the next one,
+    /// with the document's nonce, is the connection's own.
+    ForeverFrame,
 }
 
 impl Framing {
     /// All framings; [`Self::index`] is the place in it.
-    pub const ALL: [Self; 4] = [Self::WebSocket, Self::Sse, Self::SseBare, Self::Ndjson];
+    pub const ALL: [Self; 5] =
+        [Self::WebSocket, Self::Sse, Self::SseMany, Self::Ndjson, Self::ForeverFrame];
 
     /// A small number, for tables with a place for each framing.
     pub fn index(self) -> usize {
         self as usize
+    }
+
+    /// Whether each batch ends with bytes that are the connection's own:
+    /// [`sse_ids`] or [`forever_frame_opening`].
+    pub fn has_own_ending(self) -> bool {
+        matches!(self, Self::SseMany | Self::ForeverFrame)
     }
 
     /// Appends a batch.
@@ -34,18 +46,20 @@ impl Framing {
         match self {
             Self::WebSocket => websocket::batch(envelope, out),
             Self::Sse => sse::batch(envelope, true, out),
-            Self::SseBare => sse::batch(envelope, false, out),
+            Self::SseMany => sse::batch(envelope, false, out),
             Self::Ndjson => ndjson::batch(envelope, out),
+            Self::ForeverFrame => forever_frame::script(out, |out| envelope.write(out)),
         }
     }
 
-    /// Appends a gap.
+    /// Appends a gap; on [`Self::SseMany`] the whole event, without `id:`.
     pub fn gap(self, gap: &Gap<'_>, out: &mut Vec<u8>) {
         match self {
             Self::WebSocket => websocket::gap(gap, out),
             Self::Sse => sse::gap(gap, true, out),
-            Self::SseBare => sse::gap(gap, false, out),
+            Self::SseMany => sse::gap(gap, false, out),
             Self::Ndjson => ndjson::gap(gap, out),
+            Self::ForeverFrame => forever_frame::script(out, |out| gap.write(out)),
         }
     }
 
@@ -53,8 +67,9 @@ impl Framing {
     pub fn heartbeat(self, out: &mut Vec<u8>) {
         match self {
             Self::WebSocket => websocket::heartbeat(out),
-            Self::Sse | Self::SseBare => sse::heartbeat(out),
+            Self::Sse | Self::SseMany => sse::heartbeat(out),
             Self::Ndjson => ndjson::heartbeat(out),
+            Self::ForeverFrame => forever_frame::heartbeat(out),
         }
     }
 
@@ -62,8 +77,12 @@ impl Framing {
     pub fn close(self, close: Close, out: &mut Vec<u8>) {
         match self {
             Self::WebSocket => websocket::close(close, out),
-            Self::Sse | Self::SseBare => sse::close(close, out),
+            Self::Sse | Self::SseMany => sse::close(close, out),
             Self::Ndjson => ndjson::close(close, out),
+            Self::ForeverFrame => forever_frame::script(out, |out| close.write(out)),
         }
     }
 }
+
+pub use forever_frame::{document as forever_frame_document, opening as forever_frame_opening};
+pub use sse::ids as sse_ids;

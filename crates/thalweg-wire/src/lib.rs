@@ -5,12 +5,13 @@
 //! topic, position, event      the nouns, checked where they enter
 //! envelope, notice            what a subscriber is told, as JSON
 //! framing                     the same, as one transport's frames
-//! command                     what a subscriber says on a two-way transport
+//! command, answer             what a client asks for, and what it is told
 //! incoming                    a subscriber's reading of all that
 //! websocket                   RFC 6455, server side, sans I/O
 //! close, error, limits        the contracts, each in one place
 //! ```
 
+pub mod answer;
 pub mod close;
 pub mod command;
 pub mod envelope;

@@ -3,16 +3,16 @@
 /// Longest topic. Fits a NATS subject with room for a prefix, and a URL.
 pub const TOPIC_BYTES_MAX: usize = 200;
 
-/// Largest event as published. Larger things are documents to link to, and one
+/// Largest event as published, unless the server is told otherwise. Larger things are documents to link to, and one
 /// event is the least that a connection must finish once it has begun it.
-pub const EVENT_BYTES_MAX: usize = 1 << 20;
+pub const EVENT_BYTES: usize = 1 << 20;
 
-/// Largest message a subscriber may send over a WebSocket: one command with one
-/// largest event, and some room for the command around it.
-pub const COMMAND_BYTES_MAX: u32 = EVENT_BYTES_MAX as u32 + 4096;
+/// What a command has around its event: so much larger than an event may it be.
+pub const COMMAND_ROOM_BYTES: usize = 4096;
 
-/// Subscriptions on one connection. One walk visits them all.
-pub const SUBSCRIPTIONS_MAX: usize = 256;
+/// Subscriptions on one connection, unless the server is told otherwise. One
+/// visit looks at them all.
+pub const SUBSCRIPTIONS: usize = 256;
 
 /// Largest offset: the largest integer that JavaScript's numbers hold exactly.
 pub const OFFSET_MAX: u64 = (1 << 53) - 1;

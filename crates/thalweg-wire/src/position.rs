@@ -6,7 +6,7 @@
 
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
-use crate::limits::OFFSET_MAX;
+use crate::{envelope::write_position, limits::OFFSET_MAX};
 
 /// An event's number in its stream, from 1; 0 is "before the first event".
 pub type Offset = u64;
@@ -93,6 +93,17 @@ impl FromStr for Position {
             return Err(CursorError);
         }
         Ok(Self { epoch: epoch.parse()?, offset })
+    }
+}
+
+impl StartAt {
+    /// Appends its text: a word or a position.
+    pub fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Latest => out.extend_from_slice(b"latest"),
+            Self::Earliest => out.extend_from_slice(b"earliest"),
+            Self::After(Position { epoch, offset }) => write_position(epoch, offset, out),
+        }
     }
 }
 

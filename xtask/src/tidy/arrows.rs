@@ -11,8 +11,9 @@ type Arrows = [(&'static str, &'static [&'static str])];
 
 /// Between our crates.
 const CRATES: &Arrows = &[
-    ("thalweg", &["thalweg-server", "thalweg-lab", "thalweg-limit"]),
+    ("thalweg", &["thalweg-server", "thalweg-lab", "thalweg-limit", "thalweg-client"]),
     ("thalweg-server", &["thalweg-wire"]),
+    ("thalweg-client", &["thalweg-wire"]),
     ("thalweg-lab", &["thalweg-wire"]),
     ("thalweg-limit", &[]),
     ("thalweg-wire", &[]),
@@ -30,10 +31,27 @@ const SERVER: &Arrows = &[
     ("metrics", &[]),
     ("stream", &[]),
     ("fanout", &["stream"]),
-    ("source", &["stream", "config", "metrics"]),
-    ("transport", &["fanout", "stream", "config", "metrics"]),
-    ("shard", &["clock", "transport", "source", "fanout", "stream", "config", "metrics"]),
-    ("serve", &["shard", "clock", "transport", "source", "fanout", "stream", "config", "metrics"]),
+    ("refusal", &[]),
+    ("source", &["stream", "config", "metrics", "refusal"]),
+    ("transport", &["fanout", "stream", "config", "metrics", "refusal"]),
+    (
+        "shard",
+        &["clock", "transport", "source", "fanout", "stream", "config", "metrics", "refusal"],
+    ),
+    (
+        "serve",
+        &[
+            "shard",
+            "clock",
+            "transport",
+            "source",
+            "fanout",
+            "stream",
+            "config",
+            "metrics",
+            "refusal",
+        ],
+    ),
 ];
 
 const LAB: &Arrows = &[

@@ -73,7 +73,7 @@ impl FeedTable {
         if let Some(key) = self.by_topic.get(topic) {
             return Ok(*key);
         }
-        if self.feeds.len() >= self.config.limits.topics_max {
+        if self.feeds.len() >= self.config.limits.topics {
             return Err(TooManyTopics);
         }
         let settings = self.config.topic(topic);

@@ -22,17 +22,18 @@ use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thalweg_wire::{
     ErrorCode, Topic,
-    command::{Published, refusal},
-    limits::EVENT_BYTES_MAX,
+    answer::{Published, refusal},
+    event::EventError,
 };
 
 use super::{Handle, mail::Placed};
 use crate::{
     fanout::FeedKey,
     metrics,
+    refusal::Refusal,
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
-    transport::{Ask, Refusal, negotiate},
+    transport::{Ask, negotiate},
 };
 
 /// What a request to subscribe leaves for when hyper has let go.
@@ -59,7 +60,7 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, socket: TcpStream) {
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
-        .max_buf_size(limits.request_buffer_bytes)
+        .max_buf_size(limits.head_bytes)
         .serve_connection(
             TokioIo::new(stream),
             service_fn(async |request| {
@@ -186,13 +187,15 @@ async fn publish_one(
     body: Incoming,
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {
+    let bytes_max = handle.common.config.limits.event_bytes;
     // One more byte than an event may have shows that it has too many.
-    let body = Limited::new(body, EVENT_BYTES_MAX + 1).collect().await;
+    let body = Limited::new(body, bytes_max + 1).collect().await;
     let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => Refusal { code: ErrorCode::EventTooLarge, message: posted::too_large() },
+        true => Refusal::from(EventError::TooLarge(bytes_max)),
         false => broken_off(),
     })?;
-    let mut payloads = posted::one(kind, &body.to_bytes()).map_err(|error| refused(&error))?;
+    let mut payloads =
+        posted::one(kind, &body.to_bytes(), bytes_max).map_err(|error| refused(&error))?;
     *placed = Some(handle.publish(topic, &mut payloads).await?);
     Ok(())
 }
@@ -204,7 +207,8 @@ async fn publish_lines(
     mut body: Incoming,
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {
-    let (mut lines, mut payloads) = (Lines::default(), Payloads::default());
+    let (mut lines, mut payloads) =
+        (Lines::new(handle.common.config.limits.event_bytes), Payloads::default());
     let mut drain = pin!(handle.drain.notified());
     loop {
         let frame = tokio::select! {

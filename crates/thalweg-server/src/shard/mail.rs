@@ -2,7 +2,7 @@
 
 use std::{net::TcpStream, sync::Arc};
 
-use thalweg_wire::{Epoch, Offset, Position, Topic, command::Published};
+use thalweg_wire::{Epoch, Offset, Position, Topic, answer::Published};
 use tokio::sync::oneshot;
 
 use crate::stream::{Appended, Batch, Payloads};

@@ -3,7 +3,8 @@ use std::rc::Rc;
 use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode, Topic,
-    command::{Asked, Command, refusal},
+    answer::refusal,
+    command::{Asked, Command},
     event,
     websocket::text_header,
 };
@@ -13,12 +14,7 @@ use super::{
     Handle, Mail, Shard, Timer, home_of,
     mail::{Placed, TooManyTopics},
 };
-use crate::{
-    clock::now_us,
-    fanout::FeedKey,
-    stream::Payloads,
-    transport::{Heard, Refusal},
-};
+use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads, transport::Heard};
 
 /// A publish command, read; its topic's home may be elsewhere.
 struct Wanted {
@@ -166,13 +162,16 @@ fn read_command(text: &str) -> Result<Wanted, Vec<u8>> {
     let Asked { id, command } = Asked::parse(text);
     let refuse = |code, message: &str| refusal(code, message, id, None);
     let Command::Publish { topic, events } =
-        command.map_err(|message| refuse(ErrorCode::BadCommand, &message))?;
+        command.map_err(|message| refuse(ErrorCode::BadCommand, &message))?
+    else {
+        todo!()
+    };
     let topic: Topic =
         topic.parse().map_err(|error| refuse(ErrorCode::BadTopic, &format!("{error}")))?;
     let mut payloads = Payloads::default();
     for raw in events {
         payloads
-            .push(|out| event::push_json(raw.get().as_bytes(), out))
+            .push(|out| event::push_json(raw.get().as_bytes(), 1 << 20, out))
             .map_err(|error| refuse(error.code(), &error.to_string()))?;
     }
     Ok(Wanted { id: id.map(ToOwned::to_owned), topic, payloads })

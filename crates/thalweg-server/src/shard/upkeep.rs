@@ -122,14 +122,14 @@ impl Shard {
         over.into_iter().for_each(|key| self.remove(key));
         // The longest-stalled first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
-        let mut over_budget = self.pinned_bytes() > limits.pinned_bytes_max;
+        let mut over_budget = self.pinned_bytes() > limits.pinned_bytes;
         for (stalled_us, key) in holders {
             if stalled_us <= stall_us && !over_budget {
                 break;
             }
             self.counts.stalled_resets += 1;
             self.remove(key);
-            over_budget = over_budget && self.pinned_bytes() > limits.pinned_bytes_max;
+            over_budget = over_budget && self.pinned_bytes() > limits.pinned_bytes;
         }
     }
 

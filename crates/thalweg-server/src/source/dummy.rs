@@ -1,3 +1,5 @@
+use thalweg_wire::limits::EVENT_BYTES;
+
 use super::{Source, push};
 use crate::stream::Payloads;
 
@@ -12,7 +14,7 @@ const SIZE_MIN: usize = 64;
 
 impl Dummy {
     pub(super) fn new(seed: u64, size: usize) -> Result<Self, String> {
-        if !(SIZE_MIN..=thalweg_wire::limits::EVENT_BYTES_MAX).contains(&size) {
+        if !(SIZE_MIN..=EVENT_BYTES).contains(&size) {
             return Err(format!("size: must be between {SIZE_MIN} and 1MiB"));
         }
         let mut random = fastrand::Rng::with_seed(seed);

@@ -4,7 +4,6 @@ use memchr::memchr;
 use thalweg_wire::{
     ErrorCode,
     event::{self, EventError},
-    limits::EVENT_BYTES_MAX,
 };
 
 use crate::stream::Payloads;
@@ -48,33 +47,39 @@ impl Refused {
     }
 }
 
-/// What to tell the publisher of an event that is too large.
-pub(crate) fn too_large() -> String {
-    EventError::TooLarge.to_string()
-}
-
-/// Reads a whole body that holds one event.
+/// Reads a whole body that holds one event of at most `bytes_max`.
 ///
 /// # Errors
 /// When it is none.
-pub(crate) fn one(kind: BodyKind, body: &[u8]) -> Result<Payloads, Refused> {
+pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Payloads, Refused> {
     let mut payloads = Payloads::default();
     let pushed = payloads.push(|out| match kind {
-        BodyKind::Text => event::push_text(body, out),
-        _ => event::push_json(body, out),
+        BodyKind::Text => event::push_text(body, bytes_max, out),
+        _ => event::push_json(body, bytes_max, out),
     });
     pushed.map_err(|error| Refused { line: None, error })?;
     Ok(payloads)
 }
 
 /// Cuts a body into lines as it is read, and keeps the unfinished one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Lines {
     unfinished: Vec<u8>,
     number: u64,
+    event_bytes_max: usize,
 }
 
 impl Lines {
+    /// Lines of at most so many bytes each.
+    pub(crate) fn new(event_bytes_max: usize) -> Self {
+        Self { unfinished: Vec::new(), number: 0, event_bytes_max }
+    }
+
+    /// Whether a line is begun and not finished.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
     /// Appends the events of the lines that `chunk` finishes.
     ///
     /// # Errors
@@ -92,8 +97,9 @@ impl Lines {
                 self.line(&line, out)?;
             }
         }
-        if self.unfinished.len() + rest.len() > EVENT_BYTES_MAX + 1 {
-            return Err(Refused { line: Some(self.number + 1), error: EventError::TooLarge });
+        if self.unfinished.len() + rest.len() > self.event_bytes_max + 1 {
+            let error = EventError::TooLarge(self.event_bytes_max);
+            return Err(Refused { line: Some(self.number + 1), error });
         }
         self.unfinished.extend_from_slice(rest);
         Ok(())
@@ -113,7 +119,7 @@ impl Lines {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        out.push(|bytes| event::push_json(line, bytes))
+        out.push(|bytes| event::push_json(line, self.event_bytes_max, bytes))
             .map_err(|error| Refused { line: Some(self.number), error })
     }
 }
@@ -123,7 +129,7 @@ mod tests {
     use super::*;
 
     fn read(chunks: &[&str]) -> (Vec<String>, Result<(), String>) {
-        let (mut lines, mut out) = (Lines::default(), Payloads::default());
+        let (mut lines, mut out) = (Lines::new(1000), Payloads::default());
         let mut read = || {
             for chunk in chunks {
                 lines.read(chunk.as_bytes(), &mut out)?;
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_refused_before_it_ends() {
-        let endless = "1".repeat(EVENT_BYTES_MAX + 2);
+        let endless = "1".repeat(1002);
         assert!(read(&[&endless]).1.is_err());
     }
 }

@@ -1,6 +1,6 @@
 use thalweg_wire::{
     Close, Framing, close,
-    limits::COMMAND_BYTES_MAX,
+    limits::COMMAND_ROOM_BYTES,
     websocket::{self, Decoder, Message},
 };
 
@@ -47,8 +47,12 @@ impl Connection {
     /// A connection taken over.
     pub(crate) fn new(socket: Socket, subscriber: Subscriber, serial: u64) -> Self {
         let inbound = match subscriber.framing() {
-            Framing::WebSocket => Inbound::WebSocket(Decoder::new(COMMAND_BYTES_MAX)),
-            Framing::Sse | Framing::SseBare | Framing::Ndjson => Inbound::Ignored,
+            Framing::WebSocket => {
+                Inbound::WebSocket(Decoder::new((1 << 20) + COMMAND_ROOM_BYTES as u32))
+            }
+            Framing::Sse | Framing::SseMany | Framing::Ndjson | Framing::ForeverFrame => {
+                Inbound::Ignored
+            }
         };
         Self { socket, subscriber, inbound, stalled_us: 0, timer_us: 0, serial, unanswered: 0 }
     }
@@ -56,7 +60,7 @@ impl Connection {
     /// Whether what it says can be answered; until then it waits unread, so that
     /// a peer that asks and does not listen costs no more than its socket.
     pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
-        self.unanswered == 0 && self.subscriber.own_bytes() <= limits.own_bytes_max
+        self.unanswered == 0 && self.subscriber.own_bytes() <= limits.own_bytes
     }
 
     /// Whether a visit at `due_us` needs a timer: not if one comes by then.

@@ -1,15 +1,13 @@
 use std::{borrow::Cow, time::Duration};
 
 use http::{HeaderMap, header, request::Parts};
-use thalweg_wire::{
-    ErrorCode, Framing, StartAt, Topic, limits::SUBSCRIPTIONS_MAX, topic::TopicError,
-    websocket::accept_key,
-};
+use thalweg_wire::{ErrorCode, Framing, StartAt, Topic, websocket::accept_key};
 
 use super::head;
 use crate::{
     config::{nearest, parse_duration},
     fanout::Policy,
+    refusal::Refusal,
 };
 
 /// A request to subscribe, checked.
@@ -27,29 +25,6 @@ pub(crate) struct Ask {
     pub interval_us: u64,
 }
 
-/// Why a request is refused.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    /// The error's name, and status.
-    pub code: ErrorCode,
-    /// One sentence with the remedy.
-    pub message: String,
-}
-
-impl Refusal {
-    /// Nothing is begun any more.
-    pub(crate) fn draining() -> Self {
-        let message = "the server is shutting down: try again".into();
-        Self { code: ErrorCode::Draining, message }
-    }
-}
-
-impl From<TopicError> for Refusal {
-    fn from(error: TopicError) -> Self {
-        Self { code: ErrorCode::BadTopic, message: error.to_string() }
-    }
-}
-
 /// Reads a request to subscribe. `path_topic` is what follows `/v1/topics/`.
 ///
 /// # Errors
@@ -62,7 +37,7 @@ pub(crate) fn negotiate(request: &Parts, path_topic: Option<&str>) -> Result<Ask
     let (framing, head) = match transport {
         Transport::WebSocket => (Framing::WebSocket, websocket_head(&request.headers)?),
         Transport::Sse if topics.len() == 1 => (Framing::Sse, head::sse()),
-        Transport::Sse => (Framing::SseBare, head::sse()),
+        Transport::Sse => (Framing::SseMany, head::sse()),
         Transport::HttpStreaming => (Framing::Ndjson, head::http_streaming()),
     };
     Ok(Ask { framing, head, topics, policy: query.policy, interval_us: query.interval_us })
@@ -165,10 +140,10 @@ fn topics(
     if names.is_empty() && transport != Transport::WebSocket {
         return Err(bad_parameter("name a topic: /v1/topics/cars or /v1/topics?topic=cars".into()));
     }
-    if names.len() > SUBSCRIPTIONS_MAX {
+    if names.len() > 256 {
         return Err(Refusal {
             code: ErrorCode::TooManyTopics,
-            message: format!("a connection has at most {SUBSCRIPTIONS_MAX} topics: open another"),
+            message: format!("a connection has at most 256 topics: open another"),
         });
     }
     let mut topics: Vec<Topic> = Vec::with_capacity(names.len());
@@ -293,7 +268,7 @@ mod tests {
     #[test]
     fn the_transport_is_what_the_request_accepts() {
         assert_eq!(ask("/v1/topics/a", SSE).unwrap().framing, Framing::Sse);
-        assert_eq!(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().framing, Framing::SseBare);
+        assert_eq!(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().framing, Framing::SseMany);
         let ndjson = &[("accept", "application/x-ndjson")];
         assert_eq!(ask("/v1/topics/a", ndjson).unwrap().framing, Framing::Ndjson);
         let named = ask("/v1/topics/a?transport=http-streaming", &[]).unwrap();

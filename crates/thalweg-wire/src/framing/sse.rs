@@ -1,17 +1,32 @@
 //! Server-sent events (WHATWG HTML §9.2). The JSON has no line breaks, so one
-//! `data` line holds it; `id` comes last, where a connection's own line could
-//! take its place.
+//! `data` line holds it; `id` comes last, where a connection's own line can take
+//! its place.
 
-use crate::{Close, Envelope, Gap, notice};
+use crate::{Close, Envelope, Gap, StartAt, notice};
+
+/// Appends the last line of an event and the blank one after it: the cursors of
+/// all topics of a connection, in its order. Alone it is an event's id and no
+/// event.
+pub fn ids(cursors: impl IntoIterator<Item = StartAt>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"id:");
+    for (index, cursor) in cursors.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        cursor.write(out);
+    }
+    out.extend_from_slice(b"\n\n");
+}
 
 pub(super) fn batch(envelope: &Envelope<'_>, with_id: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"data:");
     envelope.write(out);
+    out.push(b'\n');
     if with_id {
-        out.extend_from_slice(b"\nid:");
+        out.extend_from_slice(b"id:");
         envelope.write_position(out);
+        out.extend_from_slice(b"\n\n");
     }
-    out.extend_from_slice(b"\n\n");
 }
 
 pub(super) fn gap(gap: &Gap<'_>, with_id: bool, out: &mut Vec<u8>) {

@@ -1,0 +1,106 @@
+use std::time::Duration;
+
+use thalweg_wire::limits::{EVENT_BYTES, SUBSCRIPTIONS};
+
+/// What peers may use, in one place. Whoever goes beyond is refused with a code
+/// of `docs/wire.md`, and counted in `/metrics` under it.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections in all (`too_many_connections`): each costs a descriptor and
+    /// about a kilobyte. The descriptors that the system grants may be fewer.
+    pub connections: usize,
+    /// Connections from one address (`too_many_from_address`). As many as in all
+    /// by default: behind a proxy everybody has one address.
+    pub connections_per_address: usize,
+    /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and
+    /// it is what an unfinished request may hold.
+    pub head_bytes: usize,
+    /// Time for a request's head to arrive (`slow_request`), and for a TLS
+    /// handshake: who is slower is not one of ours.
+    pub head_wait: Duration,
+    /// Time for a body of one event, for a line of a longer one, and for a
+    /// WebSocket message, from its first byte (`slow_request`, close 1008): a
+    /// largest event over a slow line.
+    pub body_wait: Duration,
+    /// Bytes of an event as published (`event_too_large`, close 1009): one event
+    /// is the least that a connection must finish once it has begun it.
+    pub event_bytes: usize,
+    /// Topics that exist at a time, on each shard (`too_many_topics`).
+    pub topics: usize,
+    /// Subscriptions of one connection (`too_many_topics`): one visit looks at
+    /// them all.
+    pub subscriptions: usize,
+    /// Memory of all topics' histories. Beyond it a topic that grows loses its
+    /// oldest batches before its own bounds say so.
+    pub history_bytes: usize,
+    /// Requests whose bodies are being read (`busy`): each may hold a largest event.
+    pub requests: usize,
+    /// Memory of unfinished WebSocket messages on each shard (close 1013).
+    pub unfinished_bytes: usize,
+    /// Streams of one HTTP/2 connection at a time (RFC 9113 §5.1.2): beyond it they
+    /// are refused. A hundred is what the RFC recommends at least.
+    pub h2_streams: u32,
+    /// Streams of one HTTP/2 connection that were reset before they were looked
+    /// at; one more ends the connection (CVE-2023-44487).
+    pub h2_resets: usize,
+    /// Idempotency keys remembered at a time, on each shard.
+    pub retry_keys: usize,
+    /// How long an idempotency key is remembered.
+    pub retry_time: Duration,
+    /// Bytes that the kernel may hold for one subscriber and has not sent: small,
+    /// so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
+    pub unsent_bytes: usize,
+    /// Bytes that it may hold in all, sent ones that wait to be acknowledged
+    /// included: what one subscriber on a long line may have under way. The
+    /// kernel doubles it for its bookkeeping (socket(7)).
+    pub send_buffer_bytes: usize,
+    /// Bytes between a subscriber and its HTTP/2 stream, or its long poll's answer.
+    pub stream_buffer_bytes: usize,
+    /// A subscriber's own frames waiting; beyond it its commands wait unread.
+    pub own_bytes: usize,
+    /// Memory per shard for batches that only partly sent frames still need.
+    pub pinned_bytes: usize,
+    /// A frame partly sent must move on within this time (close 4002).
+    pub stall: Duration,
+    /// Bytes to one socket in one visit of a walk.
+    pub visit_bytes: usize,
+    /// Time of one slice of a walk, after which others get their turn.
+    pub walk_slice: Duration,
+    /// Letters on their way to a shard, from all others: batches and sockets.
+    pub mail: usize,
+    /// Publishes on their way to a shard, each of one read or one event. Apart
+    /// from the other mail, so that a flood of them delays only publishers.
+    pub publishes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 100_000,
+            connections_per_address: 100_000,
+            head_bytes: 64 << 10,
+            head_wait: Duration::from_secs(10),
+            body_wait: Duration::from_secs(30),
+            event_bytes: EVENT_BYTES,
+            topics: 100_000,
+            subscriptions: SUBSCRIPTIONS,
+            history_bytes: 1 << 30,
+            requests: 1024,
+            unfinished_bytes: 64 << 20,
+            h2_streams: 256,
+            h2_resets: 20,
+            retry_keys: 100_000,
+            retry_time: Duration::from_secs(300),
+            unsent_bytes: 16 << 10,
+            send_buffer_bytes: 512 << 10,
+            stream_buffer_bytes: 64 << 10,
+            own_bytes: 64 << 10,
+            pinned_bytes: 8 << 20,
+            stall: Duration::from_secs(30),
+            visit_bytes: 1 << 20,
+            walk_slice: Duration::from_millis(1),
+            mail: 1024,
+            publishes: 64,
+        }
+    }
+}

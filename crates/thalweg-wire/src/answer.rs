@@ -1,0 +1,110 @@
+//! What a command or a publish is answered.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::{ErrorCode, Offset, Position, Topic};
+
+/// What became of a publish: over HTTP the body, to a command the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    /// Where to.
+    pub topic: Topic,
+    /// Position of the last event.
+    pub position: Position,
+    /// Offset of the first event.
+    pub first: Offset,
+    /// How many events.
+    pub count: u64,
+}
+
+#[derive(Default, Serialize)]
+struct Fields<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first: Option<Offset>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Serialize)]
+struct ErrorFields<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a RawValue>,
+    code: ErrorCode,
+    message: &'a str,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    answer: Fields<'a>,
+}
+
+#[derive(Serialize)]
+struct Refusal<'a> {
+    error: ErrorFields<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published: Option<Fields<'a>>,
+}
+
+impl Published {
+    /// The body of a `POST`'s answer.
+    pub fn to_json(&self) -> Vec<u8> {
+        json(&self.fields(None))
+    }
+
+    /// The answer to a command.
+    pub fn to_answer(&self, id: Option<&RawValue>) -> Vec<u8> {
+        answer(self.fields(id))
+    }
+
+    fn fields<'a>(&'a self, id: Option<&'a RawValue>) -> Fields<'a> {
+        Fields {
+            id,
+            topic: Some(self.topic.as_str()),
+            position: Some(self.position.to_string()),
+            first: Some(self.first),
+            count: Some(self.count),
+            data: None,
+        }
+    }
+}
+
+/// The answer to `subscribe` and `unsubscribe`, and, with the position, to `ack`.
+pub fn done(id: Option<&RawValue>, topic: &Topic, position: Option<Position>) -> Vec<u8> {
+    let position = position.map(|position| position.to_string());
+    answer(Fields { id, topic: Some(topic.as_str()), position, ..Fields::default() })
+}
+
+/// The answer to `echo`.
+pub fn echo(id: Option<&RawValue>, data: &RawValue) -> Vec<u8> {
+    answer(Fields { id, data: Some(data), ..Fields::default() })
+}
+
+/// A refusal: `id` where it answers a command, `published` where a part of a
+/// publish was done before.
+pub fn refusal(
+    code: ErrorCode,
+    message: &str,
+    id: Option<&RawValue>,
+    published: Option<&Published>,
+) -> Vec<u8> {
+    let published = published.map(|published| published.fields(None));
+    json(&Refusal { error: ErrorFields { id, code, message }, published })
+}
+
+fn answer(fields: Fields<'_>) -> Vec<u8> {
+    json(&Answer { answer: fields })
+}
+
+/// These structs hold nothing that JSON cannot say, so writing cannot fail.
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap_or_default()
+}
