@@ -134,6 +134,7 @@ impl Shard {
 
     fn tick(&mut self, index: usize, now_us: u64) {
         let running = &mut self.sources[index];
+        let Some(interval_us) = running.scheduled.interval_us else { return };
         let feed = running.feed;
         let mut payloads = std::mem::take(&mut running.payloads);
         let mut ticks = 0;
@@ -143,11 +144,11 @@ impl Shard {
             self.counts.source_ticks_late += u64::from(late_us > 1_000);
             self.counts.source_lateness_us_max = self.counts.source_lateness_us_max.max(late_us);
             running.scheduled.source.tick(running.next_us, &mut payloads);
-            running.next_us += running.scheduled.interval_us;
+            running.next_us += interval_us;
             ticks += 1;
         }
         let next_us = running.next_us;
-        self.append_to(feed, &payloads);
+        self.append_to(feed, &payloads, now_us);
         payloads.clear();
         self.sources[index].payloads = payloads;
         self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
@@ -179,8 +180,15 @@ impl Shard {
                 continue;
             }
             self.counts.batches_sealed += batches.len() as u64;
+            let before = log.history_bytes();
             for batch in batches {
                 log.push(Arc::new(batch), now_us);
+            }
+            self.history_bytes = self.history_bytes + log.history_bytes() - before;
+            let shards = self.common.peers.len();
+            let history_bytes_max = self.common.config.limits.history_bytes / shards;
+            if self.history_bytes > history_bytes_max {
+                self.history_bytes -= log.shed(self.history_bytes - history_bytes_max);
             }
             if !home.readers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
                 self.unposted.push(key);
