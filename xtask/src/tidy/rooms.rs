@@ -8,11 +8,12 @@ use super::{
 };
 
 /// Where there is neither a clock nor a socket.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "crates/thalweg-wire/src/",
     "crates/thalweg-server/src/stream",
     "crates/thalweg-server/src/fanout",
     "crates/thalweg-server/src/source",
+    "crates/thalweg-server/src/access",
     "crates/thalweg-lab/src/scenario",
     "crates/thalweg-lab/src/measure",
     "crates/thalweg-lab/src/report",

@@ -1,0 +1,232 @@
+//! Who may do what. Contract: `docs/wire.md`, "Access".
+//!
+//! A request passes here three times:
+//!
+//! ```text
+//! admit       is it for this server, and of a web page that may use it?
+//! identify    whose token or ticket does it present?
+//! authorise   may that one subscribe to this topic, publish to that one?
+//! ```
+//!
+//! Pure but for the random numbers of tickets: the shard tells it the time.
+//!
+//! - `host`: the names of a server that listens on loopback
+//! - `origin`: the web pages that may use it
+//! - `cors`: what browsers are told of that
+//! - `token`: comparing secrets
+//! - `ticket`: tokens for URLs, used once
+
+mod cors;
+mod host;
+mod origin;
+#[cfg(test)]
+mod tests;
+mod ticket;
+mod token;
+
+use std::sync::{Mutex, PoisonError};
+
+use core::net::SocketAddr;
+use http::{HeaderMap, header, request::Parts};
+use rustls::crypto::SecureRandom;
+use thalweg_wire::{ErrorCode, Topic};
+
+use crate::{config::Access, refusal::Refusal};
+use host::{HostPort, Hosts};
+use origin::Origins;
+use ticket::Tickets;
+use token::Token;
+
+pub(crate) use cors::Admitted;
+
+/// How long a ticket is good, in seconds: a page uses it at once.
+pub(crate) const TICKET_LIFE_S: u64 = 30;
+
+/// Every request of all shards goes through the one gate.
+pub(crate) struct Gate {
+    hosts: Hosts,
+    origins: Origins,
+    publish_token: Option<Token>,
+    subscribe_token: Option<Token>,
+    random: &'static dyn SecureRandom,
+    /// Locked for a look or an insertion, never across anything else.
+    tickets: Mutex<Tickets>,
+}
+
+/// Whose token was presented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Identity {
+    /// None was, or the server has none.
+    Nobody,
+    /// The subscribe token.
+    Subscriber,
+    /// The publish token: whoever may publish may subscribe.
+    Publisher,
+}
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Right<'a> {
+    /// To subscribe to a topic or read its history.
+    Subscribe(&'a Topic),
+    /// To publish to a topic or ack its events.
+    Publish(&'a Topic),
+    /// To see what is of no single topic: their list, `/metrics`.
+    Look,
+}
+
+impl Gate {
+    /// The gate of a server that listens on `listen`.
+    ///
+    /// `open` takes away the duty to have a publish token and nothing else: tokens
+    /// that there are hold for what they protect.
+    ///
+    /// # Errors
+    /// One sentence for the user that says what to set.
+    pub(crate) fn new(access: &Access, listen: SocketAddr) -> Result<Self, String> {
+        let token = |flag, secret: &Option<_>| {
+            let token = secret.as_ref().map(Token::new).transpose();
+            token.map_err(|error| format!("{flag}: {error}"))
+        };
+        let publish_token = token("--publish-token", &access.publish_token)?;
+        let subscribe_token = token("--subscribe-token", &access.subscribe_token)?;
+        match (&access.publish_token, &access.subscribe_token) {
+            (None, Some(_)) => {
+                return Err("--subscribe-token needs --publish-token: whoever may publish may \
+                            subscribe, and without it that is everybody"
+                    .into());
+            }
+            (Some(publish), Some(subscribe)) if publish == subscribe => {
+                return Err("--publish-token and --subscribe-token are the same: whoever may \
+                            subscribe could publish"
+                    .into());
+            }
+            _ => {}
+        }
+        let is_loopback = listen.ip().to_canonical().is_loopback();
+        if !is_loopback && publish_token.is_none() && !access.open {
+            return Err(format!(
+                "{listen} is reachable from other machines: say who may publish with \
+                 --publish-token, or that everybody may with --open"
+            ));
+        }
+        Ok(Self {
+            hosts: Hosts::new(is_loopback, &access.hosts)?,
+            origins: Origins::new(&access.origins)?,
+            publish_token,
+            subscribe_token,
+            random: rustls::crypto::ring::default_provider().secure_random,
+            tickets: Mutex::default(),
+        })
+    }
+
+    /// Lets in what is meant for this server and comes of no web page, or of one
+    /// that may use it. To be asked first, of every request.
+    ///
+    /// # Errors
+    /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
+    pub(crate) fn admit(&self, request: &Parts) -> Result<Admitted, Refusal> {
+        let host = HostPort::of(request)?;
+        self.hosts.check(&host)?;
+        self.origins.check(request, host.known())
+    }
+
+    /// Whose token or ticket a request presents. A ticket wins, and is used up.
+    ///
+    /// Where there are no tokens nobody asks for one, and any is as good as none:
+    /// the same client works with a server on its developer's machine. Schemes other
+    /// than `Bearer` are between the client and a proxy.
+    ///
+    /// # Errors
+    /// `Unauthorized` for what is not right, at once, even where nobody's rights
+    /// would do: whoever presents something believes that it holds. Answers with
+    /// this code carry `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
+    pub(crate) fn identify(
+        &self,
+        headers: &HeaderMap,
+        ticket: Option<&str>,
+        now_us: u64,
+    ) -> Result<Identity, Refusal> {
+        if !self.has_tokens() {
+            return Ok(Identity::Nobody);
+        }
+        if let Some(ticket) = ticket {
+            let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+            return tickets.redeem(ticket, now_us).ok_or_else(|| {
+                unauthorized("the ticket is not known, used or expired: ask for a new one")
+            });
+        }
+        let mut presented = headers.get_all(header::AUTHORIZATION).iter();
+        let Some(credentials) = presented.next() else { return Ok(Identity::Nobody) };
+        if presented.next().is_some() {
+            return Err(unauthorized("a request carries one Authorization"));
+        }
+        let Some(presented) = token::bearer(credentials.as_bytes()) else {
+            return Ok(Identity::Nobody);
+        };
+        // Always both: the time does not tell which one it is.
+        let is = |token: &Option<Token>| token.as_ref().is_some_and(|own| own.is(presented));
+        match (is(&self.publish_token), is(&self.subscribe_token)) {
+            (true, _) => Ok(Identity::Publisher),
+            (_, true) => Ok(Identity::Subscriber),
+            _ => Err(unauthorized("the token is not the right one")),
+        }
+    }
+
+    /// Whether somebody may do something: the one place that decides it, asked for
+    /// each topic of each subscription and each publish. Rights on single topics
+    /// would be looked up here.
+    ///
+    /// # Errors
+    /// `Unauthorized`.
+    pub(crate) fn authorise(&self, identity: Identity, right: Right<'_>) -> Result<(), Refusal> {
+        let (token, is_enough) = match right {
+            Right::Publish(_) => (&self.publish_token, identity == Identity::Publisher),
+            Right::Subscribe(_) | Right::Look => {
+                (&self.subscribe_token, identity != Identity::Nobody)
+            }
+        };
+        if is_enough || token.is_none() {
+            return Ok(());
+        }
+        let what = match right {
+            Right::Publish(topic) => format!("publishing to {topic} needs the publish token"),
+            Right::Subscribe(topic) => format!("subscribing to {topic} needs a token"),
+            Right::Look => "this needs a token".to_owned(),
+        };
+        Err(unauthorized(format!("{what}: send Authorization: Bearer TOKEN")))
+    }
+
+    /// A ticket with the rights of `identity`, good once, for [`TICKET_LIFE_S`].
+    ///
+    /// # Errors
+    /// `Unauthorized` if a server with tokens is asked by nobody, who could otherwise
+    /// use up the tickets of those who have one; `Busy` if too many are outstanding.
+    pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<String, Refusal> {
+        let mut random = [0; 16];
+        self.random.fill(&mut random).map_err(|_| {
+            Refusal::new(ErrorCode::Busy, "the system gives no random numbers: try again")
+        })?;
+        let id = u128::from_ne_bytes(random);
+        match identity {
+            // Nothing will look at it.
+            Identity::Nobody if !self.has_tokens() => Ok(ticket::text(id)),
+            Identity::Nobody => {
+                Err(unauthorized("a ticket is given for a token: send Authorization: Bearer TOKEN"))
+            }
+            Identity::Subscriber | Identity::Publisher => {
+                let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+                tickets.issue(id, identity, now_us)
+            }
+        }
+    }
+
+    fn has_tokens(&self) -> bool {
+        // There is no subscribe token without a publish token.
+        self.publish_token.is_some()
+    }
+}
+
+fn unauthorized(message: impl Into<String>) -> Refusal {
+    Refusal::new(ErrorCode::Unauthorized, message)
+}

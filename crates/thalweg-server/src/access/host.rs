@@ -1,0 +1,160 @@
+//! What a request believes that it talks to.
+//!
+//! On loopback a server has only loopback's names. A web page whose name was made
+//! to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the server
+//! for its browser, but it cannot help naming itself in `Host`.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use http::{header, request::Parts};
+use thalweg_wire::ErrorCode;
+
+use crate::refusal::Refusal;
+
+/// A name has at most so many bytes (RFC 1035 §2.3.4).
+const NAME_BYTES_MAX: usize = 255;
+
+/// A name, in lower case and without the root's dot, or an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Host {
+    Name(String),
+    Address(IpAddr),
+}
+
+/// `host[:port]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostPort {
+    pub(super) host: Host,
+    /// `None`: the scheme's own.
+    pub(super) port: Option<u16>,
+}
+
+/// Whom a request is for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// This one.
+    For(HostPort),
+    /// Not in a form that names anybody.
+    Malformed,
+    /// It does not say: an HTTP/1.0 client.
+    Unsaid,
+}
+
+/// The names that a server answers to.
+pub(super) struct Hosts {
+    is_loopback: bool,
+    allowed: Vec<Host>,
+}
+
+impl Hosts {
+    /// The names of a server on loopback, or all names; and those allowed besides.
+    ///
+    /// # Errors
+    /// One sentence about the first that is no host.
+    pub(super) fn new(is_loopback: bool, allowed: &[String]) -> Result<Self, String> {
+        let read = |text: &String| match HostPort::parse(text) {
+            Some(HostPort { host, port: None }) => Ok(host),
+            _ => Err(format!("--allow-host: {text:?} is no host: write only its name")),
+        };
+        let allowed = allowed.iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { is_loopback, allowed })
+    }
+
+    /// Refuses who means another server. Any port is right: forwarded ones are
+    /// common, and a page cannot choose its server's name by the port.
+    pub(super) fn check(&self, asked: &Asked) -> Result<(), Refusal> {
+        let remedy = "this server listens on loopback: call it localhost, or start it with";
+        let message = match asked {
+            _ if !self.is_loopback => return Ok(()),
+            // Browsers send Host always, HTTP/1.0's health checks do not.
+            Asked::Unsaid => return Ok(()),
+            Asked::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),
+            Asked::For(HostPort { host, .. }) => format!("{remedy} --allow-host {host}"),
+            Asked::Malformed => format!("Host is malformed: {remedy} --allow-host NAME"),
+        };
+        Err(Refusal::new(ErrorCode::BadHost, message))
+    }
+
+    fn is_own(&self, host: &Host) -> bool {
+        host.is_loopback() || self.allowed.contains(host)
+    }
+}
+
+impl Host {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(inside) = text.strip_prefix('[') {
+            let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
+            return Some(Self::Address(IpAddr::V6(address).to_canonical()));
+        }
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Some(Self::Address(address.into()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text);
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let is_host = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_name);
+        is_host.then(|| Self::Name(name.to_ascii_lowercase()))
+    }
+
+    /// Whether nobody's name server can give it away: RFC 6761 §6.3.
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+            Self::Address(address) => address.is_loopback(),
+        }
+    }
+}
+
+impl HostPort {
+    /// Whom a request is for: its URL in the absolute form and over HTTP/2, which
+    /// wins (RFC 9112 §3.2.2), otherwise `Host`.
+    ///
+    /// # Errors
+    /// `BadParameter` if that is two.
+    pub(super) fn of(request: &Parts) -> Result<Asked, Refusal> {
+        if let Some(authority) = request.uri.authority() {
+            return Ok(Self::parse(authority.as_str()).map_or(Asked::Malformed, Asked::For));
+        }
+        let mut hosts = request.headers.get_all(header::HOST).iter();
+        let Some(host) = hosts.next() else { return Ok(Asked::Unsaid) };
+        if hosts.next().is_some() {
+            return Err(Refusal::new(ErrorCode::BadParameter, "a request carries one Host"));
+        }
+        let host = host.to_str().ok().and_then(Self::parse);
+        Ok(host.map_or(Asked::Malformed, Asked::For))
+    }
+
+    /// Reads `host[:port]`; an address of IPv6 stands in brackets.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let after_address = text.find(']').unwrap_or(0);
+        let (host, port) = match text[after_address..].split_once(':') {
+            Some((_, port)) => (&text[..text.len() - port.len() - 1], port),
+            None => (text, ""),
+        };
+        // An empty port is the scheme's own (RFC 3986 §3.2.3).
+        let port = match port {
+            "" => None,
+            port if port.bytes().all(|byte| byte.is_ascii_digit()) => Some(port.parse().ok()?),
+            _ => return None,
+        };
+        Some(Self { host: Host::parse(host)?, port })
+    }
+}
+
+impl Asked {
+    pub(super) fn known(&self) -> Option<&HostPort> {
+        match self {
+            Self::For(host) => Some(host),
+            Self::Malformed | Self::Unsaid => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V6(address)) => write!(f, "[{address}]"),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Which web pages may use the server.
+//!
+//! A browser names the page in `Origin` with every request that the page could read
+//! the answer of or that is not a `GET`: `fetch` to another origin, `EventSource`,
+//! WebSocket, every `POST`, forms' included. None may be forged by a page.
+//!
+//! Without `Origin` come a page's `GET`s whose answer it cannot read: images,
+//! scripts, `fetch` in `no-cors` mode, frames, links. They could still open
+//! subscriptions, and with them topics, until a limit is reached. Browsers say in
+//! `Sec-Fetch-Site` (W3C Fetch Metadata §2.3) who asks, at least to loopback and over
+//! TLS, so that those of other origins can be told and refused, but for two: a link
+//! that somebody follows; and a frame, if any other origin is allowed at all, because
+//! a forever frame is one, and its Content-Security-Policy says who may frame it. A
+//! `POST` without `Origin` should not exist; if a browser had one, it would be
+//! refused here too.
+
+use http::{HeaderValue, Method, header, request::Parts};
+use thalweg_wire::ErrorCode;
+
+use super::{
+    cors::Admitted,
+    host::{Host, HostPort},
+};
+use crate::refusal::Refusal;
+
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+const SEC_FETCH_MODE: &str = "sec-fetch-mode";
+const SEC_FETCH_DEST: &str = "sec-fetch-dest";
+
+/// The origins allowed besides the server's own.
+#[derive(Debug, Default)]
+pub(super) struct Origins {
+    /// `*`: every one.
+    all: bool,
+    /// `null`: pages without one, as files and sandboxed frames.
+    null: bool,
+    named: Vec<Origin>,
+}
+
+/// `scheme://host[:port]` (RFC 6454 §6.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Origin {
+    scheme: String,
+    host: Host,
+    /// The scheme's own if not another; `None` if that is unknown.
+    port: Option<u16>,
+}
+
+impl Origins {
+    /// Reads what is allowed.
+    ///
+    /// # Errors
+    /// One sentence about the first that is no origin.
+    pub(super) fn new(allowed: &[String]) -> Result<Self, String> {
+        let mut origins = Self::default();
+        for text in allowed {
+            match text.as_str() {
+                "*" => origins.all = true,
+                "null" => origins.null = true,
+                text => {
+                    let wrong = |why| format!("--allow-origin: {text:?} is no origin: {why}");
+                    origins.named.push(Origin::parse(text).map_err(wrong)?);
+                }
+            }
+        }
+        Ok(origins)
+    }
+
+    /// Refuses web pages that are neither the server's own nor allowed.
+    pub(super) fn check(
+        &self,
+        request: &Parts,
+        own: Option<&HostPort>,
+    ) -> Result<Admitted, Refusal> {
+        let mut presented = request.headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = presented.next() else { return self.check_without(request) };
+        if presented.next().is_some() {
+            return Err(bad_origin("a request carries one Origin"));
+        }
+        let parsed = origin.to_str().ok().and_then(|text| Origin::parse(text).ok());
+        match (&parsed, own) {
+            (Some(origin), Some(own)) if origin.is_of(own) => Ok(Admitted { cors: None }),
+            _ if self.all => Ok(Admitted { cors: Some(HeaderValue::from_static("*")) }),
+            (Some(named), _) if self.named.contains(named) => {
+                Ok(Admitted { cors: Some(origin.clone()) })
+            }
+            (Some(other), _) => Err(bad_origin(format!(
+                "web pages of {other} may not use this server unless it is started with \
+                 --allow-origin {other}"
+            ))),
+            (None, _) if origin == "null" && self.null => {
+                Ok(Admitted { cors: Some(origin.clone()) })
+            }
+            (None, _) => Err(bad_origin(
+                "web pages without an origin may not use this server unless it is started \
+                 with --allow-origin null",
+            )),
+        }
+    }
+
+    fn check_without(&self, request: &Parts) -> Result<Admitted, Refusal> {
+        let is =
+            |name: &str, value: &str| request.headers.get(name).is_some_and(|found| found == value);
+        let is_of_another = is(SEC_FETCH_SITE, "cross-site") || is(SEC_FETCH_SITE, "same-site");
+        let navigates =
+            is(SEC_FETCH_MODE, "navigate") && matches!(request.method, Method::GET | Method::HEAD);
+        let may_frame = self.all || self.null || !self.named.is_empty();
+        if is_of_another && !(navigates && (may_frame || is(SEC_FETCH_DEST, "document"))) {
+            return Err(bad_origin("web pages of other sites may not embed what is here"));
+        }
+        Ok(Admitted { cors: None })
+    }
+}
+
+impl Origin {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let form = "write it as https://app.example, with a port if it has one, \"*\" or \"null\"";
+        let (scheme, rest) = text.split_once("://").ok_or(form)?;
+        let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        if !is_scheme {
+            return Err(form);
+        }
+        if rest.contains(['/', '?', '#']) {
+            return Err("nothing follows the host and port");
+        }
+        if !rest.is_ascii() {
+            return Err("browsers write the host in ASCII, as xn--…");
+        }
+        let HostPort { host, port } = HostPort::parse(rest).ok_or(form)?;
+        let scheme = scheme.to_ascii_lowercase();
+        let port = port.or(default_port(&scheme));
+        Ok(Self { scheme, host, port })
+    }
+
+    /// Whether it is the origin of the server that is asked by this name. Between http
+    /// and https the scheme counts for the default port only: behind a proxy that ends
+    /// TLS the server does not know its own. No other is a server's.
+    fn is_of(&self, own: &HostPort) -> bool {
+        let Some(default_port) = default_port(&self.scheme) else { return false };
+        self.host == own.host && self.port == own.port.or(Some(default_port))
+    }
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { scheme, host, port } = self;
+        write!(f, "{scheme}://{host}")?;
+        match port {
+            Some(port) if Some(*port) != default_port(scheme) => write!(f, ":{port}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn default_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        "http" => Some(80),
+        "https" => Some(443),
+        _ => None,
+    }
+}
+
+fn bad_origin(message: impl Into<String>) -> Refusal {
+    Refusal::new(ErrorCode::BadOrigin, message)
+}

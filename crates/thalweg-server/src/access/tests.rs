@@ -1,0 +1,368 @@
+//! Each rule of `docs/wire.md`, "Access".
+
+use http::{HeaderName, HeaderValue, Request, request::Parts};
+
+use super::*;
+use crate::config::Secret;
+
+const LOOPBACK: &str = "127.0.0.1:8080";
+const ANYWHERE: &str = "0.0.0.0:8080";
+
+fn access(publish: &str, subscribe: &str) -> Access {
+    let token = |text: &str| (!text.is_empty()).then(|| Secret::new(text));
+    Access { publish_token: token(publish), subscribe_token: token(subscribe), ..Access::default() }
+}
+
+fn allowing(origins: &[&str], hosts: &[&str]) -> Access {
+    let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    Access { origins: list(origins), hosts: list(hosts), ..Access::default() }
+}
+
+fn gate(access: &Access, listen: &str) -> Result<Gate, String> {
+    Gate::new(access, listen.parse().unwrap())
+}
+
+/// A request as `METHOD URL`, then headers.
+fn request(line: &str, headers: &[(&str, &str)]) -> Parts {
+    let (method, url) = line.split_once(' ').unwrap();
+    let mut request = Request::builder().method(method).uri(url);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+fn code<T>(answer: &Result<T, Refusal>) -> Option<ErrorCode> {
+    answer.as_ref().err().map(|refusal| refusal.code)
+}
+
+#[test]
+fn a_server_that_others_reach_is_protected_or_open() {
+    let check = |access: &Access, listen: &str, wrong: &[&str]| {
+        let error = gate(access, listen).err();
+        assert_eq!(error.is_some(), !wrong.is_empty(), "{listen} {access:?}: {error:?}");
+        for word in wrong {
+            assert!(error.as_ref().is_some_and(|error| error.contains(word)), "{word}: {error:?}");
+        }
+    };
+    for loopback in [LOOPBACK, "[::1]:1", "127.9.9.9:1", "[::ffff:127.0.0.1]:1"] {
+        check(&access("", ""), loopback, &[]);
+    }
+    for anywhere in [ANYWHERE, "[::]:1", "192.168.1.1:1", "[fe80::1]:1"] {
+        check(&access("", ""), anywhere, &["--publish-token", "--open", anywhere]);
+        check(&access("p", ""), anywhere, &[]);
+        check(&Access { open: true, ..access("", "") }, anywhere, &[]);
+    }
+    check(&access("p", "s"), LOOPBACK, &[]);
+    check(&access("", "s"), LOOPBACK, &["--publish-token"]);
+    check(&Access { open: true, ..access("", "s") }, ANYWHERE, &["--publish-token"]);
+    check(&access("p", "p"), LOOPBACK, &["the same"]);
+    let empty = Some(Secret::new(""));
+    let publish = Access { publish_token: empty.clone(), ..Access::default() };
+    check(&publish, LOOPBACK, &["--publish-token", "at least one"]);
+    check(&Access { subscribe_token: empty, ..access("p", "") }, LOOPBACK, &["--subscribe-token"]);
+}
+
+#[test]
+fn origins_and_hosts_of_the_lists_are_checked() {
+    let check = |origin: &str, right: bool| {
+        let gate = gate(&allowing(&[origin], &[]), LOOPBACK);
+        assert_eq!(gate.is_ok(), right, "{origin}");
+        assert!(gate.err().is_none_or(|error| error.contains(origin)), "{origin}");
+    };
+    for right in
+        ["*", "null", "https://app.example", "http://[::1]:3000", "chrome-extension://abcdef"]
+    {
+        check(right, true);
+    }
+    for wrong in [
+        "",
+        "app.example",
+        "https://",
+        "://a",
+        "https://app.example/",
+        "https://app.example/path",
+        "https://a.example:port",
+        "https://a.example:99999",
+        "https://user@a.example",
+        "https://*.example",
+        "1https://a",
+    ] {
+        check(wrong, false);
+    }
+    for wrong in ["", "http://a.example", "a.example:80", "a b", "*", "[::1"] {
+        assert!(gate(&allowing(&[], &[wrong]), LOOPBACK).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn on_loopback_only_loopback_names_are_served() {
+    let local = gate(&allowing(&[], &["Push.Example", "[2001:db8::1]"]), LOOPBACK).unwrap();
+    let open = Access { open: true, ..Access::default() };
+    let anywhere = gate(&open, ANYWHERE).unwrap();
+    let check = |host: &str, right: bool| {
+        let expected = (!right).then_some(ErrorCode::BadHost);
+        let by_header = request("GET /", &[("host", host)]);
+        assert_eq!(code(&local.admit(&by_header)), expected, "Host: {host}");
+        assert_eq!(code(&anywhere.admit(&by_header)), None, "Host: {host}");
+        if host.parse::<http::uri::Authority>().is_ok() {
+            let by_url = request(&format!("GET http://{host}/"), &[]);
+            assert_eq!(code(&local.admit(&by_url)), expected, ":authority {host}");
+        }
+    };
+    for right in [
+        "localhost",
+        "LOCALHOST:9",
+        "localhost.:80",
+        "app.localhost:8080",
+        "127.0.0.1:8080",
+        "127.1.2.3",
+        "[::1]:8080",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "push.example:8080",
+        "PUSH.example.",
+        "[2001:db8:0::1]:1",
+    ] {
+        check(right, true);
+    }
+    for wrong in [
+        "",
+        "evil.example",
+        "localhost.evil.example",
+        "evillocalhost",
+        "127.0.0.1.evil.example",
+        "0.0.0.0:8080",
+        "192.168.1.1",
+        "[2001:db8::2]",
+        "localhost:port",
+        "localhost@evil.example",
+        "evil.example@localhost",
+        "localhost, evil.example",
+        "localhost/evil",
+        "::1",
+    ] {
+        check(wrong, false);
+    }
+    // The URL wins over the header.
+    let both = request("GET http://evil.example/", &[("host", "localhost")]);
+    assert_eq!(code(&local.admit(&both)), Some(ErrorCode::BadHost));
+    assert_eq!(code(&local.admit(&request("GET /", &[]))), None);
+    let two = request("GET /", &[("host", "localhost"), ("host", "localhost")]);
+    assert_eq!(code(&local.admit(&two)), Some(ErrorCode::BadParameter));
+}
+
+#[test]
+fn web_pages_need_an_origin_that_may() {
+    enum Seen {
+        Own,
+        Other(&'static str),
+        Refused,
+    }
+    use Seen::{Other, Own, Refused};
+    let check = |allowed: &[&str], origin: &str, host: &str, expected: Seen| {
+        let access = Access { open: true, ..allowing(allowed, &[]) };
+        let request = request("GET /", &[("origin", origin), ("host", host)]);
+        let seen = gate(&access, ANYWHERE).unwrap().admit(&request);
+        let seen = seen.map(|admitted| admitted.cors).map_err(|refusal| refusal.code);
+        let expected = match expected {
+            Own => Ok(None),
+            Other(answer) => Ok(Some(answer.parse().unwrap())),
+            Refused => Err(ErrorCode::BadOrigin),
+        };
+        assert_eq!(seen, expected, "{origin} at {host}, {allowed:?}");
+    };
+    let app = "https://app.example";
+    let check_own = |origin: &str, host: &str, is_own: bool| {
+        check(&[], origin, host, if is_own { Own } else { Refused });
+    };
+    check_own(app, "app.example", true);
+    check_own(app, "App.Example:443", true);
+    check_own(app, "app.example:80", false);
+    check_own("http://app.example", "app.example:80", true);
+    check_own("http://app.example:8080", "app.example:8080", true);
+    check_own("http://app.example:8080", "app.example", false);
+    check_own("http://localhost:3000", "localhost:8080", false);
+    check_own("http://[::1]:8080", "[::1]:8080", true);
+    check_own("https://sub.app.example", "app.example", false);
+    check_own("https://app.example.evil.example", "app.example", false);
+    check_own("null", "app.example", false);
+    check_own("", "app.example", false);
+    check_own("https://app.example https://app.example", "app.example", false);
+    // A proxy that ends TLS: the server sees neither.
+    check_own("https://push.example", "push.example", true);
+
+    check(&[app], app, "push.example", Other(app));
+    check(&["HTTPS://App.Example:443"], app, "push.example", Other(app));
+    check(&[app], "http://app.example", "push.example", Refused);
+    check(&[app], "https://app.example:8443", "push.example", Refused);
+    check(&[app], app, "app.example", Own);
+    check(&[app], "null", "push.example", Refused);
+    check(&["null"], "null", "push.example", Other("null"));
+    check(&["null"], app, "push.example", Refused);
+    check(&["null"], "garbage", "push.example", Refused);
+    check(&["*"], app, "push.example", Other("*"));
+    check(&["*"], "null", "push.example", Other("*"));
+    check(&["tauri://localhost"], "tauri://localhost", "localhost", Other("tauri://localhost"));
+
+    let two = request("GET /", &[("host", "a"), ("origin", "http://a"), ("origin", "http://a")]);
+    let gate = gate(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
+    assert_eq!(code(&gate.admit(&two)), Some(ErrorCode::BadOrigin));
+}
+
+#[test]
+fn without_an_origin_other_sites_may_only_lead_here() {
+    let check = |allowed: &[&str], line: &str, [site, mode, dest]: [&str; 3], right: bool| {
+        let headers =
+            [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+        let mut parts = request(line, &[("host", "localhost")]);
+        for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
+            parts.headers.insert(name, value.parse().unwrap());
+        }
+        let seen = code(&gate(&allowing(allowed, &[]), LOOPBACK).unwrap().admit(&parts));
+        let expected = (!right).then_some(ErrorCode::BadOrigin);
+        assert_eq!(seen, expected, "{line} {site} {mode} {dest}");
+    };
+    let app: &[&str] = &["https://app.example"];
+    for allowed in [&[], app] {
+        check(allowed, "POST /", ["", "", ""], true);
+        check(allowed, "POST /", ["same-origin", "cors", "empty"], true);
+        check(allowed, "GET /", ["none", "navigate", "document"], true);
+        for site in ["cross-site", "same-site"] {
+            check(allowed, "GET /", [site, "navigate", "document"], true);
+            check(allowed, "GET /", [site, "navigate", "iframe"], !allowed.is_empty());
+            check(allowed, "GET /", [site, "no-cors", "image"], false);
+            check(allowed, "GET /", [site, "no-cors", "script"], false);
+            check(allowed, "GET /", [site, "", ""], false);
+            check(allowed, "POST /", [site, "navigate", "document"], false);
+            check(allowed, "POST /", [site, "no-cors", "empty"], false);
+        }
+    }
+}
+
+#[test]
+fn browsers_are_told_what_a_page_may() {
+    let gate = gate(&allowing(&["https://app.example"], &[]), LOOPBACK).unwrap();
+    fn text(headers: impl Iterator<Item = (HeaderName, HeaderValue)>) -> Vec<String> {
+        headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
+    }
+    let app = ("origin", "https://app.example");
+    let own = gate.admit(&request("GET /", &[("host", "localhost")])).unwrap();
+    assert_eq!(text(own.headers()), ["vary: Origin"]);
+    let other = gate.admit(&request("GET /", &[("host", "localhost"), app])).unwrap();
+    let of_all = [
+        "access-control-allow-origin: https://app.example",
+        "access-control-expose-headers: idempotency-replayed, retry-after",
+        "vary: Origin",
+    ];
+    assert_eq!(text(other.headers()), of_all);
+    let asks = ("access-control-request-method", "POST");
+    let preflight = request("OPTIONS /", &[asks]);
+    let preflight = other.preflight(&preflight).unwrap();
+    let of_preflights = [
+        "access-control-allow-methods: GET, POST",
+        "access-control-allow-headers: authorization, content-type, idempotency-key, \
+         last-event-id, cache-control",
+        "access-control-max-age: 600",
+    ];
+    assert_eq!(text(preflight), [of_all, of_preflights].concat());
+    assert!(other.preflight(&request("OPTIONS /", &[])).is_none());
+    assert!(other.preflight(&request("POST /", &[asks])).is_none());
+}
+
+#[test]
+fn tokens_say_who_it_is() {
+    let check = |access: &Access, credentials: &[&str], expected: Option<Identity>| {
+        let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
+        let seen =
+            gate(access, LOOPBACK).unwrap().identify(&request("GET /", &headers).headers, None, 0);
+        let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
+        assert_eq!(code(&seen), refused, "{credentials:?}");
+        assert_eq!(seen.ok(), expected, "{credentials:?}");
+    };
+    use Identity::{Nobody, Publisher, Subscriber};
+    let both = access("p", "s");
+    check(&both, &[], Some(Nobody));
+    check(&both, &["Bearer p"], Some(Publisher));
+    check(&both, &["bearer  s"], Some(Subscriber));
+    check(&both, &["Basic cHM="], Some(Nobody));
+    for wrong in ["Bearer", "Bearer x", "Bearer ps", "Bearer p s", "Bearer P"] {
+        check(&both, &[wrong], None);
+    }
+    check(&both, &["Bearer p", "Bearer s"], None);
+    check(&access("p", ""), &["Bearer s"], None);
+    check(&access("", ""), &["Bearer s"], Some(Nobody));
+}
+
+#[test]
+fn rights_are_those_of_the_token() {
+    use Identity::{Nobody, Publisher, Subscriber};
+    let topic: Topic = "cars".parse().unwrap();
+    // May subscribe and look; may publish.
+    let check = |access: &Access, identity, [subscribes, publishes]: [bool; 2]| {
+        let gate = gate(access, LOOPBACK).unwrap();
+        let may = |right| match gate.authorise(identity, right) {
+            Ok(()) => true,
+            Err(refusal) => {
+                assert_eq!(refusal.code, ErrorCode::Unauthorized);
+                false
+            }
+        };
+        assert_eq!(may(Right::Subscribe(&topic)), subscribes, "{identity:?} {access:?}");
+        assert_eq!(may(Right::Look), subscribes, "{identity:?} {access:?}");
+        assert_eq!(may(Right::Publish(&topic)), publishes, "{identity:?} {access:?}");
+    };
+    check(&access("", ""), Nobody, [true, true]);
+    check(&access("p", ""), Nobody, [true, false]);
+    check(&access("p", "s"), Nobody, [false, false]);
+    check(&access("p", "s"), Subscriber, [true, false]);
+    check(&access("p", ""), Publisher, [true, true]);
+    check(&access("p", "s"), Publisher, [true, true]);
+    // Being open takes nothing off the tokens.
+    check(&Access { open: true, ..access("p", "s") }, Nobody, [false, false]);
+}
+
+#[test]
+fn a_ticket_stands_for_its_token_once() {
+    let gate = gate(&access("p", "s"), LOOPBACK).unwrap();
+    let none = HeaderMap::new();
+    for identity in [Identity::Subscriber, Identity::Publisher] {
+        let ticket = gate.issue_ticket(identity, 0).unwrap();
+        assert_eq!(gate.identify(&none, Some(&ticket), 1), Ok(identity));
+        let again = gate.identify(&none, Some(&ticket), 1);
+        assert_eq!(code(&again), Some(ErrorCode::Unauthorized));
+        let late = gate.issue_ticket(identity, 0).unwrap();
+        let late = gate.identify(&none, Some(&late), TICKET_LIFE_S * 1_000_000);
+        assert_eq!(code(&late), Some(ErrorCode::Unauthorized));
+    }
+    assert_eq!(code(&gate.issue_ticket(Identity::Nobody, 0)), Some(ErrorCode::Unauthorized));
+    // A token beside it does not help.
+    let publisher = request("GET /", &[("authorization", "Bearer p")]).headers;
+    let seen = gate.identify(&publisher, Some("0"), 0);
+    assert_eq!(code(&seen), Some(ErrorCode::Unauthorized));
+}
+
+#[test]
+fn tickets_are_random() {
+    let gate = gate(&access("p", ""), LOOPBACK).unwrap();
+    let tickets: std::collections::HashSet<_> =
+        (0..100).map(|_| gate.issue_ticket(Identity::Publisher, 0).unwrap()).collect();
+    assert_eq!(tickets.len(), 100);
+    assert!(tickets.iter().all(|ticket| ticket.len() == 32));
+}
+
+#[test]
+fn without_tokens_tickets_are_given_and_not_looked_at() {
+    let gate = gate(&Access::default(), LOOPBACK).unwrap();
+    for _ in 0..2 {
+        let ticket = gate.issue_ticket(Identity::Nobody, 0).unwrap();
+        let seen = gate.identify(&HeaderMap::new(), Some(&ticket), u64::MAX);
+        assert_eq!(seen, Ok(Identity::Nobody));
+    }
+}
+
+#[test]
+fn shards_share_a_gate() {
+    fn check<T: Send + Sync>() {}
+    check::<Gate>();
+}
