@@ -13,7 +13,6 @@
 //! subscribe   a request becomes a slab entry
 //! commands    what a client asks for
 //! reading     history and topics, for who does not subscribe
-//! seats       who may connect
 //! upkeep      heartbeats, stalls, and giving memory back
 //! http        requests: routing, publishing, takeover
 //! poll        the shard's own epoll and timer
@@ -28,7 +27,6 @@ mod poll;
 mod publish;
 mod reading;
 mod retries;
-pub(crate) mod seats;
 mod subscribe;
 mod turn;
 mod upkeep;
@@ -71,7 +69,7 @@ use poll::Poll;
 use retries::Retries;
 
 /// What all shards of a server have in common.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,

@@ -7,6 +7,7 @@
 //! head          how a response begins
 //! socket        a non-blocking socket as fan-out's sink
 //! tls           the same, encrypted
+//! certificate   what TLS is accepted with
 //! pipe          a bounded pipe into a response that HTTP sends
 //! outlet        one of those three
 //! connection    an outlet and its subscriber; what it says comes back in
@@ -15,6 +16,7 @@
 //! A transport is only a framing and a head: all of them deliver through
 //! `fanout`'s one loop.
 
+mod certificate;
 mod connection;
 mod head;
 mod negotiate;
@@ -28,10 +30,11 @@ mod tls;
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
+pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Connection, Heard};
 pub(crate) use negotiate::{Ask, negotiate};
 pub(crate) use outlet::Outlet;
-pub(crate) use pipe::{PipeBody, PipeNews, pipe};
+pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
 pub(crate) use query::Query;
 pub(crate) use socket::Socket;
 pub(crate) use tls::TlsSocket;

@@ -144,8 +144,9 @@ impl Subscriber {
     /// Begins subscriptions whose log has come.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
         for index in 0..self.subscriptions.len() {
+            let is_ending = self.is_ending();
             let subscription = &mut self.subscriptions[index];
-            if subscription.cursor().is_some() || self.is_ending() {
+            if subscription.cursor().is_some() || is_ending {
                 continue;
             }
             let Some(log) = feeds.feed(subscription.feed) else { continue };

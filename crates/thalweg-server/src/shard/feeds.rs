@@ -117,10 +117,6 @@ impl FeedTable {
         self.feeds.get_mut(key as usize)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.feeds.len()
-    }
-
     pub(super) fn iter(&self) -> impl Iterator<Item = &Feed> {
         self.feeds.iter().map(|(_, feed)| feed)
     }

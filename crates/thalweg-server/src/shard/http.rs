@@ -19,7 +19,7 @@ use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     io,
-    os::fd::OwnedFd,
+    os::fd::AsFd,
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll},
@@ -89,8 +89,17 @@ pub(crate) async fn refuse_connection(socket: std::net::TcpStream, refused: Refu
     let refuse = async {
         write_all(&stream, &answer).await;
         // What it sends is taken, or the answer would be reset with it.
-        Socket::from(stream.into_std().map(OwnedFd::from).ok()?).finish();
-        Some(())
+        let socket = Socket::new(stream.as_fd().try_clone_to_owned().ok()?);
+        socket.finish();
+        let mut buffer = [0; 1024];
+        loop {
+            stream.readable().await.ok()?;
+            match stream.try_read(&mut buffer) {
+                Ok(0) => return Some(()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return None,
+                _ => {}
+            }
+        }
     };
     let _ = timeout(REFUSED_LINGER, refuse).await;
 }

@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use super::{
     reading::{Listed, Listing},
     retries::Retry,
-    seats::Seat,
 };
 use crate::{
     refusal::Refusal,
+    seats::Seat,
     stream::{Appended, Batch, Payloads},
 };
 

@@ -2,11 +2,12 @@ use std::{io, rc::Rc};
 
 use thalweg_wire::{Framing, close};
 
-use super::{Handle, Shard, seats::Seat};
+use super::{Handle, Shard};
 use crate::{
     access::Identity,
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
+    seats::Seat,
     transport::{Ask, Connection, Outlet},
 };
 

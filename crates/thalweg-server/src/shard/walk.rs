@@ -97,6 +97,11 @@ impl Shard {
         self.take_left(key);
     }
 
+    /// Whether a poll has begun, or is gone.
+    pub(super) fn has_begun(&self, key: u32, serial: u64) -> bool {
+        !self.is_there(key, serial) || self.connections[key as usize].subscriber.has_begun()
+    }
+
     /// Says good-bye to a connection.
     pub(super) fn close(&mut self, key: u32, close: Close) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };

@@ -67,7 +67,9 @@ fn server_config(from: &Tls) -> Result<Arc<ServerConfig>, String> {
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let wrong = |error| format!("{}: {error}: a PEM file with the certificate chain is needed", path.display());
+    let wrong = |error| {
+        format!("{}: {error}: a PEM file with the certificate chain is needed", path.display())
+    };
     let chain = CertificateDer::pem_file_iter(path).map_err(wrong)?;
     let chain = chain.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     if chain.is_empty() {

@@ -31,6 +31,7 @@ impl Socket {
         Self(fd)
     }
 
+    /// Reads what there is.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Read {
         match recv(&self.0, buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Read::Ended,

@@ -81,7 +81,7 @@ pub(super) async fn publish(
     };
     let answered = placed.map(|placed| placed.published(&topic));
     match (published, answered) {
-        (Err(refusal), published) => Err(Refused { published, ..refusal.into() }),
+        (Err(refusal), published) => Err(Refused::from(refusal).after(published)),
         (Ok(()), published) => {
             let body = published.map(|published| published.to_json()).unwrap_or_default();
             let mut answer = json(StatusCode::OK, body);

@@ -29,7 +29,7 @@ pub(super) enum Content {
 /// Why there is no answer but a refusal, and what was done before it.
 pub(super) struct Refused {
     pub(super) refusal: Refusal,
-    pub(super) published: Option<Published>,
+    published: Option<Published>,
     /// The methods that there are.
     allow: Option<&'static str>,
 }
@@ -45,6 +45,11 @@ impl Refused {
         let message = format!("here there is only {allow}");
         let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
         Self { refusal, published: None, allow: Some(allow) }
+    }
+
+    /// The same, telling what of a publish was done before it.
+    pub(super) fn after(self, published: Option<Published>) -> Self {
+        Self { published, ..self }
     }
 
     pub(super) fn into_answer(self) -> Answer {

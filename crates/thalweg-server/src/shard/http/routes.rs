@@ -15,7 +15,7 @@ use super::{
     respond::{Answer, Content, Refused, empty, json, text},
 };
 use crate::{
-    access::{Identity, Right, is_preflight},
+    access::{Identity, Right},
     clock::now_us,
     fanout::{FeedKey, Life},
     metrics,
@@ -62,9 +62,9 @@ pub(super) async fn answer(
         Ok(admitted) => admitted,
         Err(refusal) => return handle.refuse(refusal.into()),
     };
-    if is_preflight(&parts) {
+    if let Some(headers) = admitted.preflight(&parts) {
         let mut answer = empty(StatusCode::NO_CONTENT);
-        answer.headers_mut().extend(admitted.preflight_headers());
+        answer.headers_mut().extend(headers);
         return answer;
     }
     let routed = match begin(handle, &parts) {
