@@ -1,6 +1,7 @@
-//! Our codec against tungstenite and tokio-websockets.
+//! Our codec case by case, and against tungstenite and tokio-websockets.
 
 mod clients;
+mod conformance;
 mod garbage;
 mod heard;
 
