@@ -48,10 +48,7 @@ impl Seats {
     /// # Errors
     /// When there is none.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Seat, Refusal> {
-        if self.taken.load(Relaxed) >= self.limits.connections {
-            let message = "the server has all the connections that it may have: try again later";
-            return Err(Refusal::new(ErrorCode::TooManyConnections, message));
-        }
+        self.check_room()?;
         let address = self.counts_addresses().then_some(address.to_canonical());
         if let Some(address) = address {
             let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,9 +61,31 @@ impl Seats {
         }
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
+        Ok(self.seat(shard, address))
+    }
+
+    /// A place for one of the subscribers that share a connection, on its shard.
+    /// Such a one costs as much as a connection.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn take_beside(self: &Arc<Self>, shard: usize) -> Result<Seat, Refusal> {
+        self.check_room()?;
+        Ok(self.seat(shard, None))
+    }
+
+    fn check_room(&self) -> Result<(), Refusal> {
+        if self.taken.load(Relaxed) < self.limits.connections {
+            return Ok(());
+        }
+        let message = "the server has all the connections that it may have: try again later";
+        Err(Refusal::new(ErrorCode::TooManyConnections, message))
+    }
+
+    fn seat(self: &Arc<Self>, shard: usize, address: Option<IpAddr>) -> Seat {
         self.loads[shard].fetch_add(1, Relaxed);
         self.taken.fetch_add(1, Relaxed);
-        Ok(Seat { seats: Arc::clone(self), shard: shard as u32, address })
+        Seat { seats: Arc::clone(self), shard: shard as u32, address }
     }
 
     fn counts_addresses(&self) -> bool {

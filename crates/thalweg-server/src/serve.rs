@@ -84,8 +84,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         requests: Arc::default(),
         acked: Arc::new(acked(&sources)),
         retry_hasher: RetryHasher::default(),
+        seats: Seats::new(config.shards, config.limits),
     };
-    let seats = Seats::new(config.shards, config.limits);
     let ack_topics = ack_topics(&sources);
     let listener =
         listener::listen(&config).map_err(|error| ServeError::Listen(config.listen, error))?;
@@ -101,7 +101,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         let own_acks = ack_topics.iter().filter(|(acks, _)| home_of(acks, config.shards) == id);
         let own_acks: Vec<_> = own_acks.cloned().collect();
         // The first shard accepts for all.
-        let listener = listener.take().map(|listener| (listener, Arc::clone(&seats)));
+        let listener = listener.take();
         let core = cores.get(id).copied();
         let started = started.clone();
         threads.push(thread::Builder::new().name(format!("shard-{id}")).spawn(move || {
@@ -210,7 +210,7 @@ struct Work {
     sources: Vec<(Topic, Scheduled)>,
     /// Topics whose events ack another's, and which.
     acks: Vec<(Topic, Topic)>,
-    listener: Option<(std::net::TcpListener, Arc<Seats>)>,
+    listener: Option<std::net::TcpListener>,
 }
 
 fn run_shard(
@@ -225,9 +225,7 @@ fn run_shard(
         let entered = runtime.enter();
         let handle = Handle::new(id, common)?;
         let listener = work.listener;
-        let listener = listener
-            .map(|(listener, seats)| Ok::<_, io::Error>((TcpListener::from_std(listener)?, seats)))
-            .transpose()?;
+        let listener = listener.map(TcpListener::from_std).transpose()?;
         drop(entered);
         Ok((runtime, handle, listener))
     };
@@ -247,8 +245,8 @@ fn run_shard(
         for (acks, topic) in work.acks {
             handle.take_acks(&acks, &topic);
         }
-        if let Some((listener, seats)) = listener {
-            spawn_local(listener::accept(Rc::clone(&handle), listener, seats));
+        if let Some(listener) = listener {
+            spawn_local(listener::accept(Rc::clone(&handle), listener));
         }
         shard::run(handle, letterbox).await
     })

@@ -60,6 +60,7 @@ use crate::{
     config::Config,
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
+    seats::Seats,
     source::Scheduled,
     stream::Payloads,
     transport::{Certificate, Connection},
@@ -84,6 +85,7 @@ pub(crate) struct Common {
     /// Topics whose sources wait for acks.
     pub(crate) acked: Arc<HashSet<Topic>>,
     pub(crate) retry_hasher: RetryHasher,
+    pub(crate) seats: Arc<Seats>,
 }
 
 /// How to reach a shard.

@@ -1,6 +1,6 @@
 //! The listener: who gets in, and to which shard.
 
-use std::{cell::Cell, io, net::TcpListener as StdListener, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, io, net::TcpListener as StdListener, rc::Rc, time::Duration};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
@@ -8,7 +8,6 @@ use tokio::{net::TcpListener, task::spawn_local, time::sleep};
 
 use crate::{
     config::{Config, Limits},
-    seats::Seats,
     shard::{Arrival, Handle, Mail, refuse_connection, serve_connection},
 };
 
@@ -56,7 +55,7 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
 }
 
 /// Accepts for all shards; each socket goes to the least-loaded.
-pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc<Seats>) {
+pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener) {
     let refusing = Rc::new(Cell::new(0_usize));
     loop {
         let accepted = listener.accept().await;
@@ -71,7 +70,7 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc
             }
         };
         handle.count(|counts| counts.accepted += 1);
-        let seat = match seats.take(from.ip()) {
+        let seat = match handle.common.seats.take(from.ip()) {
             Ok(seat) => seat,
             Err(refused) => {
                 handle.count(|counts| counts.count_refused(refused.code));

@@ -186,7 +186,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let subscribed = parts.io.into_inner().into_outlet().and_then(|outlet| {
         let head = ask.head.to_bytes();
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
-        let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat: Some(seat) };
+        let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat };
         handle.subscribe(newcomer, &parts.read_buf)
     });
     if let Err(error) = subscribed {

@@ -19,8 +19,7 @@ pub(super) struct Newcomer<'a> {
     pub(super) ask: &'a Ask,
     pub(super) feeds: &'a [FeedKey],
     pub(super) identity: Identity,
-    /// Of a socket of its own.
-    pub(super) seat: Option<Seat>,
+    pub(super) seat: Seat,
 }
 
 impl Handle {

@@ -140,7 +140,7 @@ impl Shard {
             let stalled_us = now_us.saturating_sub(connection.stalled_us);
             if flags.lingering && stalled_us > LINGER_US {
                 over.push(key as u32);
-            } else if flags.blocked && connection.subscriber.holds_memory() {
+            } else if flags.blocked && connection.holds_memory() {
                 holders.push((stalled_us, key as u32));
             }
         }

@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     /// Whose commands it brings.
     pub(crate) identity: Identity,
     /// Its place among the server's, held as long as it lives.
-    _seat: Option<Seat>,
+    _seat: Seat,
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Connection {
         identity: Identity,
         limits: &Limits,
         echoes: bool,
-        seat: Option<Seat>,
+        seat: Seat,
     ) -> Self {
         let message_bytes_max = (limits.event_bytes + COMMAND_ROOM_BYTES) as u32;
         let inbound = match subscriber.framing() {
@@ -91,6 +91,11 @@ impl Connection {
     /// a peer that asks and does not listen costs no more than its socket.
     pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
         self.unanswered == 0 && self.subscriber.own_bytes() <= limits.own_bytes
+    }
+
+    /// Whether it holds more than its place while its peer does not read.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.subscriber.holds_memory() || self.outlet.holds_memory()
     }
 
     /// Whether a visit at `due_us` needs a timer: not if one comes by then.

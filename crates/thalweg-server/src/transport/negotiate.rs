@@ -7,6 +7,7 @@ use super::{
     parameters::{self, bad},
 };
 use crate::{
+    access::Gate,
     config::Config,
     fanout::{Life, Terms},
     refusal::Refusal,
@@ -66,6 +67,7 @@ pub(crate) fn negotiate(
     query: &Query<'_>,
     path_topic: Option<&str>,
     config: &Config,
+    gate: &Gate,
 ) -> Result<Ask, Refusal> {
     let transport = Transport::of(request, query)?;
     if query.terms.window_bytes.is_some() && transport != Transport::WebSocket {
@@ -92,8 +94,12 @@ pub(crate) fn negotiate(
             (Framing::Ndjson, Head::lines())
         }
         Transport::ForeverFrame => {
-            let nonce = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
-            let head = Head::forever_frame(&nonce, &config.access.origins.join(" "));
+            let nonce = format!("{:032x}", gate.random()?);
+            // `null` is an origin, but none that can frame.
+            let framing = |origin: &&String| *origin != "null";
+            let ancestors: Vec<&str> =
+                config.access.origins.iter().filter(framing).map(String::as_str).collect();
+            let head = Head::forever_frame(&nonce, &ancestors.join(" "));
             life = Life::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
             (Framing::ForeverFrame, head)
         }
@@ -185,7 +191,10 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let path_topic = parts.uri.path().strip_prefix("/v1/topics/").map(str::to_owned);
-        negotiate(&parts, path_topic.as_deref())
+        let (config, listen) = (Config::default(), ([127, 0, 0, 1], 80).into());
+        let gate = Gate::new(&config.access, listen).unwrap();
+        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+        negotiate(&parts, &query, path_topic.as_deref(), &config, &gate)
     }
 
     const SSE: &[(&str, &str)] = &[("accept", "text/html, text/event-stream;q=0.9")];

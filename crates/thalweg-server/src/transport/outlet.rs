@@ -34,6 +34,15 @@ impl Outlet {
         }
     }
 
+    /// Whether it holds memory that its peer keeps it from giving back.
+    pub(crate) fn holds_memory(&self) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Tls(tls) => tls.holds_memory(),
+            Self::Pipe(pipe) => pipe.holds_memory(),
+        }
+    }
+
     /// Says that no more will be sent; `true` if the peer's answer to that is
     /// worth waiting for.
     pub(crate) fn finish(&mut self) -> bool {

@@ -74,6 +74,10 @@ impl State {
 }
 
 impl PipeEnd {
+    pub(super) fn holds_memory(&self) -> bool {
+        self.0.borrow().bytes > 0
+    }
+
     /// Says that no more will be sent.
     pub(super) fn finish(&self) {
         let mut state = self.0.borrow_mut();

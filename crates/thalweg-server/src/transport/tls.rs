@@ -29,6 +29,10 @@ impl TlsSocket {
         &self.socket
     }
 
+    pub(super) fn holds_memory(&self) -> bool {
+        self.tls.wants_write()
+    }
+
     /// Sends what is encrypted; `false` while some of it waits.
     pub(super) fn flush(&mut self) -> bool {
         while self.tls.wants_write() {

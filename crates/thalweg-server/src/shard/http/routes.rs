@@ -125,7 +125,7 @@ fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
     if handle.draining.get() {
         return Err(Refusal::draining().into());
     }
-    let ask = negotiate(parts, &query, path_topic, &handle.common.config)?;
+    let ask = negotiate(parts, &query, path_topic, &handle.common.config, &handle.common.gate)?;
     let identity = handle.identify(parts, query.ticket.as_deref())?;
     for (topic, _) in &ask.topics {
         handle.common.gate.authorise(identity, Right::Subscribe(topic))?;
@@ -146,6 +146,10 @@ async fn subscribe(
         return pending().await;
     }
     let Takeover { ask, feeds, identity } = begun;
+    let seat = match handle.common.seats.take_beside(handle.id) {
+        Ok(seat) => seat,
+        Err(refusal) => return handle.refuse(refusal.into()),
+    };
     let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
     let newcomer = Newcomer {
         outlet: Outlet::Pipe(end),
@@ -153,7 +157,7 @@ async fn subscribe(
         ask: &ask,
         feeds: &feeds,
         identity,
-        seat: None,
+        seat,
     };
     let (key, serial) = match handle.subscribe(newcomer, &[]) {
         Ok(place) => place,
