@@ -29,7 +29,8 @@ pub(crate) struct Seats {
 pub(crate) struct Seat {
     seats: Arc<Seats>,
     shard: u32,
-    address: Option<IpAddr>,
+    /// Apart, because few servers limit by it and every connection has a seat.
+    address: Option<Box<IpAddr>>,
 }
 
 impl Seats {
@@ -85,7 +86,7 @@ impl Seats {
     fn seat(self: &Arc<Self>, shard: usize, address: Option<IpAddr>) -> Seat {
         self.loads[shard].fetch_add(1, Relaxed);
         self.taken.fetch_add(1, Relaxed);
-        Seat { seats: Arc::clone(self), shard: shard as u32, address }
+        Seat { seats: Arc::clone(self), shard: shard as u32, address: address.map(Box::new) }
     }
 
     fn counts_addresses(&self) -> bool {
@@ -105,12 +106,12 @@ impl Drop for Seat {
         let seats = &self.seats;
         seats.loads[self.shard as usize].fetch_sub(1, Relaxed);
         seats.taken.fetch_sub(1, Relaxed);
-        let Some(address) = self.address else { return };
+        let Some(address) = self.address.as_deref() else { return };
         let mut by_address = seats.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_address.get_mut(&address) {
+        if let Some(count) = by_address.get_mut(address) {
             *count -= 1;
             if *count == 0 {
-                by_address.remove(&address);
+                by_address.remove(address);
             }
         }
     }
