@@ -9,6 +9,9 @@ use crate::{clock::now_us, fanout::FeedKey, transport::Heard};
 /// does not keep its shard from everything else.
 const TICKS_PER_TURN: u32 = 64;
 
+/// The same for its bytes: no longer than a large event should an answer wait.
+const TICKED_BYTES_PER_TURN: usize = 1 << 20;
+
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
 
@@ -138,7 +141,10 @@ impl Shard {
         let feed = running.feed;
         let mut payloads = std::mem::take(&mut running.payloads);
         let mut ticks = 0;
-        while running.next_us <= now_us && ticks < TICKS_PER_TURN {
+        while running.next_us <= now_us
+            && ticks < TICKS_PER_TURN
+            && payloads.joined().len() < TICKED_BYTES_PER_TURN
+        {
             let late_us = now_us - running.next_us;
             self.counts.source_ticks += 1;
             self.counts.source_ticks_late += u64::from(late_us > 1_000);
