@@ -1,6 +1,7 @@
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
 
 use rustls::ServerConnection;
+use smallvec::SmallVec;
 
 use super::{Socket, socket::Read};
 use crate::fanout::{Sent, Sink};
@@ -79,7 +80,7 @@ impl TlsSocket {
 impl Sink for TlsSocket {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
         let mut taken = 0;
-        let mut rest: Vec<IoSlice<'_>> = slices.to_vec();
+        let mut rest: SmallVec<[IoSlice<'_>; 8]> = SmallVec::from_slice(slices);
         let mut rest = rest.as_mut_slice();
         while self.flush() && !rest.is_empty() {
             match self.tls.writer().write_vectored(rest) {

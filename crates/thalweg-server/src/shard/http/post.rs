@@ -154,9 +154,7 @@ pub(super) fn ticket(handle: &Handle, parts: &Parts) -> Result<Answer, Refused> 
     let identity = identify(handle, parts)?;
     let ticket = handle.common.gate.issue_ticket(identity, now_us())?;
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
-    let mut answer = json(StatusCode::OK, body.into_bytes());
-    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(answer)
+    Ok(json(StatusCode::OK, body.into_bytes()))
 }
 
 fn identify(handle: &Handle, parts: &Parts) -> Result<Identity, Refusal> {

@@ -103,6 +103,8 @@ pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
     body.push(b'\n');
     let mut answer = text("application/json", body);
     *answer.status_mut() = status;
+    // What is true now may not be so at the next request.
+    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
 
