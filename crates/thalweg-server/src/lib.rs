@@ -29,4 +29,4 @@ mod source;
 pub mod stream;
 mod transport;
 
-pub use serve::{ServeError, Server, serve};
+pub use serve::{ServeError, Server, check, serve};

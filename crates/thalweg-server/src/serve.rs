@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    access::Gate,
     config::Config,
     metrics::Metrics,
     shard::{self, Common, Handle, Letterbox, Mail, Peer, home_of},
@@ -54,6 +55,9 @@ pub enum ServeError {
         "{0} is reachable from other machines, and there is no access control yet: listen on 127.0.0.1"
     )]
     NotLoopback(SocketAddr),
+    /// Who may do what is not said, or wrongly.
+    #[error("{0}")]
+    Access(String),
     /// A source's settings are wrong.
     #[error("source {0}: {1}")]
     Source(Topic, String),
@@ -68,6 +72,15 @@ pub struct Server {
     config: Arc<Config>,
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
+}
+
+/// Checks a configuration as [`serve`] would, without listening.
+///
+/// # Errors
+/// When it cannot be carried out.
+pub fn check(config: &Config) -> Result<(), ServeError> {
+    Gate::new(&config.access, config.listen).map_err(ServeError::Access)?;
+    scheduled_sources(config).map(drop)
 }
 
 /// Starts a server.
