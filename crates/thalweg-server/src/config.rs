@@ -11,7 +11,7 @@ use thalweg_wire::Topic;
 use crate::stream::{BatchBounds, HistoryBounds};
 
 pub use limits::Limits;
-pub use options::{Options, nearest};
+pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
 
 /// Everything `thalweg serve` can be told.

@@ -60,6 +60,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn comparing_is_equality(
             own in vec(any::<u8>(), 0..=TOKEN_BYTES_MAX),

@@ -75,13 +75,15 @@ impl Options {
 
 /// `, did you mean "…"?`, or what there is to choose from.
 pub fn nearest(wrong: &str, known: &[&str]) -> String {
-    let closest = known
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(wrong, a).total_cmp(&strsim::jaro_winkler(wrong, b)));
-    match closest {
-        Some(name) if strsim::jaro_winkler(wrong, name) > 0.7 => {
-            format!(", did you mean {name:?}?")
-        }
-        _ => format!(", there is {}", known.join(", ")),
+    match closest(wrong, known) {
+        Some(name) => format!(", did you mean {name:?}?"),
+        None => format!(", there is {}", known.join(", ")),
     }
+}
+
+/// What was probably meant.
+pub fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
+    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
+    let closest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    closest.filter(|name| likeness(name) > 0.7)
 }

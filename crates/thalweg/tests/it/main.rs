@@ -9,6 +9,7 @@ mod pacing;
 mod publishing;
 mod readme;
 mod resuming;
+mod settings;
 mod several_topics;
 mod shards;
 mod slow;

@@ -1,0 +1,132 @@
+//! Settings as the server's configuration: what is not given is its default, and
+//! what does not go together is refused.
+
+use thalweg_server::config::{Config, Limits, Secret, SourceConfig, Tls};
+
+use super::{
+    settings::Settings,
+    values::{Token, bytes_text},
+};
+
+/// What `--demo` adds.
+const DEMO_SOURCES: [&str; 2] = ["cars=cars,cars=100,interval=100ms", "ticker=dummy,interval=1s"];
+
+/// The server's configuration.
+///
+/// # Errors
+/// One sentence about what does not go together, or a token's file.
+pub(super) fn config(settings: Settings) -> Result<Config, String> {
+    let mut config = Config { tls: tls(&settings)?, ..Config::default() };
+    set_limits(&mut config.limits, &settings);
+    check_limits(&config.limits)?;
+
+    config.access.publish_token = secret("publish-token", settings.publish_token.as_ref())?;
+    config.access.subscribe_token = secret("subscribe-token", settings.subscribe_token.as_ref())?;
+    config.access.open = settings.open;
+    config.access.origins = settings.allow_origin;
+    config.access.hosts = settings.allow_host;
+
+    set(&mut config.listen, settings.listen.map(|address| address.0));
+    set(&mut config.shards, settings.shards);
+    set(&mut config.heartbeat, settings.heartbeat);
+    set(&mut config.drain, settings.drain);
+    config.compression = settings.compression;
+    config.echo_path = settings.echo_path;
+
+    let defaults = &mut config.topic_defaults;
+    set(&mut defaults.history.bytes_max, settings.history_bytes);
+    set(&mut defaults.history.events_max, settings.history_events);
+    set(&mut defaults.history.age_us_max, settings.history_age.map(micros));
+    set(&mut defaults.batch.flush_us, settings.flush.map(micros));
+    set(&mut defaults.batch.events_max, settings.batch_events);
+    set(&mut defaults.batch.bytes_max, settings.batch_bytes);
+
+    let demo = if settings.demo { &DEMO_SOURCES[..] } else { &[] };
+    for source in demo {
+        config.sources.push(SourceConfig::parse(source)?);
+    }
+    config.sources.extend(settings.source.into_iter().map(|source| source.0));
+    for named in settings.topic {
+        named.add_to(&mut config)?;
+    }
+    Ok(config)
+}
+
+fn set_limits(limits: &mut Limits, settings: &Settings) {
+    set(&mut limits.connections, settings.max_connections);
+    limits.connections_per_address = limits.connections;
+    set(&mut limits.connections_per_address, settings.max_connections_per_address);
+    set(&mut limits.head_bytes, settings.max_head);
+    set(&mut limits.head_wait, settings.head_wait);
+    set(&mut limits.body_wait, settings.body_wait);
+    set(&mut limits.event_bytes, settings.max_event);
+    set(&mut limits.topics, settings.max_topics);
+    set(&mut limits.subscriptions, settings.max_subscriptions);
+    set(&mut limits.history_bytes, settings.max_history);
+    set(&mut limits.requests, settings.max_requests);
+    set(&mut limits.unfinished_bytes, settings.max_unfinished);
+    set(&mut limits.h2_streams, settings.max_streams);
+    set(&mut limits.h2_resets, settings.max_resets);
+    set(&mut limits.retry_keys, settings.retry_keys);
+    set(&mut limits.retry_time, settings.retry_time);
+    set(&mut limits.unsent_bytes, settings.unsent);
+    set(&mut limits.send_buffer_bytes, settings.send_buffer);
+    set(&mut limits.stream_buffer_bytes, settings.stream_buffer);
+    set(&mut limits.own_bytes, settings.own_buffer);
+    set(&mut limits.pinned_bytes, settings.max_pinned);
+    set(&mut limits.stall, settings.stall);
+    set(&mut limits.visit_bytes, settings.visit);
+    set(&mut limits.walk_slice, settings.walk_slice);
+    set(&mut limits.mail, settings.mail);
+    set(&mut limits.publishes, settings.publishes);
+}
+
+/// Each is within its own bounds already.
+fn check_limits(limits: &Limits) -> Result<(), String> {
+    let event_bytes = limits.event_bytes;
+    let largest = bytes_text(event_bytes);
+    if limits.history_bytes < event_bytes {
+        return Err(format!("max-history: at least {largest}, or no event of max-event is kept"));
+    }
+    // A command has something around its event.
+    if limits.unfinished_bytes <= event_bytes {
+        return Err(format!(
+            "max-unfinished: more than {largest}, or no event of max-event comes over a WebSocket"
+        ));
+    }
+    Ok(())
+}
+
+fn tls(settings: &Settings) -> Result<Option<Tls>, String> {
+    let Settings { tls_cert, tls_key, tls_self_signed, .. } = settings;
+    match (tls_cert, tls_key, tls_self_signed) {
+        (None, None, false) => Ok(None),
+        (None, None, true) => Ok(Some(Tls::SelfSigned)),
+        (Some(cert), Some(key), false) => {
+            Ok(Some(Tls::Files { cert: cert.clone(), key: key.clone() }))
+        }
+        (_, _, true) => {
+            Err("tls-self-signed makes its own certificate: leave it out, or tls-cert \
+                             and tls-key"
+                .into())
+        }
+        (Some(_), None, _) => Err("tls-cert needs tls-key, the certificate's key".into()),
+        (None, Some(_), _) => Err("tls-key needs tls-cert, the key's certificate".into()),
+    }
+}
+
+fn secret(name: &str, token: Option<&Token>) -> Result<Option<Secret>, String> {
+    let secret = token.map(Token::secret).transpose();
+    secret.map_err(|error| format!("{name}: {error}"))
+}
+
+fn set<T>(place: &mut T, given: Option<impl Into<T>>) {
+    if let Some(given) = given {
+        *place = given.into();
+    }
+}
+
+fn micros(time: impl Into<std::time::Duration>) -> u64 {
+    // What was read from a number of µs is one.
+    time.into().as_micros() as u64
+}

@@ -1,0 +1,170 @@
+//! What the server says of itself: at start, and to `--check`.
+
+use std::{
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
+};
+
+use thalweg_server::config::{Access, Config, SourceConfig, Tls};
+
+use super::values::{bytes_text, time_text};
+
+/// Lines to paste, and who may use them. `address` is where it listens.
+pub(super) fn first_screen(config: &Config, address: SocketAddr) -> String {
+    let url = url(config, address);
+    let demo = ["cars", "ticker"].map(|topic| has_source(&config.sources, topic));
+    let topic = if demo[0] { "cars" } else { "greetings" };
+    let curl = if config.tls == Some(Tls::SelfSigned) { "curl -k" } else { "curl" };
+    let Access { publish_token, subscribe_token, .. } = &config.access;
+    let bearer = |name: &str| format!(" -H \"Authorization: Bearer ${name}\"");
+    let publisher = publish_token.as_ref().map(|_| bearer("THALWEG_PUBLISH_TOKEN"));
+    let publisher = publisher.unwrap_or_default();
+    let subscriber = subscribe_token.as_ref().map(|_| bearer("THALWEG_SUBSCRIBE_TOKEN"));
+    let subscriber = subscriber.unwrap_or_default();
+    let subscribe =
+        |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
+
+    let mut rows = about(config);
+    rows.extend([
+        ("health", format!("{url}/healthz")),
+        ("metrics", format!("{url}/metrics")),
+        ("", String::new()),
+        ("SSE", subscribe("-H 'Accept: text/event-stream'", topic)),
+        ("HTTP streaming", subscribe("-H 'Accept: application/x-ndjson'", topic)),
+        ("WebSocket", subscribe(WEBSOCKET, if demo[1] { "ticker" } else { topic })),
+        (
+            "publish",
+            format!("{curl}{publisher} -d '{{\"hello\":\"world\"}}' {url}/v1/topics/greetings"),
+        ),
+    ]);
+    format!("\n{}\nCtrl-C ends it.\n", aligned(&rows))
+}
+
+/// A handshake, and a key as good as any (RFC 6455 §4.1).
+const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
+     -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhhbHdlZyBzYXlzIGhpIQ==' --output -";
+
+/// What would be served.
+pub(super) fn check_screen(config: &Config) -> String {
+    let Config { shards, topic_defaults, topics, limits, heartbeat, drain, .. } = config;
+    let history = topic_defaults.history;
+    let batch = topic_defaults.batch;
+    let mut rows = vec![("listen", format!("{}, {shards} shards", url(config, config.listen)))];
+    rows.extend(about(config));
+    rows.extend([
+        (
+            "history",
+            format!(
+                "of each topic {}, {} events, {}; of all {}; other bounds for {} topics",
+                bytes_text(history.bytes_max),
+                history.events_max,
+                time_text(Duration::from_micros(history.age_us_max)),
+                bytes_text(limits.history_bytes),
+                topics.len(),
+            ),
+        ),
+        (
+            "batches",
+            format!(
+                "sealed after {}, at {} events or {}",
+                time_text(Duration::from_micros(batch.flush_us)),
+                batch.events_max,
+                bytes_text(batch.bytes_max),
+            ),
+        ),
+        (
+            "limits",
+            format!(
+                "{} connections, {} from one address; {} topics; {} an event",
+                limits.connections,
+                limits.connections_per_address,
+                limits.topics,
+                bytes_text(limits.event_bytes),
+            ),
+        ),
+        (
+            "times",
+            format!(
+                "heartbeat {}, stall {}, drain {}",
+                time_text(*heartbeat),
+                time_text(limits.stall),
+                time_text(*drain),
+            ),
+        ),
+        ("compression", if config.compression { "for whoever asks" } else { "none" }.into()),
+    ]);
+    aligned(&rows)
+}
+
+type Rows = Vec<(&'static str, String)>;
+
+fn about(config: &Config) -> Rows {
+    let mut rows = Vec::new();
+    if !config.sources.is_empty() {
+        let sources: Vec<_> = config
+            .sources
+            .iter()
+            .map(|source| format!("{} ({})", source.topic, source.kind))
+            .collect();
+        rows.push(("sources", sources.join(", ")));
+    }
+    rows.push(("access", access(config)));
+    let origins = &config.access.origins;
+    if !origins.is_empty() {
+        let all = origins.iter().any(|origin| origin == "*");
+        rows.push(("web pages", if all { "of all origins".into() } else { origins.join(", ") }));
+    }
+    match &config.tls {
+        Some(Tls::SelfSigned) => {
+            rows.push(("TLS", "a certificate made at start: browsers warn of it".into()));
+        }
+        Some(Tls::Files { cert, .. }) => {
+            rows.push(("TLS", format!("{}: ask by a name that it holds", cert.display())));
+        }
+        None => {}
+    }
+    rows
+}
+
+fn access(config: &Config) -> String {
+    let Access { publish_token, subscribe_token, .. } = &config.access;
+    let everybody = match config.listen.ip().to_canonical().is_loopback() {
+        true => "everybody on this machine",
+        false => "everybody who reaches it",
+    };
+    match (publish_token, subscribe_token) {
+        (Some(_), Some(_)) => "publishing needs the publish token, subscribing either one".into(),
+        (Some(_), None) => format!("publishing needs the token; {everybody} may subscribe"),
+        _ => format!("{everybody} may publish and subscribe"),
+    }
+}
+
+fn has_source(sources: &[SourceConfig], topic: &str) -> bool {
+    sources.iter().any(|source| source.topic.as_str() == topic)
+}
+
+/// Where it is asked from this machine.
+fn url(config: &Config, mut address: SocketAddr) -> String {
+    match address.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    format!("{}://{address}", scheme(config))
+}
+
+/// How it is asked.
+pub(super) fn scheme(config: &Config) -> &'static str {
+    if config.tls.is_some() { "https" } else { "http" }
+}
+
+fn aligned(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;
+    let mut text = String::new();
+    for (name, what) in rows {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", format!("{name:width$}{what}").trim_end());
+    }
+    text
+}

@@ -1,0 +1,248 @@
+//! Everything that a user may set, once: the fields are the flags of
+//! `thalweg serve`, the keys of its file, the properties of the file's schema; what
+//! is said of each here is said everywhere.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::values::{Address, Count, Level, LogFormat, Size, Source, Time, Token, TopicBounds};
+
+const TOPICS: &str = "Topics";
+const ACCESS: &str = "Access";
+const LIMITS: &str = "Limits (what goes beyond is refused)";
+const SUBSCRIBERS: &str = "Each subscriber";
+const INNER: &str = "Inner workings";
+const LOGS: &str = "Logs";
+
+/// Settings of `thalweg serve`; those that are not given have defaults that work.
+// `default: X` at the end of a first sentence is held to `Config::default` by a test.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Settings {
+    /// Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) listen: Option<Address>,
+    /// Threads that serve, each with its own sockets [default: the cores it may run on]
+    #[arg(long, value_name = "N")]
+    pub(super) shards: Option<Count<1, 256>>,
+    /// Adds the demo's topics: cars, ticker
+    #[arg(long)]
+    pub(super) demo: bool,
+    /// Sends a heartbeat to whom nothing else was sent for so long [default: 25s]
+    ///
+    /// Proxies and routers forget a connection that is silent for 30 to 60 s.
+    #[arg(long, value_name = "TIME")]
+    pub(super) heartbeat: Option<Time<10_000>>,
+    /// Compresses for whoever asks: permessage-deflate, gzip
+    #[arg(long)]
+    pub(super) compression: bool,
+    /// How long a shutdown may take [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    pub(super) drain: Option<Time<0>>,
+    /// For conformance tests of the WebSocket codec: a path that says everything back
+    #[arg(long, value_name = "PATH", hide = true)]
+    #[serde(skip)]
+    pub(super) echo_path: Option<String>,
+
+    /// Adds a source: TOPIC=KIND,key=value,…
+    #[arg(long, value_name = "SOURCE", help_heading = TOPICS)]
+    pub(super) source: Vec<Source>,
+    /// Sets one topic's bounds: TOPIC,flush=…,batch-events=…,batch-bytes=…,history-…=…
+    #[arg(long, value_name = "TOPIC,…", help_heading = TOPICS)]
+    pub(super) topic: Vec<TopicBounds>,
+    /// Memory of each topic's history [default: 8MiB]
+    #[arg(long, value_name = "SIZE", help_heading = TOPICS)]
+    pub(super) history_bytes: Option<Size<0>>,
+    /// Events in each topic's history [default: 100000]
+    #[arg(long, value_name = "N", help_heading = TOPICS)]
+    pub(super) history_events: Option<Count<0>>,
+    /// Age of each topic's history [default: 5m]
+    #[arg(long, value_name = "TIME", help_heading = TOPICS)]
+    pub(super) history_age: Option<Time<0, { u64::MAX }>>,
+    /// How long events may wait for others to share a batch with [default: 0]
+    #[arg(long, value_name = "TIME", help_heading = TOPICS)]
+    pub(super) flush: Option<Time<0>>,
+    /// Events in a batch [default: 8192]
+    #[arg(long, value_name = "N", help_heading = TOPICS, hide_short_help = true)]
+    pub(super) batch_events: Option<Count>,
+    /// Bytes of a batch; a larger event is a batch by itself [default: 1MiB]
+    #[arg(long, value_name = "SIZE", help_heading = TOPICS, hide_short_help = true)]
+    pub(super) batch_bytes: Option<Size<1, { 64 << 20 }>>,
+
+    /// What publishers present; @FILE reads it from a file
+    ///
+    /// A command line shows in the list of processes: better is a file, or the
+    /// variable.
+    #[arg(long, value_name = "TOKEN", help_heading = ACCESS)]
+    #[arg(env = "THALWEG_PUBLISH_TOKEN", hide_env_values = true)]
+    pub(super) publish_token: Option<Token>,
+    /// What subscribers present, if not everybody may subscribe; @FILE as above
+    #[arg(long, value_name = "TOKEN", help_heading = ACCESS)]
+    #[arg(env = "THALWEG_SUBSCRIBE_TOKEN", hide_env_values = true)]
+    pub(super) subscribe_token: Option<Token>,
+    /// Lets everybody who reaches the server publish, from other machines too
+    ///
+    /// Without it a server that listens elsewhere than on loopback needs a publish
+    /// token. Tokens that are given hold all the same.
+    #[arg(long, help_heading = ACCESS)]
+    pub(super) open: bool,
+    /// Lets web pages of another origin use it: https://app.example; * for all
+    #[arg(long, value_name = "ORIGIN", help_heading = ACCESS)]
+    pub(super) allow_origin: Vec<String>,
+    /// A name besides localhost that it is asked by, on loopback: behind a proxy
+    #[arg(long, value_name = "NAME", help_heading = ACCESS)]
+    pub(super) allow_host: Vec<String>,
+    /// Serves over TLS: the certificate's chain in a PEM file, the server's own first
+    #[arg(long, value_name = "FILE", help_heading = ACCESS)]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// The certificate's key in a PEM file
+    #[arg(long, value_name = "FILE", help_heading = ACCESS)]
+    pub(super) tls_key: Option<PathBuf>,
+    /// Serves over TLS with a certificate made at start, for development
+    #[arg(long, help_heading = ACCESS)]
+    pub(super) tls_self_signed: bool,
+
+    /// Connections in all [default: 100000]
+    ///
+    /// Each costs a descriptor and about a kilobyte.
+    #[arg(long, value_name = "N", help_heading = LIMITS)]
+    pub(super) max_connections: Option<Count>,
+    /// Connections from one address [default: as many as in all]
+    ///
+    /// Behind a proxy everybody has one address.
+    #[arg(long, value_name = "N", help_heading = LIMITS)]
+    pub(super) max_connections_per_address: Option<Count>,
+    /// Bytes of an event as published [default: 1MiB]
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS)]
+    pub(super) max_event: Option<Size<1, { 16 << 20 }>>,
+    /// Memory of all topics' histories [default: 1GiB]
+    ///
+    /// Beyond it a topic that grows loses its oldest batches before its own bounds
+    /// say so.
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS)]
+    pub(super) max_history: Option<Size>,
+    /// Topics at a time, on each shard [default: 100000]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_topics: Option<Count>,
+    /// Subscriptions of one connection [default: 256]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_subscriptions: Option<Count<1, 10_000>>,
+    /// Bytes of a request's head [default: 64KiB]
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_head: Option<Size<{ 8 << 10 }, { 1 << 20 }>>,
+    /// How long a request's head may take to arrive, or a TLS handshake [default: 10s]
+    #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) head_wait: Option<Time>,
+    /// How long one event's body, a line or a message may take to arrive [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) body_wait: Option<Time>,
+    /// Requests whose bodies are being read [default: 1024]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_requests: Option<Count>,
+    /// Memory of unfinished WebSocket messages, on each shard [default: 64MiB]
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_unfinished: Option<Size>,
+    /// Streams of one HTTP/2 connection at a time [default: 256]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_streams: Option<Count<1, 65_536>>,
+    /// Streams of one HTTP/2 connection reset before they were looked at [default: 20]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_resets: Option<Count>,
+    /// Idempotency keys remembered at a time, on each shard [default: 100000]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) retry_keys: Option<Count>,
+    /// How long an idempotency key is remembered [default: 5m]
+    #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) retry_time: Option<Time>,
+
+    /// A frame partly sent must move on within this time [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) stall: Option<Time>,
+    /// Kernel memory for what is on its way to it [default: 512KiB]
+    #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) send_buffer: Option<Size<1, { 1 << 30 }>>,
+    /// How much of it may be unsent: what one that stops reading holds [default: 16KiB]
+    #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) unsent: Option<Size<1, { 1 << 30 }>>,
+    /// Memory before an HTTP/2 stream or a long poll's answer [default: 64KiB]
+    #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) stream_buffer: Option<Size<1024, { 1 << 30 }>>,
+    /// Its own frames waiting; beyond it its commands wait unread [default: 64KiB]
+    #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) own_buffer: Option<Size<1024, { 1 << 30 }>>,
+
+    /// Memory for batches that only partly sent frames need, on each shard [default: 8MiB]
+    #[arg(long, value_name = "SIZE", help_heading = INNER, hide_short_help = true)]
+    pub(super) max_pinned: Option<Size<0>>,
+    /// Bytes to one socket in one visit of a walk [default: 1MiB]
+    #[arg(long, value_name = "SIZE", help_heading = INNER, hide_short_help = true)]
+    pub(super) visit: Option<Size<1024, { 1 << 30 }>>,
+    /// Time of one slice of a walk, after which others get their turn [default: 1ms]
+    #[arg(long, value_name = "TIME", help_heading = INNER, hide_short_help = true)]
+    pub(super) walk_slice: Option<Time<1, 1_000_000>>,
+    /// Letters on their way to a shard: batches and sockets [default: 1024]
+    #[arg(long, value_name = "N", help_heading = INNER, hide_short_help = true)]
+    pub(super) mail: Option<Count<1, 1_000_000>>,
+    /// Publishes on their way to a shard [default: 64]
+    #[arg(long, value_name = "N", help_heading = INNER, hide_short_help = true)]
+    pub(super) publishes: Option<Count<1, 1_000_000>>,
+
+    /// What is logged: error, warn, info or debug [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = LOGS)]
+    pub(super) log: Option<Level>,
+    /// How it is logged: text or json [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = LOGS)]
+    pub(super) log_format: Option<LogFormat>,
+}
+
+/// A struct of these fields, each of the one above if it is given there.
+macro_rules! over {
+    ($above:ident, $below:ident: $($field:ident)*) => {
+        Settings { $($field: $above.$field.over($below.$field),)* }
+    };
+}
+
+impl Settings {
+    /// These, and `below` where they say nothing. A list that says something says
+    /// everything.
+    pub(super) fn over(self, below: Self) -> Self {
+        let above = self;
+        over!(above, below:
+            listen shards demo heartbeat compression drain echo_path
+            source topic history_bytes history_events history_age flush batch_events batch_bytes
+            publish_token subscribe_token open allow_origin allow_host
+            tls_cert tls_key tls_self_signed
+            max_connections max_connections_per_address max_event max_history max_topics
+            max_subscriptions max_head head_wait body_wait max_requests max_unfinished
+            max_streams max_resets retry_keys retry_time
+            stall send_buffer unsent stream_buffer own_buffer
+            max_pinned visit walk_slice mail publishes
+            log log_format
+        )
+    }
+}
+
+trait Over {
+    fn over(self, below: Self) -> Self;
+}
+
+impl<T> Over for Option<T> {
+    fn over(self, below: Self) -> Self {
+        self.or(below)
+    }
+}
+
+impl<T> Over for Vec<T> {
+    fn over(self, below: Self) -> Self {
+        if self.is_empty() { below } else { self }
+    }
+}
+
+impl Over for bool {
+    fn over(self, below: Self) -> Self {
+        self || below
+    }
+}

@@ -1,0 +1,221 @@
+//! What a user sees who sets something, rightly or wrongly.
+
+use std::time::Duration;
+
+use clap::{CommandFactory, Parser};
+use thalweg_server::config::{Config, Tls};
+
+use super::{ServeArgs, config::config, file, screen, settings::Settings};
+
+#[derive(Debug, Parser)]
+#[command(name = "thalweg serve", term_width = 100)]
+struct Line {
+    #[command(flatten)]
+    args: ServeArgs,
+}
+
+fn line(text: &str) -> Result<Settings, clap::Error> {
+    let words = ["serve"].into_iter().chain(text.split_whitespace());
+    Line::try_parse_from(words).map(|line| line.args.settings)
+}
+
+fn read(text: &str) -> Result<Settings, String> {
+    file::parse("thalweg.toml", text)
+}
+
+/// The sentence that flags earn when they are put together.
+fn clash(flags: &str) -> String {
+    config(line(flags).unwrap()).unwrap_err()
+}
+
+#[test]
+fn help_is_short_or_long() {
+    insta::assert_snapshot!("short_help", Line::command().render_help());
+    insta::assert_snapshot!("long_help", Line::command().render_long_help());
+}
+
+#[test]
+fn help_shows_no_token() {
+    let command = Line::command();
+    for token in ["publish_token", "subscribe_token"] {
+        let flag = command.get_arguments().find(|flag| flag.get_id() == token).unwrap();
+        assert!(flag.is_hide_env_values_set(), "{token}");
+    }
+}
+
+#[test]
+fn mistakes_in_a_file_are_answered_with_the_line_and_the_nearest_name() {
+    let refusal = |text: &str| read(&format!("# mine\n\n{text}\n")).unwrap_err();
+    let refusals = [
+        refusal("histroy-bytes = \"8MiB\""),
+        refusal("history_bytes = \"8MiB\""),
+        refusal("[access]\nopen = true"),
+        refusal("echo-path = \"/echo\""),
+        refusal("history-bytes = \"8MB\""),
+        refusal("heartbeat = 25"),
+        refusal("heartbeat = 2.5"),
+        refusal("heartbeat = \"5ms\""),
+        refusal("heartbeat = true"),
+        refusal("shards = 0"),
+        refusal("shards = -1"),
+        refusal("max-event = \"1GiB\""),
+        refusal("listen = \"localhost:8080\""),
+        refusal("log = \"inform\""),
+        refusal("open = \"yes\""),
+        refusal("source = [\n  \"cars=cars\",\n  \"cars\",\n]"),
+        refusal("source = \"cars=cars\""),
+        refusal("topic = [\"orders,flsh=5ms\"]"),
+        refusal("topic = [\"a//b\"]"),
+        refusal("open = true\nopen = true"),
+        refusal("open = "),
+        refusal("open"),
+    ];
+    insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn a_file_refuses_a_value_with_the_words_of_the_flag() {
+    for (name, value) in [
+        ("history-bytes", "8MB"),
+        ("heartbeat", "5ms"),
+        ("shards", "0"),
+        ("shards", "257"),
+        ("max-head", "1KiB"),
+        ("listen", "8080"),
+        ("log", "inform"),
+        ("log-format", "xml"),
+    ] {
+        let by_flag = line(&format!("--{name} {value}")).unwrap_err().to_string();
+        let by_file = read(&format!("{name} = \"{value}\"")).unwrap_err();
+        let why = by_file.strip_prefix(&format!("thalweg.toml:1: {name}: "));
+        let why = why.unwrap_or_else(|| panic!("{by_file}"));
+        assert!(by_flag.contains(why), "{by_flag}: {why}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    let refusals = [
+        clash("--tls-cert a.pem"),
+        clash("--tls-key a.pem"),
+        clash("--tls-self-signed --tls-cert a.pem --tls-key b.pem"),
+        clash("--max-event 2MiB --max-history 1MiB"),
+        clash("--max-event 2MiB --max-unfinished 2MiB"),
+        clash("--publish-token @/no/such/file"),
+    ];
+    insta::assert_snapshot!(refusals.join("\n"));
+}
+
+#[test]
+fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+    let file = "heartbeat = \"7s\"\nflush = \"3ms\"\nopen = true\nmax-connections = 50\n\
+                source = [\"a=cars\", \"b=dummy\"]\ntopic = [\"t,flush=9ms\"]\n\
+                publish-token = \"of the file\"";
+    let flags = line("--heartbeat 9s --source c=cars --compression").unwrap();
+    let merged = config(flags.over(read(file).unwrap())).unwrap();
+    assert_eq!(merged.heartbeat, Duration::from_secs(9));
+    assert_eq!(merged.topic_defaults.batch.flush_us, 3_000);
+    assert_eq!(merged.drain, Config::default().drain);
+    assert!(merged.access.open && merged.compression);
+    let sources: Vec<_> = merged.sources.iter().map(|source| source.topic.as_str()).collect();
+    assert_eq!(sources, ["c"]);
+    assert_eq!(merged.topics[0].1.batch.flush_us, 9_000);
+    assert_eq!(merged.access.publish_token.unwrap().as_bytes(), b"of the file");
+    let limits = merged.limits;
+    assert_eq!((limits.connections, limits.connections_per_address), (50, 50));
+}
+
+#[test]
+fn a_topics_bounds_are_those_of_all_topics_where_it_has_none() {
+    // In whatever order.
+    let made = config(line("--topic t,flush=9ms --history-events 7").unwrap()).unwrap();
+    assert_eq!(made.topics[0].1.history.events_max, 7);
+    assert_eq!(made.topics[0].1.batch.flush_us, 9_000);
+}
+
+#[test]
+fn every_setting_reaches_the_configuration() {
+    let untouched = format!("{:?}", Config::default());
+    let command = Line::command();
+    let own = ["config", "check", "log", "log-format", "help"];
+    for flag in command.get_arguments() {
+        let name = flag.get_long().unwrap();
+        let value = match name {
+            _ if own.contains(&name) => continue,
+            "demo" | "open" | "compression" | "tls-self-signed" => "",
+            // Without its other half refused, which shows that it is looked at.
+            "tls-cert" | "tls-key" => {
+                assert!(clash(&format!("--{name} x")).contains(name));
+                continue;
+            }
+            "listen" => "127.0.0.1:9",
+            "shards" => "99",
+            "source" => "t=cars",
+            "topic" => "t",
+            "walk-slice" => "3us",
+            _ => match flag.get_value_names().map(|names| names[0].as_str()) {
+                Some("SIZE") if name.starts_with("max-") && name != "max-head" => "7MiB",
+                Some("SIZE") => "9KiB",
+                Some("TIME") => "77ms",
+                Some("N") => "77",
+                _ => "x",
+            },
+        };
+        let settings = line(&format!("--{name} {value}")).unwrap();
+        let made = format!("{:?}", config(settings).unwrap());
+        assert_ne!(made, untouched, "--{name} {value} changes nothing");
+    }
+}
+
+#[test]
+fn a_token_is_read_from_a_file_and_never_shown() {
+    let path = std::env::temp_dir().join(format!("thalweg-token-{}", std::process::id()));
+    std::fs::write(&path, "s3cret\n").unwrap();
+    let settings = line(&format!("--publish-token @{}", path.display())).unwrap();
+    let shown = format!("{settings:?}");
+    let made = config(settings).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(made.access.publish_token.as_ref().unwrap().as_bytes(), b"s3cret");
+    let shown = format!("{shown}{made:?}");
+    assert!(!shown.contains("s3cret"), "{shown}");
+    let shown = format!("{:?}", line("--subscribe-token s3cret").unwrap());
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
+fn the_first_screen_says_how_and_for_whom() {
+    let address = "127.0.0.1:8080".parse().unwrap();
+    let screens = [
+        "",
+        "--demo",
+        "--listen 0.0.0.0:1 --publish-token p --subscribe-token s --tls-self-signed",
+        "--listen 0.0.0.0:1 --open --allow-origin https://a.example",
+    ]
+    .map(|flags| {
+        let made = config(line(flags).unwrap()).unwrap();
+        format!("> {flags}\n{}", screen::first_screen(&made, address))
+    });
+    insta::assert_snapshot!(screens.join("\n"));
+}
+
+#[test]
+fn a_check_says_what_would_be_served() {
+    let flags = "--listen [::]:8443 --shards 2 --demo --topic orders,flush=5ms --max-history 64MiB \
+                 --tls-cert cert.pem --tls-key key.pem --publish-token p --allow-origin *";
+    let made = config(line(flags).unwrap()).unwrap();
+    assert!(matches!(made.tls, Some(Tls::Files { .. })));
+    insta::assert_snapshot!(screen::check_screen(&made));
+}
+
+#[test]
+fn no_file_makes_the_reader_panic() {
+    let values = ["", "0", "-1", "\"\"", "\"=\"", "\",\"", "[\"=\"]", "[[]]", "{}", "1e9", "\"é\""];
+    for name in file::names() {
+        for value in values {
+            let _ = read(&format!("é = 1 # é\n{name} = {value}"));
+            let _ = read(&format!("# é\n{name} = {value}")).map(config);
+        }
+    }
+    let _ = read("\u{feff}open = true");
+    let _ = read("open = \"\u{1F600}");
+}

@@ -1,0 +1,311 @@
+//! Values of settings: written alike on the command line and in a file, and refused
+//! there with the same words.
+
+use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Deserializer, de};
+use thalweg_server::config::{
+    Config, Options, Secret, SourceConfig, nearest, parse_bytes, parse_duration,
+};
+
+/// No wait is longer: a day, in µs.
+const DAY_US: u64 = 24 * 60 * 60 * 1_000_000;
+
+/// A file with a token holds nothing else.
+const TOKEN_FILE_BYTES_MAX: u64 = 4096;
+
+/// A whole number from MIN to MAX.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count<const MIN: u32 = 1, const MAX: u32 = { u32::MAX }>(u32);
+
+/// Bytes, from MIN to MAX.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size<const MIN: usize = 1, const MAX: usize = { usize::MAX }>(usize);
+
+/// A duration from MIN to MAX, in µs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Time<const MIN_US: u64 = 1_000, const MAX_US: u64 = DAY_US>(Duration);
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Address(pub(super) SocketAddr);
+
+/// `TOPIC=KIND,key=value,…`
+#[derive(Clone, Debug)]
+pub(super) struct Source(pub(super) SourceConfig);
+
+/// `TOPIC,key=value,…`, known to be right whatever it is put upon.
+#[derive(Clone, Debug)]
+pub(super) struct TopicBounds(String);
+
+/// A token, or `@` and the file that it stands in.
+#[derive(Clone)]
+pub(super) struct Token(String);
+
+/// What is logged.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+/// How it is logged.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl<const MIN: u32, const MAX: u32> FromStr for Count<MIN, MAX> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.parse().map_err(|_| format!("{text:?} is no whole number"))?;
+        within(number, MIN, MAX, |bound| bound.to_string()).map(Self)
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> FromStr for Size<MIN, MAX> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        within(parse_bytes(text)?, MIN, MAX, bytes_text).map(Self)
+    }
+}
+
+impl<const MIN_US: u64, const MAX_US: u64> FromStr for Time<MIN_US, MAX_US> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let [min, max] = [MIN_US, MAX_US].map(Duration::from_micros);
+        within(parse_duration(text)?, min, max, time_text).map(Self)
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |_| format!("{text:?} is no address and port: write it as 127.0.0.1:8080");
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        SourceConfig::parse(text).map(Self)
+    }
+}
+
+impl FromStr for TopicBounds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bounds = Self(text.to_owned());
+        bounds.add_to(&mut Config::default()).map(|()| bounds)
+    }
+}
+
+impl FromStr for Token {
+    type Err = String;
+
+    /// Never refused, because who refuses a value also shows it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "error" => Ok(Self::Error),
+            "warn" => Ok(Self::Warn),
+            "info" => Ok(Self::Info),
+            "debug" => Ok(Self::Debug),
+            _ => Err(unknown("level", text, &["error", "warn", "info", "debug"])),
+        }
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(unknown("format", text, &["text", "json"])),
+        }
+    }
+}
+
+impl TopicBounds {
+    /// Sets the topic's bounds; those it does not name are of every topic.
+    ///
+    /// # Errors
+    /// One sentence saying what is wrong.
+    pub(super) fn add_to(&self, config: &mut Config) -> Result<(), String> {
+        let (topic, bounds) = self.0.split_once(',').unwrap_or((&self.0, ""));
+        let bounds = config.topic_defaults.apply(&Options::parse(bounds)?)?;
+        let topic = topic.parse().map_err(|error| format!("topic {topic:?}: {error}"))?;
+        config.topics.push((topic, bounds));
+        Ok(())
+    }
+}
+
+impl Token {
+    /// The token itself.
+    ///
+    /// # Errors
+    /// One sentence when its file cannot be read.
+    pub(super) fn secret(&self) -> Result<Secret, String> {
+        let Some(path) = self.0.strip_prefix('@') else { return Ok(Secret::new(&*self.0)) };
+        let mut text = String::new();
+        let read = File::open(path)
+            .and_then(|file| file.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
+        read.map_err(|error| format!("cannot read {path}: {error}"))?;
+        // Editors and `echo` end a file with a line break, which no token has.
+        Ok(Secret::new(text.trim_end()))
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> From<Count<MIN, MAX>> for u32 {
+    fn from(count: Count<MIN, MAX>) -> Self {
+        count.0
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> From<Count<MIN, MAX>> for usize {
+    fn from(count: Count<MIN, MAX>) -> Self {
+        count.0 as usize
+    }
+}
+
+impl<const MIN: usize, const MAX: usize> From<Size<MIN, MAX>> for usize {
+    fn from(size: Size<MIN, MAX>) -> Self {
+        size.0
+    }
+}
+
+impl<const MIN_US: u64, const MAX_US: u64> From<Time<MIN_US, MAX_US>> for Duration {
+    fn from(time: Time<MIN_US, MAX_US>) -> Self {
+        time.0
+    }
+}
+
+/// Bytes in the largest unit that leaves no rest.
+pub(super) fn bytes_text(bytes: usize) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.iter().find(|(shift, _)| bytes != 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+/// A duration in the largest unit that leaves no rest.
+pub(super) fn time_text(time: Duration) -> String {
+    let us = time.as_micros();
+    let units = [(60_000_000, "m"), (1_000_000, "s"), (1_000, "ms"), (1, "us")];
+    let unit = units.iter().find(|(us_per_unit, _)| us != 0 && us.is_multiple_of(*us_per_unit));
+    unit.map_or_else(|| "0".to_owned(), |(us_per_unit, unit)| format!("{}{unit}", us / us_per_unit))
+}
+
+fn within<T: PartialOrd + Copy>(
+    value: T,
+    min: T,
+    max: T,
+    text: impl Fn(T) -> String,
+) -> Result<T, String> {
+    if value < min {
+        Err(format!("at least {}", text(min)))
+    } else if value > max {
+        Err(format!("at most {}", text(max)))
+    } else {
+        Ok(value)
+    }
+}
+
+fn unknown(what: &str, wrong: &str, known: &[&str]) -> String {
+    format!("unknown {what} {wrong:?}{}", nearest(wrong, known))
+}
+
+/// Reads a value of a file as the flag would: `8080` is as good as `"8080"`.
+fn as_written<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: FromStr<Err = String>,
+    D: Deserializer<'de>,
+{
+    struct Written<T>(std::marker::PhantomData<T>);
+
+    impl<T: FromStr<Err = String>> de::Visitor<'_> for Written<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a text or a number")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+            self.visit_str(&number.to_string())
+        }
+    }
+
+    deserializer.deserialize_any(Written(std::marker::PhantomData))
+}
+
+/// Files and their schema for types that are read from text.
+macro_rules! written {
+    ($($type:ident $(<$($name:ident: $of:ty),*>)? = $schema:tt)*) => {$(
+        impl<'de, $($(const $name: $of),*)?> Deserialize<'de> for $type $(<$($name),*>)? {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                as_written(deserializer)
+            }
+        }
+
+        #[cfg(test)]
+        impl $(<$(const $name: $of),*>)? schemars::JsonSchema for $type $(<$($name),*>)? {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!($schema)
+            }
+        }
+    )*};
+}
+
+written! {
+    Count<MIN: u32, MAX: u32> = { "type": "integer", "minimum": MIN, "maximum": MAX }
+    Size<MIN: usize, MAX: usize> = {
+        "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB|GiB)?$", "minimum": MIN
+    }
+    Time<MIN_US: u64, MAX_US: u64> = { "type": "string", "pattern": "^([0-9]+(us|ms|s|m)|0)$" }
+    Address = { "type": "string" }
+    Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
+    TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }
+    Token = { "type": "string" }
+    Level = { "type": "string", "enum": ["error", "warn", "info", "debug"] }
+    LogFormat = { "type": "string", "enum": ["text", "json"] }
+}
