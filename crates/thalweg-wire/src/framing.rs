@@ -1,7 +1,9 @@
 //! Envelopes and notices as one transport's frames. A frame is made once and
 //! sent to every subscriber of its framing: nothing here depends on who reads.
 
+mod deflate;
 mod forever_frame;
+mod gzip;
 mod ndjson;
 mod sse;
 mod websocket;
@@ -23,12 +25,27 @@ pub enum Framing {
     /// One script of an endless HTML document: the opening tag of the next one,
     /// with the document's nonce, is the connection's own.
     ForeverFrame,
+    /// [`Self::WebSocket`] with permessage-deflate and no context takeover (RFC
+    /// 7692): a batch is compressed if that makes it smaller.
+    WebSocketDeflate,
+    /// [`Self::Sse`] as the blocks of a gzip stream that [`gzip_header`] begins.
+    SseGzip,
+    /// [`Self::Ndjson`] in the same way.
+    NdjsonGzip,
 }
 
 impl Framing {
     /// All framings; [`Self::index`] is the place in it.
-    pub const ALL: [Self; 5] =
-        [Self::WebSocket, Self::Sse, Self::SseMany, Self::Ndjson, Self::ForeverFrame];
+    pub const ALL: [Self; 8] = [
+        Self::WebSocket,
+        Self::Sse,
+        Self::SseMany,
+        Self::Ndjson,
+        Self::ForeverFrame,
+        Self::WebSocketDeflate,
+        Self::SseGzip,
+        Self::NdjsonGzip,
+    ];
 
     /// A small number, for tables with a place for each framing.
     pub fn index(self) -> usize {
@@ -41,7 +58,8 @@ impl Framing {
         matches!(self, Self::SseMany | Self::ForeverFrame)
     }
 
-    /// Appends a batch.
+    /// Appends a batch: always the same bytes for the same envelope. One without
+    /// events is for one subscriber, and not compressed.
     pub fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
         match self {
             Self::WebSocket => websocket::batch(envelope, out),
@@ -49,40 +67,56 @@ impl Framing {
             Self::SseMany => sse::batch(envelope, false, out),
             Self::Ndjson => ndjson::batch(envelope, out),
             Self::ForeverFrame => forever_frame::script(out, |out| envelope.write(out)),
+            Self::WebSocketDeflate => websocket::deflated_batch(envelope, out),
+            Self::SseGzip if envelope.is_empty() => {
+                gzip::own(|out| sse::batch(envelope, true, out), out);
+            }
+            Self::SseGzip => gzip::shared(|out| sse::batch(envelope, true, out), out),
+            Self::NdjsonGzip if envelope.is_empty() => {
+                gzip::own(|out| ndjson::batch(envelope, out), out);
+            }
+            Self::NdjsonGzip => gzip::shared(|out| ndjson::batch(envelope, out), out),
         }
     }
 
     /// Appends a gap; on [`Self::SseMany`] the whole event, without `id:`.
     pub fn gap(self, gap: &Gap<'_>, out: &mut Vec<u8>) {
         match self {
-            Self::WebSocket => websocket::gap(gap, out),
+            Self::WebSocket | Self::WebSocketDeflate => websocket::gap(gap, out),
             Self::Sse => sse::gap(gap, true, out),
             Self::SseMany => sse::gap(gap, false, out),
             Self::Ndjson => ndjson::gap(gap, out),
             Self::ForeverFrame => forever_frame::script(out, |out| gap.write(out)),
+            Self::SseGzip => gzip::own(|out| Self::Sse.gap(gap, out), out),
+            Self::NdjsonGzip => gzip::own(|out| Self::Ndjson.gap(gap, out), out),
         }
     }
 
     /// Appends a heartbeat.
     pub fn heartbeat(self, out: &mut Vec<u8>) {
         match self {
-            Self::WebSocket => websocket::heartbeat(out),
+            Self::WebSocket | Self::WebSocketDeflate => websocket::heartbeat(out),
             Self::Sse | Self::SseMany => sse::heartbeat(out),
             Self::Ndjson => ndjson::heartbeat(out),
             Self::ForeverFrame => forever_frame::heartbeat(out),
+            Self::SseGzip => gzip::own(sse::heartbeat, out),
+            Self::NdjsonGzip => gzip::own(ndjson::heartbeat, out),
         }
     }
 
     /// Appends the connection's last words.
     pub fn close(self, close: Close, out: &mut Vec<u8>) {
         match self {
-            Self::WebSocket => websocket::close(close, out),
+            Self::WebSocket | Self::WebSocketDeflate => websocket::close(close, out),
             Self::Sse | Self::SseMany => sse::close(close, out),
             Self::Ndjson => ndjson::close(close, out),
             Self::ForeverFrame => forever_frame::script(out, |out| close.write(out)),
+            Self::SseGzip => gzip::own(|out| Self::Sse.close(close, out), out),
+            Self::NdjsonGzip => gzip::own(|out| Self::Ndjson.close(close, out), out),
         }
     }
 }
 
 pub use forever_frame::{document as forever_frame_document, opening as forever_frame_opening};
+pub use gzip::{header as gzip_header, stored as gzip_stored};
 pub use sse::ids as sse_ids;

@@ -37,7 +37,8 @@ pub struct Log {
     history: VecDeque<Arc<Batch>>,
     history_events: usize,
     history_bytes: usize,
-    tails: [Option<HotTail>; Framing::ALL.len()],
+    /// Apart from each other: most topics use one framing of them all.
+    tails: [Option<Box<HotTail>>; Framing::ALL.len()],
     pins: Pins,
 }
 
@@ -169,7 +170,8 @@ impl Log {
 
     /// Makes sure that a hot tail exists for `framing`.
     pub fn open_tail(&mut self, framing: Framing) {
-        self.tails[framing.index()].get_or_insert_with(|| HotTail::new(framing, self.tail_bytes));
+        self.tails[framing.index()]
+            .get_or_insert_with(|| Box::new(HotTail::new(framing, self.tail_bytes)));
     }
 
     /// Gives up the hot tail of a framing that nobody uses any more.
@@ -282,7 +284,7 @@ impl Log {
 
     /// Memory of the hot tails, in bytes.
     pub fn tail_bytes(&self) -> usize {
-        self.tails.iter().flatten().map(HotTail::memory_bytes).sum()
+        self.tails.iter().flatten().map(|tail| tail.memory_bytes()).sum()
     }
 
     /// Offset of the oldest event retained; without any, of the next one.
@@ -292,7 +294,7 @@ impl Log {
 
     /// Where `cursor` is in the hot tail, joining it at a frame boundary.
     fn hot_place(&self, cursor: &Cursor, framing: Framing) -> Option<(&HotTail, u64)> {
-        let tail = self.tails[framing.index()].as_ref()?;
+        let tail = self.tails[framing.index()].as_deref()?;
         if cursor.hot != COLD {
             return Some((tail, cursor.hot));
         }

@@ -69,9 +69,13 @@ impl Connection {
         let inbound = match subscriber.framing() {
             _ if echoes => Inbound::Echo(Decoder::new(ECHO_BYTES_MAX)),
             Framing::WebSocket => Inbound::WebSocket(Decoder::new(message_bytes_max)),
-            Framing::Sse | Framing::SseMany | Framing::Ndjson | Framing::ForeverFrame => {
-                Inbound::Ignored
-            }
+            Framing::WebSocketDeflate => Inbound::WebSocket(Decoder::inflating(message_bytes_max)),
+            Framing::Sse
+            | Framing::SseMany
+            | Framing::SseGzip
+            | Framing::Ndjson
+            | Framing::NdjsonGzip
+            | Framing::ForeverFrame => Inbound::Ignored,
         };
         Self {
             outlet,

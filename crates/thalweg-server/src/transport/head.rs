@@ -4,7 +4,7 @@
 use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use thalweg_wire::framing::forever_frame_document;
+use thalweg_wire::framing::{forever_frame_document, gzip_header, gzip_stored};
 
 /// How a response begins.
 #[derive(Debug)]
@@ -29,6 +29,15 @@ impl Head {
     /// For HTTP streaming and long polling.
     pub(super) fn lines() -> Self {
         Self::streaming("application/x-ndjson", Vec::new())
+    }
+
+    /// The same as the blocks of a gzip stream.
+    pub(super) fn gzipped(mut self) -> Self {
+        self.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        self.headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        let plain = std::mem::replace(&mut self.first, gzip_header().to_vec());
+        gzip_stored(&plain, &mut self.first);
+        self
     }
 
     /// A document whose scripts have `nonce`, to be framed by `ancestors`.
@@ -74,9 +83,11 @@ impl Head {
         Self { status: StatusCode::OK, headers, first }
     }
 
-    /// Its headers, to add to.
-    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
-        &mut self.headers
+    /// Adds headers to those that it has.
+    pub(crate) fn extend(&mut self, headers: impl Iterator<Item = (HeaderName, HeaderValue)>) {
+        for (name, value) in headers {
+            self.headers.append(name, value);
+        }
     }
 
     /// The same as bytes of HTTP/1.1, for a socket that is taken over.

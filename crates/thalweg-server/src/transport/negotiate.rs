@@ -1,5 +1,8 @@
 use http::{HeaderMap, Version, header, request::Parts};
-use thalweg_wire::{ErrorCode, Framing, StartAt, Topic, websocket::accept_key};
+use thalweg_wire::{
+    ErrorCode, Framing, StartAt, Topic,
+    websocket::{accept_key, deflate_offer},
+};
 
 use super::{
     Query, Transport,
@@ -40,7 +43,7 @@ impl Ask {
     pub(crate) fn echo(request: &Parts) -> Result<Self, Refusal> {
         Ok(Self {
             framing: Framing::WebSocket,
-            head: websocket_head(request)?,
+            head: websocket(request, false)?.1,
             topics: Vec::new(),
             terms: Terms::default(),
             life: Life::Endless,
@@ -83,11 +86,14 @@ pub(crate) fn negotiate(
     }
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
+    let gzips = config.compression && accepts_gzip(&request.headers);
     let mut life = Life::Endless;
     let (framing, head) = match transport {
-        Transport::WebSocket => (Framing::WebSocket, websocket_head(request)?),
-        Transport::Sse if topics.len() == 1 => (Framing::Sse, Head::sse()),
-        Transport::Sse => (Framing::SseMany, Head::sse()),
+        Transport::WebSocket => websocket(request, config.compression)?,
+        Transport::Sse if topics.len() > 1 => (Framing::SseMany, Head::sse()),
+        Transport::Sse if gzips => (Framing::SseGzip, Head::sse().gzipped()),
+        Transport::Sse => (Framing::Sse, Head::sse()),
+        Transport::HttpStreaming if gzips => (Framing::NdjsonGzip, Head::lines().gzipped()),
         Transport::HttpStreaming => (Framing::Ndjson, Head::lines()),
         Transport::LongPolling => {
             life = Life::Once;
@@ -160,7 +166,19 @@ fn with_starts(
     }
 }
 
-fn websocket_head(request: &Parts) -> Result<Head, Refusal> {
+/// Whether gzip is among the codings that a client takes (RFC 9110 §12.5.3). One
+/// that names it with a weight of 0 does not want it.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).into_iter();
+    let codings = values.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
+    codings.map(|coding| coding.split(';').map(str::trim)).any(|mut coding| {
+        let is_gzip = coding.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight = coding.find_map(|parameter| parameter.strip_prefix("q="));
+        is_gzip && weight.and_then(|weight| weight.parse::<f32>().ok()).is_none_or(|q| q > 0.0)
+    })
+}
+
+fn websocket(request: &Parts, compresses: bool) -> Result<(Framing, Head), Refusal> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if request.version < Version::HTTP_11 {
@@ -177,7 +195,11 @@ fn websocket_head(request: &Parts) -> Result<Head, Refusal> {
     }
     let accept = accept_key(text(header::SEC_WEBSOCKET_KEY).unwrap_or_default())
         .map_err(|error| bad(error.to_string()))?;
-    Ok(Head::websocket(&accept, None))
+    let offered = headers.get_all(header::SEC_WEBSOCKET_EXTENSIONS).into_iter();
+    let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
+    let granted = if compresses { deflate_offer(&offered.join(",")) } else { None };
+    let framing = if granted.is_some() { Framing::WebSocketDeflate } else { Framing::WebSocket };
+    Ok((framing, Head::websocket(&accept, granted)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::str;
 use super::{
     ProtocolError,
     header::{Control, HEADER_BYTES_MAX, Header, Kind, Opcode},
+    inflate::inflated,
     mask::unmask,
 };
 
@@ -35,10 +36,12 @@ pub enum Message<'a> {
 ///
 /// There is one for each connection, nearly always idle: it takes 48 bytes, and
 /// heap only from its first message on. It never holds more than twice the
-/// bytes it was given, whatever length a header claims.
+/// bytes it was given, whatever length a header claims or compression makes of
+/// them: a compressed message is inflated when it is complete, in memory of the
+/// thread.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The payload of the message so far, unmasked. On top of it, for as long
+    /// The payload of the message so far, unmasked, not inflated. On top of it, for as long
     /// as they are incomplete: a header, or the payload of a control frame.
     buffer: Vec<u8>,
     /// How much of `buffer` belongs to the message.
@@ -49,6 +52,10 @@ pub struct Decoder {
     message: Option<Kind>,
     /// How many bytes at the end of a text are the beginning of a character.
     cut_bytes: u8,
+    /// Whether permessage-deflate was negotiated.
+    inflates: bool,
+    /// Whether `message` is compressed.
+    is_deflated: bool,
 }
 
 /// What the next byte belongs to.
@@ -88,7 +95,15 @@ impl Decoder {
             state: State::Header,
             message: None,
             cut_bytes: 0,
+            inflates: false,
+            is_deflated: false,
         }
+    }
+
+    /// The same for a client that negotiated permessage-deflate. The limit is for
+    /// a message as it comes and for what it is inflated to.
+    pub fn inflating(message_bytes_max: u32) -> Self {
+        Self { inflates: true, ..Self::new(message_bytes_max) }
     }
 
     /// Takes the next bytes of the connection, however they are cut, and calls
@@ -146,8 +161,8 @@ impl Decoder {
                 Part::Message(kind) if is_whole && frame.is_final => {
                     self.finish_message(kind, each)?;
                 }
-                Part::Message(Kind::Text) => self.check_text(text_from)?,
-                Part::Message(Kind::Binary) | Part::Control(_) => {}
+                Part::Message(Kind::Text) if !self.is_deflated => self.check_text(text_from)?,
+                Part::Message(_) | Part::Control(_) => {}
             }
         }
         Ok(())
@@ -163,7 +178,8 @@ impl Decoder {
         joined[..earlier_len].copy_from_slice(earlier);
         joined[earlier_len..joined_len].copy_from_slice(&input[..joined_len - earlier_len]);
 
-        let Some((header, header_len)) = Header::parse(&joined[..joined_len])? else {
+        let Some((header, header_len)) = Header::parse(&joined[..joined_len], self.inflates)?
+        else {
             self.buffer.extend_from_slice(input);
             return Ok(None);
         };
@@ -178,10 +194,13 @@ impl Decoder {
         let (part, room) = match (header.opcode, self.message) {
             // Its header bounds it, and it is no part of the message around it.
             (Opcode::Control(control), _) => (Part::Control(control), u32::MAX),
-            (Opcode::Data(kind), None) | (Opcode::Continuation, Some(kind)) => {
+            (Opcode::Data(kind), None) => {
                 self.message = Some(kind);
-                let room = self.message_bytes_max - self.message_len;
-                (Part::Message(kind), room)
+                self.is_deflated = header.is_deflated;
+                (Part::Message(kind), self.message_bytes_max)
+            }
+            (Opcode::Continuation, Some(kind)) => {
+                (Part::Message(kind), self.message_bytes_max - self.message_len)
             }
             (Opcode::Data(_), Some(_)) => return Err(ProtocolError::Interleaved),
             (Opcode::Continuation, None) => return Err(ProtocolError::NothingToContinue),
@@ -230,11 +249,14 @@ impl Decoder {
         kind: Kind,
         each: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
-        match kind {
-            Kind::Text => each(Message::Text(utf8(&self.buffer)?)),
-            Kind::Binary => each(Message::Binary(&self.buffer)),
+        if self.is_deflated {
+            let bytes_max = self.message_bytes_max;
+            inflated(&mut self.buffer, bytes_max, |payload| whole(kind, payload, each))??;
+        } else {
+            whole(kind, &self.buffer, each)?;
         }
         self.message = None;
+        self.is_deflated = false;
         self.message_len = 0;
         self.cut_bytes = 0;
         self.buffer.clear();
@@ -266,6 +288,18 @@ impl Decoder {
         self.state = State::Ended;
         self.buffer = Vec::new();
     }
+}
+
+fn whole(
+    kind: Kind,
+    payload: &[u8],
+    each: &mut dyn FnMut(Message<'_>),
+) -> Result<(), ProtocolError> {
+    match kind {
+        Kind::Text => each(Message::Text(utf8(payload)?)),
+        Kind::Binary => each(Message::Binary(payload)),
+    }
+    Ok(())
 }
 
 /// RFC 6455 §5.5.1: nothing, or a code and a reason.

@@ -2,8 +2,9 @@
 /// 6455 §7.1.7), with [`ProtocolError::close_code`] in the close frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
-    /// RSV1, RSV2 or RSV3 is set (§5.2).
-    #[error("a reserved bit is set, but no extension was negotiated")]
+    /// RSV1, RSV2 or RSV3 is set (§5.2) where no negotiated extension says what it
+    /// means (RFC 7692 §6).
+    #[error("a reserved bit is set that means nothing here")]
     ReservedBits,
     /// Opcodes 3–7 and 11–15 (§5.2).
     #[error("opcode {0} is reserved")]
@@ -35,7 +36,11 @@ pub enum ProtocolError {
     /// A text message or a close reason that is not UTF-8 (§8.1).
     #[error("a text is not UTF-8")]
     NotUtf8,
-    /// A message over the decoder's limit, by what its frames' headers claim.
+    /// A compressed message that is not whole blocks of deflate (RFC 7692 §7.2.2).
+    #[error("a compressed message is not deflate by itself: compress without context takeover")]
+    NotDeflate,
+    /// A message over the decoder's limit, by what its frames' headers claim, or
+    /// once it is that long inflated.
     #[error("a message is longer than {message_bytes_max} bytes")]
     TooBig {
         /// The limit.

@@ -3,6 +3,8 @@ use super::CONTROL_BYTES_MAX;
 /// First bytes of the server's frames: FIN and the opcode (RFC 6455 §5.2).
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
+/// With RSV1 (RFC 7692 §6).
+const DEFLATED_TEXT: u8 = 0xc1;
 const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
@@ -18,21 +20,13 @@ pub fn binary_header(payload_len: usize, out: &mut Vec<u8>) {
     header(BINARY, payload_len, out);
 }
 
-fn header(first: u8, payload_len: usize, out: &mut Vec<u8>) {
-    // The narrowest of three forms is the only one allowed (§5.2).
-    out.push(first);
-    if payload_len <= CONTROL_BYTES_MAX {
-        out.push(payload_len as u8);
-    } else if let Ok(len) = u16::try_from(payload_len) {
-        out.push(126);
-        out.extend_from_slice(&len.to_be_bytes());
-    } else {
-        out.push(127);
-        out.extend_from_slice(&(payload_len as u64).to_be_bytes());
-    }
+/// The same for a payload compressed as RFC 7692 §7.2.1 says, to a client that
+/// negotiated it.
+pub fn deflated_text_header(payload_len: usize, out: &mut Vec<u8>) {
+    header(DEFLATED_TEXT, payload_len, out);
 }
 
-/// How many bytes [`text_header`] appends: 2, 4 or 10.
+/// How many bytes either appends: 2, 4 or 10.
 pub fn text_header_len(payload_len: usize) -> usize {
     match payload_len {
         0..=125 => 2,
@@ -63,6 +57,20 @@ pub fn close(code: u16, reason: &str, out: &mut Vec<u8>) {
     control(CLOSE, &[&code, &reason.as_bytes()[..reason_len]], out);
 }
 
+fn header(first: u8, payload_len: usize, out: &mut Vec<u8>) {
+    // The narrowest of three forms is the only one allowed (§5.2).
+    out.push(first);
+    if payload_len <= CONTROL_BYTES_MAX {
+        out.push(payload_len as u8);
+    } else if let Ok(len) = u16::try_from(payload_len) {
+        out.push(126);
+        out.extend_from_slice(&len.to_be_bytes());
+    } else {
+        out.push(127);
+        out.extend_from_slice(&(payload_len as u64).to_be_bytes());
+    }
+}
+
 /// A control frame is never fragmented, so what exceeds its bound is left out
 /// (RFC 6455 §5.5).
 fn control(opcode: u8, payload: &[&[u8]], out: &mut Vec<u8>) {
@@ -86,6 +94,8 @@ mod tests {
             text_header(payload_len, &mut out);
             assert_eq!(out[1..], *expected, "{payload_len}");
             assert_eq!(text_header_len(payload_len), expected.len());
+            deflated_text_header(payload_len, &mut out);
+            assert_eq!(out[1 + expected.len()..], [&[0xc1], &expected[1..]].concat());
         }
         check(0, &[0x81, 0]);
         check(125, &[0x81, 125]);

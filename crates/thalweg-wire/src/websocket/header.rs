@@ -35,6 +35,8 @@ pub(super) enum Control {
 pub(super) struct Header {
     pub(super) opcode: Opcode,
     pub(super) is_final: bool,
+    /// RSV1 of a message's first frame (RFC 7692 §6).
+    pub(super) is_deflated: bool,
     pub(super) mask: [u8; 4],
     pub(super) payload_len: u64,
 }
@@ -42,18 +44,25 @@ pub(super) struct Header {
 impl Header {
     /// Reads a header from the front of `bytes` (RFC 6455 §5.2) and says how
     /// long it is; `None` if more bytes are needed, which is never so with
-    /// [`HEADER_BYTES_MAX`].
+    /// [`HEADER_BYTES_MAX`]. `inflates` says whether a message may be compressed.
     ///
     /// What can be refused by the first bytes is refused by the first bytes.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, ProtocolError> {
+    pub(super) fn parse(
+        bytes: &[u8],
+        inflates: bool,
+    ) -> Result<Option<(Self, usize)>, ProtocolError> {
         let [first, second, rest @ ..] = bytes else {
             return Ok(None);
         };
-        if first & 0x70 != 0 {
+        let is_deflated = first & 0x40 != 0;
+        if first & 0x30 != 0 || (is_deflated && !inflates) {
             return Err(ProtocolError::ReservedBits);
         }
         let is_final = first & 0x80 != 0;
         let opcode = Opcode::parse(first & 0x0f)?;
+        if is_deflated && !matches!(opcode, Opcode::Data(_)) {
+            return Err(ProtocolError::ReservedBits);
+        }
         if second & 0x80 == 0 {
             return Err(ProtocolError::Unmasked);
         }
@@ -72,7 +81,7 @@ impl Header {
         let Some((&mask, rest)) = rest.split_first_chunk() else {
             return Ok(None);
         };
-        let header = Self { opcode, is_final, mask, payload_len };
+        let header = Self { opcode, is_final, is_deflated, mask, payload_len };
         Ok(Some((header, bytes.len() - rest.len())))
     }
 }
@@ -121,17 +130,17 @@ mod tests {
 
     /// The header of `start` followed by [`MASK`].
     fn parse(start: &[u8]) -> Result<Option<(Header, usize)>, ProtocolError> {
-        Header::parse(&[start, &MASK].concat())
+        Header::parse(&[start, &MASK].concat(), false)
     }
 
     #[test]
     fn a_header_says_what_follows_it() {
         fn check(start: &[u8], opcode: Opcode, is_final: bool, payload_len: u64) {
-            let header = Header { opcode, is_final, mask: MASK, payload_len };
+            let header = Header { opcode, is_final, is_deflated: false, mask: MASK, payload_len };
             assert_eq!(parse(start), Ok(Some((header, start.len() + 4))));
             for cut in 0..start.len() + 3 {
                 let bytes = [start, &MASK].concat();
-                assert_eq!(Header::parse(&bytes[..cut]), Ok(None), "cut at {cut}");
+                assert_eq!(Header::parse(&bytes[..cut], false), Ok(None), "cut at {cut}");
             }
         }
         check(&[0x81, 0x80], Opcode::Data(Kind::Text), true, 0);

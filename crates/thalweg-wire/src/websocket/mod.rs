@@ -1,7 +1,9 @@
 //! The server's side of the WebSocket protocol (RFC 6455), bytes in and bytes
-//! out: no socket, no clock, no extension.
+//! out: no socket, no clock. The only extension is permessage-deflate (RFC 7692),
+//! without context takeover either way: between messages there is no state.
 //!
-//! - [`accept_key`] answers the opening handshake (§4.2.2).
+//! - [`accept_key`] answers the opening handshake (§4.2.2), [`deflate_offer`] its
+//!   extensions.
 //! - [`Decoder`] turns what a client sends into [`Message`]s (§5, §6.2); a
 //!   [`ProtocolError`] knows the close code to answer with (§7.4.1).
 //! - [`text_header`], [`ping`], [`pong`] and [`close`] write the server's
@@ -10,14 +12,19 @@
 
 mod decoder;
 mod error;
+mod extension;
 mod frame;
 mod handshake;
 mod header;
+mod inflate;
 mod mask;
 
 pub use decoder::{Decoder, Message};
 pub use error::ProtocolError;
-pub use frame::{binary_header, close, ping, pong, text_header, text_header_len};
+pub use extension::deflate_offer;
+pub use frame::{
+    binary_header, close, deflated_text_header, ping, pong, text_header, text_header_len,
+};
 pub use handshake::{BadKey, accept_key};
 
 /// The longest payload of a control frame (RFC 6455 §5.5).

@@ -2,6 +2,8 @@
 //! itself.
 
 mod arbitrary;
+mod client;
+mod compression;
 mod forever_frame;
 mod server_sent_events;
 mod vectors;

@@ -69,7 +69,7 @@ pub(super) async fn answer(
     }
     let routed = match begin(handle, &parts) {
         Ok(Some(mut begun)) => {
-            begun.ask.head.headers_mut().extend(admitted.headers());
+            begun.ask.head.extend(admitted.headers());
             return subscribe(handle, takeover, begun).await;
         }
         Ok(None) => route(handle, &parts, body).await,

@@ -10,38 +10,7 @@ mod utf8;
 use thalweg_wire::websocket::{Decoder, ProtocolError, pong};
 
 use super::heard::{Heard, LIMIT, Said, agree, ours};
-
-const FIN: u8 = 0x80;
-const CONTINUATION: u8 = 0;
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = FIN | 8;
-const PING: u8 = FIN | 9;
-const PONG: u8 = FIN | 10;
-
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-
-/// A client's frame: its first byte and its payload.
-type Frame<'a> = (u8, &'a [u8]);
-
-/// As it is sent.
-fn frame((first, payload): Frame<'_>) -> Vec<u8> {
-    let mut frame = vec![first];
-    match payload.len() {
-        len @ 0..=125 => frame.push(0x80 | len as u8),
-        len @ 126..=0xffff => {
-            frame.push(0x80 | 126);
-            frame.extend((len as u16).to_be_bytes());
-        }
-        len => {
-            frame.push(0x80 | 127);
-            frame.extend((len as u64).to_be_bytes());
-        }
-    }
-    frame.extend(MASK);
-    frame.extend(payload.iter().zip(MASK.iter().cycle()).map(|(b, k)| b ^ k));
-    frame
-}
+use crate::client::{BINARY, CLOSE, CONTINUATION, FIN, Frame, MASK, PING, PONG, TEXT, frame, sent};
 
 fn text(text: &str) -> Said {
     Said::Text(text.to_owned())
@@ -54,7 +23,7 @@ fn binary(bytes: &[u8]) -> Said {
 /// However the frames are cut, they are these messages, and then this refusal.
 #[track_caller]
 fn check(frames: &[Frame<'_>], messages: &[Said], refusal: Option<ProtocolError>) {
-    let input: Vec<u8> = frames.iter().flat_map(|sent| frame(*sent)).collect();
+    let input = sent(frames);
     let expected = Heard { messages: messages.to_vec(), refusal };
     for piece_lens in [&[][..], &[1; 500], &[2, 3, 5, 7], &[64; 500], &[997; 500]] {
         assert_eq!(ours(&input, piece_lens), expected, "in pieces of {piece_lens:?}");

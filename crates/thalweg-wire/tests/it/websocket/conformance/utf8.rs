@@ -3,7 +3,8 @@
 
 use thalweg_wire::websocket::{Decoder, ProtocolError};
 
-use super::{CONTINUATION, FIN, Frame, LIMIT, TEXT, check, frame, text};
+use super::{LIMIT, check, text};
+use crate::client::{CONTINUATION, FIN, Frame, TEXT, frame};
 
 /// `bytes` in frames of one byte each, and an empty last one.
 fn by_bytes(bytes: &[u8]) -> Vec<Frame<'_>> {
