@@ -136,7 +136,9 @@ fn a_topics_bounds_are_those_of_all_topics_where_it_has_none() {
 
 #[test]
 fn every_setting_reaches_the_configuration() {
-    let untouched = format!("{:?}", Config::default());
+    let untouched = format!("{:#?}", Config::default());
+    // The lines that a setting changes, and no other may.
+    let mut taken = std::collections::HashMap::new();
     let command = Line::command();
     let own = ["config", "check", "log", "log-format", "help"];
     for flag in command.get_arguments() {
@@ -163,8 +165,18 @@ fn every_setting_reaches_the_configuration() {
             },
         };
         let settings = line(&format!("--{name} {value}")).unwrap();
-        let made = format!("{:?}", config(settings).unwrap());
+        let made = format!("{:#?}", config(settings).unwrap());
         assert_ne!(made, untouched, "--{name} {value} changes nothing");
+        // One becomes several where there was none; and one for all is one for each, too.
+        let is_longer = made.lines().count() != untouched.lines().count();
+        if is_longer || name == "max-connections" {
+            continue;
+        }
+        let pairs = (1..).zip(made.lines().zip(untouched.lines()));
+        for (line, _) in pairs.filter(|(_, (now, before))| now != before) {
+            let other = taken.insert(line, name);
+            assert_eq!(other, None, "--{name} changes the same: line {line} of {made}");
+        }
     }
 }
 
