@@ -7,7 +7,7 @@ use thalweg_wire::{
     Envelope, Epoch, Framing, Offset, Topic,
     event::push_json,
     incoming::{Incoming, Kind},
-    limits::OFFSET_MAX,
+    limits::{EVENT_BYTES, OFFSET_MAX},
     websocket::text_header,
 };
 
@@ -32,7 +32,7 @@ fuzz_target!(|input: Input<'_>| {
     let mut joined = Vec::new();
     for (step, published) in input.events {
         let mut event = Vec::new();
-        if push_json(published, &mut event).is_ok() {
+        if push_json(published, EVENT_BYTES, &mut event).is_ok() {
             if !events.is_empty() {
                 joined.push(b',');
                 offset += if input.with_offsets { 1 + u64::from(step) } else { 1 };
@@ -74,7 +74,7 @@ fn check(envelope: &Envelope<'_>, events: &[(Offset, String)]) {
     for (framing, expected) in [
         (Framing::WebSocket, websocket),
         (Framing::Sse, format!("data:{text}\nid:{position}\n\n").into_bytes()),
-        (Framing::SseBare, format!("data:{text}\n\n").into_bytes()),
+        (Framing::SseMany, format!("data:{text}\n").into_bytes()),
         (Framing::Ndjson, format!("{text}\n").into_bytes()),
     ] {
         let mut frame = Vec::new();

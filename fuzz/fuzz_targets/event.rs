@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use thalweg_wire::{
     event::{push_json, push_text},
-    limits::EVENT_BYTES_MAX,
+    limits::EVENT_BYTES,
 };
 
 fuzz_target!(|published: &[u8]| {
@@ -17,9 +17,9 @@ fuzz_target!(|published: &[u8]| {
 fn json(published: &[u8]) {
     let mut event = b"before".to_vec();
     let value = serde_json::from_slice::<Value>(published);
-    if push_json(published, &mut event).is_err() {
+    if push_json(published, EVENT_BYTES, &mut event).is_err() {
         assert_eq!(event, b"before");
-        assert!(value.is_err() || published.len() > EVENT_BYTES_MAX);
+        assert!(value.is_err() || published.len() > EVENT_BYTES);
         return;
     }
     let event = &event[b"before".len()..];
@@ -30,17 +30,17 @@ fn json(published: &[u8]) {
         assert_eq!(serde_json::from_slice::<Value>(event).ok(), Some(value));
     }
     let mut again = Vec::new();
-    push_json(event, &mut again).expect("an event is JSON");
+    push_json(event, EVENT_BYTES, &mut again).expect("an event is JSON");
     assert_eq!(again, event);
 }
 
 fn text(published: &[u8]) {
     let mut event = Vec::new();
-    if push_text(published, &mut event).is_ok() {
+    if push_text(published, EVENT_BYTES, &mut event).is_ok() {
         let text: String = serde_json::from_slice(&event).expect("an event is JSON");
         assert_eq!(text.as_bytes(), published);
         assert!(!event.contains(&b'\n') && !event.contains(&b'\r'));
     } else {
-        assert!(std::str::from_utf8(published).is_err() || published.len() > EVENT_BYTES_MAX);
+        assert!(std::str::from_utf8(published).is_err() || published.len() > EVENT_BYTES);
     }
 }

@@ -67,9 +67,9 @@ pub(crate) enum Identity {
 /// What somebody wants to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Right<'a> {
-    /// To subscribe to a topic or read its history.
+    /// To subscribe to a topic, read its history or ack its events.
     Subscribe(&'a Topic),
-    /// To publish to a topic or ack its events.
+    /// To publish to a topic.
     Publish(&'a Topic),
     /// To see what is of no single topic: their list, `/metrics`.
     Look,
@@ -203,11 +203,7 @@ impl Gate {
     /// `Unauthorized` if a server with tokens is asked by nobody, who could otherwise
     /// use up the tickets of those who have one; `Busy` if too many are outstanding.
     pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<String, Refusal> {
-        let mut random = [0; 16];
-        self.random.fill(&mut random).map_err(|_| {
-            Refusal::new(ErrorCode::Busy, "the system gives no random numbers: try again")
-        })?;
-        let id = u128::from_ne_bytes(random);
+        let id = self.random()?;
         match identity {
             // Nothing will look at it.
             Identity::Nobody if !self.has_tokens() => Ok(ticket::text(id)),
@@ -219,6 +215,18 @@ impl Gate {
                 tickets.issue(id, identity, now_us)
             }
         }
+    }
+
+    /// A number that nobody can foresee.
+    ///
+    /// # Errors
+    /// `Busy` if the system has none.
+    pub(crate) fn random(&self) -> Result<u128, Refusal> {
+        let mut random = [0; 16];
+        self.random.fill(&mut random).map_err(|_| {
+            Refusal::new(ErrorCode::Busy, "the system gives no random numbers: try again")
+        })?;
+        Ok(u128::from_ne_bytes(random))
     }
 
     fn has_tokens(&self) -> bool {

@@ -3,6 +3,7 @@
 //! ```text
 //! subscription    topic + cursor + policy
 //! subscriber      one connection's subscriptions and its own frames
+//! window          how far one may be sent ahead of its acks
 //! deliver         the one way out: plan a send, send it, account for it
 //! ```
 
@@ -10,14 +11,15 @@ mod deliver;
 mod own;
 mod subscriber;
 mod subscription;
+mod window;
 
 use std::io::IoSlice;
 
 use crate::stream::Log;
 
 pub use deliver::{Delivered, Scratch};
-pub use subscriber::Subscriber;
-pub use subscription::{Policy, Subscribe};
+pub use subscriber::{Life, Subscriber};
+pub use subscription::{Policy, Subscribe, Terms};
 
 /// A topic's place among a shard's feeds.
 pub type FeedKey = u32;

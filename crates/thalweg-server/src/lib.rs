@@ -12,17 +12,18 @@
 //! serve       shards, listener, shutdown
 //! metrics     what is counted
 //! access      who may do what                                     (pure)
+//! seats       who may connect
 //! refusal     why a request or a command is refused
 //! clock       the one clock
 //! ```
 
-#[cfg_attr(not(test), expect(dead_code, reason = "what answers requests asks it next"))]
 mod access;
 mod clock;
 pub mod config;
 pub mod fanout;
 mod metrics;
 mod refusal;
+mod seats;
 mod serve;
 mod shard;
 mod source;

@@ -17,6 +17,7 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
+use thalweg_wire::{ErrorCode, close};
 
 /// `Content-Type` of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,6 +28,10 @@ macro_rules! counts {
         #[derive(Debug, Default, Clone, Copy)]
         pub(crate) struct Counts {
             $($(#[doc = $help])+ pub(crate) $name: u64,)+
+            /// Refusals by code.
+            refused: [u64; ErrorCode::ALL.len()],
+            /// Closes by code.
+            closed: [u64; close::ALL.len()],
         }
 
         impl Counts {
@@ -36,8 +41,8 @@ macro_rules! counts {
                 kind: Kind::$kind,
             },)+];
 
-            fn values(&self) -> [u64; Self::ALL.len()] {
-                [$(self.$name,)+]
+            fn values(&self) -> impl Iterator<Item = u64> {
+                [$(self.$name,)+].into_iter().chain(self.refused).chain(self.closed)
             }
         }
     };
@@ -72,18 +77,53 @@ counts! {
     sent_bytes: Counter,
     /// Sends that a full socket cut short.
     full_sends: Counter,
-    /// Gaps announced.
-    gaps: Counter,
+    /// Gaps announced because a subscriber fell behind.
+    gaps_slow: Counter,
+    /// Gaps announced because a cursor was older than the history.
+    gaps_trimmed: Counter,
+    /// Gaps announced because a cursor was of another epoch.
+    gaps_epoch: Counter,
+    /// Most events that a subscriber whose socket is full is behind.
+    lag_events_max: Gauge,
+    /// HTTP/2 streams and answers to long polls among the connections.
+    piped_connections: Gauge,
+    /// Requests whose bodies are being read.
+    requests: Gauge,
+    /// Memory of unfinished WebSocket messages, in bytes.
+    unfinished_bytes: Gauge,
+    /// HTTP/2 connections ended for resetting streams or for other misuse.
+    h2_misuses: Counter,
+    /// TLS handshakes that failed or took too long.
+    tls_failures: Counter,
+    /// Publishes answered from memory, their idempotency keys being known.
+    retries_replayed: Counter,
+    /// Acks heard.
+    acks: Counter,
     /// Heartbeats sent.
     heartbeats: Counter,
-    /// Connections reset because a frame could not be finished.
-    stalled_resets: Counter,
     /// Ticks of sources.
     source_ticks: Counter,
     /// Ticks of sources that were over 1 ms late.
     source_ticks_late: Counter,
     /// Largest lateness of a source's tick, in microseconds.
     source_lateness_us_max: Gauge,
+}
+
+impl Counts {
+    /// How many numbers there are.
+    const LEN: usize = Self::ALL.len() + ErrorCode::ALL.len() + close::ALL.len();
+
+    /// One more refusal.
+    pub(crate) fn count_refused(&mut self, code: ErrorCode) {
+        self.refused[code as usize] += 1;
+    }
+
+    /// One more connection closed with a code.
+    pub(crate) fn count_closed(&mut self, code: u16) {
+        if let Some(index) = close::ALL.iter().position(|close| close.code == code) {
+            self.closed[index] += 1;
+        }
+    }
 }
 
 struct Description {
@@ -100,7 +140,7 @@ enum Kind {
 
 /// All shards' counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Metrics(Arc<Vec<[AtomicU64; Counts::ALL.len()]>>);
+pub(crate) struct Metrics(Arc<Vec<[AtomicU64; Counts::LEN]>>);
 
 impl Metrics {
     /// For this many shards.
@@ -129,8 +169,31 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// What is counted by code: a family each, a label for the code.
+    fn encode_codes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let refused = ErrorCode::ALL.iter().map(|code| code.name().to_owned());
+        let closed = close::ALL.iter().map(|close| close.code.to_string());
+        let before_closed = Counts::ALL.len() + ErrorCode::ALL.len();
+        for (name, help, first, codes) in [
+            ("refused", "Requests and commands refused", Counts::ALL.len(), refused.collect()),
+            ("closed", "Connections closed", before_closed, closed.collect::<Vec<_>>()),
+        ] {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (index, code) in codes.into_iter().enumerate() {
+                let cells = self.0.iter().map(|cells| cells[first + index].load(Relaxed));
+                let labels = [("code", code)];
+                let metric = family.encode_family(&labels)?;
+                ConstCounter::new(cells.sum::<u64>()).encode(metric)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.encode_codes(&mut encoder)?;
         for (index, Description { name, help, kind }) in Counts::ALL.iter().enumerate() {
             let metric_type = match kind {
                 Kind::Counter => MetricType::Counter,

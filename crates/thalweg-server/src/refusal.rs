@@ -21,6 +21,17 @@ impl Refusal {
     pub(crate) fn draining() -> Self {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")
     }
+
+    /// A connection has all the topics that it may have.
+    pub(crate) fn too_many_subscriptions(max: usize) -> Self {
+        let message = format!("a connection has at most {max} topics: open another");
+        Self::new(ErrorCode::TooManyTopics, message)
+    }
+
+    /// No more of these at a time.
+    pub(crate) fn busy(what: &str) -> Self {
+        Self::new(ErrorCode::Busy, format!("too many {what} at a time: try again"))
+    }
 }
 
 impl From<EventError> for Refusal {

@@ -1,19 +1,10 @@
 //! Wires sources, shards and the listener together, and takes them down again.
 
-use std::{
-    io,
-    net::SocketAddr,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-    thread,
-    time::Duration,
-};
+mod listener;
+
+use std::{collections::HashSet, io, net::SocketAddr, rc::Rc, sync::Arc, thread, time::Duration};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use socket2::{Domain, Socket, Type};
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
@@ -27,13 +18,12 @@ use crate::{
     access::Gate,
     config::Config,
     metrics::Metrics,
-    shard::{self, Common, Handle, Letterbox, Mail, Peer, home_of},
+    seats::Seats,
+    shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, home_of},
     source::{self, Scheduled},
+    transport::Certificate,
 };
 use thalweg_wire::Topic;
-
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4096;
 
 /// From look to look whether a shard has ended.
 const BROKEN_LOOK: Duration = Duration::from_millis(200);
@@ -41,23 +31,18 @@ const BROKEN_LOOK: Duration = Duration::from_millis(200);
 /// From look to look whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
-/// Until accepting is tried again after it failed.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-
 /// Why a server does not start, or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen on {0}: {1}; choose another address with --listen")]
     Listen(SocketAddr, io::Error),
-    /// Not on loopback.
-    #[error(
-        "{0} is reachable from other machines, and there is no access control yet: listen on 127.0.0.1"
-    )]
-    NotLoopback(SocketAddr),
-    /// Who may do what is not said, or wrongly.
+    /// Who may do what cannot be as it is said.
     #[error("{0}")]
     Access(String),
+    /// There is no certificate to speak TLS with.
+    #[error("{0}")]
+    Certificate(String),
     /// A source's settings are wrong.
     #[error("source {0}: {1}")]
     Source(Topic, String),
@@ -72,15 +57,7 @@ pub struct Server {
     config: Arc<Config>,
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
-}
-
-/// Checks a configuration as [`serve`] would, without listening.
-///
-/// # Errors
-/// When it cannot be carried out.
-pub fn check(config: &Config) -> Result<(), ServeError> {
-    Gate::new(&config.access, config.listen).map_err(ServeError::Access)?;
-    scheduled_sources(config).map(drop)
+    certificate: Option<Certificate>,
 }
 
 /// Starts a server.
@@ -88,11 +65,9 @@ pub fn check(config: &Config) -> Result<(), ServeError> {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config) -> Result<Server, ServeError> {
-    if !config.listen.ip().is_loopback() {
-        return Err(ServeError::NotLoopback(config.listen));
-    }
-    let config = Arc::new(config);
-    let mut sources = scheduled_sources(&config)?;
+    let Prepared { gate, certificate, mut sources } = prepare(&config)?;
+    let limits = listener::within_descriptors(config.limits);
+    let config = Arc::new(Config { limits, ..config });
     let (mut peers, mut letterboxes) = (Vec::new(), Vec::new());
     for _ in 0..config.shards {
         let (to_mail, mail) = mpsc::channel(config.limits.mail);
@@ -104,9 +79,16 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         config: Arc::clone(&config),
         metrics: Metrics::new(config.shards),
         peers: peers.clone(),
-        loads: Arc::new((0..config.shards).map(|_| AtomicUsize::new(0)).collect()),
+        gate: Arc::new(gate),
+        tls: certificate.clone(),
+        requests: Arc::default(),
+        acked: Arc::new(acked(&sources)),
+        retry_hasher: RetryHasher::default(),
+        seats: Seats::new(config.shards, config.limits),
     };
-    let listener = listen(&config).map_err(|error| ServeError::Listen(config.listen, error))?;
+    let ack_topics = ack_topics(&sources);
+    let listener =
+        listener::listen(&config).map_err(|error| ServeError::Listen(config.listen, error))?;
     let address = listener.local_addr()?;
     let mut listener = Some(listener);
     let cores = cores_for(config.shards);
@@ -116,6 +98,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         let common = common.clone();
         let own_sources = sources.extract_if(.., |(topic, _)| home_of(topic, config.shards) == id);
         let own_sources: Vec<_> = own_sources.collect();
+        let own_acks = ack_topics.iter().filter(|(acks, _)| home_of(acks, config.shards) == id);
+        let own_acks: Vec<_> = own_acks.cloned().collect();
         // The first shard accepts for all.
         let listener = listener.take();
         let core = cores.get(id).copied();
@@ -124,7 +108,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
             if let Some(core) = core {
                 pin_to(core);
             }
-            run_shard(id, common, letterbox, own_sources, listener, &started)
+            let work = Work { sources: own_sources, acks: own_acks, listener };
+            run_shard(id, common, letterbox, work, &started)
         })?);
     }
     drop(started);
@@ -133,13 +118,21 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
-    Ok(Server { address, config, peers, threads })
+    Ok(Server { address, config, peers, threads, certificate })
 }
 
 impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Loads the certificate again; connections that there are keep the old one.
+    ///
+    /// # Errors
+    /// One sentence; the old one stays then.
+    pub fn reload_certificate(&self) -> Result<(), String> {
+        self.certificate.as_ref().map_or(Ok(()), Certificate::reload)
     }
 
     /// Waits until a shard ends by itself, which none should.
@@ -167,6 +160,42 @@ impl Server {
     }
 }
 
+/// What can be wrong with a configuration, found out without listening.
+struct Prepared {
+    gate: Gate,
+    certificate: Option<Certificate>,
+    sources: Vec<(Topic, Scheduled)>,
+}
+
+fn prepare(config: &Config) -> Result<Prepared, ServeError> {
+    let gate = Gate::new(&config.access, config.listen).map_err(ServeError::Access)?;
+    let certificate = config.tls.as_ref().map(Certificate::load).transpose();
+    let certificate = certificate.map_err(ServeError::Certificate)?;
+    Ok(Prepared { gate, certificate, sources: scheduled_sources(config)? })
+}
+
+/// Finds what [`serve`] would find wrong, without serving.
+///
+/// # Errors
+/// When the configuration cannot be carried out.
+pub fn check(config: &Config) -> Result<(), ServeError> {
+    prepare(config).map(|_| ())
+}
+
+/// The topics whose sources wait for acks.
+fn acked(sources: &[(Topic, Scheduled)]) -> HashSet<Topic> {
+    let waiting = sources.iter().filter(|(_, scheduled)| scheduled.interval_us.is_none());
+    waiting.map(|(topic, _)| topic.clone()).collect()
+}
+
+/// The topics whose events ack another's, and which.
+fn ack_topics(sources: &[(Topic, Scheduled)]) -> Vec<(Topic, Topic)> {
+    let acks = |(topic, scheduled): &(Topic, Scheduled)| {
+        scheduled.ack_topic.clone().map(|acks| (acks, topic.clone()))
+    };
+    sources.iter().filter_map(acks).collect()
+}
+
 fn scheduled_sources(config: &Config) -> Result<Vec<(Topic, Scheduled)>, ServeError> {
     let build = |wanted: &crate::config::SourceConfig| {
         source::build(wanted)
@@ -176,32 +205,26 @@ fn scheduled_sources(config: &Config) -> Result<Vec<(Topic, Scheduled)>, ServeEr
     config.sources.iter().map(build).collect()
 }
 
-fn listen(config: &Config) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(config.listen), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    // Accepted sockets inherit these on Linux.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_keepalive(true)?;
-    socket.set_tcp_notsent_lowat(config.limits.unsent_bytes as u32)?;
-    socket.set_send_buffer_size(config.limits.send_buffer_bytes)?;
-    socket.bind(&config.listen.into())?;
-    socket.listen(BACKLOG)?;
-    socket.set_nonblocking(true)?;
-    Ok(socket.into())
+/// What a shard has to do besides serving.
+struct Work {
+    sources: Vec<(Topic, Scheduled)>,
+    /// Topics whose events ack another's, and which.
+    acks: Vec<(Topic, Topic)>,
+    listener: Option<std::net::TcpListener>,
 }
 
 fn run_shard(
     id: usize,
     common: Common,
     letterbox: Letterbox,
-    sources: Vec<(Topic, Scheduled)>,
-    listener: Option<std::net::TcpListener>,
+    work: Work,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
     let prepare = || {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let entered = runtime.enter();
         let handle = Handle::new(id, common)?;
+        let listener = work.listener;
         let listener = listener.map(TcpListener::from_std).transpose()?;
         drop(entered);
         Ok((runtime, handle, listener))
@@ -216,39 +239,17 @@ fn run_shard(
     };
     let _ = started.send(Ok(()));
     LocalSet::new().block_on(&runtime, async move {
-        for (topic, scheduled) in sources {
+        for (topic, scheduled) in work.sources {
             handle.start_source(&topic, scheduled);
         }
+        for (acks, topic) in work.acks {
+            handle.take_acks(&acks, &topic);
+        }
         if let Some(listener) = listener {
-            spawn_local(accept(Rc::clone(&handle), listener));
+            spawn_local(listener::accept(Rc::clone(&handle), listener));
         }
         shard::run(handle, letterbox).await
     })
-}
-
-/// Accepts for all shards; each socket goes to the least-loaded.
-async fn accept(handle: Rc<Handle>, listener: TcpListener) {
-    loop {
-        let socket = match listener.accept().await.and_then(|(socket, _)| socket.into_std()) {
-            Ok(socket) => socket,
-            Err(error) => {
-                // Out of descriptors, most likely: those that end free some.
-                tracing::warn!(%error, "cannot accept");
-                sleep(ACCEPT_AGAIN).await;
-                continue;
-            }
-        };
-        let loads = &handle.common.loads;
-        let least = (0..loads.len()).min_by_key(|shard| loads[*shard].load(Relaxed));
-        let least = least.unwrap_or(handle.id);
-        loads[least].fetch_add(1, Relaxed);
-        handle.count_accepted();
-        if least == handle.id {
-            spawn_local(shard::serve_connection(Rc::clone(&handle), socket));
-        } else if handle.common.peers[least].mail.send(Mail::Connection(socket)).await.is_err() {
-            return;
-        }
-    }
 }
 
 /// The cores to pin shards to: none if there are fewer than shards, or only one

@@ -8,19 +8,25 @@
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
 //! mail        what shards say to each other
-//! publish     events in: from requests, commands and other shards
+//! publish     events in: from requests, commands and other shards; acks
+//! retries     publishes that may come twice
 //! subscribe   a request becomes a slab entry
+//! commands    what a client asks for
+//! reading     history and topics, for who does not subscribe
 //! upkeep      heartbeats, stalls, and giving memory back
 //! http        requests: routing, publishing, takeover
 //! poll        the shard's own epoll and timer
 //! ```
 
+mod commands;
 mod feeds;
 mod http;
 mod mail;
 mod peers;
 mod poll;
 mod publish;
+mod reading;
+mod retries;
 mod subscribe;
 mod turn;
 mod upkeep;
@@ -29,7 +35,7 @@ mod walk;
 use std::{
     cell::{Cell, RefCell},
     cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
+    collections::{BinaryHeap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     io,
     os::fd::OwnedFd,
@@ -44,30 +50,42 @@ use tokio::{
     sync::{Notify, mpsc},
 };
 
-pub(crate) use http::serve_connection;
-pub(crate) use mail::Mail;
+pub(crate) use http::{refuse_connection, serve_connection};
+pub(crate) use mail::{Arrival, Mail};
+pub(crate) use retries::RetryHasher;
 pub(crate) use turn::run;
 
 use crate::{
+    access::Gate,
     config::Config,
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
+    seats::Seats,
     source::Scheduled,
     stream::Payloads,
-    transport::Connection,
+    transport::{Certificate, Connection},
 };
 use feeds::FeedTable;
 use poll::Poll;
+use retries::Retries;
 
 /// What all shards of a server have in common.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     pub(crate) metrics: Metrics,
     /// Where each shard's mail goes.
     pub(crate) peers: Vec<Peer>,
-    /// How many sockets each shard serves.
-    pub(crate) loads: Arc<Vec<AtomicUsize>>,
+    /// Who may do what.
+    pub(crate) gate: Arc<Gate>,
+    /// TLS, if sockets are to speak it.
+    pub(crate) tls: Option<Certificate>,
+    /// Requests whose bodies are being read, on all shards.
+    pub(crate) requests: Arc<AtomicUsize>,
+    /// Topics whose sources wait for acks.
+    pub(crate) acked: Arc<HashSet<Topic>>,
+    pub(crate) retry_hasher: RetryHasher,
+    pub(crate) seats: Arc<Seats>,
 }
 
 /// How to reach a shard.
@@ -98,8 +116,8 @@ pub(crate) struct Handle {
     draining: Cell<bool>,
     /// Ends the tasks of requests once draining.
     drain: Notify,
-    /// Requests' connections being served.
-    requests: Cell<usize>,
+    /// Connections that HTTP serves.
+    serving: Cell<usize>,
 }
 
 struct Shard {
@@ -127,6 +145,11 @@ struct Shard {
     serials: u64,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     sources: Vec<Running>,
+    retries: Retries,
+    /// Memory of unfinished WebSocket messages.
+    unfinished_bytes: usize,
+    /// Memory of the histories of topics whose home this is.
+    history_bytes: usize,
     poll: Poll,
     scratch: Scratch,
     read_buffer: Vec<u8>,
@@ -169,6 +192,8 @@ struct Flags {
     unread: bool,
     /// Said good-bye; waits for the peer's.
     lingering: bool,
+    /// Has begun a message and not finished it.
+    unfinished: bool,
 }
 
 /// Bytes read from one socket at a time.
@@ -196,6 +221,9 @@ impl Handle {
             serials: 0,
             timers: BinaryHeap::new(),
             sources: Vec::new(),
+            retries: Retries::default(),
+            unfinished_bytes: 0,
+            history_bytes: 0,
             poll: Poll::new()?,
             scratch: Scratch::default(),
             read_buffer: vec![0; READ_BYTES],
@@ -209,7 +237,7 @@ impl Handle {
             wake: Notify::new(),
             draining: Cell::new(false),
             drain: Notify::new(),
-            requests: Cell::new(0),
+            serving: Cell::new(0),
         }))
     }
 
@@ -225,9 +253,15 @@ impl Handle {
         self.step(|shard| shard.start_source(topic, scheduled));
     }
 
-    /// One more socket was accepted here.
-    pub(crate) fn count_accepted(&self) {
-        self.shard.borrow_mut().counts.accepted += 1;
+    /// Counts something.
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Counts)) {
+        count(&mut self.shard.borrow_mut().counts);
+    }
+
+    /// Has events of `acks` taken for acks of `topic`, whose source waits for them;
+    /// on the home shard of `acks`.
+    pub(crate) fn take_acks(&self, acks: &Topic, topic: &Topic) {
+        self.step(|shard| shard.take_acks(acks, topic));
     }
 
     fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {

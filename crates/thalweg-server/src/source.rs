@@ -5,6 +5,7 @@
 //! cars        car_live_data: cars driving on roads
 //! constant    the published experiment's fixed row, any batch and interval
 //! dummy       padding of any size
+//! runner      the published round trip: the next event when the last is acked
 //! ```
 //!
 //! The synthetic sources are deterministic by seed and open-loop: ticks follow a
@@ -15,6 +16,9 @@ mod cars;
 mod constant;
 mod dummy;
 pub(crate) mod posted;
+mod runner;
+
+use thalweg_wire::{Offset, Topic, topic::TopicError};
 
 use crate::{
     config::{SourceConfig, nearest},
@@ -25,6 +29,10 @@ use crate::{
 pub(crate) trait Source: Send {
     /// Appends the events of the tick that is due at `due_us`.
     fn tick(&mut self, due_us: u64, out: &mut Payloads);
+
+    /// Hears that the topic's events up to `offset` have been processed; may append
+    /// what comes of that.
+    fn ack(&mut self, _offset: Offset, _now_us: u64, _out: &mut Payloads) {}
 }
 
 /// A source and its schedule.
@@ -33,11 +41,13 @@ pub(crate) struct Scheduled {
     pub source: Box<dyn Source>,
     /// The first tick, in µs of the monotonic clock; `None`: at once.
     pub start_us: Option<u64>,
-    /// From tick to tick, in µs.
-    pub interval_us: u64,
+    /// From tick to tick, in µs; `None`: it only answers acks.
+    pub interval_us: Option<u64>,
+    /// The topic whose events ack its own.
+    pub ack_topic: Option<Topic>,
 }
 
-const KINDS: [&str; 3] = ["cars", "constant", "dummy"];
+const KINDS: [&str; 4] = ["cars", "constant", "dummy", "runner"];
 
 /// Makes the source that `config` asks for.
 ///
@@ -45,6 +55,13 @@ const KINDS: [&str; 3] = ["cars", "constant", "dummy"];
 /// One sentence naming the wrong kind, key or value.
 pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     let options = &config.options;
+    if config.kind == "runner" {
+        options.check_keys(&["ack"])?;
+        let ack_topic = options.text("ack").map(str::parse).transpose();
+        let ack_topic = ack_topic.map_err(|error: TopicError| format!("ack: {error}"))?;
+        let source = Box::new(runner::Runner::default());
+        return Ok(Scheduled { source, start_us: None, interval_us: None, ack_topic });
+    }
     let seed = options.number("seed");
     let (source, known, default_interval_us): (Box<dyn Source>, &[&str], u64) =
         match config.kind.as_str() {
@@ -68,7 +85,8 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     if interval_us == 0 {
         return Err("interval: must be at least 1us".into());
     }
-    Ok(Scheduled { source, start_us: options.number("start")?, interval_us })
+    let (start_us, interval_us) = (options.number("start")?, Some(interval_us));
+    Ok(Scheduled { source, start_us, interval_us, ack_topic: None })
 }
 
 /// Appends an event that `write` cannot fail to make.

@@ -1,20 +1,118 @@
 //! Ways out: the only place with subscribers' sockets.
 //!
 //! ```text
-//! negotiate     a request → which transport, topics, cursors, policy
-//! head          the response head that begins a transport
+//! query         a request's parameters
+//! parameters    what a subscription is told, in a query or a command
+//! negotiate     a request → which transport, topics, cursors, terms
+//! head          how a response begins
 //! socket        a non-blocking socket as fan-out's sink
-//! connection    a socket and its subscriber; what it says comes back in
+//! tls           the same, encrypted
+//! certificate   what TLS is accepted with
+//! pipe          a bounded pipe into a response that HTTP sends
+//! outlet        one of those three
+//! connection    an outlet and its subscriber; what it says comes back in
 //! ```
 //!
 //! A transport is only a framing and a head: all of them deliver through
 //! `fanout`'s one loop.
 
+mod certificate;
 mod connection;
 mod head;
 mod negotiate;
+mod outlet;
+pub(crate) mod parameters;
+mod pipe;
+mod query;
 mod socket;
+mod tls;
 
+use http::{HeaderMap, HeaderName, Version, header, request::Parts};
+use thalweg_wire::ErrorCode;
+
+pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Connection, Heard};
 pub(crate) use negotiate::{Ask, negotiate};
+pub(crate) use outlet::Outlet;
+pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
+pub(crate) use query::Query;
 pub(crate) use socket::Socket;
+pub(crate) use tls::TlsSocket;
+
+use crate::{config::nearest, refusal::Refusal};
+
+/// How a subscriber is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    WebSocket,
+    Sse,
+    HttpStreaming,
+    ForeverFrame,
+    LongPolling,
+}
+
+const NAMES: [(&str, Transport); 5] = [
+    ("websocket", Transport::WebSocket),
+    ("sse", Transport::Sse),
+    ("http-streaming", Transport::HttpStreaming),
+    ("forever-frame", Transport::ForeverFrame),
+    ("long-polling", Transport::LongPolling),
+];
+
+impl Transport {
+    /// The transport of a name.
+    fn named(name: &str) -> Result<Self, Refusal> {
+        let named = NAMES.iter().find(|(known, _)| *known == name);
+        named.map(|(_, transport)| *transport).ok_or_else(|| {
+            let nearest = nearest(name, &NAMES.map(|(known, _)| known));
+            parameters::bad(format!("unknown transport {name:?}{nearest}"))
+        })
+    }
+
+    /// The transport that a request asks for, if it asks for any.
+    pub(crate) fn asked(request: &Parts, query: &Query<'_>) -> Option<Self> {
+        let headers = &request.headers;
+        // HTTP/2 has no upgrades (RFC 9113 §8.6), HTTP/1.0 does not know them.
+        let upgrades = has_token(headers, header::UPGRADE, "websocket");
+        if upgrades && request.version == Version::HTTP_11 {
+            return Some(Self::WebSocket);
+        }
+        if query.transport.is_some() {
+            return query.transport;
+        }
+        if query.wait_us.is_some() {
+            return Some(Self::LongPolling);
+        }
+        if has_token(headers, header::ACCEPT, "text/event-stream") {
+            return Some(Self::Sse);
+        }
+        has_token(headers, header::ACCEPT, "application/x-ndjson").then_some(Self::HttpStreaming)
+    }
+
+    fn of(request: &Parts, query: &Query<'_>) -> Result<Self, Refusal> {
+        let asked = Self::asked(request, query);
+        let upgrades = has_token(&request.headers, header::UPGRADE, "websocket");
+        if asked == Some(Self::WebSocket) && !(upgrades && request.version == Version::HTTP_11) {
+            return Err(Refusal::new(
+                ErrorCode::UpgradeRequired,
+                "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)",
+            ));
+        }
+        asked.ok_or_else(|| {
+            Refusal::new(
+                ErrorCode::NotAcceptable,
+                "choose a transport: Upgrade: websocket, Accept: text/event-stream, \
+                 Accept: application/x-ndjson, ?wait=25s, or ?transport= with a name",
+            )
+        })
+    }
+}
+
+/// Whether a list header has `token` (RFC 9110 §5.6.1), parameters aside.
+fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(','))
+        .map(|item| item.split(';').next().unwrap_or_default().trim())
+        .any(|item| item.eq_ignore_ascii_case(token))
+}

@@ -68,25 +68,29 @@ struct Fields<'a> {
     command: Cow<'a, str>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    topic: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    topic: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     event: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "present")]
     events: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default, deserialize_with = "present")]
     data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    position: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    cursor: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    policy: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    interval: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    window: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    position: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    cursor: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    policy: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    interval: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    window: Option<Text<'a>>,
 }
+
+/// A bare `Cow` inside an `Option` would always be copied.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The only field that is of use when the others are wrong.
 #[derive(Deserialize)]
@@ -96,8 +100,12 @@ struct IdOnly<'a> {
 }
 
 /// `null` is a value like any other: it must not read as an absent field.
-fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
-    Deserialize::deserialize(value).map(Some)
+fn present<'de, D, T>(value: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(value).map(Some)
 }
 
 impl<'a> Asked<'a> {
@@ -120,16 +128,16 @@ impl<'a> Fields<'a> {
             "publish" => Command::Publish { topic: self.topic(&name)?, events: self.events()? },
             "subscribe" => Command::Subscribe(Subscribe {
                 topic: self.topic(&name)?,
-                cursor: self.cursor.take(),
-                policy: self.policy.take(),
-                interval: self.interval.take(),
-                window: self.window.take(),
+                cursor: text(&mut self.cursor),
+                policy: text(&mut self.policy),
+                interval: text(&mut self.interval),
+                window: text(&mut self.window),
             }),
             "unsubscribe" => Command::Unsubscribe { topic: self.topic(&name)? },
             "echo" => Command::Echo { data: self.data.take().ok_or("echo needs data")? },
             "ack" => Command::Ack {
                 topic: self.topic(&name)?,
-                position: self.position.take().ok_or("ack needs a position")?,
+                position: text(&mut self.position).ok_or("ack needs a position")?,
             },
             _ => {
                 return Err(format!(
@@ -144,7 +152,7 @@ impl<'a> Fields<'a> {
     }
 
     fn topic(&mut self, command: &str) -> Result<Cow<'a, str>, String> {
-        self.topic.take().ok_or_else(|| format!("{command} needs a topic"))
+        text(&mut self.topic).ok_or_else(|| format!("{command} needs a topic"))
     }
 
     fn events(&mut self) -> Result<Vec<&'a RawValue>, String> {
@@ -170,4 +178,8 @@ impl<'a> Fields<'a> {
         ];
         members.into_iter().find(|(_, is_left)| *is_left).map(|(member, _)| member)
     }
+}
+
+fn text<'a>(member: &mut Option<Text<'a>>) -> Option<Cow<'a, str>> {
+    member.take().map(|text| text.0)
 }

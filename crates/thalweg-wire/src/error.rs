@@ -1,17 +1,23 @@
 //! What a request or command can be refused with.
 
 macro_rules! codes {
-    ($($(#[doc = $help:literal])+ $code:ident = $status:literal,)+) => {
+    ($($(#[doc = $help:literal])+ $code:ident = $status:literal $name:literal,)+) => {
         /// A refusal's machine-readable name. Table: `docs/wire.md`, "Errors".
         #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "snake_case")]
         pub enum ErrorCode {
-            $($(#[doc = $help])+ $code,)+
+            $($(#[doc = $help])+ #[serde(rename = $name)] $code,)+
         }
 
         impl ErrorCode {
             /// All of them, for tables with a place for each.
             pub const ALL: &[Self] = &[$(Self::$code,)+];
+
+            /// Its name on the wire.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$code => $name,)+
+                }
+            }
 
             /// The HTTP status that goes with it.
             pub fn status(self) -> u16 {
@@ -25,51 +31,51 @@ macro_rules! codes {
 
 codes! {
     /// Not in the topic grammar.
-    BadTopic = 400,
+    BadTopic = 400 "bad_topic",
     /// Neither a word nor a position.
-    BadCursor = 400,
+    BadCursor = 400 "bad_cursor",
     /// Unknown or malformed query parameter or header.
-    BadParameter = 400,
+    BadParameter = 400 "bad_parameter",
     /// Not JSON.
-    BadEvent = 400,
+    BadEvent = 400 "bad_event",
     /// Not a command, or an unknown one.
-    BadCommand = 400,
+    BadCommand = 400 "bad_command",
     /// More topics than allowed.
-    TooManyTopics = 400,
+    TooManyTopics = 400 "too_many_topics",
     /// No token or ticket, or not the right one.
-    Unauthorized = 401,
+    Unauthorized = 401 "unauthorized",
     /// A web page of an origin that is not allowed.
-    BadOrigin = 403,
+    BadOrigin = 403 "bad_origin",
     /// No such path.
-    NotFound = 404,
+    NotFound = 404 "not_found",
     /// Nobody has published or subscribed to it.
-    NoSuchTopic = 404,
+    NoSuchTopic = 404 "no_such_topic",
     /// The path exists, the method does not.
-    MethodNotAllowed = 405,
+    MethodNotAllowed = 405 "method_not_allowed",
     /// No transport was asked for.
-    NotAcceptable = 406,
+    NotAcceptable = 406 "not_acceptable",
     /// Head or body did not arrive in time.
-    SlowRequest = 408,
+    SlowRequest = 408 "slow_request",
     /// The connection has the topic already.
-    AlreadySubscribed = 409,
+    AlreadySubscribed = 409 "already_subscribed",
     /// The connection does not have the topic.
-    NotSubscribed = 409,
+    NotSubscribed = 409 "not_subscribed",
     /// Over the event size limit.
-    EventTooLarge = 413,
+    EventTooLarge = 413 "event_too_large",
     /// On loopback, a `Host` that is not its own.
-    BadHost = 421,
+    BadHost = 421 "bad_host",
     /// An idempotency key came with another body.
-    KeyReused = 422,
+    KeyReused = 422 "key_reused",
     /// A WebSocket version other than 13.
-    UpgradeRequired = 426,
+    UpgradeRequired = 426 "upgrade_required",
     /// Connections from one address.
-    TooManyFromAddress = 429,
+    TooManyFromAddress = 429 "too_many_from_address",
     /// A request's head is over the limit.
-    HeadTooLarge = 431,
+    HeadTooLarge = 431 "head_too_large",
     /// Connections in all.
-    TooManyConnections = 503,
+    TooManyConnections = 503 "too_many_connections",
     /// Requests in flight, or tickets.
-    Busy = 503,
+    Busy = 503 "busy",
     /// The server is shutting down.
-    Draining = 503,
+    Draining = 503 "draining",
 }

@@ -30,6 +30,20 @@ pub enum GapReason {
     Epoch,
 }
 
+impl GapReason {
+    /// All of them, for tables with a place for each.
+    pub const ALL: [Self; 3] = [Self::Slow, Self::Trimmed, Self::Epoch];
+
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::Trimmed => "trimmed",
+            Self::Epoch => "epoch",
+        }
+    }
+}
+
 /// The heartbeat's JSON.
 pub const HEARTBEAT: &[u8] = br#"{"heartbeat":{}}"#;
 
@@ -43,11 +57,7 @@ impl Gap<'_> {
             None => out.extend_from_slice(b"null"),
         }
         out.extend_from_slice(br#","reason":""#);
-        out.extend_from_slice(match self.reason {
-            GapReason::Slow => b"slow",
-            GapReason::Trimmed => b"trimmed",
-            GapReason::Epoch => b"epoch",
-        });
+        out.extend_from_slice(self.reason.name().as_bytes());
         out.extend_from_slice(br#""}}"#);
     }
 }

@@ -31,10 +31,12 @@ use anyhow::{anyhow, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use thalweg_server::Server;
+
 use settings::Settings;
 use values::{Level, LogFormat};
 
-/// The push server: any topic, over WebSocket, SSE and HTTP streaming.
+/// The push server: any topic, over every web transport.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +45,8 @@ Examples:
   thalweg serve --topic orders,flush=5ms,history-age=10m
   thalweg serve --config thalweg.toml --check
 
-Sources: cars (cars, seed), constant (batch), dummy (size, seed); each with interval, start.")]
+Sources: cars (cars, seed), constant (batch), dummy (size, seed); each with interval, start.
+         runner (ack): the next event when the last one is acked.")]
 pub(crate) struct ServeArgs {
     /// Reads a TOML file with the names below as keys; what is said here wins
     #[arg(long, value_name = "FILE")]
@@ -77,6 +80,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
         // Not before it can be asked to stop: who reads this line may ask at once.
         let screen = screen::first_screen(&config, address);
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
@@ -84,16 +88,27 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {
             tracing::warn!(%error, "nobody reads what is said on standard output");
         }
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            () = server.broken() => bail!("a shard has ended by itself: please report this"),
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                _ = hang_up.recv() => reload(&server),
+                () = server.broken() => bail!("a shard has ended by itself: please report this"),
+            }
         }
         tracing::info!("draining: subscribers are told to reconnect");
         server.drain().await;
         tracing::info!("drained");
         Ok(())
     })
+}
+
+/// Loads again what may change while it serves.
+fn reload(server: &Server) {
+    match server.reload_certificate() {
+        Ok(()) => tracing::info!("loaded the certificate again"),
+        Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+    }
 }
 
 fn log_to_stderr(level: Level, format: LogFormat) {

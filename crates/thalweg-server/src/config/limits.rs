@@ -6,7 +6,8 @@ use thalweg_wire::limits::{EVENT_BYTES, SUBSCRIPTIONS};
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections in all (`too_many_connections`): each costs a descriptor and
+    /// Connections in all, and subscribers that share one over HTTP/2
+    /// (`too_many_connections`): each costs a descriptor and
     /// about a kilobyte. The descriptors that the system grants may be fewer.
     pub connections: usize,
     /// Connections from one address (`too_many_from_address`). As many as in all
@@ -93,7 +94,7 @@ impl Default for Limits {
             retry_time: Duration::from_secs(300),
             unsent_bytes: 16 << 10,
             send_buffer_bytes: 512 << 10,
-            stream_buffer_bytes: 64 << 10,
+            stream_buffer_bytes: 32 << 10,
             own_bytes: 64 << 10,
             pinned_bytes: 8 << 20,
             stall: Duration::from_secs(30),

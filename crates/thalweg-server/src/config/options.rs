@@ -48,6 +48,11 @@ impl Options {
         self.read(key, parse_bytes)
     }
 
+    /// A text as it stands.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
     /// A duration.
     ///
     /// # Errors

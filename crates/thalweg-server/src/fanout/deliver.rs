@@ -1,9 +1,9 @@
 use std::{io::IoSlice, ops::Range};
 
 use smallvec::SmallVec;
-use thalweg_wire::{Close, GapReason};
+use thalweg_wire::{Close, GapReason, Offset, close};
 
-use super::{Budget, Feeds, Sent, Sink, Subscriber};
+use super::{Budget, Feeds, Life, Sent, Sink, Subscriber};
 use crate::stream::{Cursor, Log, Lost, Next};
 
 /// How a visit to a subscriber ended.
@@ -26,13 +26,14 @@ pub enum Delivered {
 pub struct Scratch {
     cold: Vec<u8>,
     pieces: Vec<Piece>,
-    gaps: u64,
+    reached: Vec<Option<Offset>>,
+    gaps: [u64; GapReason::ALL.len()],
 }
 
 impl Scratch {
-    /// How many subscribers were told since the beginning that they fell behind.
-    pub fn gaps(&self) -> u64 {
-        self.gaps
+    /// How many gaps were told since the beginning, for a reason.
+    pub fn gaps(&self, reason: GapReason) -> u64 {
+        self.gaps[reason as usize]
     }
 }
 
@@ -58,6 +59,9 @@ enum Owner {
     Own,
     /// A subscription, with its cursor before and after.
     Subscription { index: u16, before: Cursor, after: Cursor },
+    /// What ends the frame before it, where that is the connection's own; here
+    /// in the scratch.
+    Ending(Range<usize>),
 }
 
 /// Where a slice's bytes are.
@@ -72,6 +76,8 @@ struct Plan<'a> {
     pieces: &'a mut Vec<Piece>,
     sources: SmallVec<[Source<'a>; 2]>,
     bytes: usize,
+    /// Where each subscription will be, where frames must say so.
+    reached: &'a mut Vec<Option<Offset>>,
     /// Whether everything that is due is in it.
     complete: bool,
     /// When something becomes due that is not yet, in µs.
@@ -95,30 +101,38 @@ impl Subscriber {
         scratch: &mut Scratch,
     ) -> Delivered {
         let mut spent = 0;
-        self.begin(feeds);
+        self.begin(feeds, &mut scratch.gaps);
         loop {
-            let Scratch { cold, pieces, gaps } = scratch;
-            let mut plan = Plan::new(pieces);
+            let Scratch { cold, pieces, reached, gaps } = scratch;
+            let mut plan = Plan::new(pieces, reached);
             cold.clear();
             if let Err(Interrupted { index, lost }) = self.plan(&mut plan, feeds, now_us, cold) {
                 self.jump(feeds, index, lost);
-                *gaps += 1;
+                gaps[GapReason::Slow as usize] += 1;
                 continue;
             }
             let Plan { bytes, complete, wake_us, .. } = plan;
             if bytes == 0 {
-                return if self.ending { Delivered::Closed } else { Delivered::CaughtUp(wake_us) };
+                return if self.is_ending() {
+                    Delivered::Closed
+                } else {
+                    Delivered::CaughtUp(wake_us)
+                };
             }
             let sent = self.send(&plan.sources, cold, sink);
             drop(plan);
             let Sent::Bytes(sent) = sent else { return Delivered::Gone };
-            self.account(feeds, pieces, sent, now_us);
+            self.account(feeds, pieces, cold, sent, now_us);
             scratch.cold.shrink_to(SCRATCH_BYTES_KEPT);
             spent += sent;
+            let pauses = complete || sent < bytes || spent >= budget.socket_bytes;
+            if pauses && self.has_said_its_piece() {
+                return Delivered::Closed;
+            }
             if sent < bytes {
                 return Delivered::Full;
             }
-            if complete && !self.ending {
+            if complete && !self.is_ending() {
                 return Delivered::CaughtUp(wake_us);
             }
             if spent >= budget.socket_bytes {
@@ -128,23 +142,43 @@ impl Subscriber {
     }
 
     /// Begins subscriptions whose log has come.
-    fn begin(&mut self, feeds: &impl Feeds) {
+    fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
         for index in 0..self.subscriptions.len() {
+            let is_ending = self.is_ending();
             let subscription = &mut self.subscriptions[index];
-            if subscription.cursor().is_some() || self.ending {
+            if subscription.cursor().is_some() || is_ending {
                 continue;
             }
             let Some(log) = feeds.feed(subscription.feed) else { continue };
-            let begun = subscription.begin(log, self.framing, self.own.frames());
-            self.end_if_refused(begun);
+            let framing = self.framing;
+            let begun = subscription.begin(log, framing, self.own.frames());
+            if begun.is_ok() && framing.has_own_ending() {
+                let mut ending = Vec::new();
+                self.write_ending(feeds, &[], &mut ending);
+                self.own.frames().extend_from_slice(&ending);
+            }
+            if let Ok(Some(reason)) = begun {
+                gaps[reason as usize] += 1;
+                self.spoken = true;
+            }
+            self.end_if_refused(begun.map(|_| ()));
         }
+    }
+
+    /// A long poll that was told something and is between frames.
+    fn has_said_its_piece(&self) -> bool {
+        self.life == Life::Once && self.spoken && self.in_frame.is_none() && self.own.is_empty()
     }
 
     fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost) {
         let subscription = &mut self.subscriptions[index];
         let Some(log) = feeds.feed(subscription.feed) else { return };
-        let own = self.own.frames();
-        let jumped = subscription.jump(log, lost, GapReason::Slow, self.framing, own);
+        let mut gap = Vec::new();
+        let jumped = subscription.jump(log, lost, GapReason::Slow, self.framing, &mut gap);
+        if !gap.is_empty() {
+            self.tell(|_, own| own.extend_from_slice(&gap));
+        }
+        self.spoken = true;
         self.end_if_refused(jumped);
     }
 
@@ -165,7 +199,7 @@ impl Subscriber {
     ) -> Result<(), Interrupted> {
         let mut resumed = None;
         if let Some(index) = self.in_frame
-            && !self.own.is_empty()
+            && (!self.own.is_empty() || self.leaving.is_some())
         {
             let rest = self.plan_one(plan, feeds, index, None, true, cold)?;
             resumed = Some((index, rest));
@@ -173,7 +207,7 @@ impl Subscriber {
         if !self.own.is_empty() {
             plan.push(Owner::Own, self.own.unsent().len(), Source::Own);
         }
-        if self.ending {
+        if self.is_ending() {
             return Ok(());
         }
         let count = self.subscriptions.len();
@@ -186,7 +220,15 @@ impl Subscriber {
                 continue;
             }
             let index = index as u16;
+            if self.leaving == Some(index) {
+                continue;
+            }
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
+            if from.is_some() && self.subscriptions[usize::from(index)].window.is_some() {
+                // Its window counts from what is sent: in the next send.
+                plan.complete = false;
+                continue;
+            }
             self.plan_one(plan, feeds, index, from, false, cold)?;
         }
         Ok(())
@@ -209,13 +251,20 @@ impl Subscriber {
         else {
             return Ok(Cursor::before(0));
         };
+        let window = subscription.window.as_deref();
+        if window.is_some_and(|window| !window.is_open()) && !cursor.in_frame() {
+            return Ok(cursor);
+        }
+        let has_own_ending = self.framing.has_own_ending();
+        let alone = one_frame || has_own_ending || window.is_some();
+        let mut planned = 0;
         loop {
             if plan.pieces.len() >= SLICES_MAX || cold.len() >= COLD_BYTES_MAX {
                 plan.complete = false;
                 return Ok(cursor);
             }
             let cold_before = cold.len();
-            let (bytes, source, after) = match log.next(&cursor, self.framing, one_frame, cold) {
+            let (bytes, source, after) = match log.next(&cursor, self.framing, alone, cold) {
                 Next::Hot(bytes, after) => (bytes.len(), Source::Hot(bytes), after),
                 Next::Cold(after) => {
                     let range = cold_before..cold.len();
@@ -229,8 +278,22 @@ impl Subscriber {
                 Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost }),
                 Next::Nothing => return Ok(cursor),
             };
+            if window
+                .is_some_and(|window| !cursor.in_frame() && !window.admits(planned, bytes as u64))
+            {
+                cold.truncate(cold_before);
+                return Ok(cursor);
+            }
+            planned += bytes as u64;
             plan.push(Owner::Subscription { index, before: cursor, after }, bytes, source);
             cursor = after;
+            if has_own_ending {
+                plan.reach(index, &cursor);
+                let before = cold.len();
+                self.write_ending(feeds, plan.reached, cold);
+                let ending = before..cold.len();
+                plan.push(Owner::Ending(ending.clone()), ending.len(), Source::Cold(ending));
+            }
             if one_frame || is_at_head(log, &cursor) {
                 return Ok(cursor);
             }
@@ -247,20 +310,37 @@ impl Subscriber {
         }
     }
 
-    fn account(&mut self, feeds: &mut impl Feeds, pieces: &[Piece], sent: usize, now_us: u64) {
+    fn account(
+        &mut self,
+        feeds: &mut impl Feeds,
+        pieces: &[Piece],
+        cold: &[u8],
+        sent: usize,
+        now_us: u64,
+    ) {
         let mut left = sent;
+        let mut whole = false;
         for piece in pieces {
+            if left == 0 && !whole {
+                break;
+            }
             let taken = piece.bytes.min(left);
             left -= taken;
-            match piece.owner {
+            // Of a subscription's piece before: its ending must be sent too.
+            let was_whole = std::mem::replace(&mut whole, false);
+            match &piece.owner {
                 Owner::Own => self.own.advance(taken),
-                _ if taken == 0 => {}
+                Owner::Ending(range) if was_whole => {
+                    self.own.put_back(&cold[range.clone()][taken..])
+                }
+                Owner::Ending(_) => {}
+                Owner::Subscription { .. } if taken == 0 => {}
                 Owner::Subscription { index, before, after } => {
-                    let whole = taken == piece.bytes;
+                    whole = taken == piece.bytes;
                     let reached = |log: &Log| {
-                        if whole { after } else { log.advance(&before, self.framing, taken) }
+                        if whole { *after } else { log.advance(before, self.framing, taken) }
                     };
-                    let subscription = &mut self.subscriptions[usize::from(index)];
+                    let subscription = &mut self.subscriptions[usize::from(*index)];
                     let Some(log) = feeds.feed_mut(subscription.feed) else { continue };
                     let cursor = reached(log);
                     if is_at_head(log, &cursor) {
@@ -271,14 +351,22 @@ impl Subscriber {
                         log.pin(&cursor);
                     }
                     if before.in_frame() {
-                        log.unpin(&before);
+                        log.unpin(before);
                     }
-                    self.in_frame = cursor.in_frame().then_some(index);
+                    self.in_frame = cursor.in_frame().then_some(*index);
                     subscription.set_cursor(cursor);
+                    if let Some(window) = &mut subscription.window {
+                        window.count(taken, (!cursor.in_frame()).then(|| cursor.next()));
+                    }
+                    self.spoken = true;
                 }
             }
-            if left == 0 {
-                break;
+        }
+        self.let_go();
+        if let Life::Document { bytes_left, .. } = &mut self.life {
+            *bytes_left = bytes_left.saturating_sub(sent as u64);
+            if *bytes_left == 0 {
+                self.close(close::RELOAD);
             }
         }
         let count = self.subscriptions.len() as u16;
@@ -297,9 +385,19 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(pieces: &'a mut Vec<Piece>) -> Self {
+    fn new(pieces: &'a mut Vec<Piece>, reached: &'a mut Vec<Option<Offset>>) -> Self {
         pieces.clear();
-        Self { pieces, sources: SmallVec::new(), bytes: 0, complete: true, wake_us: None }
+        reached.clear();
+        let (sources, complete, wake_us) = (SmallVec::new(), true, None);
+        Self { pieces, sources, bytes: 0, reached, complete, wake_us }
+    }
+
+    fn reach(&mut self, index: u16, cursor: &Cursor) {
+        let index = usize::from(index);
+        if self.reached.len() <= index {
+            self.reached.resize(index + 1, None);
+        }
+        self.reached[index] = Some(cursor.next());
     }
 
     fn push(&mut self, owner: Owner, bytes: usize, source: Source<'a>) {

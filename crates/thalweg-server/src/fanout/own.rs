@@ -20,6 +20,13 @@ impl Own {
         &mut self.bytes
     }
 
+    /// Puts back in front what was begun as somebody's and is to be finished
+    /// before anything else.
+    pub(super) fn put_back(&mut self, rest: &[u8]) {
+        self.bytes.splice(..self.sent, rest.iter().copied());
+        self.sent = 0;
+    }
+
     pub(super) fn advance(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.bytes.len() {

@@ -1,5 +1,7 @@
 use smallvec::SmallVec;
-use thalweg_wire::{Close, Framing};
+use thalweg_wire::{
+    Close, Framing, Offset, Position, framing::forever_frame_opening, framing::sse_ids,
+};
 
 use super::{FeedKey, Feeds, Subscribe, own::Own, subscription::Subscription};
 
@@ -13,13 +15,37 @@ pub struct Subscriber {
     pub(super) in_frame: Option<u16>,
     /// The subscription that a visit begins with.
     pub(super) first: u16,
-    /// Whether its close is among its own frames: nothing comes after it.
-    pub(super) ending: bool,
+    /// The code of its close, if that is among its own frames: nothing comes
+    /// after it.
+    pub(super) ending: Option<u16>,
+    /// The subscription that goes when its frame is finished.
+    pub(super) leaving: Option<u16>,
+    /// A feed that it has left since it was asked last.
+    left: Option<FeedKey>,
+    /// Whether it was told anything but confirmations and heartbeats.
+    pub(super) spoken: bool,
+    pub(super) life: Life,
+}
+
+/// When a subscriber ends by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Life {
+    /// Never.
+    Endless,
+    /// Once it was told something: a long poll.
+    Once,
+    /// A forever frame, which is loaded again after so many bytes.
+    Document {
+        /// Of the scripts.
+        nonce: Box<str>,
+        /// Until it is told to load again.
+        bytes_left: u64,
+    },
 }
 
 impl Subscriber {
     /// A subscriber that starts with `head` (a response head, or nothing).
-    pub fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe]) -> Self {
+    pub fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
         let mut own = Own::default();
         own.frames().extend_from_slice(head);
         Self {
@@ -28,7 +54,11 @@ impl Subscriber {
             own,
             in_frame: None,
             first: 0,
-            ending: false,
+            ending: None,
+            leaving: None,
+            left: None,
+            spoken: false,
+            life,
         }
     }
 
@@ -42,9 +72,58 @@ impl Subscriber {
         self.subscriptions.iter().map(|subscription| subscription.feed)
     }
 
-    /// Where to append whole frames for it alone.
-    pub fn own_frames(&mut self) -> &mut Vec<u8> {
-        self.own.frames()
+    /// Whether it reads a feed and goes on doing so.
+    pub fn reads(&self, feed: FeedKey) -> bool {
+        self.index_of(feed).is_some()
+    }
+
+    /// Reads one more feed.
+    pub fn subscribe(&mut self, subscribe: Subscribe) {
+        self.subscriptions.push(Subscription::new(subscribe));
+    }
+
+    /// Reads a feed no more: from now on nothing of it is begun. It has left
+    /// when [`Self::take_left`] says so.
+    pub fn unsubscribe(&mut self, feed: FeedKey) {
+        let Some(index) = self.index_of(feed) else { return };
+        if self.in_frame == Some(index) {
+            self.leaving = Some(index);
+        } else {
+            self.remove_at(index);
+        }
+    }
+
+    /// A feed that it has left meanwhile.
+    pub fn take_left(&mut self) -> Option<FeedKey> {
+        self.left.take()
+    }
+
+    /// Its client has processed a feed's events up to `position`.
+    pub fn ack(&mut self, feeds: &impl Feeds, feed: FeedKey, position: Position) {
+        if let Some(index) = self.index_of(feed)
+            && let Some(log) = feeds.feed(feed)
+        {
+            self.subscriptions[usize::from(index)].ack(log, position);
+        }
+    }
+
+    /// Appends whole frames for it alone.
+    pub fn tell(&mut self, write: impl FnOnce(Framing, &mut Vec<u8>)) {
+        let frames = self.own.frames();
+        write(self.framing, frames);
+        if let Life::Document { nonce, .. } = &self.life {
+            forever_frame_opening(nonce, frames);
+        }
+    }
+
+    /// Shows that the connection lives; a long poll's answer needs no such thing.
+    /// `false` if nothing is to be sent.
+    pub fn heartbeat(&mut self) -> bool {
+        let wants = self.life != Life::Once;
+        if wants {
+            self.tell(Framing::heartbeat);
+        }
+        wants
     }
 
     /// Bytes of its own frames not yet sent.
@@ -54,14 +133,25 @@ impl Subscriber {
 
     /// Says good-bye after what is begun; then [`super::Delivered::Closed`].
     pub fn close(&mut self, close: Close) {
-        if !self.ending {
-            self.framing.close(close, self.own.frames());
-            self.ending = true;
+        if self.ending.is_none() {
+            self.tell(|framing, out| framing.close(close, out));
+            self.ending = Some(close.code);
+            self.spoken = true;
         }
+    }
+
+    /// Whether it has begun all its subscriptions and was told so.
+    pub fn has_begun(&self) -> bool {
+        self.own.is_empty() && self.subscriptions.iter().all(|s| s.cursor().is_some())
     }
 
     /// Whether it is on its way out.
     pub fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// The code that it was closed with.
+    pub fn close_code(&self) -> Option<u16> {
         self.ending
     }
 
@@ -76,6 +166,15 @@ impl Subscriber {
         self.is_in_frame() || !self.own.is_empty()
     }
 
+    /// How many events it is behind, at most, over its feeds.
+    pub fn lag(&self, feeds: &impl Feeds) -> Offset {
+        let behind = self.subscriptions.iter().filter_map(|subscription| {
+            let head = feeds.feed(subscription.feed)?.head();
+            Some(head.saturating_sub(subscription.cursor()?.next()))
+        });
+        behind.max().unwrap_or(0)
+    }
+
     /// Lets go of what it holds in the feeds. Call it when the connection ends.
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
@@ -85,5 +184,52 @@ impl Subscriber {
         {
             log.unpin(&cursor);
         }
+    }
+
+    /// Appends what ends a batch on this connection, as if it had reached the
+    /// offsets in `reached`, one for each subscription that has moved.
+    pub(super) fn write_ending(
+        &self,
+        feeds: &impl Feeds,
+        reached: &[Option<Offset>],
+        out: &mut Vec<u8>,
+    ) {
+        if let Life::Document { nonce, .. } = &self.life {
+            return forever_frame_opening(nonce, out);
+        }
+        let resume_at = |(index, subscription): (usize, &Subscription)| {
+            let reached = reached.get(index).copied().flatten();
+            subscription.resume_at(feeds.feed(subscription.feed), reached)
+        };
+        sse_ids(self.subscriptions.iter().enumerate().map(resume_at), out);
+    }
+
+    /// Lets the subscription go that waited for the end of its frame, if that
+    /// has come.
+    pub(super) fn let_go(&mut self) {
+        if let Some(index) = self.leaving.filter(|index| self.in_frame != Some(*index)) {
+            self.leaving = None;
+            self.remove_at(index);
+        }
+    }
+
+    fn remove_at(&mut self, index: u16) {
+        self.left = Some(self.subscriptions.swap_remove(usize::from(index)).feed);
+        // The last one has taken its place.
+        let last = self.subscriptions.len() as u16;
+        for place in [&mut self.in_frame, &mut self.leaving] {
+            if *place == Some(last) {
+                *place = Some(index);
+            }
+        }
+        if self.first >= last {
+            self.first = 0;
+        }
+    }
+
+    /// Where it reads a feed and goes on doing so.
+    fn index_of(&self, feed: FeedKey) -> Option<u16> {
+        let mut indexed = (0..).zip(&self.subscriptions);
+        indexed.find(|(index, s)| s.feed == feed && self.leaving != Some(*index)).map(|(i, _)| i)
     }
 }

@@ -1,6 +1,6 @@
-use thalweg_wire::{Close, Framing, Gap, GapReason, Offset, StartAt, close};
+use thalweg_wire::{Close, Framing, Gap, GapReason, Offset, Position, StartAt, close};
 
-use super::FeedKey;
+use super::{FeedKey, window::Window};
 use crate::stream::{Cursor, Log, Lost, Start};
 
 /// What happens when a subscriber falls behind the history.
@@ -23,10 +23,19 @@ pub struct Subscribe {
     pub feed: FeedKey,
     /// Where to start.
     pub start: StartAt,
+    /// On which terms.
+    pub terms: Terms,
+}
+
+/// What holds for a subscription besides its topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Terms {
     /// What to do when it falls behind.
     pub policy: Policy,
     /// At least this long between two sends, in µs.
     pub interval_us: u64,
+    /// Bytes of frames that may be sent ahead of acks.
+    pub window_bytes: Option<u64>,
 }
 
 /// A topic, a cursor and a policy.
@@ -38,6 +47,7 @@ pub(super) struct Subscription {
     /// Not to be sent before, in µs.
     due_us: u64,
     progress: Progress,
+    pub(super) window: Option<Box<Window>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +61,11 @@ impl Subscription {
     pub(super) fn new(subscribe: Subscribe) -> Self {
         Self {
             feed: subscribe.feed,
-            policy: subscribe.policy,
-            interval_us: subscribe.interval_us,
+            policy: subscribe.terms.policy,
+            interval_us: subscribe.terms.interval_us,
             due_us: 0,
             progress: Progress::Starting(subscribe.start),
+            window: subscribe.terms.window_bytes.map(|bytes| Box::new(Window::new(bytes))),
         }
     }
 
@@ -63,6 +74,28 @@ impl Subscription {
         match self.progress {
             Progress::Starting(_) => None,
             Progress::At(cursor) => Some(cursor),
+        }
+    }
+
+    /// Where it would go on if `log` ended here: its cursor, or where it is to
+    /// start.
+    pub(super) fn resume_at(&self, log: Option<&Log>, reached: Option<Offset>) -> StartAt {
+        let next = reached.or(self.cursor().map(|cursor| cursor.next()));
+        match (self.progress, log, next) {
+            (Progress::At(_), Some(log), Some(next)) => StartAt::After(log.position_before(next)),
+            (Progress::Starting(start), ..) => start,
+            // A log never goes away under its subscribers.
+            (Progress::At(_), ..) => StartAt::Latest,
+        }
+    }
+
+    /// Its client has processed everything up to `position`; of another epoch it
+    /// says nothing.
+    pub(super) fn ack(&mut self, log: &Log, position: Position) {
+        if let Some(window) = &mut self.window
+            && position.epoch == log.epoch()
+        {
+            window.ack(position.offset);
         }
     }
 
@@ -84,26 +117,30 @@ impl Subscription {
         }
     }
 
-    /// Begins, if it has not: says so in `own`.
+    /// Begins, if it has not: says so in `own`. If that was a gap, with its
+    /// reason.
     pub(super) fn begin(
         &mut self,
         log: &Log,
         framing: Framing,
         own: &mut Vec<u8>,
-    ) -> Result<(), Close> {
-        let Progress::Starting(at) = self.progress else { return Ok(()) };
+    ) -> Result<Option<GapReason>, Close> {
+        let Progress::Starting(at) = self.progress else { return Ok(None) };
         match log.start(at) {
             Start::At(cursor) => {
                 log.write_confirmation(&cursor, framing, own);
                 self.set_cursor(cursor);
-                Ok(())
+                Ok(None)
             }
             Start::OtherEpoch(cursor) => {
                 write_gap(log, cursor.next(), None, GapReason::Epoch, framing, own);
                 self.set_cursor(cursor);
-                Ok(())
+                Ok(Some(GapReason::Epoch))
             }
-            Start::Lost(lost) => self.jump(log, lost, GapReason::Trimmed, framing, own),
+            Start::Lost(lost) => {
+                self.jump(log, lost, GapReason::Trimmed, framing, own)?;
+                Ok(Some(GapReason::Trimmed))
+            }
         }
     }
 
@@ -145,8 +182,8 @@ mod tests {
 
     #[test]
     fn an_interval_beyond_all_time_does_not_overflow() {
-        let (start, policy) = (StartAt::Latest, Policy::Skip);
-        let subscribe = Subscribe { feed: 0, start, policy, interval_us: u64::MAX };
+        let terms = Terms { interval_us: u64::MAX, ..Terms::default() };
+        let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms };
         let mut subscription = Subscription::new(subscribe);
         subscription.caught_up(1);
         assert_eq!(subscription.due_us(), u64::MAX);

@@ -4,12 +4,12 @@
 use std::{collections::HashMap, sync::Arc};
 
 use slab::Slab;
-use thalweg_wire::{Epoch, Framing, Offset, Topic};
+use thalweg_wire::{Epoch, ErrorCode, Framing, Offset, Topic};
 
-use super::mail::TooManyTopics;
 use crate::{
     config::Config,
     fanout::{FeedKey, Feeds},
+    refusal::Refusal,
     stream::{Batch, Log, Sequencer},
 };
 
@@ -48,6 +48,8 @@ pub(super) struct Home {
     pub(super) is_timed: bool,
     /// Among those to post.
     pub(super) is_unposted: bool,
+    /// Its events ack those of this topic, whose source waits for it.
+    pub(super) acks_of: Option<Topic>,
 }
 
 /// A shard that reads along. It is a cursor too: what it has not been posted
@@ -69,12 +71,15 @@ impl FeedTable {
 
     /// The feed of a topic, made if there is none. `is_home` says whether this
     /// shard gives its offsets.
-    pub(super) fn open(&mut self, topic: &Topic, is_home: bool) -> Result<FeedKey, TooManyTopics> {
+    pub(super) fn open(&mut self, topic: &Topic, is_home: bool) -> Result<FeedKey, Refusal> {
         if let Some(key) = self.by_topic.get(topic) {
             return Ok(*key);
         }
         if self.feeds.len() >= self.config.limits.topics {
-            return Err(TooManyTopics);
+            return Err(Refusal::new(
+                ErrorCode::TooManyTopics,
+                "the server keeps no more topics: use an existing one",
+            ));
         }
         let settings = self.config.topic(topic);
         let home = is_home.then(|| Home {
@@ -83,6 +88,7 @@ impl FeedTable {
             is_due: false,
             is_timed: false,
             is_unposted: false,
+            acks_of: None,
         });
         let log = home
             .as_ref()
@@ -111,8 +117,8 @@ impl FeedTable {
         self.feeds.get_mut(key as usize)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.feeds.len()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Feed> {
+        self.feeds.iter().map(|(_, feed)| feed)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (FeedKey, &mut Feed)> {
@@ -187,7 +193,8 @@ impl Feed {
         let empty = self.log.as_ref().is_none_or(|log| log.first_retained() == log.head());
         match &self.home {
             Some(home) => {
-                unread && empty && home.readers.is_empty() && home.sequencer.due_us().is_none()
+                let is_settled = home.readers.is_empty() && home.sequencer.due_us().is_none();
+                unread && empty && is_settled && home.acks_of.is_none()
             }
             None => unread,
         }

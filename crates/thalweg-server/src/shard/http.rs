@@ -1,60 +1,154 @@
-//! Requests over HTTP/1.1. hyper reads them; a request to subscribe makes it let
-//! go of the socket, which becomes a slab entry of the shard. hyper's own
-//! streaming bodies would cost a wake-up, a task and chunked encoding for each
-//! subscriber.
+//! Connections that HTTP serves. hyper reads requests; one to subscribe over
+//! HTTP/1.1 makes it let go of the socket, which becomes a slab entry of the shard.
+//! hyper's own streaming bodies would cost a wake-up, a task and chunked encoding
+//! for each subscriber; over HTTP/2, where a socket is shared, that is what they
+//! are.
+//!
+//! ```text
+//! routes      a request → its answer
+//! post        bodies: events, commands, tickets
+//! respond     answers' bytes
+//! ```
+
+mod post;
+mod respond;
+mod routes;
 
 use std::{
     cell::Cell,
     convert::Infallible,
-    future::{Future, pending, poll_fn},
-    net::TcpStream,
-    os::fd::OwnedFd,
+    future::{Future, poll_fn},
+    io,
+    os::fd::AsFd,
     pin::{Pin, pin},
     rc::Rc,
-    sync::atomic::Ordering::Relaxed,
-    task::Poll,
+    task::{Context, Poll},
+    time::Duration,
 };
 
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use thalweg_wire::{
-    ErrorCode, Topic,
-    answer::{Published, refusal},
-    event::EventError,
+use thalweg_wire::ErrorCode;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    task::spawn_local,
+    time::{sleep, timeout},
 };
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{Handle, mail::Placed};
+use super::{Arrival, Handle, subscribe::Newcomer};
 use crate::{
-    fanout::FeedKey,
-    metrics,
     refusal::Refusal,
-    source::posted::{self, BodyKind, Lines},
-    stream::Payloads,
-    transport::{Ask, negotiate},
+    seats::Seat,
+    transport::{Outlet, Socket, TlsSocket},
 };
+use routes::Takeover;
 
-/// What a request to subscribe leaves for when hyper has let go.
-struct Takeover {
-    ask: Ask,
-    feeds: Vec<FeedKey>,
-}
+/// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What a `GET /` says.
-const HELLO: &str = "Thalweg pushes live data.\n\n\
-    POST /v1/topics/{topic}   publish a JSON event\n\
-    GET  /v1/topics/{topic}   subscribe: Upgrade: websocket,\n\
-    \x20                         Accept: text/event-stream or Accept: application/x-ndjson\n\
-    GET  /healthz  /metrics\n";
+/// From look to look whether the rest of the preface has come.
+const PREFACE_LOOK: Duration = Duration::from_millis(1);
 
-type Answer = Response<Full<Bytes>>;
+/// How long one that was refused may take to read why.
+const REFUSED_LINGER: Duration = Duration::from_secs(1);
 
 /// Serves one socket until it ends or becomes a subscriber's.
-pub(crate) async fn serve_connection(handle: Rc<Handle>, socket: TcpStream) {
-    let mut requests = Requests::enter(&handle);
-    let Ok(stream) = tokio::net::TcpStream::from_std(socket) else { return };
+pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
+    let Arrival { socket, seat } = arrival;
+    let _serving = Serving::enter(&handle);
+    let Ok(stream) = TcpStream::from_std(socket) else { return };
+    let head_wait = handle.common.config.limits.head_wait;
+    let Some(tls) = &handle.common.tls else {
+        match timeout(head_wait, begins_with_preface(&stream)).await {
+            Ok(Ok(true)) => serve_http2(&handle, stream, seat).await,
+            Ok(Ok(false)) => serve_http1(&handle, stream, seat).await,
+            // Said nothing: browsers connect in advance.
+            Ok(Err(_)) | Err(_) => {}
+        }
+        return;
+    };
+    let acceptor = TlsAcceptor::from(tls.current());
+    match timeout(head_wait, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            serve_http2(&handle, stream, seat).await;
+        }
+        Ok(Ok(stream)) => serve_http1(&handle, stream, seat).await,
+        Ok(Err(_)) | Err(_) => handle.count(|counts| counts.tls_failures += 1),
+    }
+}
+
+/// Tells a connection that cannot be served why, and ends it.
+pub(crate) async fn refuse_connection(socket: std::net::TcpStream, refused: Refusal) {
+    let Ok(stream) = TcpStream::from_std(socket) else { return };
+    let answer = respond::bare(&refused);
+    let refuse = async {
+        write_all(&stream, &answer).await;
+        // What it sends is taken, or the answer would be reset with it.
+        let socket = Socket::new(stream.as_fd().try_clone_to_owned().ok()?);
+        socket.finish();
+        let mut buffer = [0; 1024];
+        loop {
+            stream.readable().await.ok()?;
+            match stream.try_read(&mut buffer) {
+                Ok(0) => return Some(()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return None,
+                _ => {}
+            }
+        }
+    };
+    let _ = timeout(REFUSED_LINGER, refuse).await;
+}
+
+async fn write_all(stream: &TcpStream, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() && stream.writable().await.is_ok() {
+        match stream.try_write(rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let bytes = stream.peek(&mut first).await?;
+        if bytes == 0 || !PREFACE.starts_with(&first[..bytes]) {
+            return Ok(false);
+        }
+        if bytes == PREFACE.len() {
+            return Ok(true);
+        }
+        sleep(PREFACE_LOOK).await;
+    }
+}
+
+/// What HTTP/1.1 may be spoken over: taken from it again to subscribe.
+trait Stream: AsyncRead + AsyncWrite + Unpin {
+    fn into_outlet(self) -> io::Result<Outlet>;
+}
+
+impl Stream for TcpStream {
+    fn into_outlet(self) -> io::Result<Outlet> {
+        Ok(Outlet::Tcp(Socket::new(self.into_std()?.into())))
+    }
+}
+
+impl Stream for TlsStream<TcpStream> {
+    fn into_outlet(self) -> io::Result<Outlet> {
+        let (stream, tls) = self.into_inner();
+        let socket = Socket::new(stream.into_std()?.into());
+        Ok(Outlet::Tls(Box::new(TlsSocket::new(socket, tls))))
+    }
+}
+
+async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
     let limits = &handle.common.config.limits;
     let mut connection = http1::Builder::new()
@@ -64,257 +158,147 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, socket: TcpStream) {
         .serve_connection(
             TokioIo::new(stream),
             service_fn(async |request| {
-                Ok::<_, Infallible>(answer(&handle, &takeover, request).await)
+                Ok::<_, Infallible>(routes::answer(handle, Some(&takeover), request).await)
             }),
         );
     let mut drain = pin!(handle.drain.notified());
     let mut draining = false;
-    let taken = poll_fn(|context| {
-        if !draining && (handle.draining.get() || drain.as_mut().poll(context).is_ready()) {
+    let served = poll_fn(|context| {
+        if !draining && is_draining(handle, drain.as_mut(), context) {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        let ended = Pin::new(&mut connection).poll(context).is_ready();
-        match takeover.take() {
-            Some(taken) if !ended => Poll::Ready(Some(taken)),
-            _ if ended => Poll::Ready(None),
-            _ => Poll::Pending,
+        let ended = Pin::new(&mut connection).poll(context);
+        match (takeover.take(), ended) {
+            (Some(taken), Poll::Pending) => Poll::Ready(Ok(Some(taken))),
+            (_, Poll::Ready(ended)) => Poll::Ready(ended.map(|()| None)),
+            (None, Poll::Pending) => Poll::Pending,
         }
     });
-    let Some(Takeover { ask, feeds }) = taken.await else { return };
+    let taken = served.await;
     let parts = connection.into_parts();
-    let socket = parts.io.into_inner().into_std();
-    let fd = match socket {
-        Ok(socket) => OwnedFd::from(socket),
-        Err(error) => {
-            tracing::warn!(%error, "a socket could not be taken over");
-            return;
-        }
+    let taken = match taken {
+        Ok(Some(taken)) => taken,
+        Ok(None) => return,
+        Err(error) => return count_http1_error(handle, &error, parts.io.into_inner()).await,
     };
-    match handle.take_over(fd, &ask, &feeds, &parts.read_buf) {
-        Ok(()) => requests.taken_over = true,
-        Err(error) => tracing::warn!(%error, "a socket could not be watched"),
+    let Takeover { ask, feeds, identity } = taken;
+    let subscribed = parts.io.into_inner().into_outlet().and_then(|outlet| {
+        let head = ask.head.to_bytes();
+        let (head, ask, feeds) = (&*head, &ask, &*feeds);
+        let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat };
+        handle.subscribe(newcomer, &parts.read_buf)
+    });
+    if let Err(error) = subscribed {
+        tracing::warn!(%error, "a socket could not be taken over");
     }
 }
 
-/// Counts a socket among the requests' for as long as it lives.
-struct Requests<'a> {
-    handle: &'a Handle,
-    /// It lives on as a subscriber's.
-    taken_over: bool,
-}
-
-impl<'a> Requests<'a> {
-    fn enter(handle: &'a Handle) -> Self {
-        handle.requests.set(handle.requests.get() + 1);
-        Self { handle, taken_over: false }
-    }
-}
-
-impl Drop for Requests<'_> {
-    fn drop(&mut self) {
-        self.handle.requests.set(self.handle.requests.get() - 1);
-        if !self.taken_over {
-            self.handle.common.loads[self.handle.id].fetch_sub(1, Relaxed);
-        }
-        self.handle.wake.notify_one();
-    }
-}
-
-async fn answer(
+/// hyper answers most of what is wrong itself; a head that never comes it leaves
+/// unanswered.
+async fn count_http1_error(
     handle: &Handle,
-    takeover: &Cell<Option<Takeover>>,
-    request: Request<Incoming>,
-) -> Answer {
-    let (parts, body) = request.into_parts();
-    let topic = match parts.uri.path() {
-        "/" => return only_get(&parts, || text("text/plain; charset=utf-8", HELLO)),
-        "/healthz" => return only_get(&parts, || text("text/plain; charset=utf-8", "ok\n")),
-        "/metrics" => return only_get(&parts, || metrics(handle)),
-        "/v1/topics" => None,
-        path => match path.strip_prefix("/v1/topics/") {
-            Some(topic) => Some(topic),
-            None => return refuse(&not_found(path), None),
-        },
+    error: &hyper::Error,
+    mut stream: impl AsyncWrite + Unpin,
+) {
+    let code = if error.is_timeout() {
+        ErrorCode::SlowRequest
+    } else if error.is_parse_too_large() {
+        ErrorCode::HeadTooLarge
+    } else if error.is_parse() {
+        ErrorCode::BadParameter
+    } else {
+        return;
     };
-    match (&parts.method, topic) {
-        (&Method::GET, topic) => match begin(handle, &parts, topic) {
-            Ok(begun) => {
-                takeover.set(Some(begun));
-                // The task that polls this takes the socket away instead.
-                pending().await
-            }
-            Err(refusal) => refuse(&refusal, None),
-        },
-        (&Method::POST, Some(topic)) => publish(handle, topic, &parts, body).await,
-        (_, Some(_)) => method_not_allowed("GET, POST"),
-        (_, None) => method_not_allowed("GET (publish to /v1/topics/{topic})"),
+    handle.count(|counts| counts.count_refused(code));
+    if code == ErrorCode::SlowRequest {
+        let message = "the request's head did not arrive in time: send it at once";
+        let answer = respond::bare(&Refusal::new(code, message));
+        // One attempt: a peer that does not read either is not waited for.
+        poll_fn(|context| Pin::new(&mut stream).poll_write(context, &answer).map(|_| ())).await;
     }
 }
 
-fn begin(handle: &Handle, parts: &Parts, topic: Option<&str>) -> Result<Takeover, Refusal> {
-    if handle.draining.get() {
-        return Err(Refusal::draining());
-    }
-    let ask = negotiate(parts, topic)?;
-    let feeds = handle.step(|shard| shard.open_feeds(&ask))?;
-    Ok(Takeover { ask, feeds })
-}
-
-async fn publish(handle: &Handle, topic: &str, parts: &Parts, body: Incoming) -> Answer {
-    let topic: Topic = match topic.parse() {
-        Ok(topic) => topic,
-        Err(error) => return refuse(&Refusal::from(error), None),
-    };
-    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
-    let mut placed = None;
-    let published = match BodyKind::of(content_type) {
-        BodyKind::Lines => publish_lines(handle, &topic, body, &mut placed).await,
-        kind => publish_one(handle, &topic, kind, body, &mut placed).await,
-    };
-    let placed = placed.map(|placed: Placed| placed.published(&topic));
-    match (published, placed) {
-        (Ok(()), Some(published)) => json(StatusCode::OK, published.to_json()),
-        (Ok(()), None) => json(StatusCode::OK, Vec::new()),
-        (Err(refusal), published) => refuse(&refusal, published.as_ref()),
-    }
-}
-
-async fn publish_one(
-    handle: &Handle,
-    topic: &Topic,
-    kind: BodyKind,
-    body: Incoming,
-    placed: &mut Option<Placed>,
-) -> Result<(), Refusal> {
-    let bytes_max = handle.common.config.limits.event_bytes;
-    // One more byte than an event may have shows that it has too many.
-    let body = Limited::new(body, bytes_max + 1).collect().await;
-    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => Refusal::from(EventError::TooLarge(bytes_max)),
-        false => broken_off(),
-    })?;
-    let mut payloads =
-        posted::one(kind, &body.to_bytes(), bytes_max).map_err(|error| refused(&error))?;
-    *placed = Some(handle.publish(topic, &mut payloads).await?);
-    Ok(())
-}
-
-/// Lines are appended as they are read: a long request is a publish connection.
-async fn publish_lines(
-    handle: &Handle,
-    topic: &Topic,
-    mut body: Incoming,
-    placed: &mut Option<Placed>,
-) -> Result<(), Refusal> {
-    let (mut lines, mut payloads) =
-        (Lines::new(handle.common.config.limits.event_bytes), Payloads::default());
+async fn serve_http2(
+    handle: &Rc<Handle>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    _seat: Seat,
+) {
+    let config = &handle.common.config;
+    let limits = &config.limits;
+    let served = Rc::clone(handle);
+    let mut connection = http2::Builder::new(LocalExecutor)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.h2_streams)
+        .max_pending_accept_reset_streams(limits.h2_resets)
+        .max_local_error_reset_streams(limits.h2_resets)
+        .max_header_list_size(limits.head_bytes as u32)
+        .max_send_buf_size(limits.stream_buffer_bytes)
+        // Finds out that a peer is gone, which no subscriber's socket would.
+        .keep_alive_interval(config.heartbeat)
+        .keep_alive_timeout(limits.stall)
+        .serve_connection(
+            TokioIo::new(stream),
+            service_fn(move |request| {
+                let handle = Rc::clone(&served);
+                async move { Ok::<_, Infallible>(routes::answer(&handle, None, request).await) }
+            }),
+        );
     let mut drain = pin!(handle.drain.notified());
-    loop {
-        let frame = tokio::select! {
-            biased;
-            () = &mut drain => return Err(Refusal::draining()),
-            frame = body.frame() => frame,
-        };
-        let read = match frame {
-            Some(Ok(frame)) => match frame.data_ref() {
-                Some(chunk) => lines.read(chunk, &mut payloads),
-                None => continue,
-            },
-            // The publisher is gone, or its chunks are broken: what it sent stands.
-            Some(Err(_)) => return Err(broken_off()),
-            None => {
-                let finished = lines.finish(&mut payloads);
-                // An empty body has a position too, but no other's events.
-                if !payloads.is_empty() || placed.is_none() {
-                    append(handle, topic, &mut payloads, placed).await?;
-                }
-                return finished.map_err(|error| refused(&error));
-            }
-        };
-        if !payloads.is_empty() {
-            append(handle, topic, &mut payloads, placed).await?;
+    let mut draining = false;
+    let ended = poll_fn(|context| {
+        if !draining && is_draining(handle, drain.as_mut(), context) {
+            draining = true;
+            Pin::new(&mut connection).graceful_shutdown();
         }
-        read.map_err(|error| refused(&error))?;
+        Pin::new(&mut connection).poll(context)
+    });
+    if let Err(error) = ended.await
+        && is_misuse(&error)
+    {
+        handle.count(|counts| counts.h2_misuses += 1);
     }
 }
 
-/// Appends, and widens what this request has published.
-async fn append(
+/// Whether we ended an HTTP/2 connection, and not its peer or the network.
+fn is_misuse(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source
+        .and_then(|source| source.downcast_ref::<h2::Error>())
+        .is_some_and(|error| (error.is_go_away() || error.is_library()) && !error.is_remote())
+}
+
+fn is_draining(
     handle: &Handle,
-    topic: &Topic,
-    payloads: &mut Payloads,
-    placed: &mut Option<Placed>,
-) -> Result<(), Refusal> {
-    let now = handle.publish(topic, payloads).await?;
-    match placed {
-        Some(placed) => placed.extend(&now),
-        None => *placed = Some(now),
-    }
-    Ok(())
+    drain: Pin<&mut impl Future<Output = ()>>,
+    context: &mut Context<'_>,
+) -> bool {
+    handle.draining.get() || drain.poll(context).is_ready()
 }
 
-fn refused(refused: &posted::Refused) -> Refusal {
-    Refusal { code: refused.code(), message: refused.to_string() }
-}
+/// Runs HTTP/2's streams on the shard's own thread.
+#[derive(Debug, Clone, Copy)]
+struct LocalExecutor;
 
-fn broken_off() -> Refusal {
-    let message = "the body broke off before its end, or its chunks are malformed".into();
-    Refusal { code: ErrorCode::BadEvent, message }
-}
-
-fn not_found(path: &str) -> Refusal {
-    Refusal {
-        code: ErrorCode::NotFound,
-        message: format!("there is nothing at {path}: topics are at /v1/topics/{{topic}}"),
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor {
+    fn execute(&self, future: F) {
+        spawn_local(future);
     }
 }
 
-fn only_get(parts: &Parts, answer: impl FnOnce() -> Answer) -> Answer {
-    match parts.method {
-        Method::GET | Method::HEAD => answer(),
-        _ => method_not_allowed("GET, HEAD"),
+/// Counts a socket among those that HTTP serves for as long as it does.
+struct Serving<'a>(&'a Handle);
+
+impl<'a> Serving<'a> {
+    fn enter(handle: &'a Handle) -> Self {
+        handle.serving.set(handle.serving.get() + 1);
+        Self(handle)
     }
 }
 
-fn method_not_allowed(allow: &'static str) -> Answer {
-    let message = format!("here there is only {allow}");
-    let mut answer = refuse(&Refusal { code: ErrorCode::MethodNotAllowed, message }, None);
-    let methods = allow.split(" (").next().unwrap_or(allow);
-    answer.headers_mut().insert(header::ALLOW, header::HeaderValue::from_static(methods));
-    answer
-}
-
-fn metrics(handle: &Handle) -> Answer {
-    // Writing to a string does not fail.
-    text(metrics::CONTENT_TYPE, handle.common.metrics.text().unwrap_or_default())
-}
-
-fn refuse(refused: &Refusal, published: Option<&Published>) -> Answer {
-    let status = StatusCode::from_u16(refused.code.status());
-    let body = refusal(refused.code, &refused.message, None, published);
-    let mut answer = json(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), body);
-    if refused.code == ErrorCode::UpgradeRequired {
-        // RFC 9110 §15.5.22, RFC 6455 §4.4.
-        let headers = answer.headers_mut();
-        headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
-        headers.insert(header::UPGRADE, header::HeaderValue::from_static("websocket"));
-        headers.insert(header::SEC_WEBSOCKET_VERSION, header::HeaderValue::from_static("13"));
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.serving.set(self.0.serving.get() - 1);
+        self.0.wake.notify_one();
     }
-    answer
-}
-
-fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
-    // curl leaves the prompt where it belongs.
-    body.push(b'\n');
-    let mut answer = text("application/json", body);
-    *answer.status_mut() = status;
-    answer
-}
-
-fn text(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    let content_type = header::HeaderValue::from_static(content_type);
-    answer.headers_mut().insert(header::CONTENT_TYPE, content_type);
-    answer
 }

@@ -1,26 +1,64 @@
 //! What shards say to each other.
 
-use std::{net::TcpStream, sync::Arc};
+use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, Position, Topic, answer::Published};
+use thalweg_wire::{Epoch, Offset, Position, StartAt, Topic, answer::Published};
 use tokio::sync::oneshot;
 
-use crate::stream::{Appended, Batch, Payloads};
+use super::{
+    reading::{Listed, Listing},
+    retries::Retry,
+};
+use crate::{
+    refusal::Refusal,
+    seats::Seat,
+    stream::{Appended, Batch, Payloads},
+};
 
 /// A message to a shard. The queue is bounded; batches are posted by cursor, so
 /// that a full queue delays them and loses nothing.
 #[derive(Debug)]
 pub(crate) enum Mail {
     /// A socket to serve.
-    Connection(TcpStream),
+    Connection(Arrival),
     /// Events for a topic whose home this shard is.
     Append {
         /// Where to.
         topic: Topic,
         /// What.
         payloads: Payloads,
+        /// Whether it may be one made before.
+        retry: Option<Retry>,
         /// Where the answer goes.
-        answer: oneshot::Sender<Result<Placed, TooManyTopics>>,
+        answer: oneshot::Sender<Result<Placed, Refusal>>,
+    },
+    /// The client of a source that waits for it has processed everything up to
+    /// `offset`.
+    Ack {
+        /// The source's topic, whose home this shard is.
+        topic: Topic,
+        /// The position's epoch, where one was named.
+        epoch: Option<Epoch>,
+        /// The event processed.
+        offset: Offset,
+    },
+    /// Read a topic whose home this shard is.
+    Read {
+        /// Which.
+        topic: Topic,
+        /// From where on.
+        start: StartAt,
+        /// How many events at most.
+        limit: usize,
+        /// `None` if there is no such topic.
+        answer: oneshot::Sender<Option<Vec<u8>>>,
+    },
+    /// List the topics of this shard.
+    List {
+        /// Which.
+        listing: Listing,
+        /// Those that there are.
+        answer: oneshot::Sender<Vec<Listed>>,
     },
     /// A shard has subscribers to a topic whose home this shard is.
     Attach(Reader),
@@ -43,6 +81,13 @@ pub(crate) enum Mail {
     Drain,
 }
 
+/// A socket that was accepted, and its place.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) socket: std::net::TcpStream,
+    pub(crate) seat: Seat,
+}
+
 /// A shard that reads a topic.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader {
@@ -63,6 +108,8 @@ pub(crate) struct Placed {
     pub(crate) appended: Appended,
     /// How many they are.
     pub(crate) count: u64,
+    /// Whether this is what became of them earlier.
+    pub(crate) replayed: bool,
 }
 
 impl Placed {
@@ -88,7 +135,3 @@ impl Placed {
         }
     }
 }
-
-/// A shard keeps no more topics.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TooManyTopics;

@@ -12,11 +12,20 @@ const AGAIN_US: u64 = 1_000;
 impl Handle {
     pub(super) fn open(self: &Rc<Self>, letter: Mail) {
         match letter {
-            Mail::Connection(socket) => {
-                spawn_local(super::serve_connection(Rc::clone(self), socket));
+            Mail::Connection(arrival) => {
+                spawn_local(super::serve_connection(Rc::clone(self), arrival));
             }
-            Mail::Append { topic, payloads, answer } => {
-                let placed = self.step(|shard| shard.append(&topic, &payloads));
+            Mail::Ack { topic, epoch, offset } => {
+                self.step(|shard| shard.ack_source(&topic, epoch, offset));
+            }
+            Mail::Read { topic, start, limit, answer } => {
+                let _ = answer.send(self.shard.borrow().read_history(&topic, start, limit));
+            }
+            Mail::List { listing, answer } => {
+                let _ = answer.send(self.shard.borrow().list_topics(&listing));
+            }
+            Mail::Append { topic, payloads, retry, answer } => {
+                let placed = self.step(|shard| shard.append(&topic, &payloads, retry));
                 // The publisher may have gone meanwhile.
                 let _ = answer.send(placed);
             }
@@ -42,9 +51,7 @@ impl Handle {
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.draining.get()
-            && self.requests.get() == 0
-            && self.shard.borrow().connections.is_empty()
+        self.draining.get() && self.serving.get() == 0 && self.shard.borrow().connections.is_empty()
     }
 }
 
@@ -154,8 +161,7 @@ impl Shard {
     pub(super) fn close_all(&mut self) {
         let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key as u32).collect();
         for key in keys {
-            self.connections[key as usize].subscriber.close(close::DRAINING);
-            self.mark_dirty(key);
+            self.close(key, close::DRAINING);
         }
     }
 }

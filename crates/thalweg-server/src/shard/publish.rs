@@ -1,67 +1,87 @@
 use std::rc::Rc;
 
-use serde_json::value::RawValue;
-use thalweg_wire::{
-    ErrorCode, Topic,
-    answer::refusal,
-    command::{Asked, Command},
-    event,
-    websocket::text_header,
-};
+use serde::Deserialize;
+use thalweg_wire::{Epoch, ErrorCode, Offset, Topic};
 use tokio::{sync::oneshot, task::spawn_local};
 
 use super::{
     Handle, Mail, Shard, Timer, home_of,
-    mail::{Placed, TooManyTopics},
+    mail::Placed,
+    retries::{Known, Retry},
 };
-use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads, transport::Heard};
+use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
 
-/// A publish command, read; its topic's home may be elsewhere.
-struct Wanted {
-    id: Option<Box<RawValue>>,
-    topic: Topic,
-    payloads: Payloads,
+/// What of an event that acks another is looked at: the offset it acks, which a
+/// source that waits for acks calls its events' `id`.
+#[derive(Deserialize)]
+struct AckEvent {
+    id: Offset,
 }
 
 impl Handle {
     /// Appends events to a topic wherever its home is; says where they stand.
     pub(super) async fn publish(
-        &self,
+        self: &Rc<Self>,
         topic: &Topic,
         payloads: &mut Payloads,
+        retry: Option<Retry>,
     ) -> Result<Placed, Refusal> {
         let home = home_of(topic, self.common.peers.len());
         if home == self.id {
-            let placed = self.step(|shard| shard.append(topic, payloads));
+            let placed = self.step(|shard| shard.append(topic, payloads, retry));
             payloads.clear();
-            return placed.map_err(Refusal::from);
+            return placed;
         }
         let (answer, placed) = oneshot::channel();
         let payloads = std::mem::take(payloads);
-        let letter = Mail::Append { topic: topic.clone(), payloads, answer };
+        let letter = Mail::Append { topic: topic.clone(), payloads, retry, answer };
         let publishes = &self.common.peers[home].publishes;
         publishes.send(letter).await.map_err(|_| Refusal::draining())?;
-        Ok(placed.await.map_err(|_| Refusal::draining())??)
+        placed.await.map_err(|_| Refusal::draining())?
     }
 }
 
 impl Shard {
-    /// Appends events to a topic whose home this is.
+    /// Appends events to a topic whose home this is, unless they are there already.
     pub(super) fn append(
         &mut self,
         topic: &Topic,
         payloads: &Payloads,
-    ) -> Result<Placed, TooManyTopics> {
+        retry: Option<Retry>,
+    ) -> Result<Placed, Refusal> {
+        match retry.map(|retry| self.retries.look(retry)) {
+            None | Some(Known::New) => {}
+            Some(Known::Done(placed)) => {
+                self.counts.retries_replayed += 1;
+                return Ok(Placed { replayed: true, ..placed });
+            }
+            Some(Known::Other) => {
+                return Err(Refusal::new(
+                    ErrorCode::KeyReused,
+                    "this idempotency key came with another body: use a new key for each event",
+                ));
+            }
+        }
         let key = self.feeds.open(topic, true)?;
-        self.append_to(key, payloads).ok_or(TooManyTopics)
+        let now_us = now_us();
+        let placed = self.append_to(key, payloads, now_us).ok_or_else(Refusal::draining)?;
+        if let Some(retry) = retry {
+            self.retries.remember(retry, placed, now_us, &self.common.config.limits);
+        }
+        Ok(placed)
     }
 
-    pub(super) fn append_to(&mut self, key: FeedKey, payloads: &Payloads) -> Option<Placed> {
+    pub(super) fn append_to(
+        &mut self,
+        key: FeedKey,
+        payloads: &Payloads,
+        now_us: u64,
+    ) -> Option<Placed> {
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        let now_us = now_us();
         let appended = home.sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
-        let placed = Placed { epoch: home.sequencer.epoch(), appended, count };
+        let placed = Placed { epoch: home.sequencer.epoch(), appended, count, replayed: false };
+        let acks_of = home.acks_of.clone();
         self.counts.events_published += count;
         if let Some(due_us) = home.sequencer.due_us() {
             let is_due = due_us <= now_us;
@@ -72,116 +92,51 @@ impl Shard {
                 false => self.set_timer(due_us, Timer::Flush(key)),
             }
         }
+        if let Some(topic) = acks_of {
+            for event in payloads.iter() {
+                if let Ok(AckEvent { id }) = serde_json::from_slice(event) {
+                    self.hear_ack(&topic, None, id);
+                }
+            }
+        }
         Some(placed)
     }
 
-    /// Hears a connection: reads it once, or takes in what was read before.
-    pub(super) fn hear(
-        &mut self,
-        handle: &Rc<Handle>,
-        key: u32,
-        read_before: Option<&[u8]>,
-    ) -> Heard {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return Heard::Gone };
-        let mut wanted = Vec::new();
-        let mut on_text = |text: &str, own: &mut Vec<u8>| match read_command(text) {
-            Ok(want) => wanted.push(want),
-            Err(refusal) => {
-                text_header(refusal.len(), own);
-                own.extend_from_slice(&refusal);
-            }
-        };
-        let mut buffer = std::mem::take(&mut self.read_buffer);
-        let heard = match read_before {
-            Some(bytes) => {
-                connection.hear(bytes, &mut on_text);
-                Heard::Nothing
-            }
-            None => connection.read(&mut buffer, &mut on_text),
-        };
-        self.read_buffer = buffer;
-        if connection.subscriber.own_bytes() > 0 {
-            self.mark_dirty(key);
-        }
-        for want in wanted {
-            self.publish_command(handle, key, want);
-        }
-        heard
-    }
-
-    fn publish_command(&mut self, handle: &Rc<Handle>, key: u32, mut want: Wanted) {
-        if self.is_home_of(&want.topic) {
-            let placed = self.append(&want.topic, &want.payloads).map_err(Refusal::from);
-            self.answer(key, &want.to_answer(placed));
+    /// Tells the source of `topic`, if that waits for it, that everything up to
+    /// `offset` has been processed.
+    pub(super) fn hear_ack(&mut self, topic: &Topic, epoch: Option<Epoch>, offset: Offset) {
+        if !self.common.acked.contains(topic) {
             return;
         }
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        connection.unanswered += 1;
-        let serial = connection.serial;
-        let handle = Rc::clone(handle);
-        spawn_local(async move {
-            let mut payloads = std::mem::take(&mut want.payloads);
-            let placed = handle.publish(&want.topic, &mut payloads).await;
-            let json = want.to_answer(placed);
-            handle.step(|shard| shard.answer_later(key, serial, &json));
-        });
-    }
-
-    fn answer(&mut self, key: u32, json: &[u8]) {
-        if let Some(connection) = self.connections.get_mut(key as usize) {
-            connection.answer(json);
-            self.mark_dirty(key);
+        if self.is_home_of(topic) {
+            return self.ack_source(topic, epoch, offset);
         }
+        let home = &self.common.peers[home_of(topic, self.common.peers.len())];
+        let publishes = home.publishes.clone();
+        let letter = Mail::Ack { topic: topic.clone(), epoch, offset };
+        // A shard that has drained needs no acks.
+        spawn_local(async move { publishes.send(letter).await.is_ok() });
     }
 
-    /// Answers the connection that asked, if it is still there.
-    fn answer_later(&mut self, key: u32, serial: u64, json: &[u8]) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        if connection.serial != serial {
+    pub(super) fn ack_source(&mut self, topic: &Topic, epoch: Option<Epoch>, offset: Offset) {
+        let Some(key) = self.feeds.find(topic) else { return };
+        let home = self.feeds.get(key).and_then(|feed| feed.home.as_ref());
+        let own_epoch = home.map(|home| home.sequencer.epoch());
+        if epoch.is_some() && epoch != own_epoch {
             return;
         }
-        connection.unanswered -= 1;
-        if connection.unanswered == 0 && std::mem::take(&mut self.flags[key as usize].unread) {
-            self.mark_readable(key);
+        let Some(running) = self.sources.iter_mut().find(|running| running.feed == key) else {
+            return;
+        };
+        let mut payloads = std::mem::take(&mut running.payloads);
+        let now_us = now_us();
+        running.scheduled.source.ack(offset, now_us, &mut payloads);
+        if !payloads.is_empty() {
+            self.append_to(key, &payloads, now_us);
         }
-        self.answer(key, json);
-    }
-}
-
-impl Wanted {
-    fn to_answer(&self, placed: Result<Placed, Refusal>) -> Vec<u8> {
-        match placed {
-            Ok(placed) => placed.published(&self.topic).to_answer(self.id.as_deref()),
-            Err(error) => refusal(error.code, &error.message, self.id.as_deref(), None),
-        }
-    }
-}
-
-/// Reads a command; an error is the refusal to answer with.
-fn read_command(text: &str) -> Result<Wanted, Vec<u8>> {
-    let Asked { id, command } = Asked::parse(text);
-    let refuse = |code, message: &str| refusal(code, message, id, None);
-    let Command::Publish { topic, events } =
-        command.map_err(|message| refuse(ErrorCode::BadCommand, &message))?
-    else {
-        todo!()
-    };
-    let topic: Topic =
-        topic.parse().map_err(|error| refuse(ErrorCode::BadTopic, &format!("{error}")))?;
-    let mut payloads = Payloads::default();
-    for raw in events {
-        payloads
-            .push(|out| event::push_json(raw.get().as_bytes(), 1 << 20, out))
-            .map_err(|error| refuse(error.code(), &error.to_string()))?;
-    }
-    Ok(Wanted { id: id.map(ToOwned::to_owned), topic, payloads })
-}
-
-impl From<TooManyTopics> for Refusal {
-    fn from(TooManyTopics: TooManyTopics) -> Self {
-        Self {
-            code: ErrorCode::TooManyTopics,
-            message: "the server keeps no more topics: use an existing one".into(),
+        payloads.clear();
+        if let Some(running) = self.sources.iter_mut().find(|running| running.feed == key) {
+            running.payloads = payloads;
         }
     }
 }

@@ -1,38 +1,51 @@
-use std::{io, os::fd::OwnedFd, rc::Rc};
+use std::{io, rc::Rc};
 
-use super::{Handle, Shard, mail::TooManyTopics};
+use thalweg_wire::{Framing, close};
+
+use super::{Handle, Shard};
 use crate::{
+    access::Identity,
     fanout::{FeedKey, Subscribe, Subscriber},
-    transport::{Ask, Connection, Socket},
+    refusal::Refusal,
+    seats::Seat,
+    transport::{Ask, Connection, Outlet},
 };
 
+/// Who a new subscriber is, and how it is reached.
+pub(super) struct Newcomer<'a> {
+    pub(super) outlet: Outlet,
+    /// What it is sent first.
+    pub(super) head: &'a [u8],
+    pub(super) ask: &'a Ask,
+    pub(super) feeds: &'a [FeedKey],
+    pub(super) identity: Identity,
+    pub(super) seat: Seat,
+}
+
 impl Handle {
-    /// Makes a subscriber of a socket whose request was read; `read_before` is
-    /// what came after its head.
-    pub(super) fn take_over(
+    /// Makes a subscriber; `read_before` is what came after its request's head.
+    pub(super) fn subscribe(
         self: &Rc<Self>,
-        fd: OwnedFd,
-        ask: &Ask,
-        feeds: &[FeedKey],
+        newcomer: Newcomer<'_>,
         read_before: &[u8],
-    ) -> io::Result<()> {
+    ) -> io::Result<(u32, u64)> {
         self.step(|shard| {
-            let key = shard.subscribe(fd, ask, feeds)?;
+            let (key, serial) = shard.subscribe(newcomer)?;
             if !read_before.is_empty() {
                 shard.hear(self, key, Some(read_before));
             }
             // A shutdown may have begun since the request was read.
             if self.draining.get() {
-                shard.close_all();
+                shard.close(key, close::DRAINING);
             }
-            Ok(())
+            Ok((key, serial))
         })
     }
 }
 
 impl Shard {
     /// The feeds of an ask, made if there are none.
-    pub(super) fn open_feeds(&mut self, ask: &Ask) -> Result<Vec<FeedKey>, TooManyTopics> {
+    pub(super) fn open_feeds(&mut self, ask: &Ask) -> Result<Vec<FeedKey>, Refusal> {
         ask.topics
             .iter()
             .map(|(topic, _)| {
@@ -42,30 +55,51 @@ impl Shard {
             .collect()
     }
 
-    fn subscribe(&mut self, fd: OwnedFd, ask: &Ask, feeds: &[FeedKey]) -> io::Result<u32> {
+    fn subscribe(&mut self, newcomer: Newcomer<'_>) -> io::Result<(u32, u64)> {
+        let Newcomer { outlet, head, ask, feeds, identity, seat } = newcomer;
+        let starts = ask.topics.iter().map(|(_, start)| *start);
         let subscriptions: Vec<Subscribe> = feeds
             .iter()
-            .zip(&ask.topics)
-            .map(|(feed, (_, start))| Subscribe {
-                feed: *feed,
-                start: *start,
-                policy: ask.policy,
-                interval_us: ask.interval_us,
-            })
+            .zip(starts)
+            .map(|(feed, start)| Subscribe { feed: *feed, start, terms: ask.terms })
             .collect();
-        let subscriber = Subscriber::new(ask.framing, &ask.head, &subscriptions);
+        let subscriber = Subscriber::new(ask.framing, head, &subscriptions, ask.life.clone());
+        if let Some(socket) = outlet.socket() {
+            self.poll.add(socket, self.connections.vacant_key() as u32)?;
+        }
         self.serials += 1;
-        let socket = Socket::new(fd);
-        self.poll.add(&socket, self.connections.vacant_key() as u32)?;
-        let key = self.insert(Connection::new(socket, subscriber, self.serials));
-        for feed_key in feeds {
-            let Some(feed) = self.feeds.get_mut(*feed_key) else { continue };
-            feed.join(key, ask.framing);
-            if feed.is_wanting() && feed.attachment == 0 {
-                self.unattached.push(*feed_key);
-            }
+        let serial = self.serials;
+        let limits = &self.common.config.limits;
+        let connection =
+            Connection::new(outlet, subscriber, serial, identity, limits, ask.echoes, seat);
+        let key = self.insert(connection);
+        for feed in feeds {
+            self.join(key, *feed, ask.framing);
+        }
+        // What was decrypted before has no edge of its own.
+        self.mark_readable(key);
+        Ok((key, serial))
+    }
+
+    /// A connection reads a feed.
+    pub(super) fn join(&mut self, key: u32, feed_key: FeedKey, framing: Framing) {
+        let Some(feed) = self.feeds.get_mut(feed_key) else { return };
+        feed.join(key, framing);
+        if feed.is_wanting() && feed.attachment == 0 {
+            self.unattached.push(feed_key);
         }
         self.mark_dirty(key);
-        Ok(key)
+    }
+
+    /// A connection reads a feed no more.
+    pub(super) fn leave(&mut self, key: u32, feed: FeedKey, framing: Framing) {
+        if let Some(feed) = self.feeds.get_mut(feed) {
+            feed.leave(key, framing);
+        }
+    }
+
+    /// The connection at `key`, if it is still the one of that serial.
+    pub(super) fn is_there(&self, key: u32, serial: u64) -> bool {
+        self.connections.get(key as usize).is_some_and(|other| other.serial == serial)
     }
 }

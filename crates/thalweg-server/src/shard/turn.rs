@@ -9,6 +9,9 @@ use crate::{clock::now_us, fanout::FeedKey, transport::Heard};
 /// does not keep its shard from everything else.
 const TICKS_PER_TURN: u32 = 64;
 
+/// The same for its bytes: no longer than a large event should an answer wait.
+const TICKED_BYTES_PER_TURN: usize = 1 << 20;
+
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
 
@@ -134,20 +137,24 @@ impl Shard {
 
     fn tick(&mut self, index: usize, now_us: u64) {
         let running = &mut self.sources[index];
+        let Some(interval_us) = running.scheduled.interval_us else { return };
         let feed = running.feed;
         let mut payloads = std::mem::take(&mut running.payloads);
         let mut ticks = 0;
-        while running.next_us <= now_us && ticks < TICKS_PER_TURN {
+        while running.next_us <= now_us
+            && ticks < TICKS_PER_TURN
+            && payloads.joined().len() < TICKED_BYTES_PER_TURN
+        {
             let late_us = now_us - running.next_us;
             self.counts.source_ticks += 1;
             self.counts.source_ticks_late += u64::from(late_us > 1_000);
             self.counts.source_lateness_us_max = self.counts.source_lateness_us_max.max(late_us);
             running.scheduled.source.tick(running.next_us, &mut payloads);
-            running.next_us += running.scheduled.interval_us;
+            running.next_us += interval_us;
             ticks += 1;
         }
         let next_us = running.next_us;
-        self.append_to(feed, &payloads);
+        self.append_to(feed, &payloads, now_us);
         payloads.clear();
         self.sources[index].payloads = payloads;
         self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
@@ -179,8 +186,15 @@ impl Shard {
                 continue;
             }
             self.counts.batches_sealed += batches.len() as u64;
+            let before = log.history_bytes();
             for batch in batches {
                 log.push(Arc::new(batch), now_us);
+            }
+            self.history_bytes = self.history_bytes + log.history_bytes() - before;
+            let shards = self.common.peers.len();
+            let history_bytes_max = self.common.config.limits.history_bytes / shards;
+            if self.history_bytes > history_bytes_max {
+                self.history_bytes -= log.shed(self.history_bytes - history_bytes_max);
             }
             if !home.readers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
                 self.unposted.push(key);

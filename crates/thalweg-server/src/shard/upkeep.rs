@@ -1,6 +1,6 @@
 use super::{Mail, Running, Shard, Timer, mail::Reader};
 use crate::{clock::now_us, fanout::FeedKey, source::Scheduled, stream::Payloads};
-use thalweg_wire::Topic;
+use thalweg_wire::{GapReason, Topic, close};
 
 /// The heartbeat passes by all connections in this many steps, so that they are
 /// not all sent at once.
@@ -26,8 +26,19 @@ impl Shard {
             return;
         };
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
+        if scheduled.interval_us.is_some() {
+            self.set_timer(next_us, Timer::Source(self.sources.len()));
+        }
         self.sources.push(Running { feed, scheduled, next_us, payloads: Payloads::default() });
-        self.set_timer(next_us, Timer::Source(self.sources.len() - 1));
+    }
+
+    /// Has events of `acks` taken for acks of `topic`.
+    pub(super) fn take_acks(&mut self, acks: &Topic, topic: &Topic) {
+        let key = self.feeds.open(acks, true);
+        match key.ok().and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
+            Some(home) => home.acks_of = Some(topic.clone()),
+            None => tracing::error!(topic = %acks, "too many topics: nothing is acked by it"),
+        }
     }
 
     /// Sends a heartbeat to those of the next slot that were sent nothing since
@@ -42,10 +53,10 @@ impl Shard {
                 continue;
             }
             let Some(connection) = self.connections.get_mut(key) else { continue };
-            let framing = connection.subscriber.framing();
-            framing.heartbeat(connection.subscriber.own_frames());
-            self.counts.heartbeats += 1;
-            self.mark_dirty(key as u32);
+            if connection.subscriber.heartbeat() {
+                self.counts.heartbeats += 1;
+                self.mark_dirty(key as u32);
+            }
         }
         // Twice per interval, because a heartbeat counts as sent at the next pass.
         let half_us = self.common.config.heartbeat.as_micros() as u64 / 2;
@@ -57,17 +68,23 @@ impl Shard {
     pub(super) fn sweep(&mut self, now_us: u64) {
         self.sweep_feeds(now_us);
         self.sweep_connections(now_us);
-        self.counts.gaps = self.scratch.gaps();
+        self.retries.sweep(now_us, &self.common.config.limits);
+        self.counts.gaps_slow = self.scratch.gaps(GapReason::Slow);
+        self.counts.gaps_trimmed = self.scratch.gaps(GapReason::Trimmed);
+        self.counts.gaps_epoch = self.scratch.gaps(GapReason::Epoch);
+        self.counts.unfinished_bytes = self.unfinished_bytes as u64;
         self.set_timer(now_us + SWEEP_US, Timer::Sweep);
     }
 
     fn sweep_feeds(&mut self, now_us: u64) {
         let mut idle: Vec<FeedKey> = Vec::new();
-        let (mut history, mut tails, mut pinned) = (0, 0, 0);
+        let (mut history, mut tails, mut pinned, mut topics, mut at_home) = (0, 0, 0, 0, 0);
         for (key, feed) in self.feeds.iter_mut() {
             if let Some(log) = &mut feed.log {
                 log.sweep(now_us);
+                topics += 1;
                 history += log.history_bytes();
+                at_home += if feed.home.is_some() { log.history_bytes() } else { 0 };
                 tails += log.tail_bytes();
                 pinned += log.pinned_bytes();
             }
@@ -78,6 +95,8 @@ impl Shard {
                 self.unattached.push(key);
             }
         }
+        self.history_bytes = at_home;
+        self.counts.topics = topics;
         self.counts.history_bytes = history as u64;
         self.counts.tail_bytes = tails as u64;
         self.counts.pinned_bytes = pinned as u64;
@@ -87,7 +106,6 @@ impl Shard {
                 self.feeds.remove(key);
             }
         }
-        self.counts.topics = self.feeds.len() as u64;
     }
 
     /// Tells a topic's home that nobody here reads it any more; `false` if that
@@ -106,20 +124,29 @@ impl Shard {
     fn sweep_connections(&mut self, now_us: u64) {
         let limits = self.common.config.limits;
         let stall_us = limits.stall.as_micros() as u64;
-        let (mut over, mut holders) = (Vec::new(), Vec::new());
+        let body_wait_us = limits.body_wait.as_micros() as u64;
+        let (mut over, mut holders, mut unfinished) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lag = 0;
         for (key, flags) in self.flags.iter().enumerate() {
-            if !flags.blocked && !flags.lingering {
+            if !flags.blocked && !flags.lingering && !flags.unfinished {
                 continue;
             }
             let Some(connection) = self.connections.get(key) else { continue };
+            let begun_us = connection.unfinished_us;
+            if flags.unfinished && begun_us > 0 && now_us.saturating_sub(begun_us) > body_wait_us {
+                unfinished.push(key as u32);
+            }
+            lag = lag.max(connection.subscriber.lag(&self.feeds));
             let stalled_us = now_us.saturating_sub(connection.stalled_us);
             if flags.lingering && stalled_us > LINGER_US {
                 over.push(key as u32);
-            } else if flags.blocked && connection.subscriber.holds_memory() {
+            } else if flags.blocked && connection.holds_memory() {
                 holders.push((stalled_us, key as u32));
             }
         }
+        self.counts.lag_events_max = lag;
         over.into_iter().for_each(|key| self.remove(key));
+        unfinished.into_iter().for_each(|key| self.close(key, close::TOO_SLOW));
         // The longest-stalled first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
         let mut over_budget = self.pinned_bytes() > limits.pinned_bytes;
@@ -127,7 +154,7 @@ impl Shard {
             if stalled_us <= stall_us && !over_budget {
                 break;
             }
-            self.counts.stalled_resets += 1;
+            self.counts.count_closed(close::STALLED.code);
             self.remove(key);
             over_budget = over_budget && self.pinned_bytes() > limits.pinned_bytes;
         }

@@ -1,11 +1,11 @@
-use std::sync::atomic::Ordering::Relaxed;
+use thalweg_wire::Close;
 
 use super::{Flags, Shard, Timer};
 use crate::{
     clock::now_us,
     fanout::{Budget, Delivered, Sent, Sink},
     metrics::Counts,
-    transport::{Connection, Socket},
+    transport::{Connection, Outlet},
 };
 
 /// Visits between two looks at the clock.
@@ -40,7 +40,12 @@ impl Shard {
         }
         let sent_before = self.counts.sent_bytes;
         self.counts.visits += 1;
-        let mut sink = Counting { socket: &mut connection.socket, counts: &mut self.counts };
+        if !connection.outlet.flush() {
+            flags.blocked = true;
+            self.counts.blocked_connections += 1;
+            return;
+        }
+        let mut sink = Counting { outlet: &mut connection.outlet, counts: &mut self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
         let delivered = connection.subscriber.deliver(
             &mut self.feeds,
@@ -53,6 +58,13 @@ impl Shard {
         let is_read_again = flags.unread && connection.may_be_read(&self.common.config.limits);
         flags.unread &= !is_read_again;
         connection.stalled_us = 0;
+        // Taken, but not all of it sent: as good as full.
+        let delivered = match delivered {
+            Delivered::CaughtUp(None) | Delivered::More if !connection.outlet.flush() => {
+                Delivered::Full
+            }
+            delivered => delivered,
+        };
         match delivered {
             Delivered::CaughtUp(None) => {}
             Delivered::CaughtUp(Some(due_us)) => {
@@ -68,8 +80,13 @@ impl Shard {
                 self.counts.blocked_connections += 1;
             }
             Delivered::Closed => {
+                if let Some(code) = connection.subscriber.close_code() {
+                    self.counts.count_closed(code);
+                }
+                if !connection.outlet.finish() {
+                    return self.remove(key);
+                }
                 flags.lingering = true;
-                connection.socket.finish();
                 connection.stalled_us = now_us;
             }
             Delivered::Gone => return self.remove(key),
@@ -77,6 +94,21 @@ impl Shard {
         if is_read_again {
             self.mark_readable(key);
         }
+        self.take_left(key);
+    }
+
+    /// Whether a poll has begun, or is gone.
+    pub(super) fn has_begun(&self, key: u32, serial: u64) -> bool {
+        !self.is_there(key, serial) || self.connections[key as usize].subscriber.has_begun()
+    }
+
+    /// Says good-bye to a connection.
+    pub(super) fn close(&mut self, key: u32, close: Close) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        self.unfinished_bytes -= connection.unfinished_bytes();
+        connection.close(close);
+        self.flags[key as usize].unfinished = false;
+        self.mark_dirty(key);
     }
 
     /// Its socket drained.
@@ -94,6 +126,9 @@ impl Shard {
         }
         self.flags[key as usize] = Flags::default();
         self.counts.connections += 1;
+        if self.connections[key as usize].outlet.socket().is_none() {
+            self.counts.piped_connections += 1;
+        }
         self.counts.subscribed += 1;
         key
     }
@@ -101,6 +136,10 @@ impl Shard {
     pub(super) fn remove(&mut self, key: u32) {
         let Some(mut connection) = self.connections.try_remove(key as usize) else { return };
         connection.subscriber.leave(&mut self.feeds);
+        self.unfinished_bytes -= connection.unfinished_bytes();
+        if connection.outlet.socket().is_none() {
+            self.counts.piped_connections -= 1;
+        }
         let framing = connection.subscriber.framing();
         for feed in connection.subscriber.feeds() {
             if let Some(feed) = self.feeds.get_mut(feed) {
@@ -112,19 +151,18 @@ impl Shard {
         }
         self.flags[key as usize] = Flags::default();
         self.counts.connections -= 1;
-        self.common.loads[self.id].fetch_sub(1, Relaxed);
     }
 }
 
 /// A socket whose sends are counted.
 struct Counting<'a> {
-    socket: &'a mut Socket,
+    outlet: &'a mut Outlet,
     counts: &'a mut Counts,
 }
 
 impl Sink for Counting<'_> {
     fn send(&mut self, slices: &[std::io::IoSlice<'_>]) -> Sent {
-        let sent = self.socket.send(slices);
+        let sent = self.outlet.send(slices);
         self.counts.sends += 1;
         if let Sent::Bytes(bytes) = sent {
             self.counts.sent_bytes += bytes as u64;

@@ -75,6 +75,11 @@ impl Lines {
         Self { unfinished: Vec::new(), number: 0, event_bytes_max }
     }
 
+    /// Number of the last line that was finished.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Whether a line is begun and not finished.
     pub(crate) fn is_unfinished(&self) -> bool {
         !self.unfinished.is_empty()

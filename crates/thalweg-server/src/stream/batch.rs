@@ -45,6 +45,22 @@ impl Batch {
         self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
     }
 
+    /// Appends at most `limit` events from `from` on, joined; says how many.
+    pub fn write_events(&self, from: Offset, limit: usize, out: &mut Vec<u8>) -> Offset {
+        let skipped = from.saturating_sub(self.first) as usize;
+        let end = self.ends.len().min(skipped.saturating_add(limit));
+        let Some(last) = end.checked_sub(1).filter(|_| skipped < end) else { return 0 };
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        out.extend_from_slice(&self.bytes[self.start_of(skipped)..self.ends[last] as usize]);
+        (end - skipped) as Offset
+    }
+
+    fn start_of(&self, index: usize) -> usize {
+        index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
+    }
+
     /// Appends the frame that carries the events from `from` to the last.
     /// The same arguments always give the same bytes: a frame partly sent can
     /// be made again and finished.
@@ -56,8 +72,7 @@ impl Batch {
         framing: Framing,
         out: &mut Vec<u8>,
     ) {
-        let skipped = (from - self.first) as usize;
-        let start = if skipped == 0 { 0 } else { self.ends[skipped - 1] as usize + 1 };
+        let start = self.start_of((from - self.first) as usize);
         let envelope = Envelope {
             topic,
             epoch,

@@ -103,6 +103,11 @@ impl Log {
         &self.topic
     }
 
+    /// Its stream's incarnation.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// The position just before `next`.
     pub fn position_before(&self, next: Offset) -> Position {
         Position { epoch: self.epoch, offset: next.saturating_sub(1) }
@@ -150,6 +155,16 @@ impl Log {
         for tail in self.tails.iter_mut().flatten() {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
+    }
+
+    /// Drops the oldest batches until about `bytes` are freed, but never the
+    /// newest; says how many were.
+    pub fn shed(&mut self, bytes: usize) -> usize {
+        let before = self.history_bytes;
+        while self.history.len() > 1 && before - self.history_bytes < bytes {
+            self.drop_oldest();
+        }
+        before - self.history_bytes
     }
 
     /// Makes sure that a hot tail exists for `framing`.

@@ -4,25 +4,31 @@ use thalweg_wire::{
     websocket::{self, Decoder, Message},
 };
 
-use super::{Socket, socket::Read};
-use crate::{config::Limits, fanout::Subscriber};
+use super::{Outlet, socket::Read};
+use crate::{access::Identity, config::Limits, fanout::Subscriber, seats::Seat};
 
-/// A subscriber's connection after the takeover: a slab entry, no task.
+/// A subscriber's connection: a slab entry, no task.
 #[derive(Debug)]
 pub(crate) struct Connection {
     /// Where its bytes go.
-    pub socket: Socket,
+    pub(crate) outlet: Outlet,
     /// What it gets.
-    pub subscriber: Subscriber,
+    pub(crate) subscriber: Subscriber,
     inbound: Inbound,
     /// When it last could not be sent everything, in µs; 0: it could.
-    pub stalled_us: u64,
+    pub(crate) stalled_us: u64,
     /// When a timer will have it visited, in µs; 0: none will.
     timer_us: u64,
+    /// When the message that it has not finished began, in µs; 0: there is none.
+    pub(crate) unfinished_us: u64,
     /// Tells it from another one that had its place in the slab.
-    pub serial: u64,
+    pub(crate) serial: u64,
     /// Publishes it waits for; it is not read from meanwhile.
-    pub unanswered: u32,
+    pub(crate) unanswered: u32,
+    /// Whose commands it brings.
+    pub(crate) identity: Identity,
+    /// Its place among the server's, held as long as it lives.
+    _seat: Seat,
 }
 
 #[derive(Debug)]
@@ -30,7 +36,12 @@ enum Inbound {
     /// One-way: whatever it says is thrown away.
     Ignored,
     WebSocket(Decoder),
+    /// Says every message back as it is.
+    Echo(Decoder),
 }
+
+/// Largest message that is said back: what the conformance cases send.
+const ECHO_BYTES_MAX: u32 = 16 << 20;
 
 /// What reading a connection came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,22 +56,46 @@ pub(crate) enum Heard {
 
 impl Connection {
     /// A connection taken over.
-    pub(crate) fn new(socket: Socket, subscriber: Subscriber, serial: u64) -> Self {
+    pub(crate) fn new(
+        outlet: Outlet,
+        subscriber: Subscriber,
+        serial: u64,
+        identity: Identity,
+        limits: &Limits,
+        echoes: bool,
+        seat: Seat,
+    ) -> Self {
+        let message_bytes_max = (limits.event_bytes + COMMAND_ROOM_BYTES) as u32;
         let inbound = match subscriber.framing() {
-            Framing::WebSocket => {
-                Inbound::WebSocket(Decoder::new((1 << 20) + COMMAND_ROOM_BYTES as u32))
-            }
+            _ if echoes => Inbound::Echo(Decoder::new(ECHO_BYTES_MAX)),
+            Framing::WebSocket => Inbound::WebSocket(Decoder::new(message_bytes_max)),
             Framing::Sse | Framing::SseMany | Framing::Ndjson | Framing::ForeverFrame => {
                 Inbound::Ignored
             }
         };
-        Self { socket, subscriber, inbound, stalled_us: 0, timer_us: 0, serial, unanswered: 0 }
+        Self {
+            outlet,
+            subscriber,
+            inbound,
+            stalled_us: 0,
+            timer_us: 0,
+            unfinished_us: 0,
+            serial,
+            unanswered: 0,
+            identity,
+            _seat: seat,
+        }
     }
 
     /// Whether what it says can be answered; until then it waits unread, so that
     /// a peer that asks and does not listen costs no more than its socket.
     pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
         self.unanswered == 0 && self.subscriber.own_bytes() <= limits.own_bytes
+    }
+
+    /// Whether it holds more than its place while its peer does not read.
+    pub(crate) fn holds_memory(&self) -> bool {
+        self.subscriber.holds_memory() || self.outlet.holds_memory()
     }
 
     /// Whether a visit at `due_us` needs a timer: not if one comes by then.
@@ -77,16 +112,16 @@ impl Connection {
         self.timer_us = 0;
     }
 
-    /// Reads once; whole text messages go to `command`, which may append
-    /// answers to the frames it is given.
+    /// Reads once; each whole text message goes to `on_text`.
     pub(crate) fn read(
         &mut self,
         buffer: &mut [u8],
-        command: &mut dyn FnMut(&str, &mut Vec<u8>),
+        now_us: u64,
+        on_text: &mut dyn FnMut(&str),
     ) -> Heard {
-        match self.socket.read(buffer) {
+        match self.outlet.read(buffer) {
             Read::Bytes(bytes) => {
-                self.hear(&buffer[..bytes], command);
+                self.hear(&buffer[..bytes], now_us, on_text);
                 // Not taken for the last, short or not: an end that came with
                 // these bytes has no edge of its own.
                 Heard::More
@@ -97,35 +132,81 @@ impl Connection {
     }
 
     /// Takes bytes in that were read before.
-    pub(crate) fn hear(&mut self, bytes: &[u8], command: &mut dyn FnMut(&str, &mut Vec<u8>)) {
-        let Inbound::WebSocket(decoder) = &mut self.inbound else { return };
+    pub(crate) fn hear(&mut self, bytes: &[u8], now_us: u64, on_text: &mut dyn FnMut(&str)) {
+        let (decoder, echoes) = match &mut self.inbound {
+            Inbound::Ignored => return,
+            Inbound::WebSocket(decoder) => (decoder, false),
+            Inbound::Echo(decoder) => (decoder, true),
+        };
         if self.subscriber.is_ending() {
             return;
         }
-        let own = self.subscriber.own_frames();
+        let subscriber = &mut self.subscriber;
         let mut ending: Option<Close> = None;
+        let mut is_finished = false;
         let heard = decoder.push(bytes, &mut |message| match message {
             _ if ending.is_some() => {}
-            Message::Text(text) => command(text, own),
+            Message::Text(_) | Message::Binary(_) if echoes => {
+                subscriber.tell(|_, own| say_back(message, own));
+            }
+            Message::Text(text) => {
+                is_finished = true;
+                on_text(text);
+            }
             Message::Binary(_) => ending = Some(close::BINARY),
-            Message::Ping(payload) => websocket::pong(payload, own),
+            Message::Ping(payload) => subscriber.tell(|_, own| websocket::pong(payload, own)),
             Message::Pong(_) => {}
             Message::Close { .. } => ending = Some(close::DONE),
         });
         if let Err(error) = heard {
             ending.get_or_insert(close::for_code(error.close_code()));
         }
-        if let Some(close) = ending {
-            self.subscriber.close(close);
+        match decoder.is_unfinished() {
+            false => self.unfinished_us = 0,
+            true if is_finished || self.unfinished_us == 0 => self.unfinished_us = now_us,
+            true => {}
         }
+        if let Some(close) = ending {
+            self.close(close);
+        }
+    }
+
+    /// Memory of a message that it has not finished, in bytes.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        match &self.inbound {
+            Inbound::Ignored => 0,
+            Inbound::WebSocket(decoder) | Inbound::Echo(decoder) => decoder.held_bytes(),
+        }
+    }
+
+    /// Says good-bye; what it says from now on is thrown away.
+    pub(crate) fn close(&mut self, close: Close) {
+        self.subscriber.close(close);
+        self.inbound = Inbound::Ignored;
+        self.unfinished_us = 0;
     }
 
     /// Appends an answer's JSON as a frame.
     pub(crate) fn answer(&mut self, json: &[u8]) {
         if !self.subscriber.is_ending() {
-            let own = self.subscriber.own_frames();
-            websocket::text_header(json.len(), own);
-            own.extend_from_slice(json);
+            self.subscriber.tell(|_, own| {
+                websocket::text_header(json.len(), own);
+                own.extend_from_slice(json);
+            });
         }
+    }
+}
+
+fn say_back(message: Message<'_>, out: &mut Vec<u8>) {
+    match message {
+        Message::Text(text) => {
+            websocket::text_header(text.len(), out);
+            out.extend_from_slice(text.as_bytes());
+        }
+        Message::Binary(bytes) => {
+            websocket::binary_header(bytes.len(), out);
+            out.extend_from_slice(bytes);
+        }
+        _ => {}
     }
 }

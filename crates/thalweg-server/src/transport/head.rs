@@ -1,38 +1,118 @@
-//! Response heads. The streaming ones are delimited by the end of the
-//! connection (RFC 9112 §6.3), so that the body is the log's own slices.
+//! Response heads. Over HTTP/1.1 the streaming ones are delimited by the end of
+//! the connection (RFC 9112 §6.3), so that the body is the log's own slices.
 
 use std::time::SystemTime;
 
-/// Tells proxies not to hold anything back and not to change it.
-const STREAMING: &str = "Cache-Control: no-cache, no-transform\r\n\
-                         X-Accel-Buffering: no\r\n\
-                         Connection: close\r\n";
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use thalweg_wire::framing::forever_frame_document;
+
+/// How a response begins.
+#[derive(Debug)]
+pub(crate) struct Head {
+    status: StatusCode,
+    headers: HeaderMap,
+    /// The first bytes of the body.
+    first: Vec<u8>,
+}
 
 /// Tells EventSource how soon to come back, in ms, and is the first body byte
 /// that some proxies wait for.
-const SSE_RETRY: &str = "retry:1000\n\n";
+const SSE_RETRY: &[u8] = b"retry:1000\n\n";
 
-pub(super) fn sse() -> Vec<u8> {
-    streaming("text/event-stream", SSE_RETRY)
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+impl Head {
+    pub(super) fn sse() -> Self {
+        Self::streaming("text/event-stream", SSE_RETRY.to_vec())
+    }
+
+    /// For HTTP streaming and long polling.
+    pub(super) fn lines() -> Self {
+        Self::streaming("application/x-ndjson", Vec::new())
+    }
+
+    /// A document whose scripts have `nonce`, to be framed by `ancestors`.
+    pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Self {
+        let mut first = Vec::new();
+        forever_frame_document(nonce, &mut first);
+        let mut head = Self::streaming("text/html; charset=utf-8", first);
+        let policy = format!(
+            "default-src 'none'; script-src 'nonce-{nonce}'; frame-ancestors 'self' {ancestors}"
+        );
+        if let Ok(policy) = HeaderValue::from_str(policy.trim_end()) {
+            head.headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        head
+    }
+
+    /// RFC 6455 §4.2.2.
+    pub(super) fn websocket(accept: &str, extensions: Option<&'static str>) -> Self {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        if let Ok(accept) = HeaderValue::from_str(accept) {
+            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        }
+        if let Some(extensions) = extensions {
+            let extensions = HeaderValue::from_static(extensions);
+            headers.insert(header::SEC_WEBSOCKET_EXTENSIONS, extensions);
+        }
+        Self { status: StatusCode::SWITCHING_PROTOCOLS, headers, first: Vec::new() }
+    }
+
+    fn streaming(content_type: &'static str, first: Vec<u8>) -> Self {
+        let mut headers = HeaderMap::new();
+        // Tells proxies not to hold anything back and not to change it.
+        for (name, value) in [
+            (header::CONTENT_TYPE, content_type),
+            (header::CACHE_CONTROL, "no-cache, no-transform"),
+            (ACCEL_BUFFERING, "no"),
+            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        Self { status: StatusCode::OK, headers, first }
+    }
+
+    /// Its headers, to add to.
+    pub(crate) fn headers_mut(&mut self) -> &mut HeaderMap {
+        &mut self.headers
+    }
+
+    /// The same as bytes of HTTP/1.1, for a socket that is taken over.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let reason = self.status.canonical_reason().unwrap_or_default();
+        let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status.as_u16()).into_bytes();
+        for (name, value) in &self.headers {
+            push_header(name.as_str(), value.as_bytes(), &mut bytes);
+        }
+        if self.status == StatusCode::OK {
+            let date = httpdate::HttpDate::from(SystemTime::now()).to_string();
+            push_header("date", date.as_bytes(), &mut bytes);
+            push_header("connection", b"close", &mut bytes);
+        }
+        bytes.extend_from_slice(b"\r\n");
+        bytes.extend_from_slice(&self.first);
+        bytes
+    }
+
+    /// The same as a response for HTTP to send, and its first bytes.
+    pub(crate) fn into_response<B>(self, body: B) -> Response<B> {
+        let mut response = Response::new(body);
+        *response.status_mut() = self.status;
+        *response.headers_mut() = self.headers;
+        response
+    }
+
+    /// The first bytes of the body.
+    pub(crate) fn first(&self) -> &[u8] {
+        &self.first
+    }
 }
 
-pub(super) fn http_streaming() -> Vec<u8> {
-    streaming("application/x-ndjson", "")
-}
-
-/// RFC 6455 §4.2.2.
-pub(super) fn websocket(accept: &str) -> Vec<u8> {
-    format!(
-        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Accept: {accept}\r\n\r\n"
-    )
-    .into_bytes()
-}
-
-fn streaming(content_type: &str, first: &str) -> Vec<u8> {
-    let date = httpdate::HttpDate::from(SystemTime::now());
-    format!(
-        "HTTP/1.1 200 OK\r\nDate: {date}\r\nContent-Type: {content_type}\r\n{STREAMING}\r\n{first}"
-    )
-    .into_bytes()
+fn push_header(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }

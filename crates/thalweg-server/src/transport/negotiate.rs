@@ -1,12 +1,15 @@
-use std::{borrow::Cow, time::Duration};
-
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, Version, header, request::Parts};
 use thalweg_wire::{ErrorCode, Framing, StartAt, Topic, websocket::accept_key};
 
-use super::head;
+use super::{
+    Query, Transport,
+    head::Head,
+    parameters::{self, bad},
+};
 use crate::{
-    config::{nearest, parse_duration},
-    fanout::Policy,
+    access::Gate,
+    config::Config,
+    fanout::{Life, Terms},
     refusal::Refusal,
 };
 
@@ -14,143 +17,121 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Ask {
     /// How frames are framed.
-    pub framing: Framing,
+    pub(crate) framing: Framing,
     /// The response head to begin with.
-    pub head: Vec<u8>,
+    pub(crate) head: Head,
     /// Each topic and where to start.
-    pub topics: Vec<(Topic, StartAt)>,
-    /// What to do when it falls behind.
-    pub policy: Policy,
-    /// At least this long between two sends of a topic, in µs.
-    pub interval_us: u64,
+    pub(crate) topics: Vec<(Topic, StartAt)>,
+    /// What holds for all of them.
+    pub(crate) terms: Terms,
+    /// When it ends by itself.
+    pub(crate) life: Life,
+    /// How long a long poll waits, in µs.
+    pub(crate) wait_us: u64,
+    /// It is no subscription: messages are said back.
+    pub(crate) echoes: bool,
 }
+
+impl Ask {
+    /// A WebSocket that says every message back: for conformance tests.
+    ///
+    /// # Errors
+    /// When the handshake is none.
+    pub(crate) fn echo(request: &Parts) -> Result<Self, Refusal> {
+        Ok(Self {
+            framing: Framing::WebSocket,
+            head: websocket_head(request)?,
+            topics: Vec::new(),
+            terms: Terms::default(),
+            life: Life::Endless,
+            wait_us: 0,
+            echoes: true,
+        })
+    }
+}
+
+/// A forever frame is loaded again after so many bytes: browsers keep the whole
+/// document.
+const DOCUMENT_BYTES: u64 = 4 << 20;
+
+/// How long a long poll waits unless it says otherwise, in µs: under the 30 s
+/// after which proxies lose patience.
+const WAIT_US: u64 = 25_000_000;
 
 /// Reads a request to subscribe. `path_topic` is what follows `/v1/topics/`.
 ///
 /// # Errors
 /// A refusal that says what to change.
-pub(crate) fn negotiate(request: &Parts, path_topic: Option<&str>) -> Result<Ask, Refusal> {
-    let query = Query::parse(request.uri.query().unwrap_or_default())?;
-    let transport = Transport::of(&request.headers, query.transport)?;
-    let topics = topics(&query, path_topic, transport)?;
-    let topics = with_starts(&query, topics, &request.headers)?;
+pub(crate) fn negotiate(
+    request: &Parts,
+    query: &Query<'_>,
+    path_topic: Option<&str>,
+    config: &Config,
+    gate: &Gate,
+) -> Result<Ask, Refusal> {
+    let transport = Transport::of(request, query)?;
+    if query.terms.window_bytes.is_some() && transport != Transport::WebSocket {
+        return Err(bad("window: only a WebSocket can ack, leave it away".into()));
+    }
+    if query.wait_us.is_some() && transport != Transport::LongPolling {
+        return Err(bad("wait: only long polling waits, leave it away".into()));
+    }
+    if query.limit.is_some() || query.after.is_some() || query.prefix.is_some() {
+        return Err(bad(
+            "limit, after and prefix read, and do not subscribe: leave them away".into()
+        ));
+    }
+    let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
+    let topics = with_starts(query, topics, &request.headers)?;
+    let mut life = Life::Endless;
     let (framing, head) = match transport {
-        Transport::WebSocket => (Framing::WebSocket, websocket_head(&request.headers)?),
-        Transport::Sse if topics.len() == 1 => (Framing::Sse, head::sse()),
-        Transport::Sse => (Framing::SseMany, head::sse()),
-        Transport::HttpStreaming => (Framing::Ndjson, head::http_streaming()),
+        Transport::WebSocket => (Framing::WebSocket, websocket_head(request)?),
+        Transport::Sse if topics.len() == 1 => (Framing::Sse, Head::sse()),
+        Transport::Sse => (Framing::SseMany, Head::sse()),
+        Transport::HttpStreaming => (Framing::Ndjson, Head::lines()),
+        Transport::LongPolling => {
+            life = Life::Once;
+            (Framing::Ndjson, Head::lines())
+        }
+        Transport::ForeverFrame => {
+            let nonce = format!("{:032x}", gate.random()?);
+            // `null` is an origin, but none that can frame.
+            let framing = |origin: &&String| *origin != "null";
+            let ancestors: Vec<&str> =
+                config.access.origins.iter().filter(framing).map(String::as_str).collect();
+            let head = Head::forever_frame(&nonce, &ancestors.join(" "));
+            life = Life::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
+            (Framing::ForeverFrame, head)
+        }
     };
-    Ok(Ask { framing, head, topics, policy: query.policy, interval_us: query.interval_us })
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transport {
-    WebSocket,
-    Sse,
-    HttpStreaming,
-}
-
-const TRANSPORTS: [&str; 3] = ["websocket", "sse", "http-streaming"];
-const PARAMETERS: [&str; 5] = ["topic", "cursor", "policy", "interval", "transport"];
-const POLICIES: [&str; 3] = ["skip", "latest", "close"];
-
-/// A connection that ends leaves its timer behind until it is due.
-const INTERVAL_MAX: Duration = Duration::from_secs(300);
-
-#[derive(Default)]
-struct Query<'a> {
-    topics: Vec<Cow<'a, str>>,
-    cursors: Vec<Cow<'a, str>>,
-    policy: Policy,
-    interval_us: u64,
-    transport: Option<Transport>,
-}
-
-impl<'a> Query<'a> {
-    /// Decoded as browsers encode it (`URLSearchParams` writes `/` as `%2F`).
-    fn parse(text: &'a str) -> Result<Self, Refusal> {
-        let mut query = Self::default();
-        for (key, value) in form_urlencoded::parse(text.as_bytes()) {
-            match &*key {
-                "topic" => query.topics.push(value),
-                "cursor" => query.cursors.push(value),
-                "policy" => query.policy = policy(&value)?,
-                "interval" => {
-                    let interval = parse_duration(&value)
-                        .map_err(|error| bad_parameter(format!("interval: {error}")))?;
-                    if interval > INTERVAL_MAX {
-                        return Err(bad_parameter("interval: at most 5m".into()));
-                    }
-                    query.interval_us = interval.as_micros() as u64;
-                }
-                "transport" => query.transport = Some(named_transport(&value)?),
-                _ if key.starts_with('_') => {}
-                _ => {
-                    let nearest = nearest(&key, &PARAMETERS);
-                    return Err(bad_parameter(format!("unknown parameter {key:?}{nearest}")));
-                }
-            }
-        }
-        Ok(query)
-    }
-}
-
-impl Transport {
-    fn of(headers: &HeaderMap, named: Option<Self>) -> Result<Self, Refusal> {
-        let upgrades = has_token(headers, header::UPGRADE, "websocket");
-        if named == Some(Self::WebSocket) && !upgrades {
-            return Err(Refusal {
-                code: ErrorCode::UpgradeRequired,
-                message: "a WebSocket needs the headers of its handshake (RFC 6455 §4.1)".into(),
-            });
-        }
-        if upgrades {
-            return Ok(Self::WebSocket);
-        }
-        if let Some(named) = named {
-            return Ok(named);
-        }
-        if has_token(headers, header::ACCEPT, "text/event-stream") {
-            return Ok(Self::Sse);
-        }
-        if has_token(headers, header::ACCEPT, "application/x-ndjson") {
-            return Ok(Self::HttpStreaming);
-        }
-        Err(Refusal {
-            code: ErrorCode::NotAcceptable,
-            message: "choose a transport: Upgrade: websocket, Accept: text/event-stream or \
-                      Accept: application/x-ndjson (or ?transport=sse, ?transport=http-streaming)"
-                .into(),
-        })
-    }
+    let wait_us = query.wait_us.unwrap_or(WAIT_US);
+    Ok(Ask { framing, head, topics, terms: query.terms, life, wait_us, echoes: false })
 }
 
 fn topics(
     query: &Query<'_>,
     path_topic: Option<&str>,
     transport: Transport,
+    subscriptions_max: usize,
 ) -> Result<Vec<Topic>, Refusal> {
     let names = match path_topic {
         Some(_) if !query.topics.is_empty() => {
-            return Err(bad_parameter("name the topic in the path or as topic=, not both".into()));
+            return Err(bad("name the topic in the path or as topic=, not both".into()));
         }
         Some(name) => vec![name],
         None => query.topics.iter().map(|name| &**name).collect(),
     };
     if names.is_empty() && transport != Transport::WebSocket {
-        return Err(bad_parameter("name a topic: /v1/topics/cars or /v1/topics?topic=cars".into()));
+        return Err(bad("name a topic: /v1/topics/cars or /v1/topics?topic=cars".into()));
     }
-    if names.len() > 256 {
-        return Err(Refusal {
-            code: ErrorCode::TooManyTopics,
-            message: format!("a connection has at most 256 topics: open another"),
-        });
+    if names.len() > subscriptions_max {
+        return Err(Refusal::too_many_subscriptions(subscriptions_max));
     }
     let mut topics: Vec<Topic> = Vec::with_capacity(names.len());
     for name in names {
         let topic: Topic = name.parse()?;
         if topics.contains(&topic) {
-            return Err(bad_parameter(format!("topic {topic} is named twice")));
+            return Err(bad(format!("topic {topic} is named twice")));
         }
         topics.push(topic);
     }
@@ -162,85 +143,41 @@ fn with_starts(
     topics: Vec<Topic>,
     headers: &HeaderMap,
 ) -> Result<Vec<(Topic, StartAt)>, Refusal> {
-    let last_event_id = match (topics.len(), headers.get("last-event-id")) {
-        (1, Some(value)) => Some(value.to_str().unwrap_or_default()),
-        _ => None,
-    };
-    let cursors = match last_event_id {
-        Some(id) if !id.is_empty() => vec![id],
+    let last_event_id = headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default());
+    let cursors: Vec<&str> = match last_event_id {
+        Some(id) if !id.is_empty() => id.split(',').collect(),
         _ => query.cursors.iter().map(|cursor| &**cursor).collect(),
     };
-    let mut starts = Vec::with_capacity(cursors.len());
-    for cursor in cursors {
-        starts.push(
-            cursor.parse::<StartAt>().map_err(|error| Refusal {
-                code: ErrorCode::BadCursor,
-                message: error.to_string(),
-            })?,
-        );
-    }
+    let starts = cursors.into_iter().map(parameters::start).collect::<Result<Vec<_>, _>>()?;
     match starts.as_slice() {
         [] => Ok(topics.into_iter().map(|topic| (topic, StartAt::Latest)).collect()),
         [one] => Ok(topics.into_iter().map(|topic| (topic, *one)).collect()),
         each if each.len() == topics.len() => Ok(topics.into_iter().zip(starts).collect()),
-        each => Err(Refusal {
-            code: ErrorCode::BadCursor,
-            message: format!("{} cursors for {} topics: one or all", each.len(), topics.len()),
-        }),
+        each => {
+            let message = format!("{} cursors for {} topics: one or all", each.len(), topics.len());
+            Err(Refusal::new(ErrorCode::BadCursor, message))
+        }
     }
 }
 
-fn websocket_head(headers: &HeaderMap) -> Result<Vec<u8>, Refusal> {
+fn websocket_head(request: &Parts) -> Result<Head, Refusal> {
+    let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
-        return Err(Refusal {
-            code: ErrorCode::UpgradeRequired,
-            message: "only Sec-WebSocket-Version: 13 is spoken here (RFC 6455)".into(),
-        });
+    if request.version < Version::HTTP_11 {
+        return Err(bad("a WebSocket handshake needs HTTP/1.1 (RFC 6455 §4.1)".into()));
     }
-    if !has_token(headers, header::CONNECTION, "upgrade") {
-        return Err(bad_parameter("a WebSocket handshake needs Connection: Upgrade".into()));
+    if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
+        return Err(Refusal::new(
+            ErrorCode::UpgradeRequired,
+            "only Sec-WebSocket-Version: 13 is spoken here (RFC 6455)",
+        ));
+    }
+    if !super::has_token(headers, header::CONNECTION, "upgrade") {
+        return Err(bad("a WebSocket handshake needs Connection: Upgrade".into()));
     }
     let accept = accept_key(text(header::SEC_WEBSOCKET_KEY).unwrap_or_default())
-        .map_err(|error| bad_parameter(error.to_string()))?;
-    Ok(head::websocket(&accept))
-}
-
-fn policy(value: &str) -> Result<Policy, Refusal> {
-    match value {
-        "skip" => Ok(Policy::Skip),
-        "latest" => Ok(Policy::Latest),
-        "close" => Ok(Policy::Close),
-        _ => {
-            let nearest = nearest(value, &POLICIES);
-            Err(bad_parameter(format!("unknown policy {value:?}{nearest}")))
-        }
-    }
-}
-
-fn named_transport(value: &str) -> Result<Transport, Refusal> {
-    match value {
-        "websocket" => Ok(Transport::WebSocket),
-        "sse" => Ok(Transport::Sse),
-        "http-streaming" => Ok(Transport::HttpStreaming),
-        _ => {
-            let nearest = nearest(value, &TRANSPORTS);
-            Err(bad_parameter(format!("unknown transport {value:?}{nearest}")))
-        }
-    }
-}
-
-/// Whether a list header has `token` (RFC 9110 §5.6.1), parameters aside.
-fn has_token(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values
-        .flat_map(|value| value.split(','))
-        .map(|item| item.split(';').next().unwrap_or_default().trim())
-        .any(|item| item.eq_ignore_ascii_case(token))
-}
-
-fn bad_parameter(message: String) -> Refusal {
-    Refusal { code: ErrorCode::BadParameter, message }
+        .map_err(|error| bad(error.to_string()))?;
+    Ok(Head::websocket(&accept, None))
 }
 
 #[cfg(test)]
@@ -254,7 +191,10 @@ mod tests {
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let path_topic = parts.uri.path().strip_prefix("/v1/topics/").map(str::to_owned);
-        negotiate(&parts, path_topic.as_deref())
+        let (config, listen) = (Config::default(), ([127, 0, 0, 1], 80).into());
+        let gate = Gate::new(&config.access, listen).unwrap();
+        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+        negotiate(&parts, &query, path_topic.as_deref(), &config, &gate)
     }
 
     const SSE: &[(&str, &str)] = &[("accept", "text/html, text/event-stream;q=0.9")];

@@ -1,4 +1,7 @@
-use std::{io::IoSlice, os::fd::AsFd, os::fd::BorrowedFd, os::fd::OwnedFd};
+use std::{
+    io::{self, IoSlice},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
 
 use rustix::{
     io::Errno,
@@ -28,6 +31,7 @@ impl Socket {
         Self(fd)
     }
 
+    /// Reads what there is.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Read {
         match recv(&self.0, buffer, RecvFlags::DONTWAIT) {
             Ok((0, _)) => Read::Ended,
@@ -55,6 +59,35 @@ impl Sink for Socket {
             Ok(bytes) => Sent::Bytes(bytes),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Sent::Bytes(0),
             Err(_) => Sent::Gone,
+        }
+    }
+}
+
+/// For TLS, whose records are ready to be sent and read as they are.
+impl io::Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self.send(slices) {
+            Sent::Bytes(0) => Err(io::ErrorKind::WouldBlock.into()),
+            Sent::Bytes(bytes) => Ok(bytes),
+            Sent::Gone => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl io::Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match Self::read(self, buffer) {
+            Read::Bytes(bytes) => Ok(bytes),
+            Read::Empty => Err(io::ErrorKind::WouldBlock.into()),
+            Read::Ended => Ok(0),
         }
     }
 }

@@ -113,6 +113,16 @@ impl Decoder {
         outcome
     }
 
+    /// Whether a message or frame is begun and not finished.
+    pub fn is_unfinished(&self) -> bool {
+        !self.buffer.is_empty() || self.message.is_some() || matches!(self.state, State::Payload(_))
+    }
+
+    /// Bytes that it holds of what is not finished.
+    pub fn held_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     fn advance(
         &mut self,
         mut input: &[u8],

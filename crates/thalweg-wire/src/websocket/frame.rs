@@ -2,6 +2,7 @@ use super::CONTROL_BYTES_MAX;
 
 /// First bytes of the server's frames: FIN and the opcode (RFC 6455 §5.2).
 const TEXT: u8 = 0x81;
+const BINARY: u8 = 0x82;
 const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
@@ -9,8 +10,17 @@ const PONG: u8 = 0x8a;
 /// Appends the header of a whole text message of `payload_len` bytes; the
 /// payload, unmasked, is to follow (RFC 6455 §5.1, §5.2).
 pub fn text_header(payload_len: usize, out: &mut Vec<u8>) {
+    header(TEXT, payload_len, out);
+}
+
+/// The same for a binary message.
+pub fn binary_header(payload_len: usize, out: &mut Vec<u8>) {
+    header(BINARY, payload_len, out);
+}
+
+fn header(first: u8, payload_len: usize, out: &mut Vec<u8>) {
     // The narrowest of three forms is the only one allowed (§5.2).
-    out.push(TEXT);
+    out.push(first);
     if payload_len <= CONTROL_BYTES_MAX {
         out.push(payload_len as u8);
     } else if let Ok(len) = u16::try_from(payload_len) {

@@ -17,7 +17,7 @@ mod mask;
 
 pub use decoder::{Decoder, Message};
 pub use error::ProtocolError;
-pub use frame::{close, ping, pong, text_header, text_header_len};
+pub use frame::{binary_header, close, ping, pong, text_header, text_header_len};
 pub use handshake::{BadKey, accept_key};
 
 /// The longest payload of a control frame (RFC 6455 §5.5).

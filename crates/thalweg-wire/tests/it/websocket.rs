@@ -1,6 +1,7 @@
-//! Our codec against tungstenite and tokio-websockets.
+//! Our codec case by case, and against tungstenite and tokio-websockets.
 
 mod clients;
+mod conformance;
 mod garbage;
 mod heard;
 
@@ -11,13 +12,7 @@ use heard::{Heard, Said, agree, ours, tokio_websockets, tungstenite};
 use proptest::{collection::vec, prelude::*};
 use thalweg_wire::websocket::{accept_key, close, ping, pong, text_header};
 
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        // A case that failed once becomes a test with a name.
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
+use crate::arbitrary::config;
 
 /// Lengths of the pieces in which input arrives.
 fn piece_lens() -> impl Strategy<Value = Vec<usize>> {

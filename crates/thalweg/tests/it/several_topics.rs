@@ -82,12 +82,13 @@ fn each_topic_may_have_its_own_cursor() {
 }
 
 #[test]
-fn sse_of_several_topics_has_no_id() {
+fn sse_of_several_topics_names_all_cursors_as_its_id() {
     let server = Server::start(&[]);
     let mut subscriber = server.subscribe(Transport::Sse, "?topic=a&topic=b");
-    confirmed(&mut subscriber, 2);
-    server.publish("a", 0..1);
-    assert_eq!(subscriber.envelope().id, None);
+    let positions = confirmed(&mut subscriber, 2);
+    let published = server.publish("a", 0..1).position;
+    let id = subscriber.envelope().id;
+    assert_eq!(id, Some(format!("{published},{}", positions["b"])));
 }
 
 #[test]

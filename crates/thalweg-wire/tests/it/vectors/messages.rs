@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use thalweg_wire::{
     Close, Envelope, Framing, Gap, GapReason, Offset, Position, Topic, close,
+    framing::{forever_frame_document, forever_frame_opening, sse_ids},
     incoming::{Incoming, Kind},
 };
 
@@ -49,6 +50,23 @@ struct Told {
 #[serde(deny_unknown_fields)]
 struct Frames {
     frames: Vec<Framed>,
+    ids: Vec<Ids>,
+    documents: Vec<Document>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ids {
+    cursors: Vec<String>,
+    text: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    nonce: String,
+    document: String,
+    opening: String,
 }
 
 #[derive(Deserialize)]
@@ -57,8 +75,9 @@ struct Framed {
     message: Message,
     websocket: Text,
     sse: Text,
-    sse_bare: Text,
+    sse_many: Text,
     ndjson: Text,
+    forever_frame: Text,
 }
 
 impl Message {
@@ -129,29 +148,27 @@ impl Message {
 #[test]
 fn messages() {
     let Messages { messages } = read(include_str!("../../../../../vectors/messages.json"));
-    let mut closes = Vec::new();
-    for Told { message, json } in messages {
+    for Told { message, json } in &messages {
         let json = json.string();
         let line = message.frame(Framing::Ndjson);
         assert_eq!(String::from_utf8(line).expect("UTF-8"), format!("{json}\n"));
         message.check_is_read_from(&json);
-        if let Message::Close { code, .. } = message {
-            closes.push(code);
-        }
     }
-    assert_eq!(closes, close::ALL.map(|close| close.code), "every close has a vector");
+    check_closes(messages.iter().map(|told| &told.message));
 }
 
 #[test]
 fn frames() {
-    let Frames { frames } = read(include_str!("../../../../../vectors/frames.json"));
-    for Framed { message, websocket, sse, sse_bare, ndjson } in frames {
+    let Frames { frames, ids, documents } =
+        read(include_str!("../../../../../vectors/frames.json"));
+    for Framed { message, websocket, sse, sse_many, ndjson, forever_frame } in &frames {
         for framing in Framing::ALL {
             let expected = match framing {
-                Framing::WebSocket => &websocket,
-                Framing::Sse => &sse,
-                Framing::SseBare => &sse_bare,
-                Framing::Ndjson => &ndjson,
+                Framing::WebSocket => websocket,
+                Framing::Sse => sse,
+                Framing::SseMany => sse_many,
+                Framing::Ndjson => ndjson,
+                Framing::ForeverFrame => forever_frame,
             };
             let framed = message.frame(framing);
             assert!(
@@ -161,4 +178,28 @@ fn frames() {
             );
         }
     }
+    check_closes(frames.iter().map(|framed| &framed.message));
+
+    for Ids { cursors, text } in ids {
+        let mut out = Vec::new();
+        sse_ids(cursors.iter().map(|cursor| cursor.parse().expect("a cursor")), &mut out);
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), text);
+    }
+    for Document { nonce, document, opening } in documents {
+        let mut out = Vec::new();
+        forever_frame_document(&nonce, &mut out);
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), document);
+        let mut out = Vec::new();
+        forever_frame_opening(&nonce, &mut out);
+        assert_eq!(String::from_utf8(out).expect("UTF-8"), opening);
+    }
+}
+
+/// That every close has a vector, in their order.
+fn check_closes<'a>(messages: impl Iterator<Item = &'a Message>) {
+    let codes = messages.filter_map(|message| match message {
+        Message::Close { code, .. } => Some(*code),
+        _ => None,
+    });
+    assert_eq!(codes.collect::<Vec<_>>(), close::ALL.map(|close| close.code));
 }

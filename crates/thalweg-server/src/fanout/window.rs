@@ -1,0 +1,111 @@
+use std::{cell::Cell, collections::VecDeque};
+
+use thalweg_wire::Offset;
+
+/// How far a subscription may be sent ahead of what its client has acked, in
+/// bytes of frames. What is remembered is bounded: a few places in the stream
+/// and how much had been sent by then.
+#[derive(Debug)]
+pub(super) struct Window {
+    bytes_max: u64,
+    sent: u64,
+    acked: u64,
+    marks: VecDeque<Mark>,
+    /// Size of a frame that did not fit: not tried again before it does.
+    wanted: Cell<u64>,
+}
+
+/// All events before `next` are in the first `sent` bytes.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    next: Offset,
+    sent: u64,
+}
+
+/// Beyond it every second one is forgotten: an ack between two marks counts as
+/// the earlier one, so the window opens a little later.
+const MARKS_MAX: usize = 64;
+
+impl Window {
+    pub(super) fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), wanted: Cell::new(0) }
+    }
+
+    /// Whether it may be sent a frame of `bytes` after others of `planned` that
+    /// are planned already. One that nothing is ahead of always fits.
+    pub(super) fn admits(&self, planned: u64, bytes: u64) -> bool {
+        let ahead = self.sent - self.acked + planned;
+        let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
+        self.wanted.set(if fits { 0 } else { bytes });
+        fits
+    }
+
+    /// Whether it is worth looking for the next frame at all.
+    pub(super) fn is_open(&self) -> bool {
+        let ahead = self.sent - self.acked;
+        ahead == 0 || ahead < self.bytes_max && ahead + self.wanted.get() <= self.bytes_max
+    }
+
+    /// Counts what was sent; `next` is the event after it, between frames.
+    pub(super) fn count(&mut self, bytes: usize, next: Option<Offset>) {
+        self.sent += bytes as u64;
+        let Some(next) = next else { return };
+        if self.marks.len() == MARKS_MAX {
+            let mut nth = 0_usize;
+            self.marks.retain(|_| {
+                nth += 1;
+                nth.is_multiple_of(2)
+            });
+        }
+        self.marks.push_back(Mark { next, sent: self.sent });
+    }
+
+    /// Everything up to and including `offset` is processed.
+    pub(super) fn ack(&mut self, offset: Offset) {
+        while let Some(mark) = self.marks.front().filter(|mark| mark.next <= offset + 1) {
+            self.acked = mark.sent;
+            self.marks.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_closes_when_full_and_opens_with_acks() {
+        let mut window = Window::new(100);
+        assert!(window.admits(0, 1000), "one frame always fits");
+        window.count(60, Some(11));
+        assert!(window.is_open() && window.admits(0, 40));
+        assert!(!window.admits(40, 1), "what is planned counts");
+        assert!(!window.admits(0, 41) && !window.is_open(), "a frame that waits is not tried");
+        window.ack(9);
+        assert!(!window.is_open(), "the frame is not processed whole");
+        window.ack(10);
+        assert!(window.is_open() && window.admits(0, 1000));
+    }
+
+    #[test]
+    fn forgotten_marks_open_it_later_but_never_too_early_and_never_not() {
+        let mut window = Window::new(u64::MAX);
+        for event in 1..=1000 {
+            window.count(1, Some(event + 1));
+            assert!(window.marks.len() <= MARKS_MAX);
+        }
+        for event in 1..=1000 {
+            window.ack(event);
+            assert!(window.acked <= event);
+        }
+        assert_eq!(window.acked, 1000);
+    }
+
+    #[test]
+    fn an_ack_beyond_all_offsets_is_one_of_everything() {
+        let mut window = Window::new(1);
+        window.count(60, Some(11));
+        window.ack(thalweg_wire::limits::OFFSET_MAX);
+        assert!(window.is_open());
+    }
+}

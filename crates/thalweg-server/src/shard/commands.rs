@@ -1,0 +1,320 @@
+//! What a client asks for: read once, done here or handed to its topic's home.
+
+use std::rc::Rc;
+
+use serde_json::value::RawValue;
+use thalweg_wire::{
+    ErrorCode, Position, StartAt, Topic,
+    answer::{done, echo, refusal},
+    command::{self, Asked, Command},
+    event,
+};
+use tokio::task::spawn_local;
+
+use super::{Handle, Shard, mail::Placed};
+use crate::{
+    access::{Identity, Right},
+    clock::now_us,
+    config::Limits,
+    fanout::{Subscribe, Terms},
+    refusal::Refusal,
+    stream::Payloads,
+    transport::{Heard, parameters},
+};
+
+/// A command, checked.
+pub(super) struct Wish {
+    /// Comes back with the answer.
+    pub(super) id: Option<Box<RawValue>>,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Publish {
+        topic: Topic,
+        payloads: Payloads,
+    },
+    Subscribe {
+        topic: Topic,
+        start: StartAt,
+        terms: Terms,
+    },
+    Unsubscribe {
+        topic: Topic,
+    },
+    Echo {
+        data: Box<RawValue>,
+    },
+    Ack {
+        topic: Topic,
+        position: Position,
+    },
+    /// It was none.
+    Refused(Refusal),
+}
+
+impl Wish {
+    /// Reads a command.
+    pub(super) fn read(text: &str, limits: &Limits) -> Self {
+        let Asked { id, command } = Asked::parse(text);
+        let what = match command {
+            Ok(command) => What::check(command, limits).unwrap_or_else(What::Refused),
+            Err(message) => What::Refused(Refusal::new(ErrorCode::BadCommand, message)),
+        };
+        Self { id: id.map(ToOwned::to_owned), what }
+    }
+
+    pub(super) fn refuse(&self, refused: &Refusal) -> Vec<u8> {
+        refusal(refused.code, &refused.message, self.id.as_deref(), None)
+    }
+
+    pub(super) fn done(&self, topic: &Topic, position: Option<Position>) -> Vec<u8> {
+        done(self.id.as_deref(), topic, position)
+    }
+
+    pub(super) fn published(&self, topic: &Topic, placed: Result<Placed, Refusal>) -> Vec<u8> {
+        match placed {
+            Ok(placed) => placed.published(topic).to_answer(self.id.as_deref()),
+            Err(refused) => self.refuse(&refused),
+        }
+    }
+
+    pub(super) fn echo(&self, data: &RawValue) -> Vec<u8> {
+        echo(self.id.as_deref(), data)
+    }
+}
+
+impl What {
+    fn check(command: Command<'_>, limits: &Limits) -> Result<Self, Refusal> {
+        Ok(match command {
+            Command::Publish { topic, events } => {
+                let mut payloads = Payloads::default();
+                for raw in events {
+                    payloads.push(|out| {
+                        event::push_json(raw.get().as_bytes(), limits.event_bytes, out)
+                    })?;
+                }
+                Self::Publish { topic: topic.parse()?, payloads }
+            }
+            Command::Subscribe(command::Subscribe { topic, cursor, policy, interval, window }) => {
+                let read_time = |text: &str| parameters::time_us("interval", text);
+                Self::Subscribe {
+                    topic: topic.parse()?,
+                    start: cursor
+                        .as_deref()
+                        .map(parameters::start)
+                        .transpose()?
+                        .unwrap_or_default(),
+                    terms: Terms {
+                        policy: policy
+                            .as_deref()
+                            .map(parameters::policy)
+                            .transpose()?
+                            .unwrap_or_default(),
+                        interval_us: interval
+                            .as_deref()
+                            .map(read_time)
+                            .transpose()?
+                            .unwrap_or_default(),
+                        window_bytes: window.as_deref().map(parameters::window).transpose()?,
+                    },
+                }
+            }
+            Command::Unsubscribe { topic } => Self::Unsubscribe { topic: topic.parse()? },
+            Command::Echo { data } => Self::Echo { data: data.to_owned() },
+            Command::Ack { topic, position } => {
+                Self::Ack { topic: topic.parse()?, position: position.parse()? }
+            }
+        })
+    }
+}
+
+impl Shard {
+    /// Hears a connection: reads it once, or takes in what was read before.
+    pub(super) fn hear(
+        &mut self,
+        handle: &Rc<Handle>,
+        key: u32,
+        read_before: Option<&[u8]>,
+    ) -> Heard {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return Heard::Gone };
+        let limits = &self.common.config.limits;
+        let mut wishes = Vec::new();
+        let mut on_text = |text: &str| wishes.push(Wish::read(text, limits));
+        let now_us = now_us();
+        let held_before = connection.unfinished_bytes();
+        let heard = match read_before {
+            Some(bytes) => {
+                connection.hear(bytes, now_us, &mut on_text);
+                Heard::Nothing
+            }
+            None => connection.read(&mut self.read_buffer, now_us, &mut on_text),
+        };
+        self.unfinished_bytes = self.unfinished_bytes + connection.unfinished_bytes() - held_before;
+        self.flags[key as usize].unfinished = connection.unfinished_us > 0;
+        if self.unfinished_bytes > limits.unfinished_bytes && connection.unfinished_bytes() > 0 {
+            self.close(key, thalweg_wire::close::BUSY);
+        }
+        if self.connections[key as usize].subscriber.own_bytes() > 0 {
+            self.mark_dirty(key);
+        }
+        for wish in wishes {
+            self.grant(handle, key, wish);
+        }
+        heard
+    }
+
+    /// Does what a subscriber's connection asks for.
+    fn grant(&mut self, handle: &Rc<Handle>, key: u32, mut wish: Wish) {
+        let Some(identity) = self.connections.get(key as usize).map(|c| c.identity) else { return };
+        match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
+            What::Echo { data } => self.answer(key, &wish.echo(&data)),
+            What::Publish { topic, payloads } => {
+                self.grant_publish(handle, key, identity, wish, topic, payloads);
+            }
+            What::Subscribe { topic, start, terms } => {
+                let subscribed = self.grant_subscribe(key, identity, &topic, start, terms);
+                self.answer_done(key, &wish, &topic, subscribed);
+            }
+            What::Unsubscribe { topic } => {
+                let unsubscribed = self.grant_unsubscribe(key, &topic);
+                self.answer_done(key, &wish, &topic, unsubscribed);
+            }
+            What::Ack { topic, position } => {
+                self.counts.acks += 1;
+                let acked = self.authorise(identity, Right::Subscribe(&topic));
+                match acked {
+                    Ok(()) => self.grant_ack(key, &topic, position),
+                    Err(refused) => return self.refuse(key, &wish, &refused),
+                }
+                if wish.id.is_some() {
+                    self.answer(key, &wish.done(&topic, Some(position)));
+                }
+            }
+            What::Refused(refused) => self.refuse(key, &wish, &refused),
+        }
+    }
+
+    fn authorise(&self, identity: Identity, right: Right<'_>) -> Result<(), Refusal> {
+        self.common.gate.authorise(identity, right)
+    }
+
+    fn grant_publish(
+        &mut self,
+        handle: &Rc<Handle>,
+        key: u32,
+        identity: Identity,
+        wish: Wish,
+        topic: Topic,
+        mut payloads: Payloads,
+    ) {
+        if let Err(refused) = self.authorise(identity, Right::Publish(&topic)) {
+            return self.refuse(key, &wish, &refused);
+        }
+        if self.is_home_of(&topic) {
+            let placed = self.append(&topic, &payloads, None);
+            if let Err(refused) = &placed {
+                self.counts.count_refused(refused.code);
+            }
+            return self.answer(key, &wish.published(&topic, placed));
+        }
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        connection.unanswered += 1;
+        let serial = connection.serial;
+        let handle = Rc::clone(handle);
+        spawn_local(async move {
+            let placed = handle.publish(&topic, &mut payloads, None).await;
+            let json = wish.published(&topic, placed);
+            handle.step(|shard| shard.answer_later(key, serial, &json));
+        });
+    }
+
+    fn grant_subscribe(
+        &mut self,
+        key: u32,
+        identity: Identity,
+        topic: &Topic,
+        start: StartAt,
+        terms: Terms,
+    ) -> Result<(), Refusal> {
+        self.authorise(identity, Right::Subscribe(topic))?;
+        let is_home = self.is_home_of(topic);
+        let feed = self.feeds.open(topic, is_home)?;
+        let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
+        let subscriber = &mut connection.subscriber;
+        if subscriber.reads(feed) {
+            let message = format!("this connection has {topic} already: unsubscribe first");
+            return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
+        }
+        let subscriptions_max = self.common.config.limits.subscriptions;
+        if subscriber.feeds().count() >= subscriptions_max {
+            return Err(Refusal::too_many_subscriptions(subscriptions_max));
+        }
+        subscriber.subscribe(Subscribe { feed, start, terms });
+        let framing = subscriber.framing();
+        self.join(key, feed, framing);
+        Ok(())
+    }
+
+    fn grant_unsubscribe(&mut self, key: u32, topic: &Topic) -> Result<(), Refusal> {
+        let feed = self.feeds.find(topic);
+        let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
+        let Some(feed) = feed.filter(|feed| connection.subscriber.reads(*feed)) else {
+            let message = format!("this connection does not have {topic}: nothing is to be done");
+            return Err(Refusal::new(ErrorCode::NotSubscribed, message));
+        };
+        connection.subscriber.unsubscribe(feed);
+        self.take_left(key);
+        Ok(())
+    }
+
+    fn grant_ack(&mut self, key: u32, topic: &Topic, position: Position) {
+        if let Some(feed) = self.feeds.find(topic)
+            && let Some(connection) = self.connections.get_mut(key as usize)
+        {
+            connection.subscriber.ack(&self.feeds, feed, position);
+            self.mark_dirty(key);
+        }
+        self.hear_ack(topic, Some(position.epoch), position.offset);
+    }
+
+    /// A subscription that has left is not told of its feed any more.
+    pub(super) fn take_left(&mut self, key: u32) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let Some(left) = connection.subscriber.take_left() else { return };
+        let framing = connection.subscriber.framing();
+        self.leave(key, left, framing);
+    }
+
+    fn answer_done(&mut self, key: u32, wish: &Wish, topic: &Topic, done: Result<(), Refusal>) {
+        match done {
+            Ok(()) => self.answer(key, &wish.done(topic, None)),
+            Err(refused) => self.refuse(key, wish, &refused),
+        }
+    }
+
+    fn refuse(&mut self, key: u32, wish: &Wish, refused: &Refusal) {
+        self.counts.count_refused(refused.code);
+        self.answer(key, &wish.refuse(refused));
+    }
+
+    fn answer(&mut self, key: u32, json: &[u8]) {
+        if let Some(connection) = self.connections.get_mut(key as usize) {
+            connection.answer(json);
+            self.mark_dirty(key);
+        }
+    }
+
+    /// Answers the connection that asked, if it is still there.
+    fn answer_later(&mut self, key: u32, serial: u64, json: &[u8]) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        if connection.serial != serial {
+            return;
+        }
+        connection.unanswered -= 1;
+        if connection.unanswered == 0 && std::mem::take(&mut self.flags[key as usize].unread) {
+            self.mark_readable(key);
+        }
+        self.answer(key, json);
+    }
+}

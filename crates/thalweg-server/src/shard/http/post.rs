@@ -1,0 +1,295 @@
+use std::{
+    pin::pin,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_ROOM_BYTES};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::respond::{Answer, Refused, json};
+use crate::{
+    access::{Identity, Right, TICKET_LIFE_S},
+    clock::now_us,
+    refusal::Refusal,
+    shard::{
+        Handle,
+        commands::{What, Wish},
+        mail::Placed,
+        retries::Retry,
+    },
+    source::posted::{self, BodyKind, Lines},
+    stream::Payloads,
+    transport::parameters::bad,
+};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotency-replayed");
+
+/// Longest idempotency key: a UUID and more.
+const KEY_BYTES_MAX: usize = 128;
+
+/// A request whose body is being read, counted.
+struct InFlight(Arc<AtomicUsize>);
+
+impl InFlight {
+    fn enter(handle: &Handle) -> Result<Self, Refusal> {
+        let in_flight = Self(Arc::clone(&handle.common.requests));
+        if in_flight.0.fetch_add(1, Relaxed) < handle.common.config.limits.requests {
+            return Ok(in_flight);
+        }
+        Err(Refusal::busy("requests with a body"))
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Publishes a body to a topic.
+pub(super) async fn publish(
+    handle: &Rc<Handle>,
+    topic: &str,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<Answer, Refused> {
+    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    let identity = identify(handle, parts)?;
+    handle.common.gate.authorise(identity, Right::Publish(&topic))?;
+    let _in_flight = InFlight::enter(handle)?;
+    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
+    let key = idempotency_key(parts)?;
+    let mut placed = None;
+    let published = match (BodyKind::of(content_type), key) {
+        (BodyKind::Lines, Some(_)) => Err(bad(
+            "lines cannot be repeated under one Idempotency-Key: publish one event with it".into(),
+        )),
+        (BodyKind::Lines, None) => publish_lines(handle, &topic, body, &mut placed).await,
+        (kind, key) => {
+            let publisher = Publisher { identity, key };
+            publish_one(handle, &topic, kind, body, publisher, &mut placed).await
+        }
+    };
+    let answered = placed.map(|placed| placed.published(&topic));
+    match (published, answered) {
+        (Err(refusal), published) => Err(Refused::from(refusal).after(published)),
+        (Ok(()), published) => {
+            let body = published.map(|published| published.to_json()).unwrap_or_default();
+            let mut answer = json(StatusCode::OK, body);
+            if placed.is_some_and(|placed| placed.replayed) {
+                answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// Answers a command.
+pub(super) async fn command(
+    handle: &Rc<Handle>,
+    parts: &Parts,
+    body: Incoming,
+) -> Result<Answer, Refused> {
+    if idempotency_key(parts)?.is_some() {
+        let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
+        return Err(bad(message.into()).into());
+    }
+    let identity = identify(handle, parts)?;
+    let _in_flight = InFlight::enter(handle)?;
+    let limits = &handle.common.config.limits;
+    let body = whole(handle, body, limits.event_bytes + COMMAND_ROOM_BYTES).await?;
+    let text = std::str::from_utf8(&body)
+        .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
+    let mut wish = Wish::read(text, limits);
+    let what = std::mem::replace(&mut wish.what, What::Refused(Refusal::draining()));
+    let done = grant(handle, identity, &wish, what).await;
+    Ok(match done {
+        Ok(answer) => json(StatusCode::OK, answer),
+        Err(refusal) => {
+            handle.count(|counts| counts.count_refused(refusal.code));
+            let status = StatusCode::from_u16(refusal.code.status());
+            json(status.unwrap_or(StatusCode::BAD_REQUEST), wish.refuse(&refusal))
+        }
+    })
+}
+
+async fn grant(
+    handle: &Rc<Handle>,
+    identity: Identity,
+    wish: &Wish,
+    what: What,
+) -> Result<Vec<u8>, Refusal> {
+    let gate = &handle.common.gate;
+    match what {
+        What::Echo { data } => Ok(wish.echo(&data)),
+        What::Publish { topic, mut payloads } => {
+            gate.authorise(identity, Right::Publish(&topic))?;
+            let placed = handle.publish(&topic, &mut payloads, None).await?;
+            Ok(wish.published(&topic, Ok(placed)))
+        }
+        What::Ack { topic, position } => {
+            gate.authorise(identity, Right::Subscribe(&topic))?;
+            handle.step(|shard| shard.hear_ack(&topic, Some(position.epoch), position.offset));
+            Ok(wish.done(&topic, Some(position)))
+        }
+        What::Subscribe { .. } | What::Unsubscribe { .. } => Err(Refusal::new(
+            ErrorCode::BadCommand,
+            "a subscription belongs to a connection: open another GET, at its cursors",
+        )),
+        What::Refused(refusal) => Err(refusal),
+    }
+}
+
+/// Gives a ticket for a token.
+pub(super) fn ticket(handle: &Handle, parts: &Parts) -> Result<Answer, Refused> {
+    let identity = identify(handle, parts)?;
+    let ticket = handle.common.gate.issue_ticket(identity, now_us())?;
+    let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
+    Ok(json(StatusCode::OK, body.into_bytes()))
+}
+
+fn identify(handle: &Handle, parts: &Parts) -> Result<Identity, Refusal> {
+    handle.common.gate.identify(&parts.headers, None, now_us())
+}
+
+fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
+    let mut keys = parts.headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::as_bytes);
+    let Some(key) = keys.next() else { return Ok(None) };
+    let is_one = keys.next().is_none();
+    if !is_one || !(1..=KEY_BYTES_MAX).contains(&key.len()) || !key.iter().all(u8::is_ascii_graphic)
+    {
+        let message = "Idempotency-Key: one, of 1 to 128 visible ASCII characters";
+        return Err(bad(message.into()));
+    }
+    Ok(Some(key))
+}
+
+/// Reads a whole body.
+async fn whole(handle: &Handle, body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
+    // One more byte than it may have shows that it has too many.
+    let body = Limited::new(body, bytes_max + 1).collect();
+    let body = timeout(handle.common.config.limits.body_wait, body).await.map_err(|_| slow())?;
+    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+        true => Refusal::from(EventError::TooLarge(bytes_max)),
+        false => broken_off(),
+    })?;
+    Ok(body.to_bytes())
+}
+
+/// Who publishes, and the key that it may do so again under.
+struct Publisher<'a> {
+    identity: Identity,
+    key: Option<&'a [u8]>,
+}
+
+async fn publish_one(
+    handle: &Rc<Handle>,
+    topic: &Topic,
+    kind: BodyKind,
+    body: Incoming,
+    publisher: Publisher<'_>,
+    placed: &mut Option<Placed>,
+) -> Result<(), Refusal> {
+    let bytes_max = handle.common.config.limits.event_bytes;
+    let body = whole(handle, body, bytes_max).await?;
+    let mut payloads = posted::one(kind, &body, bytes_max).map_err(|error| refused(&error))?;
+    let retry = publisher.key.map(|key| -> Retry {
+        let hasher = &handle.common.retry_hasher;
+        hasher.retry(topic, publisher.identity, key, payloads.joined())
+    });
+    *placed = Some(handle.publish(topic, &mut payloads, retry).await?);
+    Ok(())
+}
+
+/// Lines are appended as they are read: a long request is a publish connection.
+async fn publish_lines(
+    handle: &Rc<Handle>,
+    topic: &Topic,
+    mut body: Incoming,
+    placed: &mut Option<Placed>,
+) -> Result<(), Refusal> {
+    let limits = &handle.common.config.limits;
+    let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
+    let mut drain = pin!(handle.drain.notified());
+    // Lines may be far between, but one that is begun is to be finished.
+    let mut deadline = None;
+    loop {
+        let frame = tokio::select! {
+            biased;
+            () = &mut drain => return Err(Refusal::draining()),
+            frame = body.frame() => frame,
+            () = until(deadline) => return Err(slow()),
+        };
+        let before = lines.number();
+        let read = match frame {
+            Some(Ok(frame)) => match frame.data_ref() {
+                Some(chunk) => lines.read(chunk, &mut payloads),
+                None => continue,
+            },
+            // The publisher is gone, or its chunks are broken: what it sent stands.
+            Some(Err(_)) => return Err(broken_off()),
+            None => {
+                let finished = lines.finish(&mut payloads);
+                // An empty body has a position too, but no other's events.
+                if !payloads.is_empty() || placed.is_none() {
+                    append(handle, topic, &mut payloads, placed).await?;
+                }
+                return finished.map_err(|error| refused(&error));
+            }
+        };
+        if !payloads.is_empty() {
+            append(handle, topic, &mut payloads, placed).await?;
+        }
+        read.map_err(|error| refused(&error))?;
+        if !lines.is_unfinished() {
+            deadline = None;
+        } else if deadline.is_none() || lines.number() > before {
+            deadline = Some(Instant::now() + limits.body_wait);
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Appends, and widens what this request has published.
+async fn append(
+    handle: &Rc<Handle>,
+    topic: &Topic,
+    payloads: &mut Payloads,
+    placed: &mut Option<Placed>,
+) -> Result<(), Refusal> {
+    let now = handle.publish(topic, payloads, None).await?;
+    match placed {
+        Some(placed) => placed.extend(&now),
+        None => *placed = Some(now),
+    }
+    Ok(())
+}
+
+fn refused(refused: &posted::Refused) -> Refusal {
+    Refusal::new(refused.code(), refused.to_string())
+}
+
+fn broken_off() -> Refusal {
+    let message = "the body broke off before its end, or its chunks are malformed";
+    Refusal::new(ErrorCode::BadEvent, message)
+}
+
+fn slow() -> Refusal {
+    let message = "the body, or a line of it, did not arrive in time: send it at once";
+    Refusal::new(ErrorCode::SlowRequest, message)
+}

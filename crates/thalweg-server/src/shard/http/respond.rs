@@ -1,0 +1,159 @@
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use thalweg_wire::{
+    ErrorCode,
+    answer::{Published, refusal},
+};
+
+use crate::{
+    refusal::Refusal,
+    transport::{Cut, PipeBody},
+};
+
+/// What HTTP sends.
+pub(super) type Answer = Response<Content>;
+
+/// A body: all there is, or a subscriber's.
+pub(super) enum Content {
+    Full(Full<Bytes>),
+    Pipe(PipeBody),
+}
+
+/// Why there is no answer but a refusal, and what was done before it.
+pub(super) struct Refused {
+    pub(super) refusal: Refusal,
+    published: Option<Published>,
+    /// The methods that there are.
+    allow: Option<&'static str>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, published: None, allow: None }
+    }
+}
+
+impl Refused {
+    pub(super) fn method(allow: &'static str) -> Self {
+        let message = format!("here there is only {allow}");
+        let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
+        Self { refusal, published: None, allow: Some(allow) }
+    }
+
+    /// The same, telling what of a publish was done before it.
+    pub(super) fn after(self, published: Option<Published>) -> Self {
+        Self { published, ..self }
+    }
+
+    pub(super) fn into_answer(self) -> Answer {
+        let code = self.refusal.code;
+        let body = refusal(code, &self.refusal.message, None, self.published.as_ref());
+        let mut answer = json(status(code), body);
+        let headers = answer.headers_mut();
+        let mut insert = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        if let Some(allow) = self.allow {
+            insert(header::ALLOW, allow);
+        }
+        match code {
+            ErrorCode::UpgradeRequired => {
+                // RFC 9110 §15.5.22, RFC 6455 §4.4.
+                insert(header::CONNECTION, "upgrade");
+                insert(header::UPGRADE, "websocket");
+                insert(header::SEC_WEBSOCKET_VERSION, "13");
+            }
+            ErrorCode::Unauthorized => {
+                // RFC 9110 §11.6.1.
+                insert(header::WWW_AUTHENTICATE, "Bearer");
+            }
+            ErrorCode::Busy | ErrorCode::Draining => {
+                insert(header::RETRY_AFTER, "1");
+            }
+            _ => {}
+        }
+        answer
+    }
+}
+
+/// A refusal as bytes of HTTP/1.1, for a socket that HTTP does not serve.
+pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
+    let body = refusal(refused.code, &refused.message, None, None);
+    let status = status(refused.code);
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut bytes = format!(
+        "HTTP/1.1 {} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+         retry-after: 1\r\nconnection: close\r\n\r\n",
+        status.as_u16(),
+        body.len() + 1,
+    )
+    .into_bytes();
+    bytes.extend_from_slice(&body);
+    bytes.push(b'\n');
+    bytes
+}
+
+pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
+    // curl leaves the prompt where it belongs.
+    body.push(b'\n');
+    let mut answer = text("application/json", body);
+    *answer.status_mut() = status;
+    // What is true now may not be so at the next request.
+    answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+pub(super) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Content::Full(Full::new(body.into())));
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+pub(super) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Content::Full(Full::default()));
+    *answer.status_mut() = status;
+    answer
+}
+
+fn status(code: ErrorCode) -> StatusCode {
+    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match self.get_mut() {
+            Self::Full(full) => {
+                let frame = Pin::new(full).poll_frame(context);
+                frame.map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
+            }
+            Self::Pipe(pipe) => Pin::new(pipe).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Full(full) => full.is_end_stream(),
+            Self::Pipe(pipe) => pipe.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(full) => full.size_hint(),
+            Self::Pipe(pipe) => pipe.size_hint(),
+        }
+    }
+}

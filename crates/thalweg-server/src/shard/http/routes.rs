@@ -1,0 +1,262 @@
+use std::{
+    cell::Cell,
+    future::{pending, poll_fn},
+    rc::Rc,
+    time::Duration,
+};
+
+use http::{Method, Request, StatusCode, request::Parts};
+use hyper::body::Incoming;
+use thalweg_wire::{ErrorCode, StartAt, Topic};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{
+    post,
+    respond::{Answer, Content, Refused, empty, json, text},
+};
+use crate::{
+    access::{Identity, Right},
+    clock::now_us,
+    fanout::{FeedKey, Life},
+    metrics,
+    refusal::Refusal,
+    shard::{Handle, reading::Listing, subscribe::Newcomer},
+    transport::{Ask, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
+};
+
+/// What a request to subscribe leaves for when hyper has let go.
+pub(super) struct Takeover {
+    pub(super) ask: Ask,
+    pub(super) feeds: Vec<FeedKey>,
+    pub(super) identity: Identity,
+}
+
+/// What a `GET /` says.
+const HELLO: &str = "Thalweg pushes live data.\n\n\
+    POST /v1/topics/{topic}   publish a JSON event\n\
+    GET  /v1/topics/{topic}   subscribe: Upgrade: websocket, Accept: text/event-stream,\n\
+    \x20                         Accept: application/x-ndjson, ?wait=25s or\n\
+    \x20                         ?transport=forever-frame; or read: ?limit=100\n\
+    GET  /v1/topics           list the topics\n\
+    POST /v1/commands         a command, answered\n\
+    POST /v1/tickets          a ticket for a URL\n\
+    GET  /healthz  /readyz  /metrics\n";
+
+/// Events, or topics, of a read that does not say how many.
+const LIMIT: usize = 1_000;
+
+/// From look to look whether a poll that does not wait has begun.
+const BEGUN_LOOK: Duration = Duration::from_millis(1);
+
+/// How long that may take: a topic's home is another shard.
+const BEGUN_WAIT: Duration = Duration::from_secs(2);
+
+/// Answers a request. `takeover` is there if its socket may be taken over.
+pub(super) async fn answer(
+    handle: &Rc<Handle>,
+    takeover: Option<&Cell<Option<Takeover>>>,
+    request: Request<Incoming>,
+) -> Answer {
+    let (parts, body) = request.into_parts();
+    let admitted = match handle.common.gate.admit(&parts) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return handle.refuse(refusal.into()),
+    };
+    if let Some(headers) = admitted.preflight(&parts) {
+        let mut answer = empty(StatusCode::NO_CONTENT);
+        answer.headers_mut().extend(headers);
+        return answer;
+    }
+    let routed = match begin(handle, &parts) {
+        Ok(Some(mut begun)) => {
+            begun.ask.head.headers_mut().extend(admitted.headers());
+            return subscribe(handle, takeover, begun).await;
+        }
+        Ok(None) => route(handle, &parts, body).await,
+        Err(refused) => Err(refused),
+    };
+    let mut answer = routed.unwrap_or_else(|refused| handle.refuse(refused));
+    answer.headers_mut().extend(admitted.headers());
+    answer
+}
+
+impl Handle {
+    fn refuse(&self, refused: Refused) -> Answer {
+        self.count(|counts| counts.count_refused(refused.refusal.code));
+        refused.into_answer()
+    }
+
+    fn identify(&self, parts: &Parts, ticket: Option<&str>) -> Result<Identity, Refusal> {
+        self.common.gate.identify(&parts.headers, ticket, now_us())
+    }
+
+    /// Whether its client may look at what is of no single topic.
+    fn may_look(&self, parts: &Parts, query: &Query<'_>) -> Result<(), Refusal> {
+        let identity = self.identify(parts, query.ticket.as_deref())?;
+        self.common.gate.authorise(identity, Right::Look)
+    }
+}
+
+/// What a path names: `None` all topics, `Some` one.
+fn topics_path(path: &str) -> Option<Option<&str>> {
+    let rest = path.strip_prefix("/v1/topics")?;
+    match rest.strip_prefix('/') {
+        None if rest.is_empty() => Some(None),
+        topic => topic.map(Some),
+    }
+}
+
+/// Begins a subscription, if the request asks for one.
+fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
+    if parts.method != Method::GET {
+        return Ok(None);
+    }
+    let path = parts.uri.path();
+    if handle.common.config.echo_path.as_deref() == Some(path) {
+        let ask = Ask::echo(parts)?;
+        return Ok(Some(Takeover { ask, feeds: Vec::new(), identity: Identity::Nobody }));
+    }
+    let Some(path_topic) = topics_path(path) else { return Ok(None) };
+    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
+    if reads && Transport::asked(parts, &query).is_none() {
+        return Ok(None);
+    }
+    if handle.draining.get() {
+        return Err(Refusal::draining().into());
+    }
+    let ask = negotiate(parts, &query, path_topic, &handle.common.config, &handle.common.gate)?;
+    let identity = handle.identify(parts, query.ticket.as_deref())?;
+    for (topic, _) in &ask.topics {
+        handle.common.gate.authorise(identity, Right::Subscribe(topic))?;
+    }
+    let feeds = handle.step(|shard| shard.open_feeds(&ask))?;
+    Ok(Some(Takeover { ask, feeds, identity }))
+}
+
+async fn subscribe(
+    handle: &Rc<Handle>,
+    takeover: Option<&Cell<Option<Takeover>>>,
+    begun: Takeover,
+) -> Answer {
+    let is_poll = begun.ask.life == Life::Once;
+    if let Some(takeover) = takeover.filter(|_| !is_poll) {
+        takeover.set(Some(begun));
+        // The task that polls this takes the socket away instead.
+        return pending().await;
+    }
+    let Takeover { ask, feeds, identity } = begun;
+    let seat = match handle.common.seats.take_beside(handle.id) {
+        Ok(seat) => seat,
+        Err(refusal) => return handle.refuse(refusal.into()),
+    };
+    let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
+    let newcomer = Newcomer {
+        outlet: Outlet::Pipe(end),
+        head: ask.head.first(),
+        ask: &ask,
+        feeds: &feeds,
+        identity,
+        seat,
+    };
+    let (key, serial) = match handle.subscribe(newcomer, &[]) {
+        Ok(place) => place,
+        // A pipe needs nothing of the system.
+        Err(_) => return handle.refuse(Refusal::busy("connections").into()),
+    };
+    let listening = Rc::clone(handle);
+    body.listen(Box::new(move |news| {
+        listening.step(|shard| match news {
+            _ if !shard.is_there(key, serial) => {}
+            PipeNews::Room => shard.unblock(key),
+            PipeNews::Gone => shard.remove(key),
+        });
+    }));
+    if is_poll {
+        let deadline = Instant::now() + Duration::from_micros(ask.wait_us);
+        let settled = timeout_at(deadline, poll_fn(|context| body.poll_settled(context))).await;
+        if settled.is_err() {
+            begun_at_least(handle, key, serial).await;
+            body.end_here();
+            handle.step(|shard| {
+                if shard.is_there(key, serial) {
+                    shard.remove(key);
+                }
+            });
+        }
+    }
+    ask.head.into_response(Content::Pipe(body))
+}
+
+/// Waits until a poll has been told where it stands, which it is in any case.
+async fn begun_at_least(handle: &Handle, key: u32, serial: u64) {
+    let deadline = Instant::now() + BEGUN_WAIT;
+    while Instant::now() < deadline && !handle.step(|shard| shard.has_begun(key, serial)) {
+        sleep(BEGUN_LOOK).await;
+    }
+}
+
+async fn route(handle: &Rc<Handle>, parts: &Parts, body: Incoming) -> Result<Answer, Refused> {
+    let path = parts.uri.path();
+    if let Some(path_topic) = topics_path(path) {
+        return match (&parts.method, path_topic) {
+            (&Method::GET, _) => read(handle, parts, path_topic).await,
+            (&Method::POST, Some(topic)) => post::publish(handle, topic, parts, body).await,
+            (_, Some(_)) => Err(Refused::method("GET, POST")),
+            (_, None) => Err(Refused::method("GET")),
+        };
+    }
+    match path {
+        "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
+            Err(Refused::method("POST"))
+        }
+        "/v1/commands" => post::command(handle, parts, body).await,
+        "/v1/tickets" => post::ticket(handle, parts),
+        "/" | "/healthz" | "/readyz" | "/metrics"
+            if !matches!(parts.method, Method::GET | Method::HEAD) =>
+        {
+            Err(Refused::method("GET, HEAD"))
+        }
+        "/" => Ok(text("text/plain; charset=utf-8", HELLO)),
+        "/healthz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
+        "/readyz" if handle.draining.get() => Err(Refusal::draining().into()),
+        "/readyz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
+        "/metrics" => {
+            handle.may_look(parts, &Query::default())?;
+            // Writing to a string does not fail.
+            Ok(text(metrics::CONTENT_TYPE, handle.common.metrics.text().unwrap_or_default()))
+        }
+        _ => {
+            let message = format!("there is nothing at {path}: topics are at /v1/topics/{{topic}}");
+            Err(Refusal::new(ErrorCode::NotFound, message).into())
+        }
+    }
+}
+
+/// A topic's history, or the list of topics.
+async fn read(
+    handle: &Rc<Handle>,
+    parts: &Parts,
+    path_topic: Option<&str>,
+) -> Result<Answer, Refused> {
+    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    let limit = query.limit.unwrap_or(LIMIT);
+    let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
+        handle.may_look(parts, &query)?;
+        let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
+        let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit };
+        return Ok(json(StatusCode::OK, handle.list(listing).await?));
+    };
+    if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
+        return Err(parameters::bad("one topic is read at a time".into()).into());
+    }
+    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    let start = match query.cursors.as_slice() {
+        [] => StartAt::Earliest,
+        [cursor] => parameters::start(cursor)?,
+        _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
+    };
+    let identity = handle.identify(parts, query.ticket.as_deref())?;
+    handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
+    Ok(json(StatusCode::OK, handle.read(&topic, start, limit).await?))
+}

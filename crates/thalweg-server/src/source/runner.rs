@@ -1,0 +1,65 @@
+use std::io::Write;
+
+use thalweg_wire::Offset;
+
+use super::{Source, push};
+use crate::stream::Payloads;
+
+/// The published round trip between a hub and its client (2013): one record, and
+/// the next one only when the client has acked it. Its `id` is its offset, as it
+/// alone publishes to its topic. The first comes with the ack of the position
+/// that confirms a subscription.
+#[derive(Default)]
+pub(super) struct Runner {
+    last: Offset,
+}
+
+impl Source for Runner {
+    fn tick(&mut self, _due_us: u64, _out: &mut Payloads) {}
+
+    fn ack(&mut self, offset: Offset, now_us: u64, out: &mut Payloads) {
+        if offset < self.last {
+            return;
+        }
+        self.last += 1;
+        let id = self.last;
+        push(out, |event| {
+            // Writing to a Vec cannot fail. About 200 bytes, as published.
+            let _ = write!(
+                event,
+                r#"{{"id":{id},"name":"Runner {id}","club":"Thalweg Harriers","start_number":{},"lap":{},"lap_time_ms":{},"total_time_ms":{},"speed_kmh":{}.{},"heart_rate":{},"due":{now_us}}}"#,
+                1000 + id % 9000,
+                1 + id % 25,
+                61_000 + id * 7 % 9_000,
+                61_000 * (1 + id % 25),
+                12 + id % 9,
+                id % 10,
+                120 + id % 60,
+            );
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(acks: &[Offset]) -> Vec<Offset> {
+        let (mut runner, mut out) = (Runner::default(), Payloads::default());
+        for ack in acks {
+            runner.ack(*ack, 7, &mut out);
+        }
+        let id = |event: &[u8]| {
+            let event: serde_json::Value = serde_json::from_slice(event).unwrap();
+            assert!((150..250).contains(&event.to_string().len()), "{event}");
+            event["id"].as_u64().unwrap()
+        };
+        out.iter().map(id).collect()
+    }
+
+    #[test]
+    fn the_next_one_comes_with_the_ack_of_the_last() {
+        assert_eq!(ids(&[0, 1, 2]), [1, 2, 3]);
+        assert_eq!(ids(&[0, 0, 0, 1, 0, 1]), [1, 2]);
+    }
+}

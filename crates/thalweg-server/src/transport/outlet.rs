@@ -1,0 +1,77 @@
+use std::io::IoSlice;
+
+use super::{Socket, pipe::PipeEnd, socket::Read, tls::TlsSocket};
+use crate::fanout::{Sent, Sink};
+
+/// Where a subscriber's bytes go.
+#[derive(Debug)]
+pub(crate) enum Outlet {
+    /// A socket of its own.
+    Tcp(Socket),
+    /// The same, encrypted.
+    Tls(Box<TlsSocket>),
+    /// The body of a response that HTTP sends: a stream of HTTP/2, or the answer to a
+    /// long poll.
+    Pipe(PipeEnd),
+}
+
+impl Outlet {
+    /// Its socket, to watch; a pipe has none.
+    pub(crate) fn socket(&self) -> Option<&Socket> {
+        match self {
+            Self::Tcp(socket) => Some(socket),
+            Self::Tls(tls) => Some(tls.socket()),
+            Self::Pipe(_) => None,
+        }
+    }
+
+    /// Sends on what it took earlier; `false` while some of it waits for the
+    /// peer.
+    pub(crate) fn flush(&mut self) -> bool {
+        match self {
+            Self::Tcp(_) | Self::Pipe(_) => true,
+            Self::Tls(tls) => tls.flush(),
+        }
+    }
+
+    /// Whether it holds memory that its peer keeps it from giving back.
+    pub(crate) fn holds_memory(&self) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Tls(tls) => tls.holds_memory(),
+            Self::Pipe(pipe) => pipe.holds_memory(),
+        }
+    }
+
+    /// Says that no more will be sent; `true` if the peer's answer to that is
+    /// worth waiting for.
+    pub(crate) fn finish(&mut self) -> bool {
+        match self {
+            Self::Tcp(socket) => socket.finish(),
+            Self::Tls(tls) => tls.finish(),
+            Self::Pipe(pipe) => {
+                pipe.finish();
+                return false;
+            }
+        }
+        true
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
+        match self {
+            Self::Tcp(socket) => socket.read(buffer),
+            Self::Tls(tls) => tls.read(buffer),
+            Self::Pipe(_) => Read::Empty,
+        }
+    }
+}
+
+impl Sink for Outlet {
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+        match self {
+            Self::Tcp(socket) => socket.send(slices),
+            Self::Tls(tls) => tls.send(slices),
+            Self::Pipe(pipe) => pipe.send(slices),
+        }
+    }
+}

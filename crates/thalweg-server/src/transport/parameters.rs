@@ -1,0 +1,65 @@
+//! What a subscription is told, in a query or in a command: one reading of each.
+
+use std::{str::FromStr, time::Duration};
+
+use thalweg_wire::{ErrorCode, StartAt};
+
+use crate::{
+    config::{nearest, parse_bytes, parse_duration},
+    fanout::Policy,
+    refusal::Refusal,
+};
+
+const POLICIES: [&str; 3] = ["skip", "latest", "close"];
+
+/// A connection that ends leaves its timer behind until it is due.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// At least this, or acks are all there is to send.
+const WINDOW_BYTES_MIN: usize = 1024;
+
+/// Where to start.
+pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {
+    StartAt::from_str(text).map_err(Refusal::from)
+}
+
+/// What happens when it falls behind.
+pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
+    match text {
+        "skip" => Ok(Policy::Skip),
+        "latest" => Ok(Policy::Latest),
+        "close" => Ok(Policy::Close),
+        _ => Err(bad(format!("unknown policy {text:?}{}", nearest(text, &POLICIES)))),
+    }
+}
+
+/// A time called `name`, in µs.
+pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
+    let time = parse_duration(text).map_err(|error| bad(format!("{name}: {error}")))?;
+    if time > WAIT_MAX {
+        return Err(bad(format!("{name}: at most 5m")));
+    }
+    Ok(time.as_micros() as u64)
+}
+
+/// Bytes under way.
+pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
+    let bytes = parse_bytes(text).map_err(|error| bad(format!("window: {error}")))?;
+    if bytes < WINDOW_BYTES_MIN {
+        return Err(bad("window: at least 1KiB".into()));
+    }
+    Ok(bytes as u64)
+}
+
+/// A whole number called `name`, from 1 to `max`.
+pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusal> {
+    match text.parse() {
+        Ok(number) if (1..=max).contains(&number) => Ok(number),
+        _ => Err(bad(format!("{name}: a whole number from 1 to {max}, not {text:?}"))),
+    }
+}
+
+/// The refusal of a parameter.
+pub(crate) fn bad(message: String) -> Refusal {
+    Refusal::new(ErrorCode::BadParameter, message)
+}

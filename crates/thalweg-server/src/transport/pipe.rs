@@ -1,0 +1,206 @@
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    fmt,
+    io::IoSlice,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::fanout::{Sent, Sink};
+
+/// A bounded pipe from a subscriber to the body of a response. It is full when
+/// HTTP's own flow control is, so that a cursor waits and not a queue.
+pub(crate) fn pipe(capacity: usize) -> (PipeEnd, PipeBody) {
+    let state = Rc::new(RefCell::new(State { capacity, ..State::default() }));
+    (PipeEnd(Rc::clone(&state)), PipeBody { state, listener: None })
+}
+
+/// Where the subscriber's bytes go in.
+pub(crate) struct PipeEnd(Rc<RefCell<State>>);
+
+/// Where HTTP takes them out.
+pub(crate) struct PipeBody {
+    state: Rc<RefCell<State>>,
+    listener: Option<Listener>,
+}
+
+/// What is told when its body has changed.
+pub(crate) type Listener = Box<dyn Fn(PipeNews)>;
+
+/// What happened at the body's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PipeNews {
+    /// It was full and takes something again.
+    Room,
+    /// Nobody reads it any more.
+    Gone,
+}
+
+/// The subscriber was cut off before its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the subscriber was cut off")]
+pub(crate) struct Cut;
+
+#[derive(Default)]
+struct State {
+    chunks: VecDeque<Bytes>,
+    bytes: usize,
+    capacity: usize,
+    is_full: bool,
+    end: End,
+    is_gone: bool,
+    waker: Option<Waker>,
+}
+
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Finished,
+    Cut,
+}
+
+impl State {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl PipeEnd {
+    pub(super) fn holds_memory(&self) -> bool {
+        self.0.borrow().bytes > 0
+    }
+
+    /// Says that no more will be sent.
+    pub(super) fn finish(&self) {
+        let mut state = self.0.borrow_mut();
+        state.end = End::Finished;
+        state.wake();
+    }
+}
+
+impl Sink for PipeEnd {
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+        let mut state = self.0.borrow_mut();
+        if state.is_gone {
+            return Sent::Gone;
+        }
+        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        let taken = offered.min(state.capacity.saturating_sub(state.bytes));
+        state.is_full |= taken < offered;
+        if taken > 0 {
+            let mut chunk = BytesMut::with_capacity(taken);
+            for slice in slices {
+                let room = taken - chunk.len();
+                chunk.extend_from_slice(&slice[..slice.len().min(room)]);
+            }
+            state.bytes += taken;
+            state.chunks.push_back(chunk.freeze());
+        }
+        state.wake();
+        Sent::Bytes(taken)
+    }
+}
+
+impl Drop for PipeEnd {
+    fn drop(&mut self) {
+        let mut state = self.0.borrow_mut();
+        if state.end == End::Open {
+            state.end = End::Cut;
+        }
+        state.wake();
+    }
+}
+
+impl PipeBody {
+    /// Has `listener` told what happens here.
+    pub(crate) fn listen(&mut self, listener: Listener) {
+        self.listener = Some(listener);
+    }
+
+    /// Waits until nothing more will come, or nothing more fits.
+    pub(crate) fn poll_settled(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.borrow_mut();
+        if state.is_full || state.end != End::Open {
+            return Poll::Ready(());
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+
+    /// Takes what has come for all there is: for whoever has waited long enough.
+    pub(crate) fn end_here(&self) {
+        self.state.borrow_mut().end = End::Finished;
+    }
+
+    fn tell(&self, news: PipeNews) {
+        if let Some(listener) = &self.listener {
+            listener(news);
+        }
+    }
+}
+
+impl Body for PipeBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let mut state = self.state.borrow_mut();
+        let Some(chunk) = state.chunks.pop_front() else {
+            return match state.end {
+                End::Finished => Poll::Ready(None),
+                End::Cut => Poll::Ready(Some(Err(Cut))),
+                End::Open => {
+                    state.waker = Some(context.waker().clone());
+                    Poll::Pending
+                }
+            };
+        };
+        state.bytes -= chunk.len();
+        let has_room = state.is_full && state.chunks.is_empty();
+        if has_room {
+            state.is_full = false;
+        }
+        drop(state);
+        if has_room {
+            self.tell(PipeNews::Room);
+        }
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let state = self.state.borrow();
+        state.end == End::Finished && state.chunks.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let state = self.state.borrow();
+        match state.end {
+            End::Finished => SizeHint::with_exact(state.bytes as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for PipeBody {
+    fn drop(&mut self) {
+        self.state.borrow_mut().is_gone = true;
+        self.tell(PipeNews::Gone);
+    }
+}
+
+impl fmt::Debug for PipeEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PipeEnd").finish_non_exhaustive()
+    }
+}

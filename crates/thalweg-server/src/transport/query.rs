@@ -1,0 +1,74 @@
+use std::borrow::Cow;
+
+use super::{
+    Transport,
+    parameters::{self, bad},
+};
+use crate::{config::nearest, fanout::Terms, refusal::Refusal};
+
+/// The parameters of a request for topics, decoded as browsers encode them
+/// (`URLSearchParams` writes `/` as `%2F`).
+#[derive(Debug, Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) topics: Vec<Cow<'a, str>>,
+    pub(crate) cursors: Vec<Cow<'a, str>>,
+    pub(crate) terms: Terms,
+    pub(crate) transport: Option<Transport>,
+    /// How long a long poll waits, in µs.
+    pub(crate) wait_us: Option<u64>,
+    /// Read so many events, or topics; do not subscribe.
+    pub(crate) limit: Option<usize>,
+    /// List the topics after this one.
+    pub(crate) after: Option<Cow<'a, str>>,
+    /// List the topics that begin so.
+    pub(crate) prefix: Option<Cow<'a, str>>,
+    pub(crate) ticket: Option<Cow<'a, str>>,
+}
+
+const PARAMETERS: [&str; 11] = [
+    "topic",
+    "cursor",
+    "policy",
+    "interval",
+    "window",
+    "transport",
+    "wait",
+    "limit",
+    "after",
+    "prefix",
+    "ticket",
+];
+
+/// Most events, or topics, of one read.
+const LIMIT_MAX: usize = 10_000;
+
+impl<'a> Query<'a> {
+    /// Reads a query.
+    ///
+    /// # Errors
+    /// A refusal that names the parameter and says what to write.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
+        let mut query = Self::default();
+        for (key, value) in form_urlencoded::parse(text.as_bytes()) {
+            match &*key {
+                "topic" => query.topics.push(value),
+                "cursor" => query.cursors.push(value),
+                "policy" => query.terms.policy = parameters::policy(&value)?,
+                "interval" => query.terms.interval_us = parameters::time_us("interval", &value)?,
+                "window" => query.terms.window_bytes = Some(parameters::window(&value)?),
+                "wait" => query.wait_us = Some(parameters::time_us("wait", &value)?),
+                "limit" => query.limit = Some(parameters::number("limit", &value, LIMIT_MAX)?),
+                "after" => query.after = Some(value),
+                "prefix" => query.prefix = Some(value),
+                "ticket" => query.ticket = Some(value),
+                "transport" => query.transport = Some(Transport::named(&value)?),
+                _ if key.starts_with('_') => {}
+                _ => {
+                    let nearest = nearest(&key, &PARAMETERS);
+                    return Err(bad(format!("unknown parameter {key:?}{nearest}")));
+                }
+            }
+        }
+        Ok(query)
+    }
+}

@@ -1,0 +1,101 @@
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+
+use rustls::ServerConnection;
+use smallvec::SmallVec;
+
+use super::{Socket, socket::Read};
+use crate::fanout::{Sent, Sink};
+
+/// A subscriber's socket with TLS on it: plaintext slices in, records out, no
+/// task. What is encrypted and not sent yet is bounded, and is all that it
+/// holds.
+#[derive(Debug)]
+pub(crate) struct TlsSocket {
+    socket: Socket,
+    tls: ServerConnection,
+}
+
+/// Plaintext that is encrypted ahead of the socket: four records, one system
+/// call. A stopped reader holds as much.
+const AHEAD_BYTES: usize = 64 << 10;
+
+impl TlsSocket {
+    /// Takes over a connection whose handshake is done.
+    pub(crate) fn new(socket: Socket, mut tls: ServerConnection) -> Self {
+        tls.set_buffer_limit(Some(AHEAD_BYTES));
+        Self { socket, tls }
+    }
+
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub(super) fn holds_memory(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// Sends what is encrypted; `false` while some of it waits.
+    pub(super) fn flush(&mut self) -> bool {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut self.socket) {
+                // An error shows again when the socket is read.
+                Ok(0) | Err(_) => return false,
+                Ok(_) => {}
+            }
+        }
+        true
+    }
+
+    /// Says that no more will be sent.
+    pub(super) fn finish(&mut self) {
+        self.tls.send_close_notify();
+        if self.flush() {
+            self.socket.finish();
+        }
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
+        loop {
+            match self.tls.reader().read(buffer) {
+                Ok(0) => return Read::Ended,
+                Ok(bytes) => return Read::Bytes(bytes),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(_) => return Read::Ended,
+            }
+            match self.tls.read_tls(&mut self.socket) {
+                Ok(0) => return Read::Ended,
+                Ok(_) => {}
+                Err(error) if is_later(&error) => return Read::Empty,
+                Err(_) => return Read::Ended,
+            }
+            if self.tls.process_new_packets().is_err() {
+                // Its alert says why.
+                self.flush();
+                return Read::Ended;
+            }
+        }
+    }
+}
+
+impl Sink for TlsSocket {
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+        let mut taken = 0;
+        let mut rest: SmallVec<[IoSlice<'_>; 8]> = SmallVec::from_slice(slices);
+        let mut rest = rest.as_mut_slice();
+        while self.flush() && !rest.is_empty() {
+            match self.tls.writer().write_vectored(rest) {
+                Ok(0) => break,
+                Ok(bytes) => {
+                    taken += bytes;
+                    IoSlice::advance_slices(&mut rest, bytes);
+                }
+                Err(_) => return Sent::Gone,
+            }
+        }
+        Sent::Bytes(taken)
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

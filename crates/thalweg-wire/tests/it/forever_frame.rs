@@ -1,0 +1,74 @@
+//! A forever frame as a browser reads it: scripts in HTML, JSON in scripts.
+
+use proptest::{collection::vec, prelude::*};
+use serde_json::Value;
+use thalweg_wire::{
+    Framing,
+    framing::{forever_frame_document, forever_frame_opening},
+    notice,
+};
+
+use crate::arbitrary::{batch, closes, config, missing};
+
+/// The argument of the call in `script`, which stands behind an opening tag.
+fn argument(script: &[u8]) -> &str {
+    let script = std::str::from_utf8(script).expect("UTF-8");
+    let call = script.strip_suffix("</script>\n").expect("the script's end");
+    call.strip_prefix("receive(").and_then(|rest| rest.strip_suffix(')')).expect("a call")
+}
+
+/// That the page is handed `json`, and that nothing in it can be read otherwise.
+fn check(script: &[u8], json: &[u8]) -> Result<(), TestCaseError> {
+    let argument = argument(script);
+    prop_assert!(!argument.contains(['<', '\u{2028}', '\u{2029}', '\n', '\r']), "{}", argument);
+    let value = |json| serde_json::from_slice::<Value>(json).expect("JSON");
+    prop_assert_eq!(value(argument.as_bytes()), value(json));
+    Ok(())
+}
+
+fn framed(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(&mut out);
+    out
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_message_is_handed_over_as_it_was_written(
+        batch in batch(),
+        missing in missing(),
+        close in closes(),
+    ) {
+        let framing = Framing::ForeverFrame;
+        check(&framed(|out| framing.batch(&batch.envelope(), out)), batch.json().as_bytes())?;
+        check(&framed(|out| framing.gap(&missing.gap(), out)), missing.json().as_bytes())?;
+        check(&framed(|out| framing.heartbeat(out)), notice::HEARTBEAT)?;
+        check(&framed(|out| framing.close(close, out)), &framed(|out| close.write(out)))?;
+    }
+
+    #[test]
+    fn a_document_is_one_script_a_message(
+        batches in vec(batch(), 1..4),
+        nonce in "[A-Za-z0-9]{1,32}",
+    ) {
+        let mut document = Vec::new();
+        forever_frame_document(&nonce, &mut document);
+        for batch in &batches {
+            Framing::ForeverFrame.batch(&batch.envelope(), &mut document);
+            forever_frame_opening(&nonce, &mut document);
+        }
+        let document = String::from_utf8(document).expect("UTF-8");
+        // Up to its end a script is no markup at all, if it has no `<`.
+        let tag = format!("<script nonce=\"{nonce}\">");
+        let mut scripts = document.split(&tag).skip(1);
+        let function = scripts.next().expect("the function");
+        prop_assert!(function.contains("function receive(message)"));
+        for batch in &batches {
+            check(scripts.next().expect("a script").as_bytes(), batch.json().as_bytes())?;
+        }
+        prop_assert_eq!((scripts.next(), scripts.next()), (Some(""), None));
+        prop_assert_eq!(document.matches("</script>").count(), 1 + batches.len());
+    }
+}
