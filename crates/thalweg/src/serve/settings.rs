@@ -167,7 +167,7 @@ pub(super) struct Settings {
     /// How much of it may be unsent: what one that stops reading holds [default: 16KiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) unsent: Option<Size<1, { 1 << 30 }>>,
-    /// Memory before an HTTP/2 stream or a long poll's answer [default: 64KiB]
+    /// Memory before an HTTP/2 stream or a long poll's answer [default: 32KiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) stream_buffer: Option<Size<1024, { 1 << 30 }>>,
     /// Its own frames waiting; beyond it its commands wait unread [default: 64KiB]
