@@ -69,6 +69,9 @@ fn schema() -> Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(Settings)).unwrap();
     // What is left out is left out: TOML has no null.
     for property in schema["properties"].as_object_mut().unwrap().values_mut() {
+        if let Some(values) = property.get_mut("enum").and_then(Value::as_array_mut) {
+            values.retain(|value| !value.is_null());
+        }
         if let Some(types) = property["type"].as_array_mut() {
             types.retain(|name| name != "null");
             if let [only] = &types[..] {

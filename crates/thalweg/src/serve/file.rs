@@ -26,7 +26,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Settings, String> {
     let at = |span: Option<Range<usize>>, message: &str| {
         let before = span.and_then(|span| text.get(..span.start)).unwrap_or_default();
         let line = 1 + before.matches('\n').count();
-        format!("{file}:{line}: {}", message.trim_end().replace('\n', ", "))
+        format!("{file}:{line}: {message}")
     };
     let table = DeTable::parse(text).map_err(|error| at(error.span(), error.message()))?;
     let table = table.get_ref();
