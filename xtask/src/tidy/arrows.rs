@@ -33,12 +33,14 @@ const SERVER: &Arrows = &[
     ("fanout", &["stream"]),
     ("refusal", &[]),
     ("access", &["config", "refusal"]),
+    ("seats", &["config", "refusal"]),
     ("source", &["stream", "config", "metrics", "refusal"]),
-    ("transport", &["access", "fanout", "stream", "config", "metrics", "refusal"]),
+    ("transport", &["access", "seats", "fanout", "stream", "config", "metrics", "refusal"]),
     (
         "shard",
         &[
             "access",
+            "seats",
             "clock",
             "transport",
             "source",
@@ -54,6 +56,7 @@ const SERVER: &Arrows = &[
         &[
             "shard",
             "access",
+            "seats",
             "clock",
             "transport",
             "source",

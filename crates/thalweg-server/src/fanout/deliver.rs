@@ -331,7 +331,7 @@ impl Subscriber {
             match &piece.owner {
                 Owner::Own => self.own.advance(taken),
                 Owner::Ending(range) if was_whole => {
-                    self.own.put_back(&cold[range.clone()][taken..])
+                    self.own.put_back(&cold[range.clone()][taken..]);
                 }
                 Owner::Ending(_) => {}
                 Owner::Subscription { .. } if taken == 0 => {}

@@ -42,9 +42,8 @@ pub(super) fn listen(config: &Config) -> io::Result<StdListener> {
 /// there are descriptors for.
 pub(super) fn within_descriptors(limits: Limits) -> Limits {
     let granted = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: granted.maximum, ..granted.clone() };
-    let granted =
-        if setrlimit(Resource::Nofile, raised.clone()).is_ok() { raised } else { granted };
+    let raised = Rlimit { current: granted.maximum, ..granted };
+    let granted = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { granted };
     let Some(descriptors) = granted.current else { return limits };
     let room = usize::try_from(descriptors).unwrap_or(usize::MAX);
     let connections = limits.connections.min(room.saturating_sub(OTHER_DESCRIPTORS).max(1));

@@ -27,7 +27,7 @@ use crate::{
     },
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
-    transport::parameters::bad,
+    transport::{Query, parameters::bad},
 };
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -158,7 +158,8 @@ pub(super) fn ticket(handle: &Handle, parts: &Parts) -> Result<Answer, Refused> 
 }
 
 fn identify(handle: &Handle, parts: &Parts) -> Result<Identity, Refusal> {
-    handle.common.gate.identify(&parts.headers, None, now_us())
+    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    handle.common.gate.identify(&parts.headers, query.ticket.as_deref(), now_us())
 }
 
 fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {

@@ -159,10 +159,9 @@ async fn subscribe(
         identity,
         seat,
     };
-    let (key, serial) = match handle.subscribe(newcomer, &[]) {
-        Ok(place) => place,
-        // A pipe needs nothing of the system.
-        Err(_) => return handle.refuse(Refusal::busy("connections").into()),
+    // A pipe needs nothing of the system.
+    let Ok((key, serial)) = handle.subscribe(newcomer, &[]) else {
+        return handle.refuse(Refusal::busy("connections").into());
     };
     let listening = Rc::clone(handle);
     body.listen(Box::new(move |news| {
