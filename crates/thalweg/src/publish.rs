@@ -110,22 +110,27 @@ impl Publishing {
                 ),
                 position = self.publish(number, event) => position,
             };
-            let go_on =
-                || format!("{}; go on with: tail -n +{number}", done(count, last.as_deref()));
-            last = Some(position.with_context(go_on)?);
+            match position {
+                Ok(position) => last = Some(position),
+                Err(error) => bail!(
+                    "{}; before it {}; go on with: tail -n +{number}",
+                    failure(number, &error),
+                    done(count, last.as_deref())
+                ),
+            }
             count += 1;
         }
         self.notes.clear();
         Ok(done(count, last.as_deref()))
     }
 
-    async fn publish(&self, number: u64, event: Bytes) -> anyhow::Result<String> {
+    async fn publish(&self, number: u64, event: Bytes) -> Result<String, Error> {
         let retry = |error: &Error, delay: Duration| {
             let seconds = delay.as_secs_f64();
             self.notes.say(&format!("line {number} again in {seconds:.1} s because {error}"));
         };
-        let published = self.client.publish_telling(&self.topic, event, retry).await;
-        Ok(published.with_context(|| format!("line {number}"))?.position)
+        let published = self.client.publish_telling(&self.topic, event, retry).await?;
+        Ok(published.position)
     }
 
     /// What a line publishes; an empty one is only an event if it is text.
@@ -180,6 +185,17 @@ impl Publishing {
         let before = refusal.published.as_ref();
         let (count, last) = before.map_or((0, None), |done| (done.count, Some(&*done.position)));
         Err(anyhow!("{refusal}").context(done(count, last)))
+    }
+}
+
+/// One clause. The server's remedy for what is no JSON is a header, this program's
+/// an option.
+fn failure(number: u64, error: &Error) -> String {
+    match error {
+        Error::Refused(refusal) if refusal.code.as_deref() == Some("bad_event") => {
+            format!("line {number} is not a JSON value: mend it, or publish strings with --text")
+        }
+        error => format!("line {number}: {error}"),
     }
 }
 

@@ -2,10 +2,12 @@
 //! (`docs/wire.md`), nothing else.
 
 mod drain;
+mod following;
 mod harness;
 mod hostile;
 mod operations;
 mod pacing;
+mod piping;
 mod publishing;
 mod readme;
 mod resuming;

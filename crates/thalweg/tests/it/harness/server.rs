@@ -31,7 +31,10 @@ impl Server {
     /// Starts it on a free port. One shard, unless `arguments` say otherwise.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command.arg("serve");
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !arguments.contains(&"--shards") {
             command.args(["--shards", "1"]);
         }
@@ -99,6 +102,12 @@ impl Server {
     /// Asks it to stop.
     pub(crate) fn terminate(&self) {
         kill_process(self.pid, Signal::TERM).expect("signal the server");
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(mut self) {
+        kill_process(self.pid, Signal::KILL).expect("signal the server");
+        self.exit_within(DEADLINE);
     }
 
     /// How it ended.
