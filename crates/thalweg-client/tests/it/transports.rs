@@ -10,17 +10,19 @@ async fn with_a_window_what_was_taken_is_acked_when_more_is_asked_for() {
     let subscribe = Subscribe { window: Some(4096), ..Subscribe::default() };
     let topics = vec!["cars".parse().unwrap()];
     let mut subscription = fake.client().subscribe(topics, subscribe).unwrap();
-    let (taken, may_ack) = tokio::sync::oneshot::channel();
+    let (taken, is_taken) = tokio::sync::oneshot::channel();
+    let (checked, is_checked) = tokio::sync::oneshot::channel();
     let server = async {
         let mut peer = fake.accept().await;
         assert!(peer.asked().contains("&window=4096 "), "{}", peer.asked());
         peer.upgrade().await;
         peer.frame(&envelope(8..8)).await;
         peer.frame(&envelope(8..10)).await;
-        may_ack.await.unwrap();
+        is_taken.await.unwrap();
         let mut none = [0; 1];
         let early = peer.socket.try_read(&mut none);
         assert!(early.is_err(), "acked before more was asked for");
+        checked.send(()).unwrap();
         peer.frame(&envelope(10..11)).await;
         let ack = r#"{"command":"ack","topic":"cars","position":"9f.9"}"#;
         assert_eq!(peer.hear_frame().await, ack);
@@ -30,6 +32,7 @@ async fn with_a_window_what_was_taken_is_acked_when_more_is_asked_for() {
     let client = async {
         expect(&mut subscription, &["connected", "events 8 9"]).await;
         taken.send(()).unwrap();
+        is_checked.await.unwrap();
         expect(&mut subscription, &["events 10", "error: no window (bad_command)"]).await;
     };
     both(server, client).await;
