@@ -27,7 +27,7 @@ def over_sse(url, query):
     headers = {"Accept": "text/event-stream"}
     with requests.get(url, query, headers=headers, stream=True, timeout=SILENCE_S) as answer:
         answer.raise_for_status()
-        for line in answer.iter_lines(chunk_size=None):
+        for line in answer.iter_lines(chunk_size=1):
             if line.startswith(b"data:"):
                 yield json.loads(line[5:])
 
@@ -36,7 +36,7 @@ def over_http_streaming(url, query):
     headers = {"Accept": "application/x-ndjson"}
     with requests.get(url, query, headers=headers, stream=True, timeout=SILENCE_S) as answer:
         answer.raise_for_status()
-        for line in answer.iter_lines(chunk_size=None):
+        for line in answer.iter_lines(chunk_size=1):
             yield json.loads(line)
 
 
@@ -58,12 +58,12 @@ def follow(url, transport="websocket", cursor="latest"):
                     return
                 yield from message.get("events", [])
             why = "the stream ended"
-        except (requests.ConnectionError, requests.Timeout, ConnectionClosed, OSError) as cut:
-            why = cut
         except (requests.HTTPError, InvalidStatus) as refusal:
             if refusal.response.status_code < 500:
                 raise
             why = refusal
+        except (ConnectionClosed, OSError, json.JSONDecodeError) as cut:
+            why = cut  # requests' own errors are OSErrors; half a line is no JSON
         print(f"again in {delay_s} s: {why}", file=sys.stderr)
         time.sleep(delay_s * random.uniform(0.5, 1))
         delay_s = min(2 * delay_s, 10)

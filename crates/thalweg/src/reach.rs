@@ -10,17 +10,13 @@ use anyhow::bail;
 use clap::Args;
 use thalweg_client::{Client, Http, Options, Topic};
 
-/// Where the token comes from when the command line has none: there, others on the
-/// machine could read it.
-const TOKEN_VARIABLE: &str = "THALWEG_TOKEN";
-
 #[derive(Args, Debug)]
 pub(crate) struct ReachArgs {
     /// The server, or one of its topics: http://127.0.0.1:8080/v1/topics/cars.
     #[arg(value_name = "URL")]
     url: String,
-    /// Presented to the server [default: the variable THALWEG_TOKEN].
-    #[arg(long, value_name = "TOKEN")]
+    /// Presented to the server; others on this machine see flags, not variables.
+    #[arg(long, value_name = "TOKEN", env = "THALWEG_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// Trusts these certificates (PEM) besides those of the machine.
     #[arg(long, value_name = "FILE")]
@@ -39,9 +35,8 @@ pub(crate) struct ReachArgs {
 impl ReachArgs {
     /// A client of the server that the URL names.
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let token = self.token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
         let options = Options {
-            token: token.filter(|token| !token.is_empty()),
+            token: self.token.clone().filter(|token| !token.is_empty()),
             cacert: self.cacert.clone(),
             is_insecure: self.insecure,
             http: if self.http2 { Http::Http2 } else { Http::Negotiated },

@@ -16,18 +16,18 @@ fn numbers(lines: &[String]) -> Vec<u64> {
 /// Cut in mid-stream, again and again, it goes on where it was.
 #[test]
 fn every_transport_resumes_with_nothing_lost_or_repeated() {
-    let server = Server::start(&[]);
     let check = |transport: &str, http2: &[&str]| {
-        let topic = format!("{transport}/{}", http2.len());
+        let server = Server::start(&[]);
+        let topic = "numbers";
         let proxy = Proxy::start(server.address);
         let url = format!("http://{}/v1/topics/{topic}", proxy.address);
-        server.publish(&topic, 0..200);
+        server.publish(topic, 0..200);
         let options = [&["--from", "earliest", "--transport", transport], http2].concat();
         let mut tail = tail(&url, &options);
         let mut seen = numbers(&tail.lines(100));
         for round in 1..5 {
             proxy.cut();
-            server.publish(&topic, round * 200..(round + 1) * 200);
+            server.publish(topic, round * 200..(round + 1) * 200);
             seen.extend(numbers(&tail.lines(200)));
         }
         seen.extend(numbers(&tail.lines(100)));
@@ -98,6 +98,31 @@ fn a_draining_server_is_come_back_to() {
     for tail in &mut tails {
         assert_eq!(tail.line().as_deref(), Some("0"));
     }
+}
+
+/// Over TLS, and only with the token.
+#[test]
+fn every_transport_comes_over_tls_to_whom_it_may() {
+    let tokens = ["--publish-token", "may-publish", "--subscribe-token", "may-subscribe"];
+    let server = Server::start(&[&["--tls-self-signed"], &tokens[..]].concat());
+    let url = format!("https://{}/v1/topics/numbers", server.address);
+    let insecure = ["--insecure", "--token", "may-publish"];
+    let mut program = Program::thalweg(&[&["pub", &url], &insecure[..]].concat());
+    program.give("1\n2\n");
+    let (status, said) = program.end();
+    assert!(status.success(), "{said}");
+    let options = ["--insecure", "--from", "earliest", "--count", "2", "--transport"];
+    for transport in TRANSPORTS {
+        for http2 in [&[][..], &["--http2"]] {
+            let token = ["--token", "may-subscribe"];
+            let options = [&options[..], &[transport], &token, http2].concat();
+            assert_eq!(numbers(&tail(&url, &options).lines(2)), [1, 2], "{transport} {http2:?}");
+        }
+        let refused = tail(&url, &[&options[..], &[transport]].concat()).end();
+        assert!(refused.1.contains("(401 unauthorized)"), "{transport}: {}", refused.1);
+    }
+    let untrusted = tail(&url, &["--token", "may-subscribe"]).end();
+    assert!(untrusted.1.contains("certificate was not accepted"), "{}", untrusted.1);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod operations;
 mod pacing;
 mod piping;
 mod publishing;
+mod python;
 mod readme;
 mod resuming;
 mod settings;

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{DEADLINE, Published, Response, Socket, Subscriber, Transport, request};
 
 /// What the server says on its first line.
-const LISTENING: &str = "listening on http://";
+const LISTENING: &str = "listening on ";
 
 /// A running `thalweg serve`. Dropped, it is asked to stop, and must.
 #[derive(Debug)]
@@ -148,8 +148,8 @@ fn keep(
 ) {
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            let found =
-                line.strip_prefix(LISTENING).and_then(|address| address.trim().parse().ok());
+            let url = line.strip_prefix(LISTENING).and_then(|url| url.split_once("://"));
+            let found = url.and_then(|(_, address)| address.trim().parse().ok());
             if let (Some(found), Some(address)) = (found, &address) {
                 let _ = address.send(found);
             }
