@@ -28,9 +28,12 @@ test: setup
 toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
 
-# The tests run curl (README's lines), a C linker, and ss (kernel memory).
+# The tests run curl (README's lines), a C linker, ss (kernel memory), and Python
+# (its example, whose packages stay in target/python).
 setup: toolchain
 	@missing=""; \
+	command -v python3 >/dev/null || missing="$$missing python3"; \
+	python3 -m pip --version >/dev/null 2>&1 || missing="$$missing python3-pip"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v ss >/dev/null || missing="$$missing iproute2"; \
@@ -42,3 +45,10 @@ setup: toolchain
 	  fi; \
 	fi
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
+	@$(MAKE) --no-print-directory target/python/installed
+
+target/python/installed: examples/python/requirements.txt
+	@rm -rf target/python
+	@PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --target target/python -r $< \
+	  || { echo "make test needs the Python packages of $<: pip could not install them, see above."; exit 1; }
+	@touch $@

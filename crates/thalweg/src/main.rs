@@ -2,7 +2,10 @@
 
 mod bench;
 mod limit;
+mod publish;
+mod reach;
 mod serve;
+mod tail;
 
 use std::process::ExitCode;
 
@@ -20,6 +23,11 @@ struct Cli {
 enum Command {
     /// The push server.
     Serve(Box<serve::ServeArgs>),
+    /// Follow topics: events to stdout, one a line.
+    Tail(tail::TailArgs),
+    /// Publish the lines of stdin: each a JSON value, and one event.
+    #[command(name = "pub")]
+    Publish(publish::PublishArgs),
     /// Measure what push costs on this machine.
     Bench(bench::BenchArgs),
     /// The lab's yardstick: the smallest honest push server.
@@ -30,6 +38,8 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
+        Command::Tail(args) => tail::run(args),
+        Command::Publish(args) => publish::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Limit(args) => limit::run(args),
     };

@@ -8,7 +8,13 @@ use super::{
 };
 
 /// Where there is neither a clock nor a socket.
-const PURE: [&str; 8] = [
+const PURE: [&str; 14] = [
+    "crates/thalweg-client/src/backoff",
+    "crates/thalweg-client/src/cursors",
+    "crates/thalweg-client/src/ending",
+    "crates/thalweg-client/src/framing",
+    "crates/thalweg-client/src/message",
+    "crates/thalweg-client/src/target",
     "crates/thalweg-wire/src/",
     "crates/thalweg-server/src/stream",
     "crates/thalweg-server/src/fanout",

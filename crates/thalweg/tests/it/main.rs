@@ -2,11 +2,14 @@
 //! (`docs/wire.md`), nothing else.
 
 mod drain;
+mod following;
 mod harness;
 mod hostile;
 mod operations;
 mod pacing;
+mod piping;
 mod publishing;
+mod python;
 mod readme;
 mod resuming;
 mod settings;

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{DEADLINE, Published, Response, Socket, Subscriber, Transport, request};
 
 /// What the server says on its first line.
-const LISTENING: &str = "listening on http://";
+const LISTENING: &str = "listening on ";
 
 /// A running `thalweg serve`. Dropped, it is asked to stop, and must.
 #[derive(Debug)]
@@ -31,7 +31,10 @@ impl Server {
     /// Starts it on a free port. One shard, unless `arguments` say otherwise.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.args(["serve", "--listen", "127.0.0.1:0"]);
+        command.arg("serve");
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !arguments.contains(&"--shards") {
             command.args(["--shards", "1"]);
         }
@@ -101,6 +104,12 @@ impl Server {
         kill_process(self.pid, Signal::TERM).expect("signal the server");
     }
 
+    /// Ends it at once, as a crash would.
+    pub(crate) fn kill(mut self) {
+        kill_process(self.pid, Signal::KILL).expect("signal the server");
+        self.exit_within(DEADLINE);
+    }
+
     /// How it ended.
     pub(crate) fn exit_within(&mut self, limit: Duration) -> ExitStatus {
         let Ok(status) = self.exit.recv_timeout(limit) else {
@@ -139,8 +148,8 @@ fn keep(
 ) {
     thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            let found =
-                line.strip_prefix(LISTENING).and_then(|address| address.trim().parse().ok());
+            let url = line.strip_prefix(LISTENING).and_then(|url| url.split_once("://"));
+            let found = url.and_then(|(_, address)| address.trim().parse().ok());
             if let (Some(found), Some(address)) = (found, &address) {
                 let _ = address.send(found);
             }

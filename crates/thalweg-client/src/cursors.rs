@@ -1,0 +1,171 @@
+//! Where each topic of a subscription is. Decides what of a message is new: an
+//! event is never told twice, and what is missing is always told.
+
+use std::{collections::VecDeque, ops::Range};
+
+use thalweg_wire::{Offset, Position, StartAt, Topic, incoming::GapFields};
+
+use crate::{
+    Transport,
+    message::Message,
+    told::{Connected, Events, Gap, GapReason, Told},
+};
+
+/// The cursors of a subscription's topics, in their order.
+#[derive(Debug)]
+pub(crate) struct Cursors {
+    topics: Vec<Cursor>,
+}
+
+#[derive(Debug)]
+struct Cursor {
+    topic: Topic,
+    at: StartAt,
+    /// Whether the server has said on this connection where it begins.
+    is_confirmed: bool,
+    /// Whether this stream's offsets are not consecutive by nature: then a jump
+    /// says nothing.
+    has_holes: bool,
+}
+
+impl Cursors {
+    /// All of them at their start.
+    pub(crate) fn new(topics: Vec<Topic>, from: StartAt) -> Self {
+        let at_start = |topic| Cursor { topic, at: from, is_confirmed: false, has_holes: false };
+        Self { topics: topics.into_iter().map(at_start).collect() }
+    }
+
+    /// Where each topic is to be resumed.
+    pub(crate) fn starts(&self) -> Vec<(Topic, StartAt)> {
+        self.topics.iter().map(|cursor| (cursor.topic.clone(), cursor.at)).collect()
+    }
+
+    /// A new connection confirms each topic again.
+    pub(crate) fn disconnected(&mut self) {
+        for cursor in &mut self.topics {
+            cursor.is_confirmed = false;
+        }
+    }
+
+    /// Whether all topics are confirmed.
+    pub(crate) fn are_confirmed(&self) -> bool {
+        self.topics.iter().all(|cursor| cursor.is_confirmed)
+    }
+
+    /// Takes a message about a topic, `text` as it came, and appends what it tells
+    /// that is new. Returns any other message.
+    ///
+    /// # Errors
+    /// One clause, when the message is about a topic that was not asked for.
+    pub(crate) fn hear(
+        &mut self,
+        text: String,
+        transport: Transport,
+        told: &mut VecDeque<Told>,
+    ) -> Result<Option<Message>, String> {
+        match Message::read(&text)? {
+            Message::Events { topic, position, spans } if spans.is_empty() => {
+                let cursor = self.of(&topic)?;
+                cursor.jump(position, position.offset, told);
+                cursor.confirm(transport, told);
+            }
+            Message::Events { topic, position, spans } => {
+                let cursor = self.of(&topic)?;
+                cursor.events(text, position, spans, told);
+                cursor.confirm(transport, told);
+            }
+            Message::Gap { topic, position, gap } => {
+                let cursor = self.of(&topic)?;
+                cursor.gap(position, gap, told);
+                cursor.confirm(transport, told);
+            }
+            other => return Ok(Some(other)),
+        }
+        Ok(None)
+    }
+
+    fn of(&mut self, topic: &str) -> Result<&mut Cursor, String> {
+        let found = self.topics.iter_mut().find(|cursor| cursor.topic.as_str() == topic);
+        found.ok_or_else(|| format!("the server sent {topic:?}, which was not asked for"))
+    }
+}
+
+impl Cursor {
+    /// The first word about a topic confirms its subscription.
+    fn confirm(&mut self, transport: Transport, told: &mut VecDeque<Told>) {
+        if let StartAt::After(position) = self.at
+            && !std::mem::replace(&mut self.is_confirmed, true)
+        {
+            let topic = self.topic.clone();
+            told.push_back(Told::Connected(Connected { topic, position, transport }));
+        }
+    }
+
+    /// Goes to `position`'s epoch, and there to `before` if that is ahead: whatever
+    /// is left out is told.
+    fn jump(&mut self, position: Position, before: Offset, told: &mut VecDeque<Told>) {
+        let to = Position { epoch: position.epoch, offset: before };
+        match self.at {
+            StartAt::After(at) if at.epoch == to.epoch => {
+                if to.offset <= at.offset {
+                    return;
+                }
+                if !self.has_holes {
+                    let missed = Some(to.offset - at.offset);
+                    self.tell_gap(to, missed, GapReason::Unannounced, told);
+                }
+            }
+            StartAt::After(_) => self.tell_gap(to, None, GapReason::Epoch, told),
+            StartAt::Latest | StartAt::Earliest => {}
+        }
+        self.at = StartAt::After(to);
+    }
+
+    fn events(
+        &mut self,
+        text: String,
+        position: Position,
+        mut spans: Vec<(Offset, Range<usize>)>,
+        told: &mut VecDeque<Told>,
+    ) {
+        self.has_holes |= spans.windows(2).any(|pair| pair[0].0 + 1 != pair[1].0);
+        let first = spans.first().map_or(position.offset, |(first, _)| *first);
+        self.jump(position, first.saturating_sub(1), told);
+        if let StartAt::After(at) = self.at {
+            spans.retain(|(offset, _)| *offset > at.offset);
+        }
+        if !spans.is_empty() {
+            self.at = StartAt::After(position);
+            told.push_back(Told::Events(Events {
+                topic: self.topic.clone(),
+                position,
+                text,
+                spans,
+            }));
+        }
+    }
+
+    fn gap(&mut self, to: Position, gap: GapFields, told: &mut VecDeque<Told>) {
+        // One that was told before the connection was cut may come again.
+        let is_behind = matches!(self.at, StartAt::After(at)
+            if at.epoch == to.epoch && to.offset <= at.offset);
+        if !is_behind {
+            self.at = StartAt::After(to);
+            self.tell_gap(to, gap.missed, gap.reason.into(), told);
+        }
+    }
+
+    fn tell_gap(
+        &self,
+        position: Position,
+        missed: Option<Offset>,
+        reason: GapReason,
+        told: &mut VecDeque<Told>,
+    ) {
+        let topic = self.topic.clone();
+        told.push_back(Told::Gap(Gap { topic, position, missed, reason }));
+    }
+}
+
+#[cfg(test)]
+mod tests;

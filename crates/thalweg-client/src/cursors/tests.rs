@@ -1,0 +1,175 @@
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+
+/// What one topic's subscription tells, in short.
+fn told(cursors: &mut Cursors, messages: &[&str]) -> Vec<String> {
+    let mut told = VecDeque::new();
+    for message in messages {
+        let other = cursors.hear((*message).to_owned(), Transport::Sse, &mut told);
+        assert!(matches!(other, Ok(None)), "{message}: {other:?}");
+    }
+    told.iter().map(short).collect()
+}
+
+fn short(told: &Told) -> String {
+    match told {
+        Told::Connected(connected) => format!("connected {}", connected.position),
+        Told::Events(events) => {
+            let offsets: Vec<String> =
+                events.iter().map(|(offset, event)| format!("{offset}={event}")).collect();
+            format!("{} to {}", offsets.join(" "), events.position)
+        }
+        Told::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
+        other => format!("{other:?}"),
+    }
+}
+
+fn envelope(position: &str, first: u64, events: &str) -> String {
+    format!(r#"{{"topic":"cars","position":"{position}","first":{first},"events":[{events}]}}"#)
+}
+
+fn check(from: &str, messages: &[&str], expected: &[&str]) {
+    let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], from.parse().unwrap());
+    assert_eq!(told(&mut cursors, messages), expected, "{from}: {messages:?}");
+}
+
+#[test]
+fn events_follow_a_confirmation() {
+    let confirmation = envelope("9f.7", 8, "");
+    let next = envelope("9f.9", 8, "1,2");
+    let expected = ["connected 9f.7", "8=1 9=2 to 9f.9"];
+    check("latest", &[&confirmation, &next], &expected);
+    check("9f.7", &[&confirmation, &next], &expected);
+}
+
+#[test]
+fn what_was_told_is_not_told_again() {
+    let confirmation = envelope("9f.7", 8, "");
+    let half_old = envelope("9f.9", 7, "1,2,3");
+    let all_old = envelope("9f.7", 6, "1,2");
+    check("9f.7", &[&confirmation, &all_old, &half_old], &["connected 9f.7", "8=2 9=3 to 9f.9"]);
+}
+
+#[test]
+fn a_jump_is_told_as_a_gap() {
+    let confirmation = envelope("9f.7", 8, "");
+    let later = envelope("9f.11", 11, "1");
+    let expected = ["connected 9f.7", "Unannounced gap of Some(3) to 9f.10", "11=1 to 9f.11"];
+    check("9f.7", &[&confirmation, &later], &expected);
+    check("9f.5", &[&confirmation], &["Unannounced gap of Some(2) to 9f.7", "connected 9f.7"]);
+    check("9f.8", &[&confirmation], &["connected 9f.8"]);
+}
+
+#[test]
+fn a_stream_with_holes_may_jump() {
+    let holes =
+        r#"{"topic":"cars","position":"9f.12","first":10,"offsets":[10,12],"events":[1,2]}"#;
+    let later = envelope("9f.20", 20, "3");
+    let expected = ["10=1 12=2 to 9f.12", "connected 9f.12", "20=3 to 9f.20"];
+    check("9f.7", &[holes, &later], &expected);
+}
+
+#[test]
+fn another_epoch_is_always_told() {
+    let announced = r#"{"topic":"cars","position":"a1.3","gap":{"missed":null,"reason":"epoch"}}"#;
+    let next = envelope("a1.4", 4, "1");
+    let expected = ["Epoch gap of None to a1.3", "connected a1.3", "4=1 to a1.4"];
+    check("9f.7", &[announced, &next], &expected);
+    check("9f.7", &[&next], &["Epoch gap of None to a1.3", "4=1 to a1.4", "connected a1.4"]);
+}
+
+#[test]
+fn a_gap_is_told_once() {
+    let gap = r#"{"topic":"cars","position":"9f.9","gap":{"missed":2,"reason":"trimmed"}}"#;
+    let expected = ["Trimmed gap of Some(2) to 9f.9", "connected 9f.9"];
+    check("9f.7", &[gap, gap], &expected);
+    check("9f.10", &[gap], &["connected 9f.10"]);
+}
+
+#[test]
+fn each_connection_is_confirmed_and_resumes_where_the_last_was() {
+    let topics = vec!["cars".parse().unwrap(), "boats".parse().unwrap()];
+    let mut cursors = Cursors::new(topics, StartAt::Latest);
+    told(&mut cursors, &[&envelope("9f.7", 8, "")]);
+    assert!(!cursors.are_confirmed());
+    assert_eq!(told(&mut cursors, &[&envelope("9f.8", 8, "1")]), ["8=1 to 9f.8"]);
+    let at = "9f.8".parse().map(StartAt::After).unwrap();
+    let starts: Vec<_> = cursors.starts().into_iter().map(|(_, start)| start).collect();
+    assert_eq!(starts, [at, StartAt::Latest]);
+    cursors.disconnected();
+    assert_eq!(told(&mut cursors, &[&envelope("9f.8", 9, "")]), ["connected 9f.8"]);
+}
+
+#[test]
+fn other_messages_are_handed_back_and_strange_topics_refused() {
+    let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], StartAt::Latest);
+    let mut hear = |text: &str| cursors.hear(text.to_owned(), Transport::Sse, &mut VecDeque::new());
+    assert!(matches!(hear(r#"{"heartbeat":{}}"#), Ok(Some(Message::Heartbeat))));
+    assert!(hear(&envelope("9f.7", 8, "").replace("cars", "boats")).is_err());
+}
+
+/// One envelope that a server may send: it begins so far before or after what it
+/// should begin with, has so many events, may announce what it leaves out, and the
+/// connection may be cut after it.
+#[derive(Debug, Clone)]
+struct Sent {
+    back: u64,
+    skip: u64,
+    is_announced: bool,
+    count: u64,
+    is_cut: bool,
+}
+
+fn sent() -> impl Strategy<Value = Sent> {
+    (0..4u64, 0..3u64, any::<bool>(), 1..5u64, any::<bool>()).prop_map(
+        |(back, skip, is_announced, count, is_cut)| Sent {
+            back,
+            skip,
+            is_announced,
+            count,
+            is_cut,
+        },
+    )
+}
+
+proptest! {
+    /// Whatever a server repeats or leaves out: each event is told once, in order,
+    /// or counted as missed.
+    #[test]
+    fn nothing_twice_and_nothing_lost_in_silence(sent in vec(sent(), 0..40)) {
+        let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.0".parse().unwrap());
+        let mut told = VecDeque::new();
+        for sent in sent {
+            let StartAt::After(at) = cursors.starts()[0].1 else { panic!("a cursor") };
+            let first = (at.offset + 1 + sent.skip).saturating_sub(sent.back).max(1);
+            if sent.is_announced && first > at.offset + 1 {
+                let (to, missed) = (first - 1, first - 1 - at.offset);
+                let gap = format!(
+                    r#"{{"topic":"cars","position":"9f.{to}","gap":{{"missed":{missed},"reason":"slow"}}}}"#
+                );
+                cursors.hear(gap, Transport::Sse, &mut told).unwrap();
+            }
+            let last = first + sent.count - 1;
+            let events: Vec<String> = (first..=last).map(|offset| offset.to_string()).collect();
+            let text = envelope(&format!("9f.{last}"), first, &events.join(","));
+            cursors.hear(text, Transport::Sse, &mut told).unwrap();
+            if sent.is_cut {
+                cursors.disconnected();
+            }
+        }
+        let mut next = 1;
+        for told in told {
+            match told {
+                Told::Events(events) => for (offset, event) in events.iter() {
+                    prop_assert_eq!((offset, event), (next, &*next.to_string()));
+                    next += 1;
+                },
+                Told::Gap(gap) => next += gap.missed.unwrap(),
+                _ => {}
+            }
+        }
+        let StartAt::After(at) = cursors.starts()[0].1 else { panic!("a cursor") };
+        prop_assert_eq!(at.offset + 1, next);
+    }
+}

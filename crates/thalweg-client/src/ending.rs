@@ -1,0 +1,99 @@
+//! What an ended connection means: come back at once, later, or not. The table
+//! stands in `docs/wire.md`, "Close".
+
+use thalweg_wire::close;
+
+/// How a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The server said so.
+    Close {
+        /// Close code.
+        code: u16,
+        /// The server's phrase.
+        reason: String,
+        /// Its advice; a WebSocket's close frame has none.
+        reconnect: Option<bool>,
+    },
+    /// A long poll's answer is complete.
+    Answered,
+    /// It was cut, or fell silent, or made no sense: one clause saying which.
+    Cut(String),
+}
+
+/// When to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Return {
+    AtOnce,
+    Later,
+    Never,
+}
+
+impl Ending {
+    /// When to come back after it.
+    pub(crate) fn advice(&self) -> Return {
+        match self {
+            Self::Answered => Return::AtOnce,
+            Self::Cut(_) => Return::Later,
+            Self::Close { code, reconnect, .. } => {
+                match reconnect.unwrap_or_else(|| comes_back(*code)) {
+                    true => Return::AtOnce,
+                    false => Return::Never,
+                }
+            }
+        }
+    }
+
+    /// One clause saying why the connection ended.
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Self::Answered => "the poll was answered".to_owned(),
+            Self::Cut(why) => why.clone(),
+            Self::Close { code, reason, .. } if reason.is_empty() => {
+                format!("the server closed ({code})")
+            }
+            Self::Close { code, reason, .. } => format!("the server closed: {reason} ({code})"),
+        }
+    }
+}
+
+/// What a code alone says, known or not.
+fn comes_back(code: u16) -> bool {
+    match close::ALL.into_iter().find(|known| known.code == code) {
+        Some(known) => known.reconnect,
+        None => matches!(code, 1001 | 1006 | 1011..=1014 | 4000..=4499),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_decide_whether_to_come_back() {
+        let check = |code, reconnect, expected| {
+            let ending = Ending::Close { code, reason: String::new(), reconnect };
+            assert_eq!(ending.advice(), expected, "{ending:?}");
+        };
+        for code in [1001, 1006, 1011, 1012, 1013, 1014, 4000, 4001, 4003, 4499] {
+            check(code, None, Return::AtOnce);
+        }
+        for code in [1000, 1002, 1003, 1005, 1007, 1008, 1009, 1010, 1015, 3000, 4500, 4999] {
+            check(code, None, Return::Never);
+        }
+        check(1001, Some(false), Return::Never);
+        check(1000, Some(true), Return::AtOnce);
+    }
+
+    #[test]
+    fn a_cut_is_waited_after() {
+        assert_eq!(Ending::Cut("reset".into()).advice(), Return::Later);
+        assert_eq!(Ending::Answered.advice(), Return::AtOnce);
+    }
+
+    #[test]
+    fn an_ending_is_one_clause() {
+        let ending = Ending::Close { code: 1001, reason: "draining".into(), reconnect: None };
+        assert_eq!(ending.why(), "the server closed: draining (1001)");
+    }
+}

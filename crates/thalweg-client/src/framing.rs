@@ -1,0 +1,148 @@
+//! The bytes of a streaming transport → messages. Pure; pieces may be cut anywhere.
+
+mod lines;
+mod scripts;
+mod sse;
+mod unread;
+
+use crate::Transport;
+
+/// Takes bytes as they come and gives messages.
+#[derive(Debug)]
+pub(crate) enum Deframer {
+    Lines(lines::Lines),
+    Sse(sse::Sse),
+    Scripts(scripts::Scripts),
+}
+
+/// Bytes that are no frame: one clause saying why not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("a message has over {} MiB", crate::limits::MESSAGE_BYTES_MAX >> 20)]
+    TooLarge,
+    #[error("a message is not UTF-8")]
+    NotUtf8,
+}
+
+impl Deframer {
+    /// For a transport's response body; a WebSocket has its own frames.
+    pub(crate) fn new(transport: Transport) -> Self {
+        match transport {
+            Transport::Sse => Self::Sse(sse::Sse::default()),
+            Transport::ForeverFrame => Self::Scripts(scripts::Scripts::default()),
+            _ => Self::Lines(lines::Lines::default()),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Lines(lines) => lines.unread.push(bytes),
+            Self::Sse(sse) => sse.unread.push(bytes),
+            Self::Scripts(scripts) => scripts.unread.push(bytes),
+        }
+    }
+
+    /// The next whole message, if all of it is there.
+    pub(crate) fn next(&mut self) -> Result<Option<String>, Malformed> {
+        match self {
+            Self::Lines(lines) => lines.next(),
+            Self::Sse(sse) => sse.next(),
+            Self::Scripts(scripts) => scripts.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+    use thalweg_wire::{Close, Framing, Gap, GapReason, Topic};
+
+    use super::*;
+
+    fn messages_of(transport: Transport, bytes: &[u8], cuts: &[usize]) -> Vec<String> {
+        let mut deframer = Deframer::new(transport);
+        let mut messages = Vec::new();
+        let mut rest = bytes;
+        for cut in cuts.iter().chain([&usize::MAX]) {
+            let (piece, after) = rest.split_at((*cut).min(rest.len()));
+            deframer.push(piece);
+            while let Some(message) = deframer.next().unwrap() {
+                messages.push(message);
+            }
+            rest = after;
+        }
+        messages
+    }
+
+    /// What a server writes, in the framing that the transport has.
+    fn written(framing: Framing, texts: &[String]) -> Vec<u8> {
+        let topic: Topic = "cars".parse().unwrap();
+        let position: thalweg_wire::Position = "9f.7".parse().unwrap();
+        let mut out = Vec::new();
+        if framing == Framing::ForeverFrame {
+            thalweg_wire::framing::forever_frame_document("abc", &mut out);
+        }
+        let ended = |out: &mut Vec<u8>| {
+            if framing == Framing::ForeverFrame {
+                thalweg_wire::framing::forever_frame_opening("abc", out);
+            }
+        };
+        for text in texts {
+            let mut events = Vec::new();
+            thalweg_wire::event::push_text(text.as_bytes(), 1 << 20, &mut events).unwrap();
+            let envelope = thalweg_wire::Envelope {
+                topic: &topic,
+                epoch: position.epoch,
+                first: 7,
+                last: 7,
+                offsets: None,
+                events: &events,
+            };
+            framing.batch(&envelope, &mut out);
+            ended(&mut out);
+        }
+        let gap = Gap { topic: &topic, position, missed: None, reason: GapReason::Epoch };
+        framing.gap(&gap, &mut out);
+        ended(&mut out);
+        framing.heartbeat(&mut out);
+        ended(&mut out);
+        framing.close(Close { code: 1001, reason: "draining", reconnect: true }, &mut out);
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_server_writes_is_read_back_however_it_is_cut(
+            texts in vec(".{0,20}", 0..5),
+            cuts in vec(0usize..60, 0..20),
+        ) {
+            for (transport, framing) in [
+                (Transport::HttpStreaming, Framing::Ndjson),
+                (Transport::Sse, Framing::Sse),
+                (Transport::ForeverFrame, Framing::ForeverFrame),
+            ] {
+                let messages = messages_of(transport, &written(framing, &texts), &cuts);
+                prop_assert_eq!(messages.len(), texts.len() + 3, "{:?}", transport);
+                for (message, text) in messages.iter().zip(&texts) {
+                    let read: serde_json::Value = serde_json::from_str(message).unwrap();
+                    prop_assert_eq!(read["events"][0].as_str(), Some(&**text));
+                }
+            }
+        }
+
+        #[test]
+        fn bytes_from_anyone_are_survived(
+            bytes in vec(any::<u8>(), 0..200),
+            cuts in vec(0usize..60, 0..9),
+        ) {
+            for transport in Transport::ALL {
+                let mut deframer = Deframer::new(transport);
+                for piece in bytes.chunks(cuts.len() + 1) {
+                    deframer.push(piece);
+                    while let Ok(Some(_)) = deframer.next() {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! HTTP streaming and long polling: one line a message.
+
+use super::{
+    Malformed,
+    unread::{Unread, text},
+};
+
+/// Lines, of which empty ones are none.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    pub(super) unread: Unread,
+}
+
+impl Lines {
+    pub(super) fn next(&mut self) -> Result<Option<String>, Malformed> {
+        while let Some(line) = self.unread.until(b"\n")? {
+            let line = line.trim_ascii();
+            if !line.is_empty() {
+                return text(line).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}

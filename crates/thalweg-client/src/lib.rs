@@ -1,0 +1,65 @@
+//! Thalweg's client: subscribe over any transport of `docs/wire.md` and resume
+//! by itself, publish safely, read, command. Needs a tokio runtime.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), thalweg_client::Error> {
+//! use thalweg_client::{Client, Options, Subscribe, Told};
+//!
+//! let client = Client::new("http://127.0.0.1:8080", Options::default())?;
+//! let topic = "cars".parse()?;
+//! client.publish(&topic, r#"{"speed":39}"#).await?;
+//! let mut subscription = client.subscribe(vec![topic], Subscribe::default())?;
+//! loop {
+//!     match subscription.next().await? {
+//!         Told::Events(events) => events.iter().for_each(|(_, event)| println!("{event}")),
+//!         Told::Gap(gap) => eprintln!("missed {:?}", gap.missed),
+//!         Told::Closed(_) => return Ok(()),
+//!         Told::Connected(_) | Told::Disconnected(_) => {}
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! ```text
+//! pure     target          URLs in and out
+//!          framing         bytes of a transport → messages
+//!          message         one message, read and owned
+//!          cursors         where each topic is; nothing twice, nothing lost in silence
+//!          ending, backoff whether and when to come back
+//! thin     tls, link       a connection: TCP, TLS, HTTP/1.1 or HTTP/2
+//!          exchange        one request, one answer, on kept connections
+//!          carrier         a transport as messages in, acks out
+//! for you  options, told, error
+//!          client          and its publishing, reading and commands
+//!          subscription    the loop: connect, hear, come back
+//! ```
+
+mod backoff;
+mod carrier;
+mod client;
+mod cursors;
+mod ending;
+mod error;
+mod exchange;
+mod framing;
+mod limits;
+mod link;
+mod message;
+mod options;
+mod publish;
+mod read;
+mod subscription;
+mod target;
+mod tls;
+mod told;
+
+pub use client::Client;
+pub use error::{Error, Refusal};
+pub use options::{Http, Options, Policy, Subscribe, Transport};
+pub use publish::{Published, text_event};
+pub use read::{Missing, Read, TopicSummary};
+pub use subscription::Subscription;
+pub use thalweg_wire::{
+    Offset, Position, StartAt, Topic, position::CursorError, topic::TopicError,
+};
+pub use told::{Closed, Connected, Disconnected, Events, Gap, GapReason, Told};

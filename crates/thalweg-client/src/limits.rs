@@ -1,0 +1,40 @@
+//! Every limit of the client, with why.
+
+use std::time::Duration;
+
+/// A message, a line, an answer: what a server can make the client hold. An
+/// envelope may be larger than the largest event, so there is room for many.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// A refusal's body: one sentence, or some proxy's page of which only the beginning
+/// is of use.
+pub(crate) const REFUSAL_BYTES_MAX: usize = 64 << 10;
+
+/// TCP and TLS together: longer than several retransmissions of a first packet.
+pub(crate) const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// From a request to its whole answer, where nothing keeps the server from
+/// answering at once.
+pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(15);
+
+/// How long a publish is tried again: servers remember an idempotency key for five
+/// minutes, so that one repeated later than that could be appended twice.
+pub(crate) const PUBLISH_WAIT: Duration = Duration::from_secs(240);
+
+/// How long a long poll asks the server to wait.
+pub(crate) const POLL_WAIT: Duration = Duration::from_secs(25);
+
+/// Connections kept for the next request.
+pub(crate) const IDLE_LINKS_MAX: usize = 8;
+
+/// The heartbeats that may be missing before a connection counts as dead.
+pub(crate) const HEARTBEATS_MISSED_MAX: u32 = 3;
+
+/// First delay before coming back.
+pub(crate) const BACKOFF_MIN: Duration = Duration::from_millis(200);
+
+/// Largest delay before coming back.
+pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+/// Topics that one page of the list asks for.
+pub(crate) const TOPICS_PER_PAGE: usize = 1000;

@@ -1,0 +1,124 @@
+//! One message to a subscriber, read and owned.
+
+use std::ops::Range;
+
+use thalweg_wire::{
+    Offset, Position,
+    incoming::{GapFields, Incoming, Kind},
+};
+
+use crate::ending::Ending;
+
+/// What a message says. Spans are places of events in its text.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Events {
+        topic: String,
+        position: Position,
+        spans: Vec<(Offset, Range<usize>)>,
+    },
+    Gap {
+        topic: String,
+        position: Position,
+        gap: GapFields,
+    },
+    Heartbeat,
+    Close(Ending),
+    /// A command was refused: the error object.
+    Refused(String),
+    /// A command's answer, or something newer than this client.
+    Other,
+}
+
+impl Message {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// One clause saying what is wrong with it.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let incoming = Incoming::parse(text).map_err(|error| format!("no message: {error}"))?;
+        let about = || {
+            let topic = incoming.topic.ok_or("a message without a topic")?;
+            let position = incoming.position.unwrap_or_default();
+            let position: Position =
+                position.parse().map_err(|_| "a message's position is none")?;
+            Ok::<_, String>((topic.to_owned(), position))
+        };
+        Ok(match incoming.kind() {
+            Kind::Events(events) => {
+                let (topic, position) = about()?;
+                let spans = events.iter().map(|(offset, event)| (*offset, span(text, event)));
+                let spans: Vec<_> = spans.collect();
+                check_offsets(&spans, position)?;
+                Self::Events { topic, position, spans }
+            }
+            Kind::Gap(gap) => {
+                let (topic, position) = about()?;
+                Self::Gap { topic, position, gap }
+            }
+            Kind::Heartbeat => Self::Heartbeat,
+            Kind::Close(close) => Self::Close(Ending::Close {
+                code: close.code,
+                reason: close.reason.to_owned(),
+                reconnect: Some(close.reconnect),
+            }),
+            Kind::Error(error) => Self::Refused(error.to_owned()),
+            Kind::Answer(_) | Kind::Unknown => Self::Other,
+        })
+    }
+}
+
+/// Where `part`, a slice of `text`, is in it.
+fn span(text: &str, part: &str) -> Range<usize> {
+    let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    start..start + part.len()
+}
+
+/// Offsets rise, up to the position.
+fn check_offsets(spans: &[(Offset, Range<usize>)], position: Position) -> Result<(), String> {
+    let rises = spans.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let ends = spans.last().is_none_or(|(last, _)| *last == position.offset);
+    match rises && ends {
+        true => Ok(()),
+        false => Err(format!("an envelope's offsets do not rise to its position {position}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_found_in_their_text() {
+        let text = r#"{"topic":"cars","position":"9f.8","first":7,"events":[{"id": 7},"x"]}"#;
+        let Ok(Message::Events { spans, .. }) = Message::read(text) else { panic!("{text}") };
+        let found: Vec<_> = spans.iter().map(|(at, span)| (*at, &text[span.clone()])).collect();
+        assert_eq!(found, [(7, r#"{"id": 7}"#), (8, r#""x""#)]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said_in_a_clause() {
+        let check = |text: &str, expected: &str| {
+            let said = Message::read(text).expect_err(text);
+            assert!(said.contains(expected), "{text}: {said}");
+        };
+        check("{", "no message");
+        check("[]", "no message");
+        check(r#"{"first":7,"events":[1]}"#, "without a topic");
+        check(r#"{"topic":"a","position":"1.07","first":7,"events":[1]}"#, "position is none");
+        check(r#"{"topic":"a","position":"1.9","first":7,"events":[1]}"#, "do not rise");
+        let sinking = r#"{"topic":"a","position":"1.7","first":7,"offsets":[8,7],"events":[1,2]}"#;
+        check(sinking, "do not rise");
+        check(r#"{"topic":"a","position":"1.7","first":7,"offsets":[7],"events":[1,2]}"#, "rise");
+    }
+
+    #[test]
+    fn the_others_are_told_apart() {
+        assert!(matches!(Message::read(r#"{"heartbeat":{}}"#), Ok(Message::Heartbeat)));
+        assert!(matches!(Message::read(r#"{"answer":{}}"#), Ok(Message::Other)));
+        assert!(matches!(Message::read(r#"{"novelty":1}"#), Ok(Message::Other)));
+        assert!(matches!(Message::read(r#"{"error":{}}"#), Ok(Message::Refused(_))));
+        let close = r#"{"close":{"code":1001,"reason":"draining","reconnect":true}}"#;
+        assert!(matches!(Message::read(close), Ok(Message::Close(_))));
+    }
+}

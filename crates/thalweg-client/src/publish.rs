@@ -1,0 +1,155 @@
+//! Publishing: one event safely, or a line after the other.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::{
+    Method,
+    body::{Body, Frame},
+    header::{CONTENT_TYPE, HeaderName},
+};
+use serde::Deserialize;
+use thalweg_wire::{Offset, Topic, event::push_text};
+use tokio::{
+    sync::mpsc::Receiver,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    Client, Error,
+    backoff::Backoff,
+    exchange::{Ask, success},
+    limits::{MESSAGE_BYTES_MAX, PUBLISH_WAIT},
+};
+
+/// What became of a publish.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Published {
+    /// Where to.
+    pub topic: String,
+    /// Position of the last event.
+    pub position: String,
+    /// Offset of the first event.
+    pub first: Offset,
+    /// How many events.
+    pub count: u64,
+    /// Whether an earlier attempt had done it already.
+    #[serde(skip)]
+    pub is_replayed: bool,
+}
+
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_REPLAYED: &str = "idempotency-replayed";
+
+/// A text as the JSON string that [`Client::publish`] takes.
+pub fn text_event(text: &str) -> String {
+    let mut out = Vec::new();
+    // Nothing is too large here: the server has the limit.
+    match push_text(text.as_bytes(), MESSAGE_BYTES_MAX, &mut out) {
+        Ok(()) => String::from_utf8(out).unwrap_or_default(),
+        Err(_) => String::new(),
+    }
+}
+
+impl Client {
+    /// Publishes one event, a JSON value. It is tried again, for up to four minutes,
+    /// through cuts and restarts of the server; a server appends it once.
+    ///
+    /// # Errors
+    /// A refusal that will not pass, or [`Error::Unanswered`].
+    pub async fn publish(
+        &self,
+        topic: &Topic,
+        event: impl Into<Bytes>,
+    ) -> Result<Published, Error> {
+        self.publish_telling(topic, event, |_, _| {}).await
+    }
+
+    /// The same; `on_retry` is told why an attempt failed, and how long it waits
+    /// before the next one.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub async fn publish_telling(
+        &self,
+        topic: &Topic,
+        event: impl Into<Bytes>,
+        mut on_retry: impl FnMut(&Error, Duration),
+    ) -> Result<Published, Error> {
+        let path = self.exchange.server.topic_path(topic);
+        let mut ask = Ask::post(path, "application/json", event.into());
+        ask.headers.push((IDEMPOTENCY_KEY, self.keys.next()));
+        ask.is_repeatable = true;
+        let deadline = Instant::now() + PUBLISH_WAIT;
+        let mut backoff = Backoff::default();
+        for attempts in 1.. {
+            let error = match self.exchange.ask(&ask).await {
+                Ok((headers, body)) => {
+                    let mut published: Published = answer(&body)?;
+                    published.is_replayed = headers.contains_key(IDEMPOTENCY_REPLAYED);
+                    return Ok(published);
+                }
+                Err(error) if error.is_passing() => error,
+                Err(error) => return Err(error),
+            };
+            let delay = backoff.next(fastrand::f64());
+            if Instant::now() + delay > deadline {
+                return Err(Error::Unanswered { attempts, last: Box::new(error) });
+            }
+            on_retry(&error, delay);
+            sleep(delay).await;
+        }
+        Err(Error::Ended)
+    }
+
+    /// Publishes lines on one long request until `lines` ends: each piece is one or
+    /// several whole lines, each line a JSON value. Fast, but not to be repeated: when
+    /// the connection is cut, nobody knows which of the last lines were appended.
+    ///
+    /// # Errors
+    /// A refusal, which says how much was published before it, or a connection's end.
+    pub async fn publish_lines(
+        &self,
+        topic: &Topic,
+        lines: Receiver<Bytes>,
+    ) -> Result<Published, Error> {
+        let exchange = &self.exchange;
+        let headers = [(CONTENT_TYPE, "application/x-ndjson".to_owned())];
+        let body = Lines(lines).boxed_unsync();
+        let path = exchange.server.topic_path(topic);
+        let request = exchange.request(Method::POST, &path, &headers, body)?;
+        let mut link = exchange.open(None).await?;
+        let response = success(link.send(&exchange.server, request).await?).await?;
+        let body = response.into_body().collect().await;
+        let body = body.map_err(|error| Error::connection("the answer was cut", error))?;
+        answer(&body.to_bytes())
+    }
+}
+
+/// Reads a successful answer.
+pub(crate) fn answer<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
+    serde_json::from_slice(body)
+        .map_err(|error| Error::Stranger(format!("its answer makes no sense ({error})")))
+}
+
+/// A body that goes on as long as there are lines.
+#[derive(Debug)]
+struct Lines(Receiver<Bytes>);
+
+impl Body for Lines {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|lines| lines.map(|lines| Ok(Frame::data(lines))))
+    }
+}

@@ -1,0 +1,124 @@
+//! Reading history, listing topics, and commands.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thalweg_wire::{GapReason, Offset, StartAt, Topic};
+
+use crate::{
+    Client, Error, exchange::Ask, limits::TOPICS_PER_PAGE, publish::answer, target::cursor_text,
+};
+
+/// A part of a topic's history.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Read {
+    /// The topic.
+    pub topic: String,
+    /// That of the last event: read on from here.
+    pub position: String,
+    /// Offset of the first event.
+    pub first: Offset,
+    /// One for each event, where they are not consecutive.
+    pub offsets: Option<Vec<Offset>>,
+    /// Each a JSON value.
+    pub events: Vec<Box<RawValue>>,
+    /// Position of the newest event: there is more while `position` is not this.
+    pub head: String,
+    /// What is missing before the first event.
+    pub gap: Option<Missing>,
+}
+
+/// Events that are not in the history any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub struct Missing {
+    /// How many, where that can be known.
+    pub missed: Option<Offset>,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// A topic in the list.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct TopicSummary {
+    /// Its name.
+    pub topic: String,
+    /// Position of its newest event.
+    pub position: String,
+    /// Events retained.
+    pub events: u64,
+    /// Its subscribers.
+    pub subscribers: u64,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    topics: Vec<TopicSummary>,
+}
+
+#[derive(Deserialize)]
+struct Echoed {
+    answer: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    data: Box<RawValue>,
+}
+
+impl Client {
+    /// Reads up to `limit` events after a cursor.
+    ///
+    /// # Errors
+    /// A refusal, or no connection.
+    pub async fn read(&self, topic: &Topic, from: StartAt, limit: usize) -> Result<Read, Error> {
+        let path = self.exchange.server.topic_path(topic);
+        let ask = Ask::get(format!("{path}?limit={limit}&cursor={}", cursor_text(from)));
+        let (_, body) = self.exchange.ask(&ask).await?;
+        answer(&body)
+    }
+
+    /// All topics there are, by name.
+    ///
+    /// # Errors
+    /// A refusal, or no connection.
+    pub async fn topics(&self) -> Result<Vec<TopicSummary>, Error> {
+        let mut topics: Vec<TopicSummary> = Vec::new();
+        loop {
+            let mut path = self.exchange.server.path("/v1/topics");
+            path += &format!("?limit={TOPICS_PER_PAGE}");
+            if let Some(last) = topics.last() {
+                // A topic's characters are all a query's.
+                path += &format!("&after={}", last.topic);
+            }
+            let (_, body) = self.exchange.ask(&Ask::get(path)).await?;
+            let page: Page = answer(&body)?;
+            let is_last = page.topics.len() < TOPICS_PER_PAGE;
+            topics.extend(page.topics);
+            if is_last {
+                return Ok(topics);
+            }
+        }
+    }
+
+    /// Sends a command, a JSON object of `docs/wire.md`, "Commands"; its answer as
+    /// JSON. It is sent once.
+    ///
+    /// # Errors
+    /// A refusal, or no connection; after a connection's end nobody knows whether it
+    /// was carried out.
+    pub async fn command(&self, command: &str) -> Result<String, Error> {
+        let path = self.exchange.server.path("/v1/commands");
+        let ask = Ask::post(path, "application/json", command.to_owned().into());
+        let (_, body) = self.exchange.ask(&ask).await?;
+        let body = String::from_utf8(body.into());
+        body.map_err(|_| Error::Stranger("its answer is not UTF-8".to_owned()))
+    }
+
+    /// Has the server say a JSON value back.
+    ///
+    /// # Errors
+    /// As [`Self::command`].
+    pub async fn echo(&self, data: &RawValue) -> Result<Box<RawValue>, Error> {
+        let answered = self.command(&format!(r#"{{"command":"echo","data":{data}}}"#)).await?;
+        answer::<Echoed>(answered.as_bytes()).map(|echoed| echoed.answer.data)
+    }
+}

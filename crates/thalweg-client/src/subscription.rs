@@ -1,0 +1,223 @@
+//! The loop: connect, hear, come back where it was.
+
+use std::{collections::VecDeque, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::{
+    Error, Refusal, Subscribe, Topic, Transport,
+    backoff::Backoff,
+    carrier::{Carrier, Heard},
+    cursors::Cursors,
+    ending::{Ending, Return},
+    exchange::Exchange,
+    limits::{BACKOFF_MIN, POLL_WAIT},
+    message::Message,
+    told::{Closed, Disconnected, Told},
+};
+
+/// A subscription that resumes by itself. Reads from its connection only while
+/// [`Self::next`] is awaited, so whoever is slow is a slow subscriber.
+#[derive(Debug)]
+pub struct Subscription {
+    exchange: Arc<Exchange>,
+    subscribe: Subscribe,
+    transport: Transport,
+    quiet_max: Duration,
+    cursors: Cursors,
+    told: VecDeque<Told>,
+    state: State,
+    backoff: Backoff,
+    /// The delay before the connection there is.
+    delay: Duration,
+    /// When that connection was begun.
+    begun: Instant,
+    /// Whether it has told anything.
+    has_told: bool,
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Carrier, Error>> + Send>>;
+
+enum State {
+    Waiting(Instant),
+    Opening(Opening),
+    Open(Box<Carrier>),
+    Ended,
+}
+
+impl Subscription {
+    pub(crate) fn new(
+        exchange: Arc<Exchange>,
+        topics: Vec<Topic>,
+        subscribe: Subscribe,
+        quiet_max: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            exchange,
+            transport: subscribe.transport.unwrap_or(Transport::WebSocket),
+            quiet_max,
+            cursors: Cursors::new(topics, subscribe.from),
+            subscribe,
+            told: VecDeque::new(),
+            state: State::Waiting(now),
+            backoff: Backoff::default(),
+            delay: Duration::ZERO,
+            begun: now,
+            has_told: false,
+        }
+    }
+
+    /// What comes next. With a window, calling it says that everything told before
+    /// is processed. May be dropped and called again: nothing is lost.
+    ///
+    /// # Errors
+    /// What will not pass by itself: a refusal, a certificate that is not trusted,
+    /// a stranger's answer. After one, or after [`Told::Closed`], [`Error::Ended`].
+    pub async fn next(&mut self) -> Result<Told, Error> {
+        loop {
+            if let Some(told) = self.told.pop_front() {
+                self.ack_when_processed(&told);
+                return Ok(told);
+            }
+            match &mut self.state {
+                State::Ended => return Err(Error::Ended),
+                State::Waiting(until) => {
+                    sleep_until(*until).await;
+                    self.state = State::Opening(self.opening());
+                    self.begun = Instant::now();
+                }
+                State::Opening(opening) => match opening.await {
+                    Ok(carrier) => self.state = State::Open(Box::new(carrier)),
+                    Err(error) => self.not_opened(error)?,
+                },
+                State::Open(carrier) => match carrier.next().await {
+                    Heard::Message(text) => self.hear(text)?,
+                    Heard::Something => {}
+                    Heard::Ended(ending) => self.ended(&ending),
+                },
+            }
+        }
+    }
+
+    /// Ends it in good order.
+    pub async fn close(self) {
+        if let State::Open(carrier) = self.state {
+            carrier.leave().await;
+        }
+    }
+
+    fn opening(&self) -> Opening {
+        // The first poll is answered at once: it says where the cursors are.
+        let wait = if self.cursors.are_confirmed() { POLL_WAIT } else { Duration::ZERO };
+        let (transport, subscribe) = (self.transport, &self.subscribe);
+        let starts = self.cursors.starts();
+        let path = self.exchange.server.subscription(&starts, transport, subscribe, wait);
+        let (exchange, quiet_max) = (Arc::clone(&self.exchange), self.quiet_max);
+        Box::pin(async move { Carrier::open(&exchange, transport, path, wait, quiet_max).await })
+    }
+
+    fn not_opened(&mut self, error: Error) -> Result<(), Error> {
+        if matches!(error, Error::NoWebSocket(_)) && self.subscribe.transport.is_none() {
+            self.transport = Transport::HttpStreaming;
+            self.state = State::Waiting(Instant::now());
+            return Ok(());
+        }
+        if error.is_passing() {
+            self.come_back(Return::Later, error.to_string());
+            return Ok(());
+        }
+        self.state = State::Ended;
+        Err(error)
+    }
+
+    fn hear(&mut self, text: String) -> Result<(), Error> {
+        let heard = self.cursors.hear(text, self.transport, &mut self.told);
+        self.has_told |= !self.told.is_empty();
+        match heard {
+            Ok(Some(Message::Close(ending))) => self.ended(&ending),
+            Ok(Some(Message::Refused(error))) => {
+                // Of the acks, the only commands it sends: the window would stay shut.
+                self.state = State::Ended;
+                return Err(Refusal::of_command(&error).into());
+            }
+            Ok(_) => {}
+            Err(why) => self.ended(&Ending::Cut(why)),
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, ending: &Ending) {
+        if *ending == Ending::Answered {
+            return self.poll_again();
+        }
+        self.leave();
+        if let (Return::Never, Ending::Close { code, reason, .. }) = (ending.advice(), ending) {
+            self.state = State::Ended;
+            self.told.push_back(Told::Closed(Closed { code: *code, reason: reason.clone() }));
+            return;
+        }
+        self.come_back(ending.advice(), ending.why());
+    }
+
+    /// A poll that told nothing should have taken its time: a server that answers
+    /// such polls at once must not be asked in a circle.
+    fn poll_again(&mut self) {
+        let is_hasty = !self.has_told && self.begun.elapsed() < POLL_WAIT / 2;
+        self.delay = if is_hasty { self.backoff.next(fastrand::f64()) } else { Duration::ZERO };
+        if !is_hasty {
+            self.backoff.reset();
+        }
+        self.has_told = false;
+        let again = State::Waiting(Instant::now() + self.delay);
+        if let State::Open(carrier) = std::mem::replace(&mut self.state, again) {
+            carrier.give_back(&self.exchange);
+        }
+    }
+
+    fn come_back(&mut self, when: Return, why: String) {
+        let lived = self.begun.elapsed();
+        // One that lived longer than it was waited for was a success.
+        if self.has_told && lived > self.delay {
+            self.backoff.reset();
+        }
+        self.delay = match when {
+            // At once, but not in a circle without a pause.
+            Return::AtOnce if self.has_told => BACKOFF_MIN.saturating_sub(lived),
+            _ => self.backoff.next(fastrand::f64()),
+        };
+        self.has_told = false;
+        self.cursors.disconnected();
+        self.state = State::Waiting(Instant::now() + self.delay);
+        self.told.push_back(Told::Disconnected(Disconnected { why, again_in: self.delay }));
+    }
+
+    fn leave(&mut self) {
+        if let State::Open(carrier) = std::mem::replace(&mut self.state, State::Ended) {
+            tokio::spawn(carrier.leave());
+        }
+    }
+
+    /// The ack goes out with the next call, when `told` has been processed.
+    fn ack_when_processed(&mut self, told: &Told) {
+        let (topic, position) = match told {
+            Told::Events(events) => (&events.topic, events.position),
+            Told::Gap(gap) => (&gap.topic, gap.position),
+            _ => return,
+        };
+        if let (Some(_), State::Open(carrier)) = (self.subscribe.window, &mut self.state) {
+            carrier.ack(topic.clone(), position);
+        }
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting(_) => "Waiting",
+            Self::Opening(_) => "Opening",
+            Self::Open(_) => "Open",
+            Self::Ended => "Ended",
+        })
+    }
+}

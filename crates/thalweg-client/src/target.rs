@@ -1,0 +1,183 @@
+//! URLs: the one a client is made with, and those it asks for.
+
+use std::time::Duration;
+
+use hyper::Uri;
+use thalweg_wire::{StartAt, Topic};
+
+use crate::{Error, Subscribe, Transport};
+
+/// What a URL should be.
+const AS: &str = "write it as http://127.0.0.1:8080 or https://host.name";
+
+/// A server: everything in a URL before `/v1`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) is_tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// As it goes into `Host`.
+    pub(crate) authority: String,
+    /// What a proxy puts before `/v1`, without the last `/`.
+    prefix: String,
+}
+
+impl Server {
+    /// Reads a URL; the topic that its path may name.
+    pub(crate) fn parse(url: &str) -> Result<(Self, Option<Topic>), Error> {
+        let wrong = |why: &str| Error::Url { url: url.to_owned(), why: why.to_owned() };
+        let uri: Uri = url.parse().map_err(|_| wrong(AS))?;
+        let is_tls = match uri.scheme_str() {
+            Some("http" | "ws") => false,
+            Some("https" | "wss") => true,
+            _ => return Err(wrong(AS)),
+        };
+        let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
+        if authority.as_str().contains('@') {
+            return Err(wrong("present a token instead of a user name"));
+        }
+        if uri.query().is_some() {
+            return Err(wrong("leave the query out and say it with options"));
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let path = uri.path();
+        let (prefix, topic) = match path.split_once("/v1/topics") {
+            Some((prefix, "" | "/")) => (prefix, None),
+            Some((prefix, topic)) => {
+                let topic = topic.strip_prefix('/').unwrap_or(topic);
+                (prefix, Some(topic.parse::<Topic>()?))
+            }
+            None => (path.trim_end_matches('/').trim_end_matches("/v1"), None),
+        };
+        let (authority, prefix) = (authority.as_str().to_owned(), prefix.to_owned());
+        Ok((Self { is_tls, host, port, authority, prefix }, topic))
+    }
+
+    /// A path of the server with its proxy's prefix.
+    pub(crate) fn path(&self, path: &str) -> String {
+        format!("{}{path}", self.prefix)
+    }
+
+    /// The path of a topic.
+    pub(crate) fn topic_path(&self, topic: &Topic) -> String {
+        self.path(&format!("/v1/topics/{topic}"))
+    }
+
+    /// What to subscribe with: each topic at its cursor. `wait` is a long poll's.
+    pub(crate) fn subscription(
+        &self,
+        topics: &[(Topic, StartAt)],
+        transport: Transport,
+        subscribe: &Subscribe,
+        wait: Duration,
+    ) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let path = match topics {
+            [(topic, _)] => self.topic_path(topic),
+            _ => {
+                query.extend_pairs(topics.iter().map(|(topic, _)| ("topic", topic.as_str())));
+                self.path("/v1/topics")
+            }
+        };
+        for (_, cursor) in topics {
+            query.append_pair("cursor", &cursor_text(*cursor));
+        }
+        query.append_pair("policy", subscribe.policy.name());
+        if !subscribe.interval.is_zero() {
+            query.append_pair("interval", &duration_text(subscribe.interval));
+        }
+        match transport {
+            Transport::WebSocket => {
+                if let Some(window) = subscribe.window {
+                    query.append_pair("window", &window.to_string());
+                }
+            }
+            Transport::LongPolling => {
+                query.append_pair("wait", &duration_text(wait));
+            }
+            Transport::ForeverFrame => {
+                query.append_pair("transport", transport.name());
+            }
+            Transport::Sse | Transport::HttpStreaming => {}
+        }
+        format!("{path}?{}", query.finish())
+    }
+}
+
+/// A cursor as a query has it.
+pub(crate) fn cursor_text(cursor: StartAt) -> String {
+    let mut text = Vec::new();
+    cursor.write(&mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+fn duration_text(duration: Duration) -> String {
+    match duration.subsec_micros() % 1000 {
+        0 => format!("{}ms", duration.as_millis()),
+        _ => format!("{}us", duration.as_micros()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_server_and_perhaps_a_topic() {
+        let check = |url: &str, host: &str, port: u16, prefix: &str, topic: Option<&str>| {
+            let (server, found) = Server::parse(url).unwrap();
+            let found = found.as_ref().map(Topic::as_str);
+            let server = (&*server.host, server.port, &*server.prefix);
+            assert_eq!((server, found), ((host, port, prefix), topic), "{url}");
+        };
+        check("http://127.0.0.1:8080", "127.0.0.1", 8080, "", None);
+        check("http://127.0.0.1:8080/", "127.0.0.1", 8080, "", None);
+        check("https://push.example/v1/topics", "push.example", 443, "", None);
+        check("http://h/v1/topics/a/b", "h", 80, "", Some("a/b"));
+        check("https://h/live/v1/topics/v1", "h", 443, "/live", Some("v1"));
+        check("http://h/v1/", "h", 80, "", None);
+        check("ws://[::1]:9/live/", "::1", 9, "/live", None);
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_the_remedy() {
+        let check = |url: &str, expected: &str| {
+            let said = Server::parse(url).expect_err(url).to_string();
+            assert!(said.contains(expected), "{url}: {said}");
+        };
+        check("127.0.0.1:8080", "write it as");
+        check("cars", "write it as");
+        check("ftp://h/", "write it as");
+        check("http://me:secret@h/", "token");
+        check("http://h/v1/topics?topic=a", "leave the query out");
+        check("http://h/v1/topics/a//b", "must not be empty");
+    }
+
+    #[test]
+    fn a_subscription_is_a_path_and_a_query() {
+        let (server, _) = Server::parse("http://h/live").unwrap();
+        let topic = |name: &str| -> Topic { name.parse().unwrap() };
+        let at = StartAt::After("9f.7".parse().unwrap());
+        let mut subscribe = Subscribe { window: Some(65_536), ..Subscribe::default() };
+        let one = [(topic("a/b"), at)];
+        let wait = Duration::from_secs(25);
+        assert_eq!(
+            server.subscription(&one, Transport::WebSocket, &subscribe, wait),
+            "/live/v1/topics/a/b?cursor=9f.7&policy=skip&window=65536"
+        );
+        subscribe.interval = Duration::from_micros(2500);
+        assert_eq!(
+            server.subscription(&one, Transport::LongPolling, &subscribe, wait),
+            "/live/v1/topics/a/b?cursor=9f.7&policy=skip&interval=2500us&wait=25000ms"
+        );
+        let two = [(topic("a/b"), at), (topic("c"), StartAt::Latest)];
+        subscribe.interval = Duration::ZERO;
+        assert_eq!(
+            server.subscription(&two, Transport::ForeverFrame, &subscribe, wait),
+            "/live/v1/topics?topic=a%2Fb&topic=c&cursor=9f.7&cursor=latest&policy=skip\
+             &transport=forever-frame"
+        );
+    }
+}

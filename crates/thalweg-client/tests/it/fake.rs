@@ -1,0 +1,204 @@
+//! A server that says what a test tells it to.
+
+use std::time::Duration;
+
+use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Told, Transport};
+use thalweg_wire::{Close, Framing, websocket::accept_key};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+
+/// Longer than anything here takes, whatever else the machine does.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Listens; a test accepts one connection after the other.
+pub(crate) struct Fake {
+    listener: TcpListener,
+}
+
+/// A connection with a client.
+pub(crate) struct Peer<S = TcpStream> {
+    pub(crate) socket: S,
+    /// The latest request's head.
+    pub(crate) head: String,
+}
+
+impl Fake {
+    pub(crate) async fn start() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").await.expect("a free port") }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(Options::default())
+    }
+
+    pub(crate) fn client_with(&self, options: Options) -> Client {
+        Client::new(&self.url("http"), options).expect("a client")
+    }
+
+    pub(crate) fn url(&self, scheme: &str) -> String {
+        format!("{scheme}://localhost:{}", self.listener.local_addr().expect("its address").port())
+    }
+
+    /// A subscription to `cars`.
+    pub(crate) fn subscribe(&self, transport: impl Into<Option<Transport>>) -> Subscription {
+        let subscribe = Subscribe { transport: transport.into(), ..Subscribe::default() };
+        let topics = vec!["cars".parse().expect("a topic")];
+        self.client().subscribe(topics, subscribe).expect("a subscription")
+    }
+
+    pub(crate) async fn socket(&self) -> TcpStream {
+        let accepted = timeout(DEADLINE, self.listener.accept()).await;
+        accepted.expect("a connection in time").expect("a connection").0
+    }
+
+    /// The next connection, and its request's head.
+    pub(crate) async fn accept(&self) -> Peer {
+        let mut peer = Peer { socket: self.socket().await, head: String::new() };
+        peer.hear_head().await;
+        peer
+    }
+}
+
+impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
+    pub(crate) async fn hear_head(&mut self) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let byte = timeout(DEADLINE, self.socket.read_u8()).await.expect("a head in time");
+            head.push(byte.expect("a whole head"));
+        }
+        self.head = String::from_utf8(head).expect("a head is text");
+    }
+
+    /// A body of known length.
+    pub(crate) async fn hear_body(&mut self) -> String {
+        let length = self.header("content-length").parse().expect("a length");
+        let mut body = vec![0; length];
+        self.socket.read_exact(&mut body).await.expect("the whole body");
+        String::from_utf8(body).expect("text")
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.unwrap_or_else(|| panic!("no {name} in {}", self.head)).1
+    }
+
+    pub(crate) fn asked(&self) -> &str {
+        self.head.lines().next().expect("a request line")
+    }
+
+    pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        self.socket.write_all(bytes.as_ref()).await.expect("a client that listens");
+        self.socket.flush().await.expect("a client that listens");
+    }
+
+    /// The head of a response that ends with the connection.
+    pub(crate) async fn stream(&mut self, content_type: &str) {
+        self.say(format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n\r\n")).await;
+    }
+
+    /// A whole response.
+    pub(crate) async fn answer(&mut self, status: u16, headers: &str, body: &str) {
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {length}\r\n{headers}\r\n");
+        self.say(head + body).await;
+    }
+
+    /// Says yes to a WebSocket.
+    pub(crate) async fn upgrade(&mut self) {
+        let accept = accept_key(self.header("sec-websocket-key")).expect("a good key");
+        self.say(format!(
+            "HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        ))
+        .await;
+    }
+
+    /// A text message, under 64 KiB.
+    pub(crate) async fn frame(&mut self, text: &str) {
+        let length = u16::try_from(text.len()).expect("a short message");
+        let mut frame = vec![0x81];
+        match u8::try_from(length) {
+            Ok(length @ ..126) => frame.push(length),
+            _ => {
+                frame.push(126);
+                frame.extend(length.to_be_bytes());
+            }
+        }
+        frame.extend(text.as_bytes());
+        self.say(frame).await;
+    }
+
+    pub(crate) async fn close(&mut self, close: Close) {
+        let mut frame = Vec::new();
+        Framing::WebSocket.close(close, &mut frame);
+        self.say(frame).await;
+    }
+
+    /// The client's next text message, under 126 bytes.
+    pub(crate) async fn hear_frame(&mut self) -> String {
+        let mut head = [0; 6];
+        self.socket.read_exact(&mut head).await.expect("a frame's head");
+        assert_eq!((head[0], head[1] & 0x80), (0x81, 0x80), "a whole masked text frame");
+        let mut payload = vec![0; usize::from(head[1] & 0x7f)];
+        self.socket.read_exact(&mut payload).await.expect("a frame");
+        for (index, byte) in payload.iter_mut().enumerate() {
+            *byte ^= head[2 + index % 4];
+        }
+        String::from_utf8(payload).expect("text")
+    }
+}
+
+/// An envelope of `cars` whose events are their own offsets; without any, a
+/// confirmation.
+pub(crate) fn envelope(offsets: std::ops::Range<u64>) -> String {
+    let (first, last) = (offsets.start, offsets.end - 1);
+    let events: Vec<String> = offsets.map(|offset| offset.to_string()).collect();
+    let events = events.join(",");
+    format!(r#"{{"topic":"cars","position":"9f.{last}","first":{first},"events":[{events}]}}"#)
+}
+
+/// What comes next, in short.
+pub(crate) async fn next(subscription: &mut Subscription) -> String {
+    let told = timeout(DEADLINE, subscription.next()).await.expect("something in time");
+    told.map_or_else(|error| format!("error: {error}"), |told| short(&told))
+}
+
+fn short(told: &Told) -> String {
+    match told {
+        Told::Connected(connected) => {
+            format!("connected {} {}", connected.transport.name(), connected.position)
+        }
+        Told::Events(events) => {
+            let events: Vec<&str> = events.iter().map(|(_, event)| event).collect();
+            format!("events {}", events.join(" "))
+        }
+        Told::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
+        Told::Disconnected(end) => format!("disconnected {}", end.why),
+        Told::Closed(closed) => format!("closed {} {}", closed.code, closed.reason),
+    }
+}
+
+/// Everything expected comes, in this order.
+pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
+    for expected in expected {
+        let told = next(subscription).await;
+        assert!(told.starts_with(expected), "{expected:?} was due, not {told:?}");
+    }
+}
+
+/// Both at once, within the deadline.
+pub(crate) async fn both(server: impl Future<Output = ()>, client: impl Future<Output = ()>) {
+    let both = async { tokio::join!(server, client) };
+    timeout(DEADLINE, both).await.expect("both to end in time");
+}
+
+pub(crate) fn refused(error: &Error) -> u16 {
+    match error {
+        Error::Refused(refusal) => refusal.status,
+        other => panic!("a refusal was due, not {other}"),
+    }
+}

@@ -1,0 +1,187 @@
+//! Coming back: after cuts, closes, silence and refusals.
+
+use std::time::Duration;
+
+use thalweg_client::{Options, Subscribe, Transport};
+use thalweg_wire::close;
+use tokio::time::timeout;
+
+use crate::fake::{Fake, both, envelope, expect, next};
+
+const NDJSON: &str = "application/x-ndjson";
+
+#[tokio::test]
+async fn a_cut_in_mid_frame_is_resumed_and_nothing_comes_twice() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::HttpStreaming);
+    let server = async {
+        let mut peer = fake.accept().await;
+        assert!(peer.asked().contains("/v1/topics/cars?cursor=latest&policy=skip"));
+        peer.stream(NDJSON).await;
+        peer.say(envelope(8..8) + "\n" + &envelope(8..10) + "\n" + &envelope(10..12)[..30]).await;
+        drop(peer);
+        let mut peer = fake.accept().await;
+        assert!(peer.asked().contains("?cursor=9f.9&"), "{}", peer.asked());
+        peer.stream(NDJSON).await;
+        peer.say(envelope(10..10) + "\n" + &envelope(8..12) + "\n").await;
+        let _ = peer.socket.readable().await;
+    };
+    let client = async {
+        expect(&mut subscription, &["connected http-streaming 9f.7", "events 8 9"]).await;
+        expect(&mut subscription, &["disconnected the connection was cut"]).await;
+        expect(&mut subscription, &["connected http-streaming 9f.9", "events 10 11"]).await;
+        drop(subscription);
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn close_codes_decide_whether_to_come_back() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::WebSocket);
+    let server = async {
+        for (cursor, close) in [("latest", close::DRAINING), ("9f.7", close::TOO_SLOW)] {
+            let mut peer = fake.accept().await;
+            assert!(peer.asked().contains(&format!("?cursor={cursor}&")), "{}", peer.asked());
+            peer.upgrade().await;
+            peer.frame(&envelope(8..8)).await;
+            peer.close(close).await;
+            let _ = peer.socket.readable().await;
+        }
+    };
+    let client = async {
+        expect(&mut subscription, &["connected websocket 9f.7"]).await;
+        expect(&mut subscription, &["disconnected the server closed: draining (1001)"]).await;
+        expect(&mut subscription, &["connected websocket 9f.7", "closed 1008 too slow"]).await;
+        expect(&mut subscription, &["error: the subscription has ended"]).await;
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn silence_is_an_end() {
+    let fake = Fake::start().await;
+    let options = Options { heartbeat: Duration::from_millis(50), ..Options::default() };
+    let subscribe = Subscribe { transport: Some(Transport::Sse), ..Subscribe::default() };
+    let client = fake.client_with(options);
+    let mut subscription = client.subscribe(vec!["cars".parse().unwrap()], subscribe).unwrap();
+    let server = async {
+        let mut peer = fake.accept().await;
+        peer.stream("text/event-stream").await;
+        peer.say(format!("data:{}\n\n", envelope(8..8))).await;
+        let _again = fake.accept().await;
+    };
+    let client = async {
+        expect(&mut subscription, &["connected", "disconnected nothing heard for 150ms"]).await;
+        // The next attempt begins; its silence is not waited for.
+        let _ = timeout(Duration::from_secs(1), subscription.next()).await;
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn a_passing_refusal_is_waited_for_and_a_lasting_one_is_an_error() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::HttpStreaming);
+    let server = async {
+        let busy = r#"{"error":{"code":"busy","message":"try again"}}"#;
+        fake.accept().await.answer(503, "", busy).await;
+        let mut peer = fake.accept().await;
+        peer.stream(NDJSON).await;
+        peer.say(envelope(8..8) + "\n").await;
+        drop(peer);
+        let no = r#"{"error":{"code":"unauthorized","message":"present a token"}}"#;
+        fake.accept().await.answer(401, "", no).await;
+    };
+    let client = async {
+        expect(&mut subscription, &["disconnected try again (503 busy)", "connected"]).await;
+        expect(&mut subscription, &["disconnected the connection was cut"]).await;
+        let lasting = "error: present a token (401 unauthorized)";
+        expect(&mut subscription, &[lasting, "error: the subscription has ended"]).await;
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn a_strangers_answer_is_an_error() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::Sse);
+    let server = async { fake.accept().await.stream("text/html").await };
+    let client = async {
+        let stranger = "error: it answered with text/html instead of text/event-stream";
+        expect(&mut subscription, &[stranger]).await;
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn without_an_upgrade_it_falls_back_unless_a_websocket_was_asked_for() {
+    let fake = Fake::start().await;
+    let mut either = fake.subscribe(None);
+    let mut websocket = fake.subscribe(Transport::WebSocket);
+    let server = async {
+        fake.accept().await.answer(400, "", "<html>a proxy's page").await;
+        let mut peer = fake.accept().await;
+        assert_eq!(peer.header("accept"), NDJSON);
+        peer.stream(NDJSON).await;
+        peer.say(envelope(8..8) + "\n").await;
+        fake.accept().await.answer(400, "", "<html>a proxy's page").await;
+    };
+    let client = async {
+        expect(&mut either, &["connected http-streaming 9f.7"]).await;
+        expect(&mut websocket, &["error: no WebSocket here (status 400"]).await;
+    };
+    both(server, client).await;
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_ends_the_connection_only() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::HttpStreaming);
+    let server = async {
+        let mut peer = fake.accept().await;
+        peer.stream(NDJSON).await;
+        peer.say(envelope(8..8) + "\n<html>\n").await;
+        let mut peer = fake.accept().await;
+        peer.stream(NDJSON).await;
+        peer.say(envelope(8..9) + "\n").await;
+    };
+    let client = async {
+        expect(&mut subscription, &["connected", "disconnected no message"]).await;
+        expect(&mut subscription, &["events 8", "connected"]).await;
+    };
+    both(server, client).await;
+}
+
+/// `next` is dropped again and again, wherever it is: nothing is lost.
+#[tokio::test]
+async fn an_impatient_caller_loses_nothing() {
+    let fake = Fake::start().await;
+    let mut subscription = fake.subscribe(Transport::WebSocket);
+    let server = async {
+        let mut peer = fake.accept().await;
+        peer.upgrade().await;
+        peer.frame(&envelope(1..1)).await;
+        for offset in 1..50 {
+            peer.frame(&envelope(offset..offset + 1)).await;
+            tokio::task::yield_now().await;
+        }
+        let _ = peer.socket.readable().await;
+    };
+    let client = async {
+        let mut expected = 1;
+        while expected < 50 {
+            let told = timeout(Duration::from_micros(50), next(&mut subscription)).await;
+            match told {
+                Ok(told) if told.starts_with("connected") => {}
+                Ok(told) => {
+                    assert_eq!(told, format!("events {expected}"));
+                    expected += 1;
+                }
+                Err(_) => {}
+            }
+        }
+        subscription.close().await;
+    };
+    both(server, client).await;
+}

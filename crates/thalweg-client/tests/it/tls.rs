@@ -1,0 +1,70 @@
+//! Whom the client trusts.
+
+use std::sync::Arc;
+
+use thalweg_client::{Client, Error, Options};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, crypto::ring, pki_types::PrivateKeyDer},
+};
+
+use crate::fake::{Fake, Peer, both};
+
+const TOPICS: &str = r#"{"topics":[]}"#;
+
+/// A certificate that nobody knows, and an end that presents it.
+fn identity() -> (String, TlsAcceptor) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    (made.cert.pem(), TlsAcceptor::from(Arc::new(config)))
+}
+
+#[tokio::test]
+async fn an_unknown_certificate_is_refused_unless_it_is_named() {
+    let (pem, acceptor) = identity();
+    let fake = Fake::start().await;
+    let folder = std::env::temp_dir().join(format!("thalweg-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("ca.pem");
+    std::fs::write(&file, pem).unwrap();
+    let client = |options| Client::new(&fake.url("https"), options).unwrap();
+    let server = async {
+        assert!(acceptor.accept(fake.socket().await).await.is_err(), "the client must refuse");
+        for _ in 0..2 {
+            let socket = acceptor.accept(fake.socket().await).await.unwrap();
+            let mut peer = Peer { socket, head: String::new() };
+            peer.hear_head().await;
+            assert_eq!(peer.header("authorization"), "Bearer secret");
+            peer.answer(200, "", TOPICS).await;
+        }
+    };
+    let asking = async {
+        let token = Some("secret".to_owned());
+        let options = Options { cacert: Some(file.clone()), ..Options::default() };
+        let insecure = Options { is_insecure: true, ..Options::default() };
+        match client(Options::default()).topics().await {
+            // A machine without authorities says so already when the client is made.
+            Err(Error::Untrusted(_)) => {}
+            other => panic!("trusted: {other:?}"),
+        }
+        for options in [options, insecure] {
+            let client = client(Options { token: token.clone(), ..options });
+            assert!(client.topics().await.unwrap().is_empty());
+        }
+    };
+    both(server, asking).await;
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_file_without_certificates_is_refused() {
+    let cacert = Some(std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")));
+    let made = Client::new("https://localhost", Options { cacert, ..Options::default() });
+    assert!(made.unwrap_err().to_string().contains("no certificate in it"));
+}

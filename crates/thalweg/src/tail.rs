@@ -1,0 +1,257 @@
+//! `thalweg tail`: a topic's events on stdout, for as long as one likes.
+
+use std::{
+    io::{ErrorKind, IsTerminal, Write, stdout},
+    time::Duration,
+};
+
+use anyhow::bail;
+use clap::{Args, ValueEnum};
+use thalweg_client::{
+    Events, Gap, Policy, StartAt, Subscribe, Subscription, Told, Topic, Transport,
+};
+use thalweg_server::config::{parse_bytes, parse_duration};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::reach::{Notes, ReachArgs, events, grouped, topics};
+
+/// Follow topics: events to stdout, one a line.
+///
+/// Comes back by itself where it was, through cuts and restarts, and says on stderr
+/// what it could not get. Ctrl-C ends it: that is how following ends, so it is
+/// success, unless --count was not reached.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  thalweg tail http://127.0.0.1:8080/v1/topics/cars
+  thalweg tail http://127.0.0.1:8080 --topic cars --topic ticker --format messages
+  thalweg tail http://127.0.0.1:8080/v1/topics/cars --from earliest --count 100 | jq .id
+  THALWEG_TOKEN=… thalweg tail https://push.example/v1/topics/cars --transport sse --http2")]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    reach: ReachArgs,
+    /// Follows this topic; may stand several times.
+    #[arg(long = "topic", value_name = "TOPIC")]
+    topics: Vec<Topic>,
+    /// Where to begin: latest, earliest or a position, as 9f3c21.1042.
+    #[arg(long, value_name = "CURSOR", default_value = "latest")]
+    from: StartAt,
+    /// The way to come [default: websocket, or http-streaming where that is not to be had].
+    #[arg(long, value_name = "TRANSPORT")]
+    transport: Option<TransportArg>,
+    /// What to print of an event: JSON; or, of strings, the text in it; or whole envelopes.
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    format: Format,
+    /// Ends after so many events.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// What happens when it falls behind the history.
+    #[arg(long, value_name = "POLICY", default_value = "skip")]
+    policy: PolicyArg,
+    /// Having everything, waits at least so long for the next of a topic.
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
+    interval: Duration,
+    /// WebSocket only: how much may be under way and not printed yet.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    window: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TransportArg {
+    // One word, which clap would write with a hyphen.
+    #[value(name = "websocket")]
+    WebSocket,
+    Sse,
+    HttpStreaming,
+    LongPolling,
+    ForeverFrame,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PolicyArg {
+    Skip,
+    Latest,
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Json,
+    Plain,
+    Messages,
+}
+
+/// Follows until a signal, the count, the reader's end or the server's says so.
+pub(crate) fn run(args: TailArgs) -> anyhow::Result<()> {
+    let client = args.reach.client()?;
+    let topics = topics(&client, &args.topics)?;
+    let subscribe = Subscribe {
+        from: args.from,
+        transport: args.transport.map(Transport::from),
+        policy: args.policy.into(),
+        interval: args.interval,
+        window: args.window.map(|window| window as u64),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        let mut tail = Tail {
+            subscription: client.subscribe(topics, subscribe)?,
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            // Among the events themselves it would only be in their way.
+            notes: args.reach.notes(!stdout().is_terminal()),
+            format: args.format,
+            count: args.count,
+            printed: 0,
+        };
+        let done = tail.follow().await;
+        tail.notes.clear();
+        tail.subscription.close().await;
+        done
+    });
+    // Somebody who does not read stdout must not keep it from ending.
+    runtime.shutdown_background();
+    done
+}
+
+struct Tail {
+    subscription: Subscription,
+    interrupt: Signal,
+    terminate: Signal,
+    notes: Notes,
+    format: Format,
+    count: Option<u64>,
+    printed: u64,
+}
+
+/// Whether to go on.
+#[derive(PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
+}
+
+impl Tail {
+    async fn follow(&mut self) -> anyhow::Result<()> {
+        let mut second = interval(Duration::from_secs(1));
+        second.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let told = tokio::select! {
+                _ = self.interrupt.recv() => return self.interrupted(),
+                _ = self.terminate.recv() => return self.interrupted(),
+                _ = second.tick(), if self.notes.show_progress() => {
+                    self.notes.progress(self.printed, "events");
+                    continue;
+                }
+                told = self.subscription.next() => told?,
+            };
+            match told {
+                Told::Events(events) => {
+                    if self.print(events).await? == Next::Stop {
+                        return Ok(());
+                    }
+                }
+                Told::Gap(gap) => self.notes.say(&gap_sentence(&gap)),
+                Told::Connected(connected) => self.notes.say(&format!(
+                    "subscribed to {} at {} over {}",
+                    connected.topic,
+                    connected.position,
+                    connected.transport.name()
+                )),
+                Told::Disconnected(end) => self.notes.say(&format!(
+                    "reconnecting in {:.1} s because {}",
+                    end.again_in.as_secs_f64(),
+                    end.why
+                )),
+                Told::Closed(closed) => {
+                    bail!("the server ended it: {} ({})", closed.reason, closed.code)
+                }
+            }
+        }
+    }
+
+    async fn print(&mut self, mut events: Events) -> anyhow::Result<Next> {
+        if let Some(count) = self.count {
+            events.truncate(usize::try_from(count - self.printed).unwrap_or(usize::MAX));
+        }
+        self.printed += events.count() as u64;
+        let lines = lines(&events, self.format);
+        let writing = spawn_blocking(move || {
+            let mut stdout = stdout().lock();
+            stdout.write_all(&lines).and_then(|()| stdout.flush())
+        });
+        let written = tokio::select! {
+            _ = self.interrupt.recv() => return self.interrupted().map(|()| Next::Stop),
+            _ = self.terminate.recv() => return self.interrupted().map(|()| Next::Stop),
+            written = writing => written?,
+        };
+        match written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Next::Stop),
+            Err(error) => Err(error.into()),
+            Ok(()) if self.count == Some(self.printed) => Ok(Next::Stop),
+            Ok(()) => Ok(Next::GoOn),
+        }
+    }
+
+    fn interrupted(&self) -> anyhow::Result<()> {
+        match self.count {
+            None => Ok(()),
+            Some(count) => {
+                bail!("interrupted after {} of {}", grouped(self.printed), grouped(count))
+            }
+        }
+    }
+}
+
+fn lines(events: &Events, format: Format) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let Format::Messages = format {
+        out.extend_from_slice(events.to_envelope().as_bytes());
+        out.push(b'\n');
+        return out;
+    }
+    for (_, event) in events.iter() {
+        let text = match format {
+            Format::Plain => serde_json::from_str::<String>(event).ok(),
+            _ => None,
+        };
+        out.extend_from_slice(text.as_deref().unwrap_or(event).as_bytes());
+        out.push(b'\n');
+    }
+    out
+}
+
+fn gap_sentence(gap: &Gap) -> String {
+    let missed = match gap.missed {
+        Some(missed) => events(missed),
+        None => "events, nobody knows how many,".to_owned(),
+    };
+    let why = gap.reason.text();
+    format!("{}: {missed} missed, because {why}; on after {}", gap.topic, gap.position)
+}
+
+impl From<TransportArg> for Transport {
+    fn from(transport: TransportArg) -> Self {
+        match transport {
+            TransportArg::WebSocket => Self::WebSocket,
+            TransportArg::Sse => Self::Sse,
+            TransportArg::HttpStreaming => Self::HttpStreaming,
+            TransportArg::LongPolling => Self::LongPolling,
+            TransportArg::ForeverFrame => Self::ForeverFrame,
+        }
+    }
+}
+
+impl From<PolicyArg> for Policy {
+    fn from(policy: PolicyArg) -> Self {
+        match policy {
+            PolicyArg::Skip => Self::Skip,
+            PolicyArg::Latest => Self::Latest,
+            PolicyArg::Close => Self::Close,
+        }
+    }
+}

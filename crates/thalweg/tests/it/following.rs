@@ -1,0 +1,217 @@
+//! `thalweg tail`.
+
+use crate::harness::{Program, Proxy, Server};
+
+const TRANSPORTS: [&str; 5] =
+    ["websocket", "sse", "http-streaming", "long-polling", "forever-frame"];
+
+fn tail(url: &str, more: &[&str]) -> Program {
+    Program::thalweg(&[&["tail", url], more].concat())
+}
+
+fn numbers(lines: &[String]) -> Vec<u64> {
+    lines.iter().map(|line| line.parse().expect("a number")).collect()
+}
+
+/// Cut in mid-stream, again and again, it goes on where it was.
+#[test]
+fn every_transport_resumes_with_nothing_lost_or_repeated() {
+    let check = |transport: &str, http2: &[&str]| {
+        let server = Server::start(&[]);
+        let topic = "numbers";
+        let proxy = Proxy::start(server.address);
+        let url = format!("http://{}/v1/topics/{topic}", proxy.address);
+        server.publish(topic, 0..200);
+        let options = [&["--from", "earliest", "--transport", transport], http2].concat();
+        let mut tail = tail(&url, &options);
+        let mut seen = numbers(&tail.lines(100));
+        for round in 1..5 {
+            proxy.cut();
+            server.publish(topic, round * 200..(round + 1) * 200);
+            seen.extend(numbers(&tail.lines(200)));
+        }
+        seen.extend(numbers(&tail.lines(100)));
+        assert_eq!(seen, (0..1000).collect::<Vec<_>>(), "{transport} {http2:?}");
+        assert!(!tail.said().contains("missed"), "{}", tail.said());
+        tail.interrupt();
+        assert!(tail.end().0.success(), "interrupting is how following ends");
+    };
+    std::thread::scope(|scope| {
+        for transport in TRANSPORTS {
+            scope.spawn(move || check(transport, &[]));
+            if transport != "websocket" {
+                scope.spawn(move || check(transport, &["--http2"]));
+            }
+        }
+    });
+}
+
+/// A server that lost its history has another epoch, and that is said.
+#[test]
+fn every_transport_goes_on_with_a_server_that_was_killed() {
+    let server = Server::start(&[]);
+    let address = server.address.to_string();
+    let url = format!("http://{address}/v1/topics/numbers");
+    let mut tails = TRANSPORTS.map(|transport| {
+        tail(&url, &["--from", "earliest", "--transport", transport, "--count", "200"])
+    });
+    server.publish("numbers", 0..100);
+    let before: Vec<u64> = (0..100).collect();
+    for tail in &mut tails {
+        assert_eq!(numbers(&tail.lines(100)), before);
+    }
+    server.kill();
+    let server = Server::start(&["--listen", &address]);
+    server.publish("numbers", 100..200);
+    let after: Vec<u64> = (100..200).collect();
+    for (mut tail, transport) in tails.into_iter().zip(TRANSPORTS) {
+        assert_eq!(numbers(&tail.lines(100)), after, "{transport}");
+        let (status, said) = tail.end();
+        assert!(status.success() && tail.line().is_none(), "{transport}: {said}");
+        assert!(said.contains("the stream has begun again"), "{transport}: {said}");
+    }
+}
+
+#[test]
+fn a_draining_server_is_come_back_to() {
+    let mut server = Server::start(&[]);
+    let address = server.address.to_string();
+    let mut tails = TRANSPORTS.map(|transport| {
+        tail(&format!("http://{address}/v1/topics/numbers"), &["--transport", transport])
+    });
+    for tail in &tails {
+        tail.until_said("subscribed to numbers");
+    }
+    server.terminate();
+    assert!(server.exit_within(crate::harness::DEADLINE).success());
+    drop(server);
+    let server = Server::start(&["--listen", &address]);
+    for (tail, transport) in tails.iter().zip(TRANSPORTS) {
+        tail.until_said("reconnecting in ");
+        let closed = "because the server closed: draining (1001)";
+        // A poll is answered, or cut between two.
+        let is_told = transport == "long-polling" || tail.said().contains(closed);
+        assert!(is_told, "{transport}: {}", tail.said());
+        tail.until_said("the stream has begun again");
+    }
+    server.publish("numbers", 0..1);
+    for tail in &mut tails {
+        assert_eq!(tail.line().as_deref(), Some("0"));
+    }
+}
+
+/// Over TLS, and only with the token.
+#[test]
+fn every_transport_comes_over_tls_to_whom_it_may() {
+    let tokens = ["--publish-token", "may-publish", "--subscribe-token", "may-subscribe"];
+    let server = Server::start(&[&["--tls-self-signed"], &tokens[..]].concat());
+    let url = format!("https://{}/v1/topics/numbers", server.address);
+    let insecure = ["--insecure", "--token", "may-publish"];
+    let mut program = Program::thalweg(&[&["pub", &url], &insecure[..]].concat());
+    program.give("1\n2\n");
+    let (status, said) = program.end();
+    assert!(status.success(), "{said}");
+    let options = ["--insecure", "--from", "earliest", "--count", "2", "--transport"];
+    for transport in TRANSPORTS {
+        for http2 in [&[][..], &["--http2"]] {
+            let token = ["--token", "may-subscribe"];
+            let options = [&options[..], &[transport], &token, http2].concat();
+            assert_eq!(numbers(&tail(&url, &options).lines(2)), [1, 2], "{transport} {http2:?}");
+        }
+        let refused = tail(&url, &[&options[..], &[transport]].concat()).end();
+        assert!(refused.1.contains("(401 unauthorized)"), "{transport}: {}", refused.1);
+    }
+    let untrusted = tail(&url, &["--token", "may-subscribe"]).end();
+    assert!(untrusted.1.contains("certificate was not accepted"), "{}", untrusted.1);
+}
+
+#[test]
+fn formats_say_more_or_less() {
+    let server = Server::start(&[]);
+    server.post("words", "application/json", r#"{"a": 1}"#).published();
+    let second = server.post("words", "text/plain", "say \"hi\"").published();
+    let url = format!("http://{}/v1/topics/words", server.address);
+    let check = |format, expected: &[&str]| {
+        let mut tail = tail(&url, &["--from", "earliest", "--count", "2", "--format", format]);
+        let lines: Vec<String> = std::iter::from_fn(|| tail.line()).collect();
+        assert_eq!(lines, expected, "{format}");
+    };
+    check("json", &["{\"a\":1}", r#""say \"hi\"""#]);
+    check("plain", &["{\"a\":1}", "say \"hi\""]);
+    // Only what was asked for, even of an envelope that has more.
+    server.publish("words", 0..5);
+    let position = &second.position;
+    let envelope = format!(
+        r#"{{"topic":"words","position":"{position}","first":1,"events":[{{"a":1}},"say \"hi\""]}}"#
+    );
+    let mut whole = tail(&url, &["--from", "earliest", "--count", "2", "--format", "messages"]);
+    let lines: Vec<String> = std::iter::from_fn(|| whole.line()).collect();
+    let events = r#""events":[{"a":1}"#;
+    assert!(lines == [envelope] || (lines.len() == 2 && lines[0].contains(events)), "{lines:?}");
+}
+
+#[test]
+fn several_topics_come_together() {
+    let server = Server::start(&[]);
+    let url = format!("http://{}", server.address);
+    for transport in TRANSPORTS {
+        let topics = ["--topic", "one", "--topic", "two", "--transport", transport];
+        let mut tail = tail(&url, &[&topics[..], &["--count", "2"]].concat());
+        tail.until_said("subscribed to one");
+        tail.until_said("subscribed to two");
+        server.publish("one", 1..2);
+        server.publish("two", 2..3);
+        let mut seen = numbers(&tail.lines(2));
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2], "{transport}");
+    }
+}
+
+#[test]
+fn a_window_holds_nothing_up() {
+    let server = Server::start(&[]);
+    server.publish("numbers", 0..20_000);
+    let url = format!("http://{}/v1/topics/numbers", server.address);
+    let mut tail = tail(&url, &["--from", "earliest", "--window", "4KiB", "--count", "20000"]);
+    assert_eq!(numbers(&tail.lines(20_000)), (0..20_000).collect::<Vec<_>>());
+    assert!(tail.end().0.success());
+}
+
+#[test]
+fn a_reader_that_leaves_ends_it_quietly() {
+    let server = Server::start(&["--source", "ticks=dummy,interval=1ms"]);
+    let mut tail = tail(&format!("http://{}/v1/topics/ticks", server.address), &[]);
+    tail.lines(1);
+    tail.stop_listening();
+    let (status, said) = tail.end();
+    assert!(status.success(), "{said}");
+    assert!(said.lines().all(|line| line.starts_with("subscribed")), "{said}");
+}
+
+#[test]
+fn an_interrupted_count_is_a_failure() {
+    let server = Server::start(&[]);
+    let url = format!("http://{}/v1/topics/none", server.address);
+    let mut tail = tail(&url, &["--count", "3"]);
+    tail.until_said("subscribed");
+    tail.interrupt();
+    let (status, said) = tail.end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted after 0 of 3"), "{said}");
+}
+
+#[test]
+fn mistakes_are_answered_with_the_remedy() {
+    let check = |arguments: &[&str], expected: &str| {
+        let mut program = Program::thalweg(&[&["tail"], arguments].concat());
+        let (status, said) = program.end();
+        assert!(!status.success() && said.contains(expected), "{arguments:?}: {said}");
+    };
+    check(&["localhost:8080"], "write it as http://127.0.0.1:8080");
+    check(&["http://localhost"], "--topic cars");
+    check(&["http://localhost/v1/topics/a//b"], "segments must not be empty");
+    check(&["http://localhost/", "--topic", "a", "--from", "now"], "\"earliest\" or a position");
+    let server = Server::start(&[]);
+    let url = format!("https://{}/v1/topics/a", server.address);
+    check(&[&url], "does not speak TLS");
+}

@@ -1,0 +1,129 @@
+//! A command of the binary, or another program, line by line.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::DEADLINE;
+
+/// A running program. Dropped, it is ended.
+#[derive(Debug)]
+pub(crate) struct Program {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    said: Arc<Mutex<String>>,
+    saying: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    /// Starts the binary under test.
+    pub(crate) fn thalweg(arguments: &[&str]) -> Self {
+        Self::start(Command::new(env!("CARGO_BIN_EXE_thalweg")).args(arguments))
+    }
+
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("start the program");
+        let (sender, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().expect("its stdout"));
+        // Ends, and with it the pipe, when the test does not listen any more.
+        thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
+        });
+        let said = Arc::new(Mutex::new(String::new()));
+        let saying = keep(child.stderr.take().expect("its stderr"), Arc::clone(&said));
+        let stdin = child.stdin.take();
+        Self { child, stdin, lines, said, saying: Some(saying) }
+    }
+
+    /// Gives it lines.
+    pub(crate) fn give(&mut self, lines: &str) {
+        let stdin = self.stdin.as_mut().expect("an open stdin");
+        stdin.write_all(lines.as_bytes()).expect("a program that reads");
+    }
+
+    /// The next line that it prints; `None` when it prints no more.
+    pub(crate) fn line(&mut self) -> Option<String> {
+        match self.lines.recv_timeout(DEADLINE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no line in time; it said: {}", self.said()),
+        }
+    }
+
+    /// The next lines that it prints.
+    pub(crate) fn lines(&mut self, count: usize) -> Vec<String> {
+        let line = |_| self.line();
+        let lines: Vec<String> = (0..count).map_while(line).collect();
+        assert_eq!(lines.len(), count, "it ended after {lines:?} and said {}", self.said());
+        lines
+    }
+
+    /// Waits until it has said this on stderr.
+    pub(crate) fn until_said(&self, sentence: &str) {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.said().contains(sentence) {
+            assert!(Instant::now() < deadline, "it did not say {sentence:?} but {}", self.said());
+            thread::yield_now();
+        }
+    }
+
+    /// What it has said on stderr so far.
+    pub(crate) fn said(&self) -> String {
+        self.said.lock().expect("what it said").clone()
+    }
+
+    /// Nobody reads what it prints from now on.
+    pub(crate) fn stop_listening(&mut self) {
+        self.lines = channel().1;
+    }
+
+    pub(crate) fn interrupt(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("signal the program");
+    }
+
+    /// Ends its stdin and waits for its end: how it ended, and all that it said.
+    pub(crate) fn end(&mut self) -> (ExitStatus, String) {
+        self.stdin = None;
+        let deadline = Instant::now() + DEADLINE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "it does not end; it said: {}", self.said());
+            thread::sleep(std::time::Duration::from_millis(5));
+        };
+        if let Some(saying) = self.saying.take() {
+            saying.join().expect("all that it said");
+        }
+        (status, self.said())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("the program said:\n{}", self.said());
+        }
+    }
+}
+
+fn keep(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<String>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = stderr.read(&mut bytes) {
+            if let Ok(mut said) = said.lock() {
+                said.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            }
+        }
+    })
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Follow a topic and come back where it was: over WebSocket, SSE or HTTP streaming.
+
+    python3 tail.py http://127.0.0.1:8080/v1/topics/cars [websocket|sse|http-streaming]
+"""
+
+import json
+import random
+import sys
+import time
+
+import requests
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+SILENCE_S = 75  # three heartbeats
+
+
+def over_websocket(url, query):
+    url = url.replace("http", "ws", 1) + f"?cursor={query['cursor']}"
+    with connect(url, compression=None, max_size=None) as socket:
+        while True:
+            yield json.loads(socket.recv(timeout=SILENCE_S))
+
+
+def over_sse(url, query):
+    headers = {"Accept": "text/event-stream"}
+    with requests.get(url, query, headers=headers, stream=True, timeout=SILENCE_S) as answer:
+        answer.raise_for_status()
+        for line in answer.iter_lines(chunk_size=1):
+            if line.startswith(b"data:"):
+                yield json.loads(line[5:])
+
+
+def over_http_streaming(url, query):
+    headers = {"Accept": "application/x-ndjson"}
+    with requests.get(url, query, headers=headers, stream=True, timeout=SILENCE_S) as answer:
+        answer.raise_for_status()
+        for line in answer.iter_lines(chunk_size=1):
+            yield json.loads(line)
+
+
+TRANSPORTS = {"websocket": over_websocket, "sse": over_sse, "http-streaming": over_http_streaming}
+
+
+def follow(url, transport="websocket", cursor="latest"):
+    """Yields events for ever; says on stderr what it could not get."""
+    delay_s = 0.2
+    while True:
+        try:
+            for message in TRANSPORTS[transport](url, {"cursor": cursor}):
+                delay_s = 0.2
+                # Envelopes and gaps say where to resume; heartbeats do not.
+                cursor = message.get("position", cursor)
+                if "gap" in message:
+                    print("missed:", message["gap"], file=sys.stderr)
+                if not message.get("close", {}).get("reconnect", True):
+                    return
+                yield from message.get("events", [])
+            why = "the stream ended"
+        except (requests.HTTPError, InvalidStatus) as refusal:
+            if refusal.response.status_code < 500:
+                raise
+            why = refusal
+        except (ConnectionClosed, OSError, json.JSONDecodeError) as cut:
+            why = cut  # requests' own errors are OSErrors; half a line is no JSON
+        print(f"again in {delay_s} s: {why}", file=sys.stderr)
+        time.sleep(delay_s * random.uniform(0.5, 1))
+        delay_s = min(2 * delay_s, 10)
+
+
+if __name__ == "__main__":
+    for event in follow(*sys.argv[1:]):
+        print(json.dumps(event), flush=True)
