@@ -1,3 +1,5 @@
+use std::cmp::Reverse;
+
 use thalweg_wire::Close;
 
 use super::{Flags, Shard, Timer};
@@ -41,9 +43,7 @@ impl Shard {
         let sent_before = self.counts.sent_bytes;
         self.counts.visits += 1;
         if !connection.outlet.flush() {
-            flags.blocked = true;
-            self.counts.blocked_connections += 1;
-            return;
+            return self.block(key, now_us);
         }
         let mut sink = Counting { outlet: &mut connection.outlet, counts: &mut self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
@@ -58,43 +58,50 @@ impl Shard {
         let is_read_again = flags.unread && connection.may_be_read(&self.common.config.limits);
         flags.unread &= !is_read_again;
         connection.stalled_us = 0;
-        // Taken, but not all of it sent: as good as full.
-        let delivered = match delivered {
-            Delivered::CaughtUp(None) | Delivered::More if !connection.outlet.flush() => {
-                Delivered::Full
-            }
-            delivered => delivered,
-        };
+        if let Delivered::CaughtUp(Some(due_us)) = delivered
+            && connection.wants_timer(due_us)
+        {
+            self.timers.push(Reverse((due_us, Timer::Visit(key))));
+        }
+        // What the outlet took may wait in it: as good as full.
+        let waits = !connection.outlet.flush();
         match delivered {
-            Delivered::CaughtUp(None) => {}
-            Delivered::CaughtUp(Some(due_us)) => {
-                if connection.wants_timer(due_us) {
-                    self.set_timer(due_us, Timer::Visit(key));
-                }
-            }
-            Delivered::More => self.mark_dirty(key),
-            Delivered::Full => {
-                flags.blocked = true;
-                connection.stalled_us = now_us;
-                self.counts.full_sends += 1;
-                self.counts.blocked_connections += 1;
-            }
-            Delivered::Closed => {
-                if let Some(code) = connection.subscriber.close_code() {
-                    self.counts.count_closed(code);
-                }
-                if !connection.outlet.finish() {
-                    return self.remove(key);
-                }
-                flags.lingering = true;
-                connection.stalled_us = now_us;
-            }
             Delivered::Gone => return self.remove(key),
+            Delivered::Full => {
+                self.counts.full_sends += 1;
+                self.block(key, now_us);
+            }
+            _ if waits => self.block(key, now_us),
+            Delivered::Closed => return self.finish(key, now_us),
+            Delivered::More => self.mark_dirty(key),
+            Delivered::CaughtUp(_) => {}
         }
         if is_read_again {
             self.mark_readable(key);
         }
         self.take_left(key);
+    }
+
+    /// Its outlet takes nothing more until its peer has read; what it took last is
+    /// how far its peer has come.
+    fn block(&mut self, key: u32, now_us: u64) {
+        self.connections[key as usize].stalled_us = now_us;
+        if !std::mem::replace(&mut self.flags[key as usize].blocked, true) {
+            self.counts.blocked_connections += 1;
+        }
+    }
+
+    /// Everything is said: its peer may answer to that, or it goes at once.
+    fn finish(&mut self, key: u32, now_us: u64) {
+        let connection = &mut self.connections[key as usize];
+        if let Some(code) = connection.subscriber.close_code() {
+            self.counts.count_closed(code);
+        }
+        if !connection.outlet.finish() {
+            return self.remove(key);
+        }
+        connection.stalled_us = now_us;
+        self.flags[key as usize].lingering = true;
     }
 
     /// Whether a poll has begun, or is gone.

@@ -19,6 +19,9 @@ pub(crate) struct TlsSocket {
 /// call. A stopped reader holds as much.
 const AHEAD_BYTES: usize = 64 << 10;
 
+/// Looks for data in one read: what a peer sends may hold none.
+const RECORDS_PER_READ: u32 = 16;
+
 impl TlsSocket {
     /// Takes over a connection whose handshake is done.
     pub(crate) fn new(socket: Socket, mut tls: ServerConnection) -> Self {
@@ -55,7 +58,7 @@ impl TlsSocket {
     }
 
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
-        loop {
+        for _ in 0..RECORDS_PER_READ {
             match self.tls.reader().read(buffer) {
                 Ok(0) => return Read::Ended,
                 Ok(bytes) => return Read::Bytes(bytes),
@@ -74,6 +77,8 @@ impl TlsSocket {
                 return Read::Ended;
             }
         }
+        // Records without data: others get their turn.
+        Read::Bytes(0)
     }
 }
 
