@@ -256,7 +256,6 @@ impl Decoder {
             whole(kind, &self.buffer, each)?;
         }
         self.message = None;
-        self.is_deflated = false;
         self.message_len = 0;
         self.cut_bytes = 0;
         self.buffer.clear();

@@ -115,7 +115,7 @@ fn what_is_not_deflate_is_refused() {
     let not_deflate = Some(ProtocolError::NotDeflate);
     check(&[(text, b"")], &[], not_deflate);
     check(&[(text, &[0x06])], &[], not_deflate);
-    check(&[(text, &[0x00, 0x05, 0x00, 0xfa, 0xff, 0x48])], &[], not_deflate);
+    check(&[(text, &[0x00, 0x09, 0x00, 0xf6, 0xff, 0x48])], &[], not_deflate);
     // Something after the last block; a flush that was not left out is nothing.
     check(&[(text, &[&compress_to_vec(b"x", 6)[..], &[0xff]].concat())], &[], not_deflate);
     let twice = [compress_to_vec(b"x", 6), compress_to_vec(b"y", 6), vec![0]].concat();
