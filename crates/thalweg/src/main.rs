@@ -38,8 +38,8 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Serve(args) => serve::run(*args),
-        Command::Tail(args) => tail::run(args),
-        Command::Publish(args) => publish::run(args),
+        Command::Tail(args) => tail::run(&args),
+        Command::Publish(args) => publish::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Limit(args) => limit::run(args),
     };

@@ -47,12 +47,11 @@ pub(crate) struct PublishArgs {
 const PIECES_MAX: usize = 16;
 
 /// Publishes until stdin ends.
-pub(crate) fn run(args: PublishArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<()> {
     let client = args.reach.client()?;
     let mut topics = topics(&client, args.topic.as_slice())?;
-    let topic = match (topics.pop(), topics.is_empty()) {
-        (Some(topic), true) => topic,
-        _ => bail!("one topic at a time: name it in the URL or with --topic"),
+    let (Some(topic), true) = (topics.pop(), topics.is_empty()) else {
+        bail!("one topic at a time: name it in the URL or with --topic")
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

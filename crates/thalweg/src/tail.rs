@@ -86,7 +86,7 @@ enum Format {
 }
 
 /// Follows until a signal, the count, the reader's end or the server's says so.
-pub(crate) fn run(args: TailArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &TailArgs) -> anyhow::Result<()> {
     let client = args.reach.client()?;
     let topics = topics(&client, &args.topics)?;
     let subscribe = Subscribe {

@@ -14,14 +14,16 @@ const TOPICS: &str = r#"{"topics":[]}"#;
 
 /// A certificate that nobody knows, and an end that presents it.
 fn identity() -> (String, TlsAcceptor) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let made =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a usable certificate");
+    let key =
+        PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a usable certificate");
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .unwrap()
+        .expect("a usable certificate")
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
+        .expect("a usable certificate");
     (made.cert.pem(), TlsAcceptor::from(Arc::new(config)))
 }
 

@@ -3,9 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,8 +16,16 @@ pub(crate) struct Program {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
-    said: Arc<Mutex<String>>,
-    saying: Option<JoinHandle<()>>,
+    said: Arc<Said>,
+    /// Disconnected when it has closed its stderr.
+    ended: Receiver<()>,
+}
+
+/// What a program said on stderr, and who waits for more.
+#[derive(Debug, Default)]
+struct Said {
+    text: Mutex<String>,
+    more: Condvar,
 }
 
 impl Program {
@@ -36,10 +43,10 @@ impl Program {
         thread::spawn(move || {
             stdout.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
         });
-        let said = Arc::new(Mutex::new(String::new()));
-        let saying = keep(child.stderr.take().expect("its stderr"), Arc::clone(&said));
+        let said = Arc::new(Said::default());
+        let ended = keep(child.stderr.take().expect("its stderr"), Arc::clone(&said));
         let stdin = child.stdin.take();
-        Self { child, stdin, lines, said, saying: Some(saying) }
+        Self { child, stdin, lines, said, ended }
     }
 
     /// Gives it lines.
@@ -67,16 +74,16 @@ impl Program {
 
     /// Waits until it has said this on stderr.
     pub(crate) fn until_said(&self, sentence: &str) {
-        let deadline = Instant::now() + DEADLINE;
-        while !self.said().contains(sentence) {
-            assert!(Instant::now() < deadline, "it did not say {sentence:?} but {}", self.said());
-            thread::yield_now();
-        }
+        let text = self.said.text.lock().expect("what it said");
+        let waiting = |text: &mut String| !text.contains(sentence);
+        let waited = self.said.more.wait_timeout_while(text, DEADLINE, waiting);
+        let (text, waited) = waited.expect("what it said");
+        assert!(!waited.timed_out(), "it did not say {sentence:?} but {text}");
     }
 
     /// What it has said on stderr so far.
     pub(crate) fn said(&self) -> String {
-        self.said.lock().expect("what it said").clone()
+        self.said.text.lock().expect("what it said").clone()
     }
 
     /// Nobody reads what it prints from now on.
@@ -91,18 +98,10 @@ impl Program {
     /// Ends its stdin and waits for its end: how it ended, and all that it said.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         self.stdin = None;
-        let deadline = Instant::now() + DEADLINE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("its status") {
-                break status;
-            }
-            assert!(Instant::now() < deadline, "it does not end; it said: {}", self.said());
-            thread::sleep(std::time::Duration::from_millis(5));
-        };
-        if let Some(saying) = self.saying.take() {
-            saying.join().expect("all that it said");
-        }
-        (status, self.said())
+        let ended = self.ended.recv_timeout(DEADLINE);
+        let is_ended = ended == Err(RecvTimeoutError::Disconnected);
+        assert!(is_ended, "it does not end; it said: {}", self.said());
+        (self.child.wait().expect("its status"), self.said())
     }
 }
 
@@ -117,13 +116,17 @@ impl Drop for Program {
     }
 }
 
-fn keep(mut stderr: impl Read + Send + 'static, said: Arc<Mutex<String>>) -> JoinHandle<()> {
+fn keep(mut stderr: impl Read + Send + 'static, said: Arc<Said>) -> Receiver<()> {
+    let (running, ended) = channel();
     thread::spawn(move || {
+        let _running = running;
         let mut bytes = [0; 4096];
         while let Ok(length @ 1..) = stderr.read(&mut bytes) {
-            if let Ok(mut said) = said.lock() {
-                said.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            if let Ok(mut text) = said.text.lock() {
+                text.push_str(&String::from_utf8_lossy(&bytes[..length]));
             }
+            said.more.notify_all();
         }
-    })
+    });
+    ended
 }
