@@ -47,11 +47,15 @@ async fn a_kept_connection_that_has_ended_is_no_failure() {
     let fake = Fake::start().await;
     let client = fake.client();
     let server = async {
-        for _ in 0..2 {
-            let mut peer = fake.accept().await;
-            peer.hear_body().await;
-            peer.answer(200, "", PUBLISHED).await;
-        }
+        let mut peer = fake.accept().await;
+        peer.hear_body().await;
+        peer.answer(200, "", PUBLISHED).await;
+        // It ends when the next request is on its way already.
+        peer.hear_head().await;
+        drop(peer);
+        let mut peer = fake.accept().await;
+        peer.hear_body().await;
+        peer.answer(200, "", PUBLISHED).await;
     };
     let publisher = async {
         let topic = "cars".parse().unwrap();
