@@ -7,16 +7,19 @@
 //! shard        the logs that subscribers read, other shards' copies included
 //! retained     what a log must retain, and how a subscription must begin
 //! client       connects, stalls, goes away, comes back where it was
+//! acks         when a peer acks, and how well
 //! connection   a subscriber, its socket, and who reads at the other end
 //! socket       takes as much as it likes, or nothing
 //! deframe      frames taken apart by means of their own
 //! oracle       what a connection may hear next;  reading: one subscription
+//! windows      how far a subscription may be ahead of its acks
 //! tally        what happened, so that nothing is missed silently
 //! ```
 //!
 //! Whoever subscribes gets every event exactly once and in order, or is told
 //! exactly how many it will not get; whatever sockets, peers and time do.
 
+mod acks;
 mod client;
 mod conditions;
 mod connection;
@@ -28,6 +31,7 @@ mod retained;
 mod shard;
 mod socket;
 mod tally;
+mod windows;
 mod world;
 
 use std::{

@@ -1,9 +1,13 @@
 use fastrand::Rng;
-use thalweg_server::fanout::{Budget, Delivered, Policy, Subscribe};
+use thalweg_server::fanout::{Budget, Delivered, Life, Policy, Subscribe, Terms};
 use thalweg_wire::{Epoch, Framing, Position, StartAt, close};
 
 use super::{
-    conditions::magnitude, connection::Connection, oracle::Heard, tally::Situation,
+    conditions::magnitude,
+    connection::{Ask, Connection},
+    deframe::NONCE,
+    oracle::Heard,
+    tally::Situation,
     world::Surroundings,
 };
 
@@ -12,9 +16,15 @@ pub(super) struct Client {
     name: usize,
     topics: Vec<usize>,
     /// Where it is, for each topic of the world.
-    seen: Vec<Option<Position>>,
+    seen: Vec<Option<StartAt>>,
     pub(super) connection: Option<Connection>,
+    /// How it was connected last.
+    framing: Option<Framing>,
     back_us: u64,
+    /// How long a poll waits.
+    wait_until_us: u64,
+    /// No more faults, and no more whims.
+    is_calm: bool,
 }
 
 impl Client {
@@ -22,14 +32,23 @@ impl Client {
         let mut chosen: Vec<_> = (0..topics).collect();
         rng.shuffle(&mut chosen);
         chosen.truncate(rng.usize(1..=topics));
-        Self { name, topics: chosen, seen: vec![None; topics], connection: None, back_us: 0 }
+        Self {
+            name,
+            topics: chosen,
+            seen: vec![None; topics],
+            connection: None,
+            framing: None,
+            back_us: 0,
+            wait_until_us: 0,
+            is_calm: false,
+        }
     }
 
     /// Its connection, if that is to `shard` and reads `topic`.
     pub(super) fn reader(&mut self, shard: usize, topic: usize) -> Option<&mut Connection> {
         self.connection
             .as_mut()
-            .filter(|connection| connection.shard == shard && self.topics.contains(&topic))
+            .filter(|connection| connection.shard == shard && connection.is_told_of(topic))
     }
 
     /// One step of its life, with all that may befall it.
@@ -41,7 +60,8 @@ impl Client {
         let now_us = around.now_us;
         match around.rng.u8(..) {
             0..3 => return self.disconnect(around),
-            3..20 => connection.inject(&mut around.rng),
+            3..20 => connection.inject(&mut around.rng, &mut around.tally),
+            24..56 if connection.hears_commands() => self.command(around),
             20..23 => connection.stall(now_us + magnitude(&mut around.rng, 2_000_000) as u64),
             23 => {
                 let close = [close::DRAINING, close::DONE][around.rng.usize(0..2)];
@@ -58,6 +78,17 @@ impl Client {
     fn turn(&mut self, around: &mut Surroundings) {
         let Some(connection) = &mut self.connection else { return };
         let heard = connection.drain(around.now_us, &mut around.rng);
+        Self::ack(connection, around);
+        let is_poll = connection.life == Life::Once && self.wait_until_us <= around.now_us;
+        if is_poll && connection.has_begun() {
+            let mut all = heard;
+            all.extend(connection.drain_all());
+            self.remember(all);
+            around.tally.count(Situation::PollInVain, 1);
+            let is_confirmed = self.topics.iter().all(|topic| self.seen[*topic].is_some());
+            assert!(is_confirmed, "a poll that says nothing");
+            return self.leave(around);
+        }
         let is_patient = connection.is_full() && around.rng.u8(0..8) > 0;
         let is_wanted = connection.wants_a_visit(around.now_us) && !is_patient;
         self.remember(heard);
@@ -66,39 +97,109 @@ impl Client {
         }
     }
 
+    fn ack(connection: &mut Connection, around: &mut Surroundings) {
+        let mut rng = around.rng.fork();
+        let (shard, _, visit) = around.visit_to(connection.shard);
+        connection.ack(shard, &visit, &mut rng);
+    }
+
+    /// Leaves a topic, and may come back to it at once, or asks for one more.
+    fn command(&mut self, around: &mut Surroundings) {
+        let Some(connection) = &mut self.connection else { return };
+        let topic = self.topics[around.rng.usize(0..self.topics.len())];
+        let is_left = connection.reads(topic);
+        if is_left {
+            connection.unsubscribe(topic, &mut around.tally);
+            if around.rng.bool() {
+                return;
+            }
+        }
+        let is_resubscribed = is_left && connection.is_told_of(topic);
+        around.tally.saw_if(Situation::Resubscribed, is_resubscribed);
+        let framing = connection.framing();
+        let subscribe = self.subscribe(topic, framing, around);
+        around.say(|| format!("client {}: {subscribe:?}, left {is_left}", self.name));
+        if let Some(connection) = &mut self.connection {
+            connection.subscribe(subscribe, &mut around.tally);
+        }
+    }
+
+    /// From now on no more faults.
+    pub(super) fn calm(&mut self, around: &mut Surroundings) {
+        self.is_calm = true;
+        match &mut self.connection {
+            Some(connection) => connection.relax(),
+            None => self.connect(around),
+        }
+    }
+
     /// One step without faults; whether anything is left to do.
     pub(super) fn settle(&mut self, around: &mut Surroundings) -> bool {
+        if self.connection.is_none() {
+            self.connect(around);
+        }
         let Some(connection) = &mut self.connection else { return false };
         let heard = connection.drain_all();
+        Self::ack(connection, around);
         let is_wanted = connection.wants_a_visit(around.now_us);
         self.remember(heard);
         if is_wanted {
             self.visit(around);
         }
-        self.connection.as_ref().is_some_and(|connection| !connection.is_at_rest())
+        !self.connection.as_ref().is_some_and(Connection::is_at_rest)
     }
 
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
         let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
-        let topics = self.topics.iter();
-        let subscribe: Vec<_> = topics.map(|topic| self.subscribe(*topic, around)).collect();
-        around.say(|| format!("client {} to shard {shard}, {framing:?}: {subscribe:?}", self.name));
+        let life = self.life(framing, around);
+        // A WebSocket may name its topics later.
+        let is_mute = framing == Framing::WebSocket && !self.is_calm && around.rng.u8(0..8) == 0;
+        let topics = self.topics.iter().filter(|_| !is_mute);
+        let subscribe: Vec<_> =
+            topics.map(|topic| self.subscribe(*topic, framing, around)).collect();
+        around.say(|| {
+            format!("client {} to {shard}, {framing:?}, {life:?}: {subscribe:?}", self.name)
+        });
         for topic in &self.topics {
             // Or later: then the framing has no hot tail when it is first read.
             if around.rng.u8(0..4) > 0 {
                 around.shards[shard].tend_tail(*topic, framing, true);
             }
         }
+        let is_changed = self.framing.replace(framing).is_some_and(|before| before != framing);
+        around.tally.saw_if(Situation::Changed, is_changed);
         let Surroundings { conditions, rng, .. } = around;
-        self.connection = Some(Connection::new(shard, framing, &subscribe, conditions, rng));
+        let ask = Ask { shard, framing, life, subscribe };
+        let mut connection = Connection::new(ask, conditions, rng);
+        if self.is_calm {
+            connection.relax();
+        }
+        self.connection = Some(connection);
     }
 
-    fn subscribe(&self, topic: usize, around: &mut Surroundings) -> Subscribe {
+    fn life(&mut self, framing: Framing, around: &mut Surroundings) -> Life {
+        match framing {
+            Framing::Ndjson if around.rng.bool() => {
+                let wait_us = magnitude(&mut around.rng, 100_000) as u64;
+                self.wait_until_us = around.now_us + wait_us;
+                Life::Once
+            }
+            Framing::ForeverFrame => {
+                let bytes = 1 + magnitude(&mut around.rng, 20_000) as u64;
+                let bytes_left = if self.is_calm { 1 << 40 } else { bytes };
+                Life::Document { nonce: NONCE.into(), bytes_left }
+            }
+            _ => Life::Endless,
+        }
+    }
+
+    fn subscribe(&self, topic: usize, framing: Framing, around: &mut Surroundings) -> Subscribe {
         let Surroundings { published, rng, .. } = around;
         let published = &published[topic];
         let at = |epoch, offset| StartAt::After(Position { epoch, offset });
-        let start = match rng.u8(0..12) {
+        let whim = if self.is_calm { u8::MAX } else { rng.u8(0..12) };
+        let start = match whim {
             0 => StartAt::Latest,
             1 => StartAt::Earliest,
             2 => at(published.epoch, rng.u64(0..published.end())),
@@ -107,22 +208,22 @@ impl Client {
                 let other = Epoch::new(published.epoch.get() ^ 1).or(Epoch::new(2));
                 at(other.expect("not 0"), rng.u64(0..published.end()))
             }
-            _ => match self.seen[topic] {
-                Some(position) => StartAt::After(position),
-                None => StartAt::Earliest,
-            },
+            _ => self.seen[topic].unwrap_or(StartAt::Earliest),
         };
-        Subscribe {
-            feed: topic as u32,
-            start,
-            policy: [Policy::Skip, Policy::Latest, Policy::Close][rng.usize(0..3)],
+        let policies = [Policy::Skip, Policy::Latest, Policy::Close];
+        let has_window = framing == Framing::WebSocket && rng.bool();
+        let terms = Terms {
+            // Refused once, it would be refused again.
+            policy: policies[if self.is_calm { 0 } else { rng.usize(0..3) }],
             interval_us: if rng.u8(0..4) > 0 { 0 } else { magnitude(rng, 50_000) as u64 },
-        }
+            window_bytes: has_window.then(|| magnitude(rng, 5000) as u64),
+        };
+        Subscribe { feed: topic as u32, start, terms }
     }
 
     fn remember(&mut self, heard: Vec<Heard>) {
-        for Heard { topic, position, .. } in heard {
-            self.seen[topic] = Some(position);
+        for Heard { topic, resume_at, .. } in heard {
+            self.seen[topic] = Some(resume_at);
         }
     }
 
@@ -133,7 +234,14 @@ impl Client {
         let delivered = connection.visit(shard, Budget { socket_bytes }, scratch, &mut visit);
         around.say(|| format!("client {}: {delivered:?}", self.name));
         if let Delivered::Closed | Delivered::Gone = delivered {
-            around.tally.saw_if(Situation::Closed, delivered == Delivered::Closed);
+            if delivered == Delivered::Closed {
+                around.tally.count(connection.ended_as(), 1);
+                // What an orderly end leaves under way arrives, mostly.
+                if self.is_calm || around.rng.u8(0..4) > 0 {
+                    let heard = connection.drain_all();
+                    self.remember(heard);
+                }
+            }
             self.leave(around);
         }
     }

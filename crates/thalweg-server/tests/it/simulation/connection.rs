@@ -1,22 +1,31 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use thalweg_server::fanout::{Budget, Delivered, Scratch, Subscribe, Subscriber};
-use thalweg_wire::{Close, Framing};
+use thalweg_server::fanout::{
+    Budget, Delivered, FeedKey, Life, Scratch, Subscribe, Subscriber,
+};
+use thalweg_wire::{Close, Framing, close, framing::forever_frame_document};
 
 use super::{
+    acks::Acks,
     conditions::{Conditions, magnitude},
+    deframe::NONCE,
     oracle::{Heard, Oracle, Own, Visit},
     shard::Shard,
     socket::Socket,
+    tally::{Situation, Tally},
 };
 
 /// A subscriber, the socket it writes to, and who reads at the other end.
 pub(super) struct Connection {
     pub(super) shard: usize,
+    pub(super) life: Life,
     subscriber: Subscriber,
     socket: Socket,
     oracle: Oracle,
+    acks: Acks,
+    /// Feeds that are left and not yet reported so.
+    leaving: Vec<FeedKey>,
     /// Heard as far as the socket has taken it, not yet read by the peer.
     under_way: VecDeque<Heard>,
     /// Bytes read by the peer.
@@ -30,21 +39,30 @@ pub(super) struct Connection {
     own_count: u64,
 }
 
+/// What a connection is asked for.
+pub(super) struct Ask {
+    pub(super) shard: usize,
+    pub(super) framing: Framing,
+    pub(super) life: Life,
+    pub(super) subscribe: Vec<Subscribe>,
+}
+
 impl Connection {
-    pub(super) fn new(
-        shard: usize,
-        framing: Framing,
-        subscribe: &[Subscribe],
-        conditions: &Conditions,
-        rng: &mut Rng,
-    ) -> Self {
-        let head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes();
+    pub(super) fn new(ask: Ask, conditions: &Conditions, rng: &mut Rng) -> Self {
+        let Ask { shard, framing, life, subscribe } = ask;
+        let mut head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes().to_vec();
+        if framing == Framing::ForeverFrame {
+            forever_frame_document(NONCE, &mut head);
+        }
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
         Self {
             shard,
-            subscriber: Subscriber::new(framing, head, subscribe),
+            subscriber: Subscriber::new(framing, &head, &subscribe, life.clone()),
             socket: Socket::new(capacity, rng.fork()),
-            oracle: Oracle::new(framing, head, subscribe),
+            oracle: Oracle::new(framing, &head, &subscribe, life.clone()),
+            life,
+            acks: Acks::draw(rng),
+            leaving: Vec::new(),
             under_way: VecDeque::new(),
             read: 0,
             pace_bytes: if rng.bool() { usize::MAX } else { 1 + magnitude(rng, capacity) },
@@ -63,6 +81,16 @@ impl Connection {
         self.subscriber.is_in_frame()
     }
 
+    /// Whether it is told of a topic, if only of the rest of a frame.
+    pub(super) fn is_told_of(&self, topic: usize) -> bool {
+        self.subscriber.feeds().any(|feed| feed as usize == topic)
+    }
+
+    /// Whether it reads a topic and goes on doing so.
+    pub(super) fn reads(&self, topic: usize) -> bool {
+        self.subscriber.reads(topic as FeedKey)
+    }
+
     /// Whether a visit is called for now.
     pub(super) fn wants_a_visit(&self, now_us: u64) -> bool {
         self.is_dirty || self.wake_us.is_some_and(|wake_us| wake_us <= now_us)
@@ -74,7 +102,8 @@ impl Connection {
 
     /// Whether nothing will happen until something is published.
     pub(super) fn is_at_rest(&self) -> bool {
-        !self.is_dirty && !self.socket.is_full && self.wake_us.is_none()
+        let is_read = self.under_way.is_empty() && self.acks.is_empty();
+        !self.is_dirty && !self.socket.is_full && self.wake_us.is_none() && is_read
     }
 
     pub(super) fn mark_dirty(&mut self) {
@@ -86,32 +115,110 @@ impl Connection {
     }
 
     /// Says something to this subscriber alone.
-    pub(super) fn inject(&mut self, rng: &mut Rng) {
-        if self.subscriber.is_ending() {
-            return;
-        }
-        self.own_count += 1;
-        let number = self.own_count;
-        let framing = self.framing();
-        let frames = self.subscriber.own_frames();
-        let own = match (framing, rng.u8(0..3)) {
+    pub(super) fn inject(&mut self, rng: &mut Rng, tally: &mut Tally) {
+        match (self.framing(), rng.u8(0..3)) {
             (Framing::WebSocket, 0) => {
-                thalweg_wire::websocket::pong(&[number as u8], frames);
-                Own::Pong(number as u8)
+                let number = self.own_count as u8;
+                self.tell(Own::Pong(number), tally, |_, out| {
+                    thalweg_wire::websocket::pong(&[number], out);
+                });
             }
             (Framing::WebSocket, 1) => {
-                let answer = format!(r#"{{"answer":{number}}}"#);
-                thalweg_wire::websocket::text_header(answer.len(), frames);
-                frames.extend_from_slice(answer.as_bytes());
-                Own::Answer(number)
+                self.answer(tally);
             }
+            _ if self.subscriber.is_ending() => {}
             _ => {
-                framing.heartbeat(frames);
-                Own::Heartbeat
+                let is_told = self.subscriber.heartbeat();
+                assert_eq!(is_told, self.life != Life::Once);
+                if is_told {
+                    self.oracle.will_hear(Own::Heartbeat);
+                    self.is_dirty = true;
+                }
             }
-        };
-        self.oracle.will_hear(own);
-        self.is_dirty = true;
+        }
+    }
+
+    /// Answers a command; with which number.
+    fn answer(&mut self, tally: &mut Tally) -> u64 {
+        self.own_count += 1;
+        let number = self.own_count;
+        self.tell(Own::Answer(number), tally, |framing, out| {
+            let answer = format!(r#"{{"answer":{number}}}"#);
+            match framing {
+                Framing::WebSocket => thalweg_wire::websocket::text_header(answer.len(), out),
+                other => assert_eq!(other, Framing::Ndjson),
+            }
+            out.extend_from_slice(answer.as_bytes());
+            if framing == Framing::Ndjson {
+                out.push(b'\n');
+            }
+        });
+        number
+    }
+
+    fn tell(&mut self, own: Own, tally: &mut Tally, write: impl FnOnce(Framing, &mut Vec<u8>)) {
+        if !self.subscriber.is_ending() {
+            tally.saw_if(Situation::ToldInFrame, self.subscriber.is_in_frame());
+            self.subscriber.tell(write);
+            self.oracle.will_hear(own);
+            self.is_dirty = true;
+        }
+    }
+
+    /// Whether topics come and go on it. Lines are not asked so, but could be.
+    pub(super) fn hears_commands(&self) -> bool {
+        matches!(self.framing(), Framing::WebSocket | Framing::Ndjson)
+            && self.life == Life::Endless
+            && !self.subscriber.is_ending()
+    }
+
+    pub(super) fn subscribe(&mut self, subscribe: Subscribe, tally: &mut Tally) {
+        self.subscriber.subscribe(subscribe);
+        self.oracle.subscribe(subscribe);
+        self.answer(tally);
+        tally.count(Situation::Subscribed, 1);
+    }
+
+    pub(super) fn unsubscribe(&mut self, topic: usize, tally: &mut Tally) {
+        let feed = topic as FeedKey;
+        self.subscriber.unsubscribe(feed);
+        assert!(!self.reads(topic));
+        self.leaving.push(feed);
+        tally.saw_if(Situation::LeftInFrame, self.is_told_of(topic));
+        tally.count(Situation::Left, 1);
+        self.take_left();
+        let answer = self.answer(tally);
+        self.oracle.unsubscribe(feed, answer);
+    }
+
+    /// What was left is reported once, as soon as nothing of it is under way.
+    fn take_left(&mut self) {
+        if let Some(left) = self.subscriber.take_left() {
+            let its = self.leaving.iter().position(|feed| *feed == left);
+            self.leaving.swap_remove(its.expect("a feed that was left, reported once"));
+        }
+        assert_eq!(self.subscriber.take_left(), None, "two reports at once");
+        assert!(self.leaving.is_empty() || self.subscriber.is_in_frame(), "left, not reported");
+        let mut feeds: Vec<FeedKey> = self.subscriber.feeds().collect();
+        let mut expected: Vec<FeedKey> = self.oracle.feeds().collect();
+        expected.extend(&self.leaving);
+        feeds.sort_unstable();
+        expected.sort_unstable();
+        if !self.subscriber.is_ending() {
+            assert_eq!(feeds.len(), expected.len(), "{feeds:?} instead of {expected:?}");
+        }
+    }
+
+    /// The peer acks what it likes of what it has read.
+    pub(super) fn ack(&mut self, shard: &Shard, visit: &Visit<'_>, rng: &mut Rng) {
+        for (topic, position) in self.acks.take(visit.published, rng) {
+            let feed = topic as FeedKey;
+            self.subscriber.ack(shard, feed, position);
+            if position.epoch == visit.published[topic].epoch && shard.is_open(topic) {
+                self.oracle.ack(feed, position.offset);
+            }
+            self.is_dirty = true;
+        }
     }
 
     pub(super) fn close(&mut self, close: Close) {
@@ -141,13 +248,18 @@ impl Connection {
     /// No more backpressure.
     pub(super) fn relax(&mut self) {
         self.socket.relax();
+        self.acks.relax();
     }
 
     fn read_up_to(&mut self, bytes: usize) -> Vec<Heard> {
         self.read += self.socket.drain(bytes) as u64;
         self.is_dirty |= std::mem::take(&mut self.socket.is_full);
         let whole = self.under_way.partition_point(|heard| heard.end <= self.read);
-        self.under_way.drain(..whole).collect()
+        let heard: Vec<Heard> = self.under_way.drain(..whole).collect();
+        if self.framing() == Framing::WebSocket {
+            self.acks.remember(&heard);
+        }
+        heard
     }
 
     pub(super) fn visit(
@@ -168,7 +280,8 @@ impl Connection {
         assert!(!self.subscriber.is_in_frame() || self.oracle.is_in_frame());
         match delivered {
             Delivered::CaughtUp(wake_us) => {
-                self.oracle.check_is_content(shard, visit.now_us, wake_us);
+                self.oracle.check_is_content(shard, visit, wake_us);
+                assert_eq!(self.subscriber.own_bytes(), 0);
                 self.wake_us = wake_us;
             }
             Delivered::More => {
@@ -176,10 +289,37 @@ impl Connection {
                 self.is_dirty = true;
             }
             Delivered::Full => assert!(self.socket.is_full),
-            Delivered::Closed => self.oracle.check_is_closed(),
+            Delivered::Closed => {
+                self.oracle.check_is_closed();
+                assert_eq!(self.subscriber.close_code(), self.oracle.closed);
+            }
             Delivered::Gone => assert!(self.socket.is_gone),
         }
+        if !matches!(delivered, Delivered::Closed | Delivered::Gone) {
+            self.oracle.check_goes_on();
+            if self.has_begun() {
+                self.oracle.check_has_begun();
+            }
+            if let Some(lag) = self.oracle.lag(shard).filter(|_| self.subscriber.own_bytes() == 0) {
+                assert_eq!(self.subscriber.lag(shard), lag);
+            }
+        }
+        self.take_left();
         delivered
+    }
+
+    /// What its orderly end was.
+    pub(super) fn ended_as(&self) -> Situation {
+        match self.subscriber.close_code() {
+            None => Situation::PollAnswered,
+            Some(code) if code == close::RELOAD.code => Situation::Reload,
+            Some(_) => Situation::Closed,
+        }
+    }
+
+    /// Whether everyone who waits for a poll's confirmations has them.
+    pub(super) fn has_begun(&self) -> bool {
+        self.subscriber.has_begun()
     }
 
     /// The peer goes away without a word.

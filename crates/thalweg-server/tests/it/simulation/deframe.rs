@@ -1,7 +1,7 @@
 //! Frames taken apart, by means of their own: nothing here is shared with what
 //! makes them.
 
-use std::io::BufRead;
+use std::{borrow::Cow, io::BufRead};
 
 use thalweg_wire::Framing;
 
@@ -9,7 +9,9 @@ use thalweg_wire::Framing;
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
     /// A message; for Server-Sent Events with its `event` and `id`.
-    Message { event: Option<&'a str>, json: &'a str, id: Option<&'a str> },
+    Message { event: Option<&'a str>, json: Cow<'a, str>, id: Option<&'a str> },
+    /// An `id` without an event.
+    Id(&'a str),
     /// A WebSocket's pong.
     Pong(&'a [u8]),
     /// A WebSocket's close.
@@ -21,12 +23,33 @@ pub(super) enum Frame<'a> {
 pub(super) fn deframe(framing: Framing, bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     match framing {
         Framing::WebSocket => websocket(bytes),
-        Framing::Sse | Framing::SseBare => sse(bytes),
+        Framing::Sse | Framing::SseMany => sse(bytes),
         Framing::Ndjson => {
             let json = line(bytes)?;
-            Some((Frame::Message { event: None, json, id: None }, json.len() + 1))
+            Some((Frame::Message { event: None, json: json.into(), id: None }, json.len() + 1))
         }
+        Framing::ForeverFrame => script(bytes),
     }
+}
+
+/// The nonce of every document.
+pub(super) const NONCE: &str = "n0nce";
+
+/// From its call to the opening tag of the next one.
+fn script(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
+    let statement = line(bytes)?;
+    let json = statement.strip_prefix("receive(").and_then(|rest| rest.strip_suffix(")</script>"));
+    let json = json.unwrap_or_else(|| panic!("{statement} is no script"));
+    assert!(!json.contains(['<', '\u{2028}', '\u{2029}']), "markup in {json}");
+    let opening = format!("<script nonce=\"{NONCE}\">");
+    let rest = &bytes[statement.len() + 1..];
+    let is_opened = rest.len() >= opening.len();
+    let shown = rest.len().min(opening.len());
+    assert_eq!(utf8(&rest[..shown]), &opening[..shown], "no next script");
+    // No payload holds an escape of its own.
+    let json = json.replace(r"\u003c", "<").replace(r"\u2028", "\u{2028}").into();
+    let len = statement.len() + 1 + opening.len();
+    is_opened.then_some((Frame::Message { event: None, json, id: None }, len))
 }
 
 fn websocket(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
@@ -50,7 +73,7 @@ fn websocket(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     let payload = rest.get(..payload_len as usize)?;
     let header_len = bytes.len() - rest.len();
     let frame = match first {
-        0x81 => Frame::Message { event: None, json: utf8(payload), id: None },
+        0x81 => Frame::Message { event: None, json: utf8(payload).into(), id: None },
         0x88 => {
             let (code, reason) = payload.split_first_chunk().expect("a close code");
             Frame::Close { code: u16::from_be_bytes(*code), reason: utf8(reason) }
@@ -69,8 +92,12 @@ fn sse(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
         len += line.len() + 1;
         let Some((field, value)) = line.split_once(':') else {
             assert_eq!(line, "", "neither a field nor the end of an event");
-            let json = json.expect("an event with data");
-            return Some((Frame::Message { event, json, id }, len));
+            let frame = match (json, id) {
+                (Some(json), id) => Frame::Message { event, json: Cow::Borrowed(json), id },
+                (None, Some(id)) => Frame::Id(id),
+                (None, None) => panic!("an event with nothing"),
+            };
+            return Some((frame, len));
         };
         let field = match field {
             "event" => &mut event,

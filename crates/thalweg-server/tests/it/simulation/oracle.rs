@@ -1,15 +1,15 @@
 use std::collections::VecDeque;
 
-use thalweg_server::fanout::Subscribe;
+use thalweg_server::fanout::{FeedKey, Life, Subscribe};
 use thalweg_wire::{
-    Close, Framing, Position, close,
+    Close, Framing, Position, StartAt, close,
     incoming::{CloseFields, Incoming, Kind},
 };
 
 use super::{
     deframe::{Frame, deframe},
     published::Published,
-    reading::Reading,
+    reading::{Reading, Sent},
     shard::Shard,
     tally::{Situation, Tally},
 };
@@ -20,11 +20,17 @@ pub(super) struct Oracle {
     framing: Framing,
     /// What is left of the response head.
     head: Vec<u8>,
+    life: Life,
     readings: Vec<Reading>,
     /// Frames injected and not yet heard, with how much was taken before.
     own: VecDeque<(u64, Own)>,
+    /// Topics that are left when the answer of this number is heard.
+    leaving: VecDeque<(u64, FeedKey)>,
     asked_to_close: Option<Close>,
-    is_closed: bool,
+    /// The code that it was closed with.
+    pub(super) closed: Option<u16>,
+    /// Whether it heard more than confirmations.
+    is_told: bool,
     /// The beginning of a frame.
     partial: Vec<u8>,
     begun_us: u64,
@@ -40,11 +46,11 @@ pub(super) enum Own {
     Pong(u8),
 }
 
-/// A position heard, and the byte of the connection that completed it.
+/// Where to resume a topic, and the byte of the connection that completed that.
 pub(super) struct Heard {
     pub(super) end: u64,
     pub(super) topic: usize,
-    pub(super) position: Position,
+    pub(super) resume_at: StartAt,
 }
 
 /// The circumstances of a visit.
@@ -55,14 +61,22 @@ pub(super) struct Visit<'a> {
 }
 
 impl Oracle {
-    pub(super) fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe]) -> Self {
+    pub(super) fn new(
+        framing: Framing,
+        head: &[u8],
+        subscribe: &[Subscribe],
+        life: Life,
+    ) -> Self {
         Self {
             framing,
             head: head.to_vec(),
+            life,
             readings: subscribe.iter().copied().map(Reading::new).collect(),
             own: VecDeque::new(),
+            leaving: VecDeque::new(),
             asked_to_close: None,
-            is_closed: false,
+            closed: None,
+            is_told: false,
             partial: Vec::new(),
             begun_us: 0,
             taken: 0,
@@ -77,12 +91,35 @@ impl Oracle {
         self.asked_to_close.get_or_insert(close);
     }
 
+    pub(super) fn subscribe(&mut self, subscribe: Subscribe) {
+        self.readings.push(Reading::new(subscribe));
+    }
+
+    /// Nothing of `feed` is begun from now on, and nothing of it comes after the
+    /// answer of that number.
+    pub(super) fn unsubscribe(&mut self, feed: FeedKey, answer: u64) {
+        let taken = self.taken;
+        let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
+        let reading = its.find(|reading| reading.left_at.is_none()).expect("a topic that it has");
+        reading.left_at = Some(taken);
+        self.leaving.push_back((answer, feed));
+    }
+
+    pub(super) fn ack(&mut self, feed: FeedKey, offset: u64) {
+        let is_in_frame = self.is_in_frame();
+        let its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
+        for reading in its.filter(|reading| reading.left_at.is_none()) {
+            reading.window.iter_mut().for_each(|window| window.ack(offset, is_in_frame));
+        }
+    }
+
     /// The subscriber is about to be visited.
     pub(super) fn visit(&mut self, shard: &Shard, visit: &mut Visit<'_>) {
+        let may_wait = self.framing.has_own_ending() && self.is_in_frame();
         for reading in &mut self.readings {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
-                reading.visit(retained, visit.published[topic].epoch);
+                reading.visit(retained, visit.published[topic].epoch, may_wait);
                 let Some(next) = reading.next() else { continue };
                 visit.tally.saw_if(Situation::MidBatch, retained.is_within_batch(next));
                 visit.tally.saw_if(Situation::Ahead, next > retained.head);
@@ -103,38 +140,50 @@ impl Oracle {
         let mut heard = Vec::new();
         let mut read = 0;
         while read < unread.len() {
-            assert!(!self.is_closed, "bytes after the close");
+            assert!(self.closed.is_none(), "bytes after the close");
             let Some((frame, len)) = deframe(self.framing, &unread[read..]) else { break };
             visit.tally.saw_if(Situation::Partial, self.begun_us < visit.now_us);
             let begun = first + read as u64;
             read += len;
-            if let Some((topic, position)) = self.frame(&frame, begun, visit) {
-                heard.push(Heard { end: first + read as u64, topic, position });
-            }
+            let (begun_us, now_us) = (self.begun_us, visit.now_us);
+            let sent = Sent { begun, begun_us, bytes: len as u64, now_us };
+            let end = first + read as u64;
+            let resumed = self.frame(&frame, sent, visit).into_iter();
+            heard.extend(resumed.map(|(topic, resume_at)| Heard { end, topic, resume_at }));
             self.begun_us = visit.now_us;
+            self.readings.iter_mut().for_each(Reading::between_frames);
         }
         unread.drain(..read);
         self.partial = unread;
         self.taken += bytes.len() as u64;
+        if self.framing.has_own_ending() && self.partial.contains(&b'\n') {
+            visit.tally.count(Situation::CutEnding, 1);
+            self.readings.iter_mut().for_each(|reading| reading.has_shared_part(visit.now_us));
+        }
         heard
     }
 
+    /// Where a frame says to resume.
     fn frame(
         &mut self,
         frame: &Frame<'_>,
-        begun: u64,
+        sent: Sent,
         visit: &mut Visit<'_>,
-    ) -> Option<(usize, Position)> {
+    ) -> Vec<(usize, StartAt)> {
         let (event, json, id) = match frame {
-            Frame::Message { event, json, id } => (*event, *json, *id),
+            Frame::Message { event, json, id } => (*event, &**json, *id),
+            Frame::Id(id) => {
+                assert_eq!(self.framing, Framing::SseMany);
+                return self.ids(id, visit);
+            }
             Frame::Pong(payload) => {
                 assert_eq!(payload.len(), 1);
                 self.own(Own::Pong(payload[0]));
-                return None;
+                return Vec::new();
             }
             Frame::Close { code, reason } => {
-                self.close(*code, reason);
-                return None;
+                self.close(*code, reason, sent.begun);
+                return Vec::new();
             }
         };
         let message = Incoming::parse(json).expect("a message");
@@ -145,22 +194,49 @@ impl Oracle {
             Kind::Close(_) => Some("close"),
             _ => None,
         };
-        let has_events = matches!(self.framing, Framing::Sse | Framing::SseBare);
+        let has_events = matches!(self.framing, Framing::Sse | Framing::SseMany);
         assert_eq!(event, event_expected.filter(|_| has_events));
-        let has_id = self.framing == Framing::Sse && message.position.is_some();
-        assert_eq!(id, message.position.filter(|_| has_id));
+        if self.framing == Framing::SseMany {
+            assert_eq!(id.is_some(), matches!(kind, Kind::Events(_)), "an id after {json}");
+        } else {
+            let has_id = self.framing == Framing::Sse && message.position.is_some();
+            assert_eq!(id, message.position.filter(|_| has_id));
+        }
         match kind {
             Kind::Heartbeat => self.own(Own::Heartbeat),
-            Kind::Answer(answer) => self.own(Own::Answer(answer.parse().expect("a number"))),
+            Kind::Answer(answer) => self.answer(answer.parse().expect("a number")),
             Kind::Close(CloseFields { code, reason, reconnect }) => {
                 assert_ne!(self.framing, Framing::WebSocket);
                 assert_eq!(reconnect, close::for_code(code).reconnect);
-                self.close(code, reason);
+                self.close(code, reason, sent.begun);
             }
-            Kind::Events(_) | Kind::Gap(_) => return Some(self.data(&message, json, begun, visit)),
+            Kind::Events(_) | Kind::Gap(_) => {
+                let (topic, position) = self.data(&message, json, sent, visit);
+                return match (self.framing, id) {
+                    (Framing::SseMany, Some(id)) => self.ids(id, visit),
+                    // Whoever is cut off now is told of the gap again.
+                    (Framing::SseMany, None) => Vec::new(),
+                    _ => vec![(topic, StartAt::After(position))],
+                };
+            }
             Kind::Error(_) | Kind::Unknown => panic!("an unexpected message {json}"),
         }
-        None
+        Vec::new()
+    }
+
+    /// The cursors of all topics, which are those of whoever has heard all that
+    /// came before.
+    fn ids(&self, ids: &str, visit: &mut Visit<'_>) -> Vec<(usize, StartAt)> {
+        let ids: Vec<StartAt> = ids.split(',').map(|id| id.parse().expect("a cursor")).collect();
+        visit.tally.saw_if(Situation::Ids, ids.len() > 1);
+        assert_eq!(ids.len(), self.readings.len(), "a cursor for each topic");
+        let named = self.readings.iter().zip(ids).map(|(reading, id)| {
+            let topic = reading.subscribe.feed as usize;
+            let expected = reading.resume_at(&visit.published[topic]);
+            assert_eq!(id, expected, "the cursor of topic {topic} in an id");
+            (topic, id)
+        });
+        named.collect()
     }
 
     /// A message about a topic.
@@ -168,7 +244,7 @@ impl Oracle {
         &mut self,
         message: &Incoming<'_>,
         json: &str,
-        begun: u64,
+        sent: Sent,
         visit: &mut Visit<'_>,
     ) -> (usize, Position) {
         let topic = message.topic.expect("a topic");
@@ -181,16 +257,20 @@ impl Oracle {
         let topic = reading.subscribe.feed as usize;
         let published = &published[topic];
         match message.kind() {
-            Kind::Gap(gap) => reading.gap(position, gap, published, visit.tally),
+            Kind::Gap(gap) => {
+                self.is_told = true;
+                reading.gap(position, gap, published, visit.tally);
+            }
             Kind::Events(events) if events.is_empty() => {
                 let next = reading.confirmation(position, published);
                 assert!(json.ends_with(&format!(r#""first":{next},"events":[]}}"#)), "{json}");
                 visit.tally.count(Situation::Confirmation, 1);
             }
             Kind::Events(events) => {
-                let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= begun);
+                let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
                 assert!(!overtaken, "{:?} was overtaken by data", self.own);
-                reading.events(position, &events, published, self.begun_us, visit.now_us);
+                reading.events(position, &events, published, sent);
+                self.is_told = true;
                 visit.tally.count(Situation::Event, events.len() as u64);
                 visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
             }
@@ -204,30 +284,98 @@ impl Oracle {
         assert_eq!(Some(own), expected);
     }
 
-    fn close(&mut self, code: u16, reason: &str) {
+    fn answer(&mut self, number: u64) {
+        self.own(Own::Answer(number));
+        if let Some((_, feed)) = self.leaving.pop_front_if(|(answer, _)| *answer == number) {
+            let is_its =
+                |reading: &Reading| reading.subscribe.feed == feed && reading.left_at.is_some();
+            let left = self.readings.iter().position(is_its).expect("a topic that is left");
+            self.readings.remove(left);
+        }
+    }
+
+    fn close(&mut self, code: u16, reason: &str, begun: u64) {
         let is_slow = self.readings.iter().any(Reading::may_be_refused);
-        let expected = [self.asked_to_close, is_slow.then_some(close::SLOW)];
+        let is_long = self.is_spent(begun);
+        let expected = [
+            self.asked_to_close,
+            is_slow.then_some(close::SLOW),
+            is_long.then_some(close::RELOAD),
+        ];
         let is_expected = |close: Close| close.code == code && close.reason == reason;
         assert!(expected.into_iter().flatten().any(is_expected), "closed with {code} {reason:?}");
         assert!(self.own.is_empty(), "closed before {:?}", self.own);
-        self.is_closed = true;
+        self.closed = Some(code);
+    }
+
+    /// Whether a document is as large as it may become after `bytes`.
+    fn is_spent(&self, bytes: u64) -> bool {
+        matches!(self.life, Life::Document { bytes_left, .. } if bytes >= bytes_left)
+    }
+
+    /// Whether a poll is to end: it heard something, whole.
+    fn is_answered(&self) -> bool {
+        self.life == Life::Once && self.is_told && !self.is_in_frame() && self.head.is_empty()
+    }
+
+    /// That it goes on for a reason.
+    pub(super) fn check_goes_on(&self) {
+        assert!(!self.is_answered() || !self.own.is_empty(), "a poll goes on");
     }
 
     /// That the connection is at rest and owes nothing that is due.
-    pub(super) fn check_is_content(&self, shard: &Shard, now_us: u64, wake_us: Option<u64>) {
+    pub(super) fn check_is_content(
+        &self,
+        shard: &Shard,
+        visit: &mut Visit<'_>,
+        wake_us: Option<u64>,
+    ) {
         assert!(self.partial.is_empty(), "at rest within a frame");
         assert!(self.head.is_empty() && self.own.is_empty(), "at rest with {:?} unsent", self.own);
-        assert!(!self.is_closed && self.asked_to_close.is_none(), "at rest, not closed");
+        assert!(self.closed.is_none() && self.asked_to_close.is_none(), "at rest, not closed");
+        assert!(self.leaving.is_empty(), "at rest with {:?} not left", self.leaving);
+        assert!(!self.is_spent(self.taken), "a document grows on");
         for reading in &self.readings {
-            if shard.is_open(reading.subscribe.feed as usize) {
-                reading.check_is_content(now_us, wake_us);
+            let topic = reading.subscribe.feed as usize;
+            if shard.is_open(topic) {
+                let frame = |next| shard.frame_bytes(topic, next, self.framing);
+                reading.check_is_content(visit.now_us, wake_us, frame, visit.tally);
             }
         }
     }
 
-    /// That everything said was heard, a close last.
+    /// That everything said was heard: a close last, or what a poll was told.
     pub(super) fn check_is_closed(&self) {
-        assert!(self.is_closed && self.partial.is_empty(), "closed without saying so");
+        assert!(!self.is_in_frame(), "closed in mid-frame");
+        assert!(self.own.is_empty(), "closed before {:?}", self.own);
+        assert!(self.closed.is_some() || self.is_answered(), "closed without saying so");
+    }
+
+    /// That everyone who has begun was told so.
+    pub(super) fn check_has_begun(&self) {
+        assert!(self.own.is_empty() && self.has_begun(), "begun, not told");
+    }
+
+    /// Whether it was told where each subscription begins.
+    pub(super) fn has_begun(&self) -> bool {
+        self.readings.iter().all(|reading| reading.next().is_some())
+    }
+
+    /// How far it is behind, at most; `None` while the connection is further than
+    /// what was heard.
+    pub(super) fn lag(&self, shard: &Shard) -> Option<u64> {
+        let lag_of = |reading: &Reading| {
+            let head = shard.retained(reading.subscribe.feed as usize)?.head;
+            Some(head.saturating_sub(reading.next()?))
+        };
+        let is_settled = !self.is_in_frame() && self.own.is_empty() && self.leaving.is_empty();
+        is_settled.then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
+    }
+
+    /// The feeds that it has and goes on having.
+    pub(super) fn feeds(&self) -> impl Iterator<Item = FeedKey> {
+        let kept = self.readings.iter().filter(|reading| reading.left_at.is_none());
+        kept.map(|reading| reading.subscribe.feed)
     }
 
     /// That every subscription is at its log's head.

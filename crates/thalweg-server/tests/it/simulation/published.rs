@@ -91,6 +91,6 @@ fn payload(topic: &Topic, offset: usize, bytes_max: usize, rng: &mut Rng) -> Str
         return offset.to_string();
     }
     // What could be taken for the end of an event, an envelope or a character.
-    let padding = ["x", ",", "]}", "é", "data:", r"\n"][rng.usize(0..6)];
+    let padding = ["x", ",", "]}", "é", "data:", r"\n", "</script>", "\u{2028}"][rng.usize(0..8)];
     format!(r#"["{topic}",{offset},"{}"]"#, padding.repeat(bytes / padding.len()))
 }

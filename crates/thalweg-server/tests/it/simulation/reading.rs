@@ -1,12 +1,13 @@
 use std::rc::Rc;
 
 use thalweg_server::fanout::{Policy, Subscribe};
-use thalweg_wire::{Epoch, GapReason, Offset, Position, incoming::GapFields};
+use thalweg_wire::{Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
 
 use super::{
     published::Published,
     retained::{Beginning, Retained},
     tally::{Situation, Tally},
+    windows::Window,
 };
 
 /// What one subscription must hear next.
@@ -18,55 +19,100 @@ pub(super) struct Reading {
     visits: Vec<Rc<Retained>>,
     /// When it last had everything there was.
     caught_up_us: Option<u64>,
+    pub(super) window: Option<Window>,
+    /// How much the connection had taken when it was told to leave.
+    pub(super) left_at: Option<u64>,
+    /// When the shared part of the frame under way was sent whole, and what was
+    /// retained then: the connection's own ending may take longer.
+    shared_part: Option<(u64, Rc<Retained>)>,
+}
+
+/// A frame with events.
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    /// The byte of the connection where it begins.
+    pub(super) begun: u64,
+    pub(super) begun_us: u64,
+    pub(super) bytes: u64,
+    pub(super) now_us: u64,
 }
 
 enum Progress {
     /// The log is not there.
     Waiting,
-    Beginning(Beginning),
+    /// What it may have begun with, by visit.
+    Beginning {
+        candidates: Vec<Beginning>,
+        is_settled: bool,
+    },
     At(Offset),
 }
 
 impl Reading {
     pub(super) fn new(subscribe: Subscribe) -> Self {
-        Self { subscribe, progress: Progress::Waiting, visits: Vec::new(), caught_up_us: None }
+        Self {
+            subscribe,
+            progress: Progress::Waiting,
+            visits: Vec::new(),
+            caught_up_us: None,
+            window: subscribe.terms.window_bytes.map(Window::new),
+            left_at: None,
+            shared_part: None,
+        }
     }
 
-    /// The subscriber is about to be visited.
-    pub(super) fn visit(&mut self, retained: &Rc<Retained>, epoch: Epoch) {
+    /// The subscriber is about to be visited. It begins at once, unless it must
+    /// wait for the end of a frame.
+    pub(super) fn visit(&mut self, retained: &Rc<Retained>, epoch: Epoch, may_wait: bool) {
         if let Progress::Waiting = self.progress {
-            let Subscribe { start, policy, .. } = self.subscribe;
-            self.progress = Progress::Beginning(retained.beginning(start, epoch, policy));
+            self.progress = Progress::Beginning { candidates: Vec::new(), is_settled: false };
+        }
+        if let Progress::Beginning { candidates, is_settled } = &mut self.progress
+            && !*is_settled
+        {
+            let Subscribe { start, terms, .. } = self.subscribe;
+            candidates.push(retained.beginning(start, epoch, terms.policy));
+            *is_settled = !may_wait;
         }
         self.visits.push(Rc::clone(retained));
     }
 
     /// An envelope without events.
     pub(super) fn confirmation(&mut self, position: Position, published: &Published) -> Offset {
-        let Progress::Beginning(Beginning::Confirmed { next }) = self.progress else {
-            panic!("{}: a confirmation at {position} was not due", published.topic);
-        };
-        assert_eq!(position, Position { epoch: published.epoch, offset: next - 1 });
+        let next = position.offset + 1;
+        assert!(
+            self.is_candidate(Beginning::Confirmed { next }),
+            "{}: a confirmation at {position} was not due",
+            published.topic
+        );
+        assert_eq!(position.epoch, published.epoch);
         self.progress = Progress::At(next);
         next
     }
 
-    /// An envelope with events, its frame begun at `begun_us`.
+    fn is_candidate(&self, beginning: Beginning) -> bool {
+        matches!(&self.progress, Progress::Beginning { candidates, .. }
+            if candidates.contains(&beginning))
+    }
+
+    /// An envelope with events.
     pub(super) fn events(
         &mut self,
         position: Position,
         events: &[(Offset, &str)],
         published: &Published,
-        begun_us: u64,
-        now_us: u64,
+        sent: Sent,
     ) {
+        let Sent { begun, begun_us, bytes, now_us } = sent;
         let topic = &published.topic;
         let Progress::At(mut next) = self.progress else {
             panic!("{topic}: events at {position} before a confirmation or a gap");
         };
+        let is_left = self.left_at.is_some_and(|left_at| begun >= left_at);
+        assert!(!is_left, "{topic}: begun after it was to be left");
         let retained = self.visits.last().expect("a visit");
         if let Some(caught_up_us) = self.caught_up_us {
-            let due_us = caught_up_us + self.subscribe.interval_us;
+            let due_us = caught_up_us + self.subscribe.terms.interval_us;
             assert!(begun_us >= due_us, "{topic}: sent at {begun_us}, due at {due_us}");
         }
         for (offset, payload) in events {
@@ -76,8 +122,15 @@ impl Reading {
             next += 1;
         }
         assert_eq!(position, Position { epoch: published.epoch, offset: next - 1 });
-        if next == retained.head {
-            self.caught_up_us = Some(now_us);
+        let (whole_us, then) = match &self.shared_part {
+            Some((whole_us, then)) => (*whole_us, then),
+            None => (now_us, retained),
+        };
+        if next == then.head {
+            self.caught_up_us = Some(whole_us);
+        }
+        if let Some(window) = &mut self.window {
+            window.sent(next, bytes);
         }
         self.progress = Progress::At(next);
         self.visits.drain(..self.visits.len() - 1);
@@ -95,11 +148,12 @@ impl Reading {
         let GapFields { missed, reason } = gap;
         match self.progress {
             Progress::Waiting => panic!("{}: a gap without a log", published.topic),
-            Progress::Beginning(beginning) => {
-                assert_eq!(Beginning::Gap { next, missed, reason }, beginning);
+            Progress::Beginning { .. } => {
+                let gap = Beginning::Gap { next, missed, reason };
+                assert!(self.is_candidate(gap), "{}: {gap:?} was not due", published.topic);
             }
             Progress::At(before) => {
-                let policy = self.subscribe.policy;
+                let policy = self.subscribe.terms.policy;
                 let is_right = |visit: &Rc<Retained>| visit.jump(before, policy) == Some(next);
                 assert!(
                     self.visits.iter().any(is_right),
@@ -120,23 +174,57 @@ impl Reading {
 
     /// Whether the connection may be closed for being slow.
     pub(super) fn may_be_refused(&self) -> bool {
-        self.subscribe.policy == Policy::Close
+        self.subscribe.terms.policy == Policy::Close
+            && self.left_at.is_none()
             && match self.progress {
                 Progress::Waiting => false,
-                Progress::Beginning(beginning) => beginning == Beginning::Refused,
+                Progress::Beginning { .. } => self.is_candidate(Beginning::Refused),
                 Progress::At(next) => self.visits.iter().any(|visit| visit.is_lost(next)),
             }
     }
 
-    /// That nothing is owed now, and that what is owed later is promised.
-    pub(super) fn check_is_content(&self, now_us: u64, wake_us: Option<u64>) {
+    /// The frame under way is sent but for its ending.
+    pub(super) fn has_shared_part(&mut self, now_us: u64) {
+        if let (None, Some(retained)) = (&self.shared_part, self.visits.last()) {
+            self.shared_part = Some((now_us, Rc::clone(retained)));
+        }
+    }
+
+    /// The connection is between frames.
+    pub(super) fn between_frames(&mut self) {
+        self.shared_part = None;
+        self.window.iter_mut().for_each(Window::between_frames);
+    }
+
+    /// How whoever has heard what it has heard would ask for the rest.
+    pub(super) fn resume_at(&self, published: &Published) -> StartAt {
+        match self.next() {
+            Some(next) => {
+                StartAt::After(Position { epoch: published.epoch, offset: next - 1 })
+            }
+            None => self.subscribe.start,
+        }
+    }
+
+    /// That nothing is owed now, and that what is owed later is promised; `frame`
+    /// says how long the next frame is, if there is one.
+    pub(super) fn check_is_content(
+        &self,
+        now_us: u64,
+        wake_us: Option<u64>,
+        frame: impl FnOnce(Offset) -> Option<u64>,
+        tally: &mut Tally,
+    ) {
         let (Some(next), Some(retained)) = (self.next(), self.visits.last()) else {
             panic!("feed {} has not begun", self.subscribe.feed);
         };
         if next >= retained.head {
             return;
         }
-        let due_us = self.caught_up_us.unwrap_or(0) + self.subscribe.interval_us;
+        if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {
+            return tally.count(Situation::WindowShut, 1);
+        }
+        let due_us = self.caught_up_us.unwrap_or(0) + self.subscribe.terms.interval_us;
         assert!(due_us > now_us, "feed {}: {next} is due and not sent", self.subscribe.feed);
         assert!(
             wake_us.is_some_and(|wake_us| wake_us <= due_us),

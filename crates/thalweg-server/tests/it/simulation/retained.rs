@@ -51,6 +51,16 @@ impl History {
         self.settle();
     }
 
+    /// Frees about `bytes`, but never the newest batch; how many were freed.
+    pub(super) fn shed(&mut self, bytes: usize) -> usize {
+        let mut freed = 0;
+        while freed < bytes && self.batches.len() > 1 {
+            freed += self.batches.pop_front().map_or(0, |batch| batch.memory_bytes());
+        }
+        self.settle();
+        freed
+    }
+
     /// What is retained now.
     pub(super) fn now(&self) -> &Rc<Retained> {
         &self.now

@@ -3,7 +3,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Log},
+    stream::{Batch, Cursor, Log, Next},
 };
 use thalweg_wire::{Framing, Offset};
 
@@ -86,6 +86,26 @@ impl Shard {
             history.sweep(now_us);
             log.sweep(now_us);
             history.check(log);
+        }
+    }
+
+    /// Frees memory of a topic's history; whether it could.
+    pub(super) fn shed(&mut self, topic: usize, bytes: usize) -> bool {
+        let Some((log, history)) = &mut self.feeds[topic].copy else { return false };
+        let freed = history.shed(bytes);
+        assert_eq!(log.shed(bytes), freed);
+        history.check(log);
+        freed > 0
+    }
+
+    /// Bytes of the frame that begins with the event at `next`; `None` if that is
+    /// lost.
+    pub(super) fn frame_bytes(&self, topic: usize, next: Offset, framing: Framing) -> Option<u64> {
+        let mut cold = Vec::new();
+        match self.log(topic)?.next(&Cursor::before(next), framing, true, &mut cold) {
+            Next::Hot(bytes, _) => Some(bytes.len() as u64),
+            Next::Cold(_) => Some(cold.len() as u64),
+            Next::Lost(_) | Next::Nothing => None,
         }
     }
 

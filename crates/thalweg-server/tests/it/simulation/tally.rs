@@ -30,10 +30,33 @@ pub(super) enum Situation {
     Hole,
     /// A frame over 65,535 bytes.
     LongFrame,
+    /// An `id` that named the cursors of several topics.
+    Ids,
+    /// A frame sent but for the connection's own ending of it.
+    CutEnding,
+    /// A document told to load again.
+    Reload,
+    /// A poll that was told something, and one that waited in vain.
+    PollAnswered,
+    PollInVain,
+    /// Something was due, and the window did not admit it.
+    WindowShut,
+    /// A topic subscribed to, or left, in mid-stream; left in mid-frame; left and
+    /// subscribed to again at once.
+    Subscribed,
+    Left,
+    LeftInFrame,
+    Resubscribed,
+    /// Something to be told to a connection in mid-frame.
+    ToldInFrame,
+    /// History given up for memory.
+    Shed,
+    /// Resumed over another framing.
+    Changed,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 26] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -47,6 +70,19 @@ impl Situation {
         Self::Pinned,
         Self::Hole,
         Self::LongFrame,
+        Self::Ids,
+        Self::CutEnding,
+        Self::Reload,
+        Self::PollAnswered,
+        Self::PollInVain,
+        Self::WindowShut,
+        Self::Subscribed,
+        Self::Left,
+        Self::LeftInFrame,
+        Self::Resubscribed,
+        Self::ToldInFrame,
+        Self::Shed,
+        Self::Changed,
     ];
 }
 

@@ -5,7 +5,6 @@ use thalweg_wire::Framing;
 use super::{
     client::Client,
     conditions::{Conditions, magnitude},
-    connection::Connection,
     oracle::Visit,
     published::Published,
     shard::Shard,
@@ -187,6 +186,11 @@ impl World {
             around.shards[shard].sweep(around.now_us);
         }
         let topic = around.rng.usize(0..around.conditions.topics);
+        if around.rng.u8(0..20) == 0 {
+            let bytes = magnitude(&mut around.rng, around.conditions.history.bytes_max);
+            let is_shed = around.shards[shard].shed(topic, bytes);
+            around.tally.saw_if(Situation::Shed, is_shed);
+        }
         let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
         let is_used = self.clients.iter_mut().any(|client| {
             let reader = client.reader(shard, topic);
@@ -229,10 +233,7 @@ impl World {
             }
         }
         for client in &mut self.clients {
-            if client.connection.is_none() {
-                client.connect(&mut self.around);
-            }
-            client.connection.iter_mut().for_each(Connection::relax);
+            client.calm(&mut self.around);
         }
         for _ in 0..STEPS_TO_REST_MAX {
             self.around.now_us += 1 + magnitude(&mut self.around.rng, 30_000) as u64;
