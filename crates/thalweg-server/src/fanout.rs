@@ -4,11 +4,13 @@
 //! subscription    topic + cursor + policy
 //! subscriber      one connection's subscriptions and its own frames
 //! window          how far one may be sent ahead of its acks
+//! plan            what one send is made of
 //! deliver         the one way out: plan a send, send it, account for it
 //! ```
 
 mod deliver;
 mod own;
+mod plan;
 mod subscriber;
 mod subscription;
 mod window;
