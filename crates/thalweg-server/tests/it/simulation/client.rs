@@ -11,6 +11,10 @@ use super::{
     world::Surroundings,
 };
 
+/// The framings that peers use.
+const PLAIN: [Framing; 5] =
+    [Framing::WebSocket, Framing::Sse, Framing::SseMany, Framing::Ndjson, Framing::ForeverFrame];
+
 /// Who connects, reads, goes away, and comes back where it was.
 pub(super) struct Client {
     name: usize,
@@ -151,7 +155,7 @@ impl Client {
 
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
-        let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
+        let framing = PLAIN[around.rng.usize(0..PLAIN.len())];
         let life = self.life(framing, around);
         // A WebSocket may name its topics later.
         let is_mute = framing == Framing::WebSocket && !self.is_calm && around.rng.u8(0..8) == 0;

@@ -29,6 +29,7 @@ pub(super) fn deframe(framing: Framing, bytes: &[u8]) -> Option<(Frame<'_>, usiz
             Some((Frame::Message { event: None, json: json.into(), id: None }, json.len() + 1))
         }
         Framing::ForeverFrame => script(bytes),
+        compressed => unreachable!("{compressed:?} is not simulated"),
     }
 }
 
