@@ -2,8 +2,10 @@
 //! (`docs/wire.md`), nothing else.
 
 mod drain;
+mod forever_frame;
 mod harness;
 mod hostile;
+mod long_polling;
 mod operations;
 mod pacing;
 mod publishing;
