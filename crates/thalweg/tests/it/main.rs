@@ -1,16 +1,22 @@
 //! The server as a stranger sees it: the real binary, its wire
 //! (`docs/wire.md`), nothing else.
 
+mod commands;
 mod drain;
 mod forever_frame;
 mod harness;
 mod hostile;
+mod http2;
+mod idempotency;
 mod long_polling;
 mod operations;
+mod overtaking;
 mod pacing;
 mod publishing;
+mod reading;
 mod readme;
 mod resuming;
+mod runner;
 mod settings;
 mod several_topics;
 mod shards;
@@ -18,3 +24,4 @@ mod slow;
 mod sources;
 mod subscribing;
 mod websocket;
+mod windows;

@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+
 /// Whatever is to happen happens within this time, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -46,6 +48,14 @@ impl Socket {
         let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
         stream.set_nodelay(true).expect("set TCP_NODELAY");
         stream.set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
+        Self::of(stream)
+    }
+
+    /// The same with little room in the kernel for what is not read.
+    pub(crate) fn connect_narrow(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
+        stream.set_nodelay(true).expect("set TCP_NODELAY");
+        set_socket_recv_buffer_size(&stream, 32 << 10).expect("set SO_RCVBUF");
         Self::of(stream)
     }
 
