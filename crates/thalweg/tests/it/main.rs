@@ -1,6 +1,7 @@
 //! The server as a stranger sees it: the real binary, its wire
 //! (`docs/wire.md`), nothing else.
 
+mod access;
 mod commands;
 mod drain;
 mod forever_frame;
@@ -22,6 +23,8 @@ mod several_topics;
 mod shards;
 mod slow;
 mod sources;
+mod sse;
 mod subscribing;
+mod tokens;
 mod websocket;
 mod windows;
