@@ -24,7 +24,8 @@ const LISTENING: &str = "listening on http://";
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pid: Pid,
-    exit: Receiver<ExitStatus>,
+    /// Locked, so that the threads of a test may share the server.
+    exit: Mutex<Receiver<ExitStatus>>,
     has_exited: bool,
     /// What it printed; shown when the test fails.
     log: Arc<Mutex<String>>,
@@ -45,7 +46,7 @@ impl Server {
         let (sender, addresses) = channel();
         keep(child.stdout.take().expect("its stdout"), Arc::clone(&log), Some(sender));
         keep(child.stderr.take().expect("its stderr"), Arc::clone(&log), None);
-        let exit = watch(child);
+        let exit = Mutex::new(watch(child));
         let address = addresses.recv_timeout(DEADLINE).unwrap_or_else(|_| {
             let log = log.lock().expect("the log");
             panic!("{arguments:?}: no line {LISTENING}… within {DEADLINE:?}; it said: {log}")
@@ -136,7 +137,8 @@ impl Server {
 
     /// How it ended.
     pub(crate) fn exit_within(&mut self, limit: Duration) -> ExitStatus {
-        let Ok(status) = self.exit.recv_timeout(limit) else {
+        let exit = self.exit.get_mut().expect("how it ended");
+        let Ok(status) = exit.recv_timeout(limit) else {
             panic!("the server is still there {limit:?} after it was asked to stop")
         };
         self.has_exited = true;
@@ -159,12 +161,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         if !self.has_exited {
             let _ = kill_process(self.pid, Signal::TERM);
-            let status = self.exit.recv_timeout(DEADLINE);
-            if status.is_err() {
+            let exit = self.exit.get_mut().map(|exit| exit.recv_timeout(DEADLINE));
+            let status = exit.ok().and_then(Result::ok);
+            if status.is_none() {
                 let _ = kill_process(self.pid, Signal::KILL);
             }
             if !thread::panicking() {
-                assert!(status.is_ok_and(|status| status.success()), "it must stop when asked to");
+                assert!(
+                    status.is_some_and(|status| status.success()),
+                    "it must stop when asked to"
+                );
             }
         }
         if thread::panicking()
