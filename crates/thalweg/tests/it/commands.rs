@@ -194,7 +194,7 @@ fn what_a_one_way_transport_cannot_do_is_refused() {
         let text = format!(r#"{{"command":"{command}","id":1,"topic":"t"}}"#);
         let refused = post(&server, &text);
         let sentence = refused.refused(400, "bad_command");
-        assert!(sentence.to_lowercase().contains("websocket"), "{sentence}");
+        assert!(sentence.contains("cursor"), "{sentence}");
         assert_eq!(refused.json()["error"]["id"], json!(1));
     }
     for (method, target) in [("GET", "/v1/commands"), ("PUT", "/v1/commands")] {
@@ -206,33 +206,6 @@ fn what_a_one_way_transport_cannot_do_is_refused() {
     let mut bytes = br#"{"command":"echo","data":""#.to_vec();
     bytes.extend(b"\xff\"}");
     server.ask("POST", "/v1/commands", &[], bytes).refused(400, "bad_command");
-}
-
-#[test]
-fn answers_come_in_the_order_of_the_commands() {
-    for shards in ["1", "2"] {
-        let server = Server::start(&["--shards", shards]);
-        let mut socket = connect(&server);
-        // Publishes to several topics, some on another shard, echoes between them.
-        for index in 0..200 {
-            match index % 4 {
-                0 => socket.say(&format!(r#"{{"command":"echo","id":{index},"data":1}}"#)),
-                1 => socket.say("nonsense"),
-                topic => socket.say(&format!(
-                    r#"{{"command":"publish","id":{index},"topic":"t{topic}{}","event":1}}"#,
-                    index % 7
-                )),
-            }
-        }
-        for index in 0..200 {
-            let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
-            if index % 4 == 1 {
-                assert_eq!(answer["error"]["code"], json!("bad_command"));
-            } else {
-                assert_eq!(answer["answer"]["id"], json!(index), "{shards} shards: {answer}");
-            }
-        }
-    }
 }
 
 #[test]
@@ -365,20 +338,4 @@ fn a_connection_has_so_many_subscriptions_and_no_more() {
     assert_eq!(answer["answer"]["topic"], json!("t0"));
     let answer = socket.command(r#"{"command":"subscribe","id":3,"topic":"new"}"#);
     assert_eq!(answer["answer"]["topic"], json!("new"));
-}
-
-#[test]
-fn an_ack_is_answered_only_if_it_has_an_id() {
-    let server = Server::start(&[]);
-    let head = server.publish("t", 0..1).position;
-    let mut socket = server.subscribe(Transport::WebSocket, "/t");
-    socket.confirmed();
-    let ack = |id: &str| format!(r#"{{"command":"ack"{id},"topic":"t","position":"{head}"}}"#);
-    socket.say(&ack(""));
-    socket.say(&ack(r#","id":5"#));
-    let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
-    assert_eq!(answer["answer"]["id"], json!(5), "{answer}");
-    assert_eq!(answer["answer"]["topic"], json!("t"));
-    let over_post = post(&server, &ack(r#","id":5"#));
-    assert_eq!((over_post.status, over_post.json()), (200, answer));
 }

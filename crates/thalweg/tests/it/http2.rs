@@ -60,7 +60,7 @@ fn a_head_says_what_it_is_and_nothing_of_http_1() {
     for transport in Transport::ONE_WAY {
         let subscriber = client.subscribe(transport, "/t");
         let head = &subscriber.head;
-        assert!(head.header("cache-control").is_some_and(|value| value.contains("no-store")));
+        assert!(head.header("cache-control").is_some_and(|value| value.contains("no-cache")));
         // RFC 9113 §8.2.2.
         for name in ["connection", "transfer-encoding", "keep-alive", "upgrade"] {
             assert_eq!(head.header(name), None, "{transport:?}");

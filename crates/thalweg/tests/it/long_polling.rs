@@ -45,7 +45,7 @@ fn what_is_due_is_answered_at_once() {
     assert_eq!(lines[0], json!({"topic": "t", "position": at(&head, 0), "first": 1, "events": []}));
     assert_eq!(events(&answer), [json!(0), json!(1), json!(2)]);
     assert_eq!(lines.last().expect("a line")["position"], json!(head));
-    assert!(answer.header("cache-control").is_some_and(|value| value.contains("no-store")));
+    assert!(answer.header("cache-control").is_some_and(|value| value.contains("no-cache")));
 }
 
 #[test]

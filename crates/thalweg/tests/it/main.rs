@@ -2,6 +2,7 @@
 //! (`docs/wire.md`), nothing else.
 
 mod access;
+mod answers;
 mod commands;
 mod drain;
 mod forever_frame;

@@ -20,8 +20,11 @@ fn by_post(server: &Server, _subscriber: &mut Subscriber, position: &str) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
+/// An event of the topic for acks names the offset as its `id`.
 fn by_event(server: &Server, _subscriber: &mut Subscriber, position: &str) {
-    server.post("acks", "application/json", json!(position).to_string()).published();
+    server
+        .post("acks", "application/json", json!({"id": offset(position)}).to_string())
+        .published();
 }
 
 /// 50 round trips: each event comes with the ack of the one before it, and no

@@ -61,11 +61,7 @@ fn publishing_needs_the_publishers_token() {
             &[("Authorization", "publish-secret-1234567890")],
             &[("Authorization", "Basic publish-secret-1234567890")],
         ] {
-            let answer = ask(&server, "POST", target, headers, body);
-            answer.refused(401, "unauthorized");
-            // RFC 9110 §15.5.2.
-            let scheme = answer.header("www-authenticate");
-            assert!(scheme.is_some_and(|scheme| scheme.starts_with("Bearer")), "{scheme:?}");
+            ask(&server, "POST", target, headers, body).refused(401, "unauthorized");
         }
         let answer = ask(&server, "POST", target, &[("Authorization", PUBLISH)], body);
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -78,6 +74,28 @@ fn publishing_needs_the_publishers_token() {
         let answer = ask(&server, method, target, &[], body);
         assert_eq!(answer.status, 200, "{target}: {}", answer.text());
     }
+}
+
+/// RFC 9110 §15.5.2: a 401 says which scheme there is.
+fn check_scheme(method: &str, target: &str, body: &str) {
+    let answer = ask(&with_both(), method, target, &[], body);
+    answer.refused(401, "unauthorized");
+    assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {target}");
+}
+
+#[test]
+fn who_is_turned_away_is_told_the_scheme() {
+    for (method, target) in
+        [("POST", "/v1/topics/t"), ("GET", "/v1/topics/t?wait=0"), ("POST", "/v1/tickets")]
+    {
+        check_scheme(method, target, "1");
+    }
+}
+
+#[test]
+fn who_may_not_post_a_command_is_told_the_scheme() {
+    let (target, body) = PUBLISHING[1];
+    check_scheme("POST", target, body);
 }
 
 #[test]
@@ -101,7 +119,25 @@ fn subscribing_needs_one_of_both_tokens_if_there_are_two() {
         assert_eq!(server.get(target).status, 200, "{target} is everybody's");
     }
     let websocket = Transport::WebSocket.headers();
-    ask(&server, "GET", "/v1/topics", &websocket, "").refused(401, "unauthorized");
+    ask(&server, "GET", "/v1/topics/t", &websocket, "").refused(401, "unauthorized");
+    ask(&server, "GET", "/v1/topics?topic=t", &websocket, "").refused(401, "unauthorized");
+}
+
+#[test]
+fn a_websocket_without_topics_or_rights_can_do_nothing() {
+    let server = with_both();
+    let mut socket = server.subscribe(Transport::WebSocket, "");
+    for command in [
+        r#"{"command":"publish","id":1,"topic":"t","event":1}"#,
+        r#"{"command":"subscribe","id":1,"topic":"t"}"#,
+        r#"{"command":"ack","id":1,"topic":"t","position":"1.1"}"#,
+    ] {
+        let answer = socket.command(command);
+        assert_eq!(answer["error"]["code"], json!("unauthorized"), "{command}");
+    }
+    let headers = [("Authorization", SUBSCRIBE)];
+    let topics = ask(&server, "GET", "/v1/topics", &headers, "").json();
+    assert_eq!(topics, json!({"topics": []}));
 }
 
 #[test]
