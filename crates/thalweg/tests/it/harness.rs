@@ -6,21 +6,32 @@
 //! - `proxy`: stands between, and cuts connections
 //! - `socket`: bytes with a deadline
 //! - `http`: requests and responses on a socket
+//! - `http2`: a connection of many streams, each as a socket
 //! - `websocket`: frames on a socket, wrong ones too
+//! - `transport`: what is asked for, over which protocol
+//! - `message`: what the server says
+//! - `reader`: a transport's bytes as messages, one reader for each
 //! - `subscriber`: what a subscriber hears, whatever the transport
 
 mod http;
+mod http2;
+mod message;
 mod program;
 mod proxy;
+mod reader;
 mod server;
 mod socket;
 mod subscriber;
+mod transport;
 mod websocket;
 
-pub(crate) use http::{Published, Response, chunk, offset, request};
+pub(crate) use http::{Published, Response, at, chunk, offset, request};
+pub(crate) use http2::Http2;
+pub(crate) use message::{Gap, Heard, close};
 pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
-pub(crate) use server::Server;
+pub(crate) use server::{LOOK_AGAIN_AFTER, Server, metric};
 pub(crate) use socket::{DEADLINE, Socket};
-pub(crate) use subscriber::{Gap, Heard, Subscriber, Transport};
+pub(crate) use subscriber::Subscriber;
+pub(crate) use transport::{Line, Transport};
 pub(crate) use websocket::{Frame, opcode};

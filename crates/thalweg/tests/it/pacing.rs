@@ -8,7 +8,8 @@ use crate::harness::{Heard, Server, Transport};
 fn an_idle_subscriber_hears_a_heartbeat() {
     let server = Server::start(&["--heartbeat", "200ms"]);
     let begin = Instant::now();
-    let mut subscribers = Transport::ALL.map(|transport| server.subscribe(transport, "/idle"));
+    let mut subscribers =
+        Transport::STREAMING.map(|transport| server.subscribe(transport, "/idle"));
     for subscriber in &mut subscribers {
         subscriber.confirmed();
         assert_eq!(subscriber.next(), Heard::Heartbeat);
@@ -34,7 +35,7 @@ fn a_websocket_without_topics_hears_heartbeats_too() {
 fn an_interval_delays_and_loses_nothing() {
     const INTERVAL: Duration = Duration::from_millis(400);
     let server = Server::start(&[]);
-    for transport in Transport::ALL {
+    for transport in Transport::STREAMING {
         let topic = format!("{transport:?}");
         let mut slow = server.subscribe(transport, &format!("/{topic}?interval=400ms"));
         let mut fast = server.subscribe(transport, &format!("/{topic}"));

@@ -1,18 +1,12 @@
 //! Cursors: nothing is lost, nothing repeated, or a gap says so.
 
-use crate::harness::{Gap, Server, Subscriber, Transport, chunk, offset};
+use crate::harness::{Gap, Heard, Server, Subscriber, Transport, at, chunk, offset};
 
 const NUMBERS: u64 = 10;
 
 fn gap(topic: &str, position: &str, missed: Option<u64>, reason: &str) -> Gap {
     let (topic, position) = (topic.to_owned(), position.to_owned());
     Gap { topic, position, missed, reason: reason.to_owned() }
-}
-
-/// The position with another offset.
-fn at(position: &str, offset: u64) -> String {
-    let (epoch, _) = position.split_once('.').expect("a position is EPOCH.OFFSET");
-    format!("{epoch}.{offset}")
 }
 
 #[test]
@@ -144,7 +138,6 @@ fn policy_close_closes_where_there_is_a_gap() {
 
 /// A gap may be announced before the close.
 fn assert_closed_slow(subscriber: &mut Subscriber) {
-    use crate::harness::Heard;
     loop {
         match subscriber.next() {
             Heard::Gap(_) => {}

@@ -1,10 +1,7 @@
 //! Several shards: who publishes where and who listens where makes no
 //! difference.
 
-use std::{thread, time::Duration, time::Instant};
-
-use crate::harness::{DEADLINE, Server, Transport, chunk, offset};
-use crate::operations::metric;
+use crate::harness::{Server, Transport, chunk, offset};
 
 const TWO: &[&str] = &["--shards", "2"];
 
@@ -18,7 +15,7 @@ fn every_subscriber_hears_every_topic_whatever_its_shard() {
     let mut subscribers = Vec::new();
     for topic in &topics {
         for connection in 0..CONNECTIONS {
-            let transport = Transport::ALL[connection % 3];
+            let transport = Transport::ALL[connection % 5];
             let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
             subscriber.confirmed();
             subscribers.push((topic, subscriber));
@@ -39,7 +36,7 @@ fn one_publish_connection_feeds_both_shards_in_order() {
     let server = Server::start(TWO);
     for topic in ["a", "b", "c", "d"] {
         let mut subscribers: Vec<_> = (0..CONNECTIONS)
-            .map(|index| server.subscribe(Transport::ALL[index % 3], &format!("/{topic}")))
+            .map(|index| server.subscribe(Transport::ALL[index % 5], &format!("/{topic}")))
             .collect();
         for subscriber in &mut subscribers {
             subscriber.confirmed();
@@ -86,7 +83,7 @@ fn a_position_resumes_on_any_shard() {
     let head = server.publish("t", 0..100).position;
     let (epoch, _) = head.split_once('.').expect("a position");
     for connection in 0..CONNECTIONS {
-        let transport = Transport::ALL[connection % 3];
+        let transport = Transport::ALL[connection % 5];
         let cursor = format!("{epoch}.{}", 90 - connection);
         let mut subscriber = server.subscribe(transport, &format!("/t?cursor={cursor}"));
         assert_eq!(subscriber.confirmed(), cursor);
@@ -100,7 +97,7 @@ fn earliest_holds_on_any_shard_while_events_keep_coming() {
     let server = Server::start(TWO);
     server.publish("t", 0..1_000);
     for round in 0..CONNECTIONS as u64 {
-        let transport = Transport::ALL[round as usize % 3];
+        let transport = Transport::ALL[round as usize % 5];
         let mut subscriber = server.subscribe(transport, "/t?cursor=earliest");
         let head = server.publish("t", 1_000 + round..1_001 + round).position;
         assert_eq!(offset(&subscriber.confirmed()), 0);
@@ -134,7 +131,7 @@ fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
         let topic = format!("t{survivor}");
         // Each goes to the least-loaded shard: one to each.
         let mut subscribers: Vec<_> = (0..4)
-            .map(|index| server.subscribe(Transport::ALL[index % 3], &format!("/{topic}")))
+            .map(|index| server.subscribe(Transport::STREAMING[index], &format!("/{topic}")))
             .collect();
         for subscriber in &mut subscribers {
             subscriber.confirmed();
@@ -152,14 +149,6 @@ fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
 }
 
 /// Waits for the shards' sweeps, which count topics.
-fn await_topics(server: &Server, mut is_met: impl FnMut(f64) -> bool) {
-    let begun = Instant::now();
-    loop {
-        let text = server.get("/metrics").text();
-        if metric(&text, "thalweg_topics").is_some_and(&mut is_met) {
-            return;
-        }
-        assert!(begun.elapsed() < DEADLINE, "the topics are not as expected:\n{text}");
-        thread::sleep(Duration::from_millis(20));
-    }
+fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
+    server.await_metric("thalweg_topics", is_met);
 }

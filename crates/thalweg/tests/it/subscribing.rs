@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::harness::{Server, Transport, offset};
+use crate::harness::{Line, Server, Subscriber, Transport, offset, request};
 
 #[test]
 fn the_first_envelope_comes_at_once_and_is_empty() {
@@ -177,25 +177,9 @@ fn unicode_and_large_numbers_pass_through_untouched() {
         let mut subscriber = server.subscribe(transport, "/t");
         subscriber.confirmed();
         server.post("t", "application/json", event).published();
-        let mut text = String::new();
-        while !text.contains("name") {
-            text = raw_text(&mut subscriber, transport);
-        }
+        let text = subscriber.envelope().text;
         assert!(text.contains(event), "{text}");
     }
-}
-
-/// The next frame without a look inside: such numbers are beyond the tests'
-/// own JSON parser.
-fn raw_text(subscriber: &mut crate::harness::Subscriber, transport: Transport) -> String {
-    let bytes = match transport {
-        Transport::WebSocket => {
-            subscriber.socket.websocket_frame("an event").map(|(_, payload)| payload)
-        }
-        Transport::Sse => subscriber.socket.until(b"\n\n", "an event"),
-        Transport::HttpStreaming => subscriber.socket.until(b"\n", "an event"),
-    };
-    String::from_utf8(bytes.expect("an event, not the end")).expect("UTF-8")
 }
 
 #[test]
@@ -207,11 +191,12 @@ fn a_connection_is_kept_alive_until_it_subscribes() {
         for number in 0..3 {
             let body = number.to_string();
             let target = format!("/v1/topics/{topic}");
-            socket.send(crate::harness::request("POST", &target, &[], body.as_bytes()));
+            socket.send(request("POST", &target, &[], body.as_bytes()));
             assert_eq!(socket.response().published().first, number + 1);
         }
         let target = format!("/v1/topics/{topic}?cursor=earliest");
-        let mut subscriber = crate::harness::Subscriber::open(socket, transport, &target, &[]);
+        let line = Line::Http1(server.address);
+        let mut subscriber = Subscriber::on(socket, line, transport, &target, &[]);
         subscriber.confirmed();
         assert_eq!(subscriber.envelope().events[0], json!(0));
     }

@@ -8,12 +8,13 @@ use super::Socket;
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    head: String,
+    /// Names are lowercase.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
 /// The answer to a publish request.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, PartialEq)]
 pub(crate) struct Published {
     pub(crate) topic: String,
     pub(crate) position: String,
@@ -28,7 +29,10 @@ pub(crate) fn request(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> Vec<u8> {
-    let mut head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
+    let mut head = format!("{method} {target} HTTP/1.1\r\n");
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        head += "Host: localhost\r\n";
+    }
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
     }
@@ -49,32 +53,75 @@ pub(crate) fn offset(position: &str) -> u64 {
     offset.parse().expect("an offset is a number")
 }
 
+/// The position with another offset.
+pub(crate) fn at(position: &str, offset: u64) -> String {
+    let (epoch, _) = position.split_once('.').expect("a position is EPOCH.OFFSET");
+    format!("{epoch}.{offset}")
+}
+
 impl Socket {
     /// The next response's head.
     pub(crate) fn response_head(&mut self) -> Response {
-        let head = self.until(b"\r\n\r\n", "a response head").expect("a response, not the end");
+        self.response_head_if_open().expect("a response, not the end")
+    }
+
+    /// The next response's head, unless the connection ends.
+    pub(crate) fn response_head_if_open(&mut self) -> Option<Response> {
+        let head = self.until(b"\r\n\r\n", "a response head")?;
         let head = String::from_utf8(head).expect("a head is text");
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        Response { status: status.expect("a status line"), head, body: Vec::new() }
+        let headers = head.lines().skip(1).filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+        });
+        let headers = headers.collect();
+        Some(Response { status: status.expect("a status line"), headers, body: Vec::new() })
     }
 
     /// The next response with its body.
     pub(crate) fn response(&mut self) -> Response {
-        let mut response = self.response_head();
-        if let Some(length) = response.header("content-length") {
+        self.response_if_open().expect("a response, not the end")
+    }
+
+    pub(crate) fn response_if_open(&mut self) -> Option<Response> {
+        let mut response = self.response_head_if_open()?;
+        response.body = self.body(&response);
+        Some(response)
+    }
+
+    /// The body as its head delimits it (RFC 9112 §6.3).
+    pub(crate) fn body(&mut self, head: &Response) -> Vec<u8> {
+        if let Some(length) = head.header("content-length") {
             let length = length.parse().expect("a length");
-            response.body = self.exact(length, "a response body").expect("the whole body");
+            self.exact(length, "a response body").expect("the whole body")
+        } else if head.header("transfer-encoding") == Some("chunked") {
+            self.chunks()
+        } else if head.status >= 200 && !matches!(head.status, 204 | 304) {
+            self.rest("the rest of a response")
+        } else {
+            Vec::new()
         }
-        response
+    }
+
+    fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.until(b"\r\n", "a chunk's length").expect("a chunk's length");
+            let line = String::from_utf8(line).expect("text");
+            let length = usize::from_str_radix(line.trim(), 16).expect("a chunk's length");
+            body.extend(self.exact(length, "a chunk").expect("a whole chunk"));
+            self.exact(2, "a chunk's end").expect("a chunk's end");
+            if length == 0 {
+                return body;
+            }
+        }
     }
 }
 
 impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().skip(1).find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
+        let mut same = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        same.next().map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn text(&self) -> String {

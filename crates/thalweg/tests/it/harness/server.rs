@@ -7,11 +7,14 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{DEADLINE, Published, Response, Socket, Subscriber, Transport, request};
+use super::{DEADLINE, Http2, Line, Published, Response, Socket, Subscriber, Transport, request};
+
+/// Where nothing tells of a change, one has to look.
+pub(crate) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What the server says on its first line.
 const LISTENING: &str = "listening on ";
@@ -21,7 +24,8 @@ const LISTENING: &str = "listening on ";
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pid: Pid,
-    exit: Receiver<ExitStatus>,
+    /// Locked, so that the threads of a test may share the server.
+    exit: Mutex<Receiver<ExitStatus>>,
     has_exited: bool,
     /// What it printed; shown when the test fails.
     log: Arc<Mutex<String>>,
@@ -45,7 +49,7 @@ impl Server {
         let (sender, addresses) = channel();
         keep(child.stdout.take().expect("its stdout"), Arc::clone(&log), Some(sender));
         keep(child.stderr.take().expect("its stderr"), Arc::clone(&log), None);
-        let exit = watch(child);
+        let exit = Mutex::new(watch(child));
         let address = addresses.recv_timeout(DEADLINE).unwrap_or_else(|_| {
             let log = log.lock().expect("the log");
             panic!("{arguments:?}: no line {LISTENING}… within {DEADLINE:?}; it said: {log}")
@@ -96,7 +100,37 @@ impl Server {
         target: &str,
         headers: &[(&str, &str)],
     ) -> Subscriber {
-        Subscriber::open(self.connect(), transport, &format!("/v1/topics{target}"), headers)
+        let line = Line::Http1(self.address);
+        Subscriber::open(line, transport, &format!("/v1/topics{target}"), headers)
+    }
+
+    /// A connection of many streams.
+    pub(crate) fn http2(&self) -> Http2 {
+        Http2::connect(self.address)
+    }
+
+    /// The sum of a metric's samples.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics").text();
+        metric(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    }
+
+    /// Waits until a metric is as it should be: nothing else tells of it.
+    pub(crate) fn await_metric(&self, name: &str, mut is_met: impl FnMut(f64) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let value = self.metric(name);
+            if is_met(value) {
+                return;
+            }
+            assert!(begun.elapsed() < DEADLINE, "{name} is still {value} after {DEADLINE:?}");
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+    }
+
+    /// Waits until so many connections (streams, waiting polls) subscribe.
+    pub(crate) fn await_connections(&self, count: usize) {
+        self.await_metric("thalweg_connections", |value| value == count as f64);
     }
 
     /// Asks it to stop.
@@ -112,7 +146,8 @@ impl Server {
 
     /// How it ended.
     pub(crate) fn exit_within(&mut self, limit: Duration) -> ExitStatus {
-        let Ok(status) = self.exit.recv_timeout(limit) else {
+        let exit = self.exit.get_mut().expect("how it ended");
+        let Ok(status) = exit.recv_timeout(limit) else {
             panic!("the server is still there {limit:?} after it was asked to stop")
         };
         self.has_exited = true;
@@ -120,16 +155,31 @@ impl Server {
     }
 }
 
+/// The sum of a metric's samples.
+pub(crate) fn metric(text: &str, name: &str) -> Option<f64> {
+    let samples: Vec<f64> = text
+        .lines()
+        .filter(|line| line.starts_with(name))
+        .filter(|line| matches!(line.as_bytes().get(name.len()), Some(b'{' | b' ')))
+        .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+        .collect();
+    (!samples.is_empty()).then(|| samples.iter().sum())
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         if !self.has_exited {
             let _ = kill_process(self.pid, Signal::TERM);
-            let status = self.exit.recv_timeout(DEADLINE);
-            if status.is_err() {
+            let exit = self.exit.get_mut().map(|exit| exit.recv_timeout(DEADLINE));
+            let status = exit.ok().and_then(Result::ok);
+            if status.is_none() {
                 let _ = kill_process(self.pid, Signal::KILL);
             }
             if !thread::panicking() {
-                assert!(status.is_ok_and(|status| status.success()), "it must stop when asked to");
+                assert!(
+                    status.is_some_and(|status| status.success()),
+                    "it must stop when asked to"
+                );
             }
         }
         if thread::panicking()

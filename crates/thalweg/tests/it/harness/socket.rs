@@ -1,17 +1,46 @@
 //! Bytes to and from the server. Every wait has a deadline.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::fmt::Debug;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 /// Whatever is to happen happens within this time, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Where bytes come from: a connection, or a stream of one.
+pub(crate) trait Channel: Debug + Send {
+    /// Reads once; 0 is the end.
+    fn read(&mut self, piece: &mut [u8], wait: Duration) -> io::Result<usize>;
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// No more will be sent.
+    fn finish(&mut self);
+}
+
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    channel: Box<dyn Channel>,
     /// Read and not used yet.
     input: Vec<u8>,
+    /// Bytes read in all.
+    read: usize,
+}
+
+impl Channel for TcpStream {
+    fn read(&mut self, piece: &mut [u8], wait: Duration) -> io::Result<usize> {
+        self.set_read_timeout(Some(wait))?;
+        Read::read(self, piece)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn finish(&mut self) {
+        let _ = self.shutdown(Shutdown::Write);
+    }
 }
 
 impl Socket {
@@ -19,16 +48,38 @@ impl Socket {
         let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
         stream.set_nodelay(true).expect("set TCP_NODELAY");
         stream.set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
-        Self { stream, input: Vec::new() }
+        Self::of(stream)
+    }
+
+    /// The same with little room in the kernel for what is not read.
+    pub(crate) fn connect_narrow(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
+        stream.set_nodelay(true).expect("set TCP_NODELAY");
+        set_socket_recv_buffer_size(&stream, 32 << 10).expect("set SO_RCVBUF");
+        Self::of(stream)
+    }
+
+    pub(crate) fn of(channel: impl Channel + 'static) -> Self {
+        Self { channel: Box::new(channel), input: Vec::new(), read: 0 }
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.stream.write_all(bytes.as_ref()).expect("send");
+        self.channel.write(bytes.as_ref()).expect("send");
     }
 
     /// Sends what the server may refuse by closing in the middle.
     pub(crate) fn send_if_open(&mut self, bytes: impl AsRef<[u8]>) {
-        let _ = self.stream.write_all(bytes.as_ref());
+        let _ = self.channel.write(bytes.as_ref());
+    }
+
+    /// Ends this side's half.
+    pub(crate) fn finish(&mut self) {
+        self.channel.finish();
+    }
+
+    /// Bytes taken out so far.
+    pub(crate) fn used(&self) -> usize {
+        self.read - self.input.len()
     }
 
     /// Everything up to and including `mark`; `None` if the connection ends
@@ -37,8 +88,7 @@ impl Socket {
         let deadline = Instant::now() + DEADLINE;
         let mut searched = 0;
         loop {
-            let found = self.input[searched..].windows(mark.len()).position(|at| at == mark);
-            if let Some(at) = found {
+            if let Some(at) = find(&self.input[searched..], mark) {
                 return Some(self.input.drain(..searched + at + mark.len()).collect());
             }
             searched = self.input.len().saturating_sub(mark.len() - 1);
@@ -66,23 +116,55 @@ impl Socket {
         std::mem::take(&mut self.input)
     }
 
+    /// Whether nothing comes for `time`.
+    pub(crate) fn is_silent(&mut self, time: Duration) -> bool {
+        let mut piece = [0; 4096];
+        if !self.input.is_empty() {
+            return false;
+        }
+        match self.channel.read(&mut piece, time) {
+            Ok(read) => {
+                self.input.extend_from_slice(&piece[..read]);
+                self.read += read;
+                false
+            }
+            Err(error) => is_timeout(&error),
+        }
+    }
+
     /// Reads once; whether anything came. A reset is an end like any other.
     fn fill(&mut self, deadline: Instant, what: &str) -> bool {
         let mut piece = [0; 64 << 10];
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_millis(1));
-        self.stream.set_read_timeout(Some(left)).expect("set a read timeout");
-        match self.stream.read(&mut piece) {
+        match self.channel.read(&mut piece, left) {
             Ok(read) => {
                 self.input.extend_from_slice(&piece[..read]);
+                self.read += read;
                 read > 0
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => true,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(error) if is_timeout(&error) => {
                 let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
                 panic!("waited {DEADLINE:?} in vain for {what}; so far: {start:?}")
             }
             Err(_) => false,
         }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {
+    let (first, rest) = mark.split_first()?;
+    let mut from = 0;
+    loop {
+        let at = from + bytes[from..].iter().position(|byte| byte == first)?;
+        if bytes[at + 1..].starts_with(rest) {
+            return Some(at);
+        }
+        from = at + 1;
     }
 }

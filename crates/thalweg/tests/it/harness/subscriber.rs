@@ -1,119 +1,136 @@
-//! A subscriber on any transport.
+//! A subscriber on any transport. It does what a client of the transport does by
+//! itself: polls on, and loads a forever frame that has grown large again; and it
+//! checks that each goes on where it was.
+
+use std::time::Instant;
 
 use serde_json::Value;
 
+use super::message::{Envelope, Gap, Heard};
+use super::reader::Reader;
 use super::websocket::{Frame, opcode};
-use super::{Socket, offset, request};
+use super::{DEADLINE, Line, Response, Socket, Transport, offset};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
-    WebSocket,
-    Sse,
-    HttpStreaming,
-}
+/// How long a poll waits that is not the first.
+const WAIT: &str = "wait=10s";
 
-/// What a subscriber hears.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Heard {
-    Envelope(Envelope),
-    Gap(Gap),
-    Heartbeat,
-    /// Code, reason, and whether to come back, where the transport says so.
-    Close(u16, String, Option<bool>),
-    /// What a WebSocket command was answered, whole.
-    Answer(Value),
-    Pong(Vec<u8>),
-    /// The connection ended.
-    End,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct Envelope {
-    pub(crate) topic: String,
-    pub(crate) position: String,
-    pub(crate) first: u64,
-    pub(crate) events: Vec<Value>,
-    /// Server-Sent Events' `id:`.
-    pub(crate) id: Option<String>,
-    /// As it came.
-    pub(crate) text: String,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct Gap {
-    pub(crate) topic: String,
-    pub(crate) position: String,
-    pub(crate) missed: Option<u64>,
-    pub(crate) reason: String,
-}
+/// What a forever frame that has grown large says.
+const RELOAD: u16 = 4003;
 
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     pub(crate) socket: Socket,
+    /// What the first request was answered.
+    pub(crate) head: Response,
     transport: Transport,
+    reader: Reader,
+    line: Line,
+    path: String,
+    /// Without cursors.
+    query: Vec<String>,
+    headers: Vec<(String, String)>,
+    /// Where each topic is, in the order of the URL.
+    cursors: Vec<(String, Option<String>)>,
+    /// Topics that must be confirmed at their cursors before anything else of them.
+    due: Vec<String>,
+    /// A poll has been sent and not been answered.
+    is_polling: bool,
+    /// Nothing more is asked for.
+    is_over: bool,
     /// For failures.
     name: String,
 }
 
-impl Transport {
-    pub(crate) const ALL: [Self; 3] = [Self::WebSocket, Self::Sse, Self::HttpStreaming];
-
-    /// What a request asks for it with.
-    fn headers(self) -> Vec<(&'static str, &'static str)> {
-        match self {
-            Self::WebSocket => vec![
-                ("Upgrade", "websocket"),
-                ("Connection", "Upgrade"),
-                ("Sec-WebSocket-Version", "13"),
-                // RFC 6455 §1.3.
-                ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
-            ],
-            Self::Sse => vec![("Accept", "text/event-stream")],
-            Self::HttpStreaming => vec![("Accept", "application/x-ndjson")],
-        }
-    }
-}
-
 impl Subscriber {
-    pub(crate) fn open(
+    /// Asks for `target` over HTTP/1.1, on a connection that is there.
+    pub(crate) fn on(
         mut socket: Socket,
+        line: Line,
         transport: Transport,
         target: &str,
         headers: &[(&str, &str)],
     ) -> Self {
-        let headers = [&transport.headers(), headers].concat();
-        socket.send(request("GET", target, &headers, b""));
-        let mut response = socket.response_head();
+        let asked = [&transport.headers(), headers].concat();
+        line.start_again(&mut socket, &first_target(transport, target), &asked);
+        Self::begin(socket, line, transport, target, headers)
+    }
+
+    pub(crate) fn open(
+        line: Line,
+        transport: Transport,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Self {
+        let asked = [&transport.headers(), headers].concat();
+        let socket = line.start(&first_target(transport, target), &asked);
+        Self::begin(socket, line, transport, target, headers)
+    }
+
+    fn begin(
+        mut socket: Socket,
+        line: Line,
+        transport: Transport,
+        target: &str,
+        headers: &[(&str, &str)],
+    ) -> Self {
+        let mut head = socket.response_head();
         let name = format!("{target} over {transport:?}");
-        match transport {
-            Transport::WebSocket if response.status == 101 => {
-                let accept = response.header("sec-websocket-accept");
-                assert_eq!(accept, Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{name}");
-            }
-            Transport::Sse if response.status == 200 => {
-                assert_eq!(response.header("content-type"), Some("text/event-stream"), "{name}");
-            }
-            Transport::HttpStreaming if response.status == 200 => {
-                assert_eq!(response.header("content-type"), Some("application/x-ndjson"), "{name}");
-            }
-            _ => {
-                response.body = socket.rest("the rest of a refusal");
-                panic!("{name} was refused: {response:?}")
-            }
+        if head.status != if transport == Transport::WebSocket { 101 } else { 200 } {
+            head.body = socket.body(&head);
+            panic!("{name} was refused: {head:?} {}", head.text());
         }
-        Self { socket, transport, name }
+        let content_type = head.header("content-type").and_then(|value| value.split(';').next());
+        assert_eq!(content_type, transport.content_type(), "{name}");
+        if transport == Transport::WebSocket {
+            let accept = head.header("sec-websocket-accept");
+            assert_eq!(accept, Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{name}");
+        }
+        let reader = Reader::of(transport, &head, &mut socket);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let topics = topics(path, query);
+        let query = query.split('&').filter(|pair| !pair.is_empty() && !is_cursor(pair));
+        let headers = headers.iter().filter(|(key, _)| !key.eq_ignore_ascii_case("last-event-id"));
+        Self {
+            socket,
+            head,
+            transport,
+            reader,
+            line,
+            path: path.to_owned(),
+            query: query.map(str::to_owned).collect(),
+            headers: headers.map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+            cursors: topics.into_iter().map(|topic| (topic, None)).collect(),
+            due: Vec::new(),
+            is_polling: false,
+            is_over: false,
+            name,
+        }
     }
 
     /// What comes next.
     pub(crate) fn next(&mut self) -> Heard {
-        let what = format!("the next frame of {}", self.name);
-        match self.transport {
-            Transport::WebSocket => self.next_websocket(&what),
-            Transport::Sse => self.next_sse(&what),
-            Transport::HttpStreaming => match self.socket.until(b"\n", &what) {
-                Some(line) => self.heard(&line, None),
-                None => Heard::End,
-            },
+        let begun = Instant::now();
+        loop {
+            assert!(begun.elapsed() < DEADLINE, "waited {DEADLINE:?} in vain for {}", self.name);
+            if self.is_polling
+                && let Some(refused) = self.take_answer()
+            {
+                return refused;
+            }
+            let heard = self.reader.next(&mut self.socket, &self.name);
+            if matches!(heard, Heard::Close(RELOAD, _, _)) {
+                if let Some(refused) = self.reload() {
+                    return refused;
+                }
+                continue;
+            }
+            let is_news = self.note(&heard);
+            if self.reader.is_used_up() && !self.is_over {
+                self.poll();
+            }
+            if is_news {
+                return heard;
+            }
         }
     }
 
@@ -168,9 +185,14 @@ impl Subscriber {
         self.socket.send_if_open(frame.bytes());
     }
 
+    /// Sends a command over the WebSocket.
+    pub(crate) fn say(&mut self, command: &str) {
+        self.send(&Frame::new(opcode::TEXT, command));
+    }
+
     /// Sends a command over the WebSocket and returns its answer.
     pub(crate) fn command(&mut self, command: &str) -> Value {
-        self.send(&Frame::new(opcode::TEXT, command));
+        self.say(command);
         loop {
             match self.next() {
                 Heard::Answer(answer) => return answer,
@@ -180,68 +202,109 @@ impl Subscriber {
         }
     }
 
-    fn next_websocket(&mut self, what: &str) -> Heard {
-        match self.socket.websocket_frame(what) {
-            None => Heard::End,
-            Some((opcode::TEXT, payload)) => self.heard(&payload, None),
-            Some((opcode::PONG, payload)) => Heard::Pong(payload),
-            Some((opcode::CLOSE, payload)) => {
-                let (code, reason) = payload.split_at_checked(2).expect("a close code");
-                let code = u16::from_be_bytes([code[0], code[1]]);
-                Heard::Close(code, String::from_utf8_lossy(reason).into_owned(), None)
+    /// Keeps the place that `heard` names; whether the test is to hear it. What
+    /// only confirms where a poll or a reload goes on is not news.
+    fn note(&mut self, heard: &Heard) -> bool {
+        let (topic, position) = match heard {
+            Heard::Envelope(envelope) => (&envelope.topic, &envelope.position),
+            Heard::Gap(gap) => (&gap.topic, &gap.position),
+            Heard::Close(..) | Heard::End => {
+                self.is_over = true;
+                return true;
             }
-            Some(other) => panic!("{}: {other:?}", self.name),
+            _ => return true,
+        };
+        let Some((_, cursor)) = self.cursors.iter_mut().find(|(name, _)| name == topic) else {
+            // Subscribed to with a command.
+            assert_eq!(self.transport, Transport::WebSocket, "{}: {heard:?}", self.name);
+            return true;
+        };
+        let due = self.due.iter().position(|name| name == topic);
+        if let (Some(due), Heard::Envelope(envelope)) = (due, heard) {
+            let is_confirmation = envelope.events.is_empty() && cursor.as_ref() == Some(position);
+            assert!(is_confirmation, "{}: resumed at {cursor:?}, not {heard:?}", self.name);
+            self.due.remove(due);
+            return false;
         }
+        if let Some(due) = due {
+            self.due.remove(due);
+        }
+        *cursor = Some(position.clone());
+        true
     }
 
-    fn next_sse(&mut self, what: &str) -> Heard {
-        loop {
-            let Some(frame) = self.socket.until(b"\n\n", what) else { return Heard::End };
-            let frame = String::from_utf8(frame).expect("SSE is UTF-8");
-            let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
-            let Some(data) = field("data:") else { continue };
-            let heard = self.heard(data.as_bytes(), field("id:").map(str::to_owned));
-            let kind = match heard {
-                Heard::Envelope(_) => None,
-                Heard::Gap(_) => Some("gap"),
-                Heard::Heartbeat => Some("heartbeat"),
-                _ => Some("close"),
-            };
-            assert_eq!(field("event:"), kind, "{}: {frame:?}", self.name);
-            return heard;
+    /// Asks for what comes after the cursors. The connection is kept.
+    fn poll(&mut self) {
+        let target = self.resumed_target(WAIT);
+        let headers: Vec<(&str, &str)> =
+            self.headers.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        if self.head.header("connection") == Some("close") {
+            self.socket = self.line.start(&target, &headers);
+        } else {
+            self.line.start_again(&mut self.socket, &target, &headers);
         }
+        self.is_polling = true;
     }
 
-    fn heard(&self, text: &[u8], id: Option<String>) -> Heard {
-        let text = String::from_utf8(text.to_vec()).expect("the wire is UTF-8");
-        let json: Value = serde_json::from_str(&text)
-            .unwrap_or_else(|error| panic!("{}: {error} in {text:?}", self.name));
-        let string = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
-        let (topic, position) = (string(&json["topic"]), string(&json["position"]));
-        if let Some(events) = json["events"].as_array() {
-            let first = json["first"].as_u64().expect("first");
-            return Heard::Envelope(Envelope {
-                topic,
-                position,
-                first,
-                events: events.clone(),
-                id,
-                text,
-            });
-        }
-        if let Some(gap) = json.get("gap") {
-            let (missed, reason) = (gap["missed"].as_u64(), string(&gap["reason"]));
-            return Heard::Gap(Gap { topic, position, missed, reason });
-        }
-        if let Some(close) = json.get("close") {
-            let code = close["code"].as_u64().and_then(|code| u16::try_from(code).ok());
-            let code = code.expect("a close code");
-            return Heard::Close(code, string(&close["reason"]), close["reconnect"].as_bool());
-        }
-        if json.get("heartbeat").is_some() {
-            return Heard::Heartbeat;
-        }
-        assert!(json.get("answer").or(json.get("error")).is_some(), "{}: {text}", self.name);
-        Heard::Answer(json)
+    /// The answer to a poll; an end or a refusal, if it is one.
+    fn take_answer(&mut self) -> Option<Heard> {
+        self.is_polling = false;
+        let Some(head) = self.socket.response_head_if_open() else {
+            self.is_over = true;
+            return Some(Heard::End);
+        };
+        self.take_head(head)
     }
+
+    fn reload(&mut self) -> Option<Heard> {
+        let target = self.resumed_target(self.transport.query().unwrap_or_default());
+        self.socket = self.line.start(&target, &[]);
+        let head = self.socket.response_head();
+        self.take_head(head)
+    }
+
+    fn take_head(&mut self, head: Response) -> Option<Heard> {
+        self.head = head;
+        if self.head.status == 200 {
+            self.reader = Reader::of(self.transport, &self.head, &mut self.socket);
+            return None;
+        }
+        self.is_over = true;
+        self.head.body = self.socket.body(&self.head);
+        let code = self.head.json()["error"]["code"].as_str().unwrap_or_default().to_owned();
+        Some(Heard::Refused(self.head.status, code))
+    }
+
+    /// Where it goes on, by its cursors.
+    fn resumed_target(&mut self, query: &str) -> String {
+        let mut pairs = self.query.clone();
+        pairs.push(query.to_owned());
+        self.due.clear();
+        for (topic, cursor) in &self.cursors {
+            let cursor =
+                cursor.as_ref().unwrap_or_else(|| panic!("{}: no word of {topic}", self.name));
+            pairs.push(format!("cursor={cursor}"));
+            self.due.push(topic.clone());
+        }
+        format!("{}?{}", self.path, pairs.join("&"))
+    }
+}
+
+/// The first request's target: with what asks for the transport.
+fn first_target(transport: Transport, target: &str) -> String {
+    match (transport.query(), target.contains('?')) {
+        (None, _) => target.to_owned(),
+        (Some(query), true) => format!("{target}&{query}"),
+        (Some(query), false) => format!("{target}?{query}"),
+    }
+}
+
+fn topics(path: &str, query: &str) -> Vec<String> {
+    let in_path = path.strip_prefix("/v1/topics/").map(str::to_owned);
+    let in_query = query.split('&').filter_map(|pair| pair.strip_prefix("topic="));
+    in_path.into_iter().chain(in_query.map(|topic| topic.replace("%2F", "/"))).collect()
+}
+
+fn is_cursor(pair: &str) -> bool {
+    pair.starts_with("cursor=")
 }

@@ -1,0 +1,78 @@
+//! What the server says to a subscriber.
+
+use serde_json::Value;
+
+use super::Transport;
+
+/// What a subscriber hears.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Heard {
+    Envelope(Envelope),
+    Gap(Gap),
+    Heartbeat,
+    /// Code, reason, and whether to come back, where the transport says so.
+    Close(u16, String, Option<bool>),
+    /// What a WebSocket command was answered, whole.
+    Answer(Value),
+    Pong(Vec<u8>),
+    /// A poll, or a document loaded again, was refused: status and code.
+    Refused(u16, String),
+    /// The connection ended.
+    End,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Envelope {
+    pub(crate) topic: String,
+    pub(crate) position: String,
+    pub(crate) first: u64,
+    pub(crate) events: Vec<Value>,
+    /// Server-Sent Events' `id:`.
+    pub(crate) id: Option<String>,
+    /// As it came.
+    pub(crate) text: String,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Gap {
+    pub(crate) topic: String,
+    pub(crate) position: String,
+    pub(crate) missed: Option<u64>,
+    pub(crate) reason: String,
+}
+
+/// The close with `code`, as this transport says it.
+pub(crate) fn close(transport: Transport, code: u16, reason: &str, reconnect: bool) -> Heard {
+    let reconnect = (transport != Transport::WebSocket).then_some(reconnect);
+    Heard::Close(code, reason.to_owned(), reconnect)
+}
+
+impl Heard {
+    /// Out of a message's JSON; `name` says whose, for failures.
+    pub(crate) fn parse(text: &[u8], id: Option<String>, name: &str) -> Self {
+        let text = String::from_utf8(text.to_vec()).expect("the wire is UTF-8");
+        let json: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{name}: {error} in {text:?}"));
+        let string = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
+        let (topic, position) = (string(&json["topic"]), string(&json["position"]));
+        if let Some(events) = json["events"].as_array() {
+            let first = json["first"].as_u64().expect("first");
+            let events = events.clone();
+            return Self::Envelope(Envelope { topic, position, first, events, id, text });
+        }
+        if let Some(gap) = json.get("gap") {
+            let (missed, reason) = (gap["missed"].as_u64(), string(&gap["reason"]));
+            return Self::Gap(Gap { topic, position, missed, reason });
+        }
+        if let Some(close) = json.get("close") {
+            let code = close["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+            let code = code.expect("a close code");
+            return Self::Close(code, string(&close["reason"]), close["reconnect"].as_bool());
+        }
+        if json.get("heartbeat").is_some() {
+            return Self::Heartbeat;
+        }
+        assert!(json.get("answer").or(json.get("error")).is_some(), "{name}: {text}");
+        Self::Answer(json)
+    }
+}

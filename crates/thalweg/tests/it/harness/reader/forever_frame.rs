@@ -1,0 +1,48 @@
+//! A document as a browser would take it: a script ends where `</script>` first
+//! stands, runs only with the nonce of the policy, and what is between scripts is
+//! markup.
+
+use super::super::message::Heard;
+use super::super::{Response, Socket};
+
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The only one whose scripts run.
+    nonce: String,
+    /// It has defined `receive`.
+    has_begun: bool,
+}
+
+impl Document {
+    pub(crate) fn of(head: &Response) -> Self {
+        let policy = head.header("content-security-policy").expect("a policy");
+        let (_, nonce) = policy.split_once("'nonce-").expect("a nonce in the policy");
+        let (nonce, _) = nonce.split_once('\'').expect("the nonce's end");
+        Self { nonce: nonce.to_owned(), has_begun: false }
+    }
+
+    pub(crate) fn next(&mut self, socket: &mut Socket, what: &str) -> Heard {
+        loop {
+            let Some(piece) = socket.until(b"</script>", what) else { return Heard::End };
+            let piece = String::from_utf8(piece).expect("the document is UTF-8");
+            let piece = piece.strip_suffix("</script>").expect("what it ends with");
+            let (markup, script) = piece.split_once("<script").expect("a script's tag");
+            let (attributes, script) = script.split_once('>').expect("the tag's end");
+            assert_eq!(attributes.trim(), format!("nonce=\"{}\"", self.nonce), "{what}: {piece}");
+            let call = script.strip_prefix("receive(").and_then(|call| call.strip_suffix(')'));
+            let Some(message) = call else {
+                assert!(!self.has_begun, "{what}: only `receive` is called: {piece}");
+                assert!(script.contains("receive"), "{what}: {piece}");
+                self.has_begun = true;
+                continue;
+            };
+            assert!(self.has_begun, "{what}: `receive` is not defined yet: {piece}");
+            assert_eq!(markup.trim(), "", "{what}: nothing between scripts but the head");
+            // Inside a script `<` could end it or begin a comment; the other two
+            // end a line of JavaScript older than ES2019.
+            let is_escaped = !message.contains(['<', '\u{2028}', '\u{2029}']);
+            assert!(is_escaped, "{what}: {message}");
+            return Heard::parse(message.as_bytes(), None, what);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Server-Sent Events as an EventSource has them: it keeps the last id, and
+//! reconnects with it (WHATWG HTML §9.2).
+
+use serde_json::Value;
+
+use crate::harness::{Response, Server, Socket, Transport, request};
+
+/// What an EventSource keeps.
+#[derive(Debug)]
+struct EventSource<'a> {
+    server: &'a Server,
+    target: &'a str,
+    last_id: Option<String>,
+}
+
+impl EventSource<'_> {
+    /// A connection, and its head.
+    fn connect(&self) -> (Response, Socket) {
+        let mut socket = self.server.connect();
+        let mut headers = Transport::Sse.headers();
+        headers.extend(self.last_id.as_deref().map(|id| ("Last-Event-ID", id)));
+        socket.send(request("GET", self.target, &headers, b""));
+        (socket.response_head(), socket)
+    }
+
+    /// The data of the next event that is dispatched as a message. The id counts
+    /// from when its event is whole, messages or not.
+    fn message(&mut self, socket: &mut Socket) -> Value {
+        loop {
+            let block = socket.until(b"\n\n", "an event").expect("an event");
+            let block = String::from_utf8(block).expect("UTF-8");
+            let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+            if let Some(id) = field("id:") {
+                self.last_id = Some(id.to_owned());
+            }
+            if let (Some(data), None) = (field("data:"), field("event:")) {
+                return serde_json::from_str(data).expect("JSON");
+            }
+        }
+    }
+}
+
+/// Numbers as if by chance, the same in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        // Knuth's MMIX constants.
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound
+    }
+}
+
+#[test]
+fn a_stream_begins_with_how_soon_to_come_back() {
+    let server = Server::start(&[]);
+    let mut source = EventSource { server: &server, target: "/v1/topics/t", last_id: None };
+    let (head, mut socket) = source.connect();
+    assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
+    let begin = socket.until(b"\n", "the first line").expect("a line");
+    assert_eq!(String::from_utf8_lossy(&begin), "retry:1000\n");
+    source.message(&mut socket);
+}
+
+#[test]
+fn an_event_source_of_several_topics_that_is_cut_again_and_again_misses_nothing() {
+    const TOTAL: u64 = 3_000;
+    for (shards, seed) in [("1", 1), ("1", 2), ("2", 3), ("2", 4)] {
+        let server = Server::start(&["--shards", shards]);
+        let mut chance = Chance(seed);
+        let mut source = EventSource {
+            server: &server,
+            target: "/v1/topics?topic=a&topic=b%2Fc&topic=d&cursor=earliest",
+            last_id: None,
+        };
+        let topics = ["a", "b/c", "d"];
+        let mut seen = [0; 3];
+        let mut connections = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for start in (0..TOTAL).step_by(10) {
+                    for topic in topics {
+                        server.publish(topic, start..start + 10);
+                    }
+                }
+            });
+            while seen != [TOTAL; 3] {
+                let (head, mut socket) = source.connect();
+                assert_eq!(head.status, 200, "with {:?}", source.last_id);
+                connections += 1;
+                // Cut in the middle of the confirmations too.
+                for _ in 0..chance.below(12) {
+                    if seen == [TOTAL; 3] {
+                        break;
+                    }
+                    let message = source.message(&mut socket);
+                    let topic = message["topic"].as_str().expect("a topic");
+                    let index = topics.iter().position(|each| *each == topic);
+                    let seen = &mut seen[index.expect("one of them")];
+                    for event in message["events"].as_array().expect("events") {
+                        assert_eq!(event.as_u64(), Some(*seen), "of {topic}, seed {seed}");
+                        *seen += 1;
+                    }
+                }
+            }
+        });
+        assert!(connections > 20, "{connections} connections");
+        let ids = source.last_id.expect("an id");
+        assert_eq!(ids.split(',').count(), 3, "{ids}");
+    }
+}
+
+#[test]
+fn one_topic_cut_again_and_again_misses_nothing() {
+    const TOTAL: u64 = 5_000;
+    let server = Server::start(&["--shards", "2"]);
+    let mut chance = Chance(5);
+    let target = "/v1/topics/t?cursor=earliest";
+    let mut source = EventSource { server: &server, target, last_id: None };
+    let mut seen = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for start in (0..TOTAL).step_by(10) {
+                server.publish("t", start..start + 10);
+            }
+        });
+        while seen < TOTAL {
+            let (_, mut socket) = source.connect();
+            for _ in 0..chance.below(8) {
+                if seen == TOTAL {
+                    break;
+                }
+                let message = source.message(&mut socket);
+                for event in message["events"].as_array().expect("events") {
+                    assert_eq!(event.as_u64(), Some(seen));
+                    seen += 1;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn an_id_with_another_number_of_cursors_is_refused() {
+    let server = Server::start(&[]);
+    let head = server.publish("a", 0..3).position;
+    let ask = |query: &str, id: &str| {
+        let headers = [("Accept", "text/event-stream"), ("Last-Event-ID", id)];
+        server.ask("GET", &format!("/v1/topics{query}"), &headers, "")
+    };
+    for id in [
+        format!("{head},{head},{head}"),
+        format!("{head},"),
+        format!(",{head}"),
+        format!("{head},first"),
+        format!("{head} {head}"),
+        ",".to_owned(),
+    ] {
+        ask("?topic=a&topic=b", &id).refused(400, "bad_cursor");
+    }
+    ask("/a", &format!("{head},{head}")).refused(400, "bad_cursor");
+    ask("/a", "x").refused(400, "bad_cursor");
+}
+
+#[test]
+fn the_words_of_an_id_hold_for_their_topics() {
+    let server = Server::start(&[]);
+    let a = server.publish("a", 0..3).position;
+    server.publish("b", 0..3);
+    let id = format!("{a},earliest");
+    let headers = [("Last-Event-ID", id.as_str())];
+    for transport in Transport::ALL {
+        let mut subscriber = server.subscribe_with(transport, "?topic=a&topic=b", &headers);
+        let mut numbers = Vec::new();
+        let mut topics = 0;
+        while topics < 2 || numbers.len() < 3 {
+            let envelope = subscriber.envelope();
+            topics += usize::from(envelope.events.is_empty());
+            assert!(envelope.events.is_empty() || envelope.topic == "b");
+            numbers.extend(envelope.events.iter().filter_map(Value::as_u64));
+        }
+        assert_eq!(numbers, [0, 1, 2]);
+    }
+}
