@@ -111,15 +111,10 @@ pub(super) async fn command(
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
     let mut wish = Wish::read(text, limits);
     let what = std::mem::replace(&mut wish.what, What::Refused(Refusal::draining()));
-    let done = grant(handle, identity, &wish, what).await;
-    Ok(match done {
-        Ok(answer) => json(StatusCode::OK, answer),
-        Err(refusal) => {
-            handle.count(|counts| counts.count_refused(refusal.code));
-            let status = StatusCode::from_u16(refusal.code.status());
-            json(status.unwrap_or(StatusCode::BAD_REQUEST), wish.refuse(&refusal))
-        }
-    })
+    match grant(handle, identity, &wish, what).await {
+        Ok(answer) => Ok(json(StatusCode::OK, answer)),
+        Err(refusal) => Err(Refused::from(refusal).to_command(wish.id)),
+    }
 }
 
 async fn grant(

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
+use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode,
     answer::{Published, refusal},
@@ -30,13 +31,15 @@ pub(super) enum Content {
 pub(super) struct Refused {
     pub(super) refusal: Refusal,
     published: Option<Published>,
+    /// Of the command that is refused.
+    id: Option<Box<RawValue>>,
     /// The methods that there are.
     allow: Option<&'static str>,
 }
 
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
-        Self { refusal, published: None, allow: None }
+        Self { refusal, published: None, id: None, allow: None }
     }
 }
 
@@ -44,7 +47,12 @@ impl Refused {
     pub(super) fn method(allow: &'static str) -> Self {
         let message = format!("here there is only {allow}");
         let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
-        Self { refusal, published: None, allow: Some(allow) }
+        Self { allow: Some(allow), ..refusal.into() }
+    }
+
+    /// The same, as the answer to a command.
+    pub(super) fn to_command(self, id: Option<Box<RawValue>>) -> Self {
+        Self { id, ..self }
     }
 
     /// The same, telling what of a publish was done before it.
@@ -54,7 +62,8 @@ impl Refused {
 
     pub(super) fn into_answer(self) -> Answer {
         let code = self.refusal.code;
-        let body = refusal(code, &self.refusal.message, None, self.published.as_ref());
+        let published = self.published.as_ref();
+        let body = refusal(code, &self.refusal.message, self.id.as_deref(), published);
         let mut answer = json(status(code), body);
         let headers = answer.headers_mut();
         let mut insert = |name, value| headers.insert(name, HeaderValue::from_static(value));
