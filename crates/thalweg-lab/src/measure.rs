@@ -22,5 +22,5 @@ pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
 pub use machine::{MachineNote, dropped_packets, stolen_s};
 pub use process::Resources;
-pub use sample::{KernelMemory, Memory, Sample, Traffic};
+pub use sample::{KernelMemory, Memory, RoundTrips, Sample, Traffic};
 pub use verdict::{Evidence, Verdict};

@@ -1,19 +1,24 @@
 //! What was found, in every form. Pure: samples in, text out.
 //!
 //! - `summary`: medians, ratios and their intervals
+//! - `talk`: the same of round trips
+//! - `connections`: what a reader must know of them
 //! - `table`: for a terminal
 //! - `csv`, and JSON through serde
 //! - `number`: how figures are written
 
+mod connections;
 mod csv;
 mod number;
 mod summary;
 mod table;
+mod talk;
 
 pub use csv::csv;
 pub use number::short;
 pub use summary::{Manifest, PartSummary, Row, Summary};
 pub use table::table;
+pub use talk::Talk;
 
 #[cfg(test)]
 mod tests;

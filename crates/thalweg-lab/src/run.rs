@@ -8,7 +8,7 @@ mod sample;
 use crate::measure::{MachineNote, Sample};
 use crate::report::{self, Manifest, Summary};
 use crate::scenario::{self, Changes, Plan};
-use crate::subject::Cores;
+use crate::subject::{Cores, Place};
 use anyhow::{Context, bail};
 use bundle::Bundle;
 use progress::Progress;
@@ -26,6 +26,8 @@ pub struct Order {
     pub changes: Changes,
     /// The binary that `serve` and `limit` are run from.
     pub program: PathBuf,
+    /// Where the subjects run.
+    pub place: Place,
     /// The folder to write to; a new one under `thalweg-runs`, else.
     pub out: Option<PathBuf>,
     /// What was typed, for the archive.
@@ -42,7 +44,7 @@ pub fn run(order: &Order) -> anyhow::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let cores = Cores::allowed()?;
-    let machine = machine_note(&plan, &cores);
+    let machine = machine_note(&plan, &cores, &order.place);
     let mut bundle = Bundle::create(order, &plan, &machine)?;
     cores.pin_swarm(1)?;
 
@@ -50,6 +52,7 @@ pub fn run(order: &Order) -> anyhow::Result<()> {
     let bench = Bench {
         plan: &plan,
         program: &order.program,
+        place: &order.place,
         cores: &cores,
         log: bundle.log()?,
         interrupted: &interrupted,
@@ -109,12 +112,16 @@ fn read_plan(order: &Order) -> anyhow::Result<Plan> {
     scenario::read(&text, &order.changes).context(source)
 }
 
-fn machine_note(plan: &Plan, cores: &Cores) -> MachineNote {
+fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     let shards_max = plan.subjects().map(|subject| subject.settings.shards).max().unwrap_or(1);
     let mut note = MachineNote::read();
     note.cores = cores.count();
     note.subject_cores = cores.of_subject(1).to_vec();
     note.swarm_core = cores.of_swarm(1);
+    if !place.is_loopback() {
+        let under = place.under.join(" ");
+        note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
+    }
     if !cores.are_disjoint(1) {
         note.remarks.push("only one core: subject and swarm share it, nothing is valid".to_owned());
     } else if !cores.are_disjoint(shards_max) {

@@ -4,25 +4,31 @@
 //! - `command`: how each program is started
 //! - `cores`: who runs where
 //! - `dialect`: what a subject says on top of a transport
+//! - `probe`: whether it answers
+//! - `place`: under which command, at which address
 //! - `sockets`: what the kernel holds for a subject's connections
+//! - `tls`: TLS as a client of a subject speaks it
 
 mod command;
 mod cores;
 pub mod dialect;
+mod place;
+mod probe;
 mod sockets;
+pub mod tls;
 
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
+pub use place::Place;
 pub use sockets::unsent_bytes_by_port;
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -43,11 +49,12 @@ impl Running {
     pub fn start(
         program: &Path,
         launch: &Launch<'_>,
+        place: &Place,
         cores: &Cores,
         log: &File,
     ) -> anyhow::Result<Running> {
-        let address = free_address()?;
-        let mut command = Command::new(program);
+        let address = place.free_address()?;
+        let mut command = place.command(program);
         command
             .args(arguments(launch, address))
             .stdin(Stdio::null())
@@ -60,7 +67,7 @@ impl Running {
             .spawn_pinned(launch.settings.shards, || command.spawn())?
             .with_context(|| format!("{} cannot be started", program.display()))?;
         let mut running = Running { child, address };
-        running.wait_until_ready()?;
+        running.wait_until_ready(launch.settings.tls)?;
         Ok(running)
     }
 
@@ -89,13 +96,13 @@ impl Running {
         }
     }
 
-    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+    fn wait_until_ready(&mut self, is_tls: bool) -> anyhow::Result<()> {
         let deadline = Instant::now() + READY_WITHIN;
         while Instant::now() < deadline {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the subject ended before it was ready ({status}); see subjects.log");
             }
-            if is_ready(self.address) {
+            if probe::is_ready(self.address, is_tls) {
                 return Ok(());
             }
             std::thread::sleep(PROBE_EVERY);
@@ -110,21 +117,4 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// A port that was free a moment ago: the subject is told which to take.
-fn free_address() -> std::io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
-
-fn is_ready(address: SocketAddr) -> bool {
-    let probe = || -> std::io::Result<bool> {
-        let mut socket = TcpStream::connect_timeout(&address, Duration::from_millis(200))?;
-        socket.set_read_timeout(Some(Duration::from_millis(500)))?;
-        write!(socket, "GET /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-        let mut status = [0; 12];
-        socket.read_exact(&mut status)?;
-        Ok(&status == b"HTTP/1.1 200")
-    };
-    probe().unwrap_or(false)
 }

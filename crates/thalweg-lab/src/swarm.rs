@@ -1,45 +1,65 @@
 //! The load: subscribers and publishers, on one thread of its own core.
 //!
 //! - `socket`: sockets, readiness, the clock
+//! - `link`: a connection's bytes, as they are or encrypted
+//! - `read_buffer`: the one buffer all connections are read through
 //! - `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
+//! - `streams`: those that share an HTTP/2 connection
 //! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive
+//! - `writer`: what a connection sends and the kernel has not taken
+//! - `talk`: a subscriber that talks back, and for that
+//!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
 //! - `posting`: publishing for its own sake, without subscribers
 
+mod answer;
+mod asker;
 mod carrier;
+mod echo;
 mod event;
 mod inbox;
+mod link;
 mod posted;
 mod posting;
 mod publisher;
+mod read_buffer;
+mod round_trip;
 mod rows;
 mod socket;
+mod streams;
 mod subscribers;
+mod talk;
 mod tally;
+mod writer;
 
-use crate::measure::{Counts, Latency, Traffic};
-use crate::scenario::{Drive, Settings};
+use crate::measure::{Counts, Latency, RoundTrips, Traffic};
+use crate::scenario::{Drive, Program, Settings};
+use crate::subject::dialect;
 use anyhow::{anyhow, bail};
+use link::Dialer;
 use publisher::Publisher;
-use socket::{Poller, allow_open_files, now_us, thread_cpu_ns};
+use socket::{Poller, allow_open_files, now_us};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use subscribers::Subscribers;
 
 /// How long all connections together may take to stand: this, and a
-/// millisecond each.
+/// millisecond each, or several with TLS.
 const OPEN_WITHIN_US: u64 = 10_000_000;
+const OPEN_EACH_US: u64 = 1000;
+const OPEN_TLS_EACH_US: u64 = 5000;
 /// Under the posted drive, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
 /// How long the last events may take once nothing more is published.
 const SETTLE_US_MAX: u64 = 1_000_000;
-/// So long the swarm looks for work before it sleeps. Whoever wakes a sleeping
-/// thread pays for it, here the subject, and on a virtual machine an interrupt
-/// to an idle core costs as much as a send.
+/// So long the swarm looks for work before it sleeps.
 const SPIN_US: u64 = 50;
+/// The same in a conversation: longer than a round trip, so that only the subject
+/// has to be woken.
+const SPIN_TALK_US: u64 = 2000;
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
 /// Publishers' keys for the poller begin here; connections' are their numbers.
@@ -50,6 +70,8 @@ const PUBLISHER_KEYS: u64 = 1 << 32;
 pub struct Workload<'a> {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Which program it is.
+    pub program: Program,
     /// The settings of the sample.
     pub settings: &'a Settings,
     /// Who makes the subject broadcast.
@@ -100,6 +122,8 @@ pub struct Outcome {
     pub traffic: Traffic,
     /// In the span.
     pub latency: Latency,
+    /// Where the client talks back.
+    pub round_trips: Option<RoundTrips>,
     /// Over everything.
     pub ledger: Counts,
     /// Until all connections stood.
@@ -121,6 +145,8 @@ pub fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Resu
     allow_open_files(workload.settings.connections)?;
     match workload.drive {
         Drive::Publish => posting::run(workload, observer),
+        Drive::Echo => echo::run(workload, observer),
+        Drive::RoundTrip => round_trip::run(workload, observer),
         _ => Swarm::new(workload, observer)?.run(),
     }
 }
@@ -135,6 +161,8 @@ struct Swarm<'a> {
     observer: &'a mut dyn Observer,
     poller: Poller,
     subscribers: Subscribers,
+    /// Of publishers.
+    dialer: Dialer,
     /// One per topic.
     publishers: Vec<Publisher>,
     is_posting: bool,
@@ -143,24 +171,27 @@ struct Swarm<'a> {
     /// When the span began; 0 before.
     begun_us: u64,
     told_us: u64,
-    /// CPU time spent looking for work, which is none of the swarm's load.
-    spun_ns: u64,
 }
 
 impl<'a> Swarm<'a> {
     fn new(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         let Workload { address, settings, drive, .. } = *workload;
+        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
+        let subscribers = match settings.streams {
+            0 => dialer.clone(),
+            _ => Dialer::new(address, settings, dialect::HTTP_2)?,
+        };
         Ok(Swarm {
             workload,
             observer,
             poller: Poller::new()?,
-            subscribers: Subscribers::new(address, settings, drive),
+            subscribers: Subscribers::new(subscribers, settings, drive),
+            dialer,
             publishers: Vec::new(),
             is_posting: false,
             lines: Vec::new(),
             begun_us: 0,
             told_us: 0,
-            spun_ns: 0,
         })
     }
 
@@ -177,11 +208,11 @@ impl<'a> Swarm<'a> {
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
         self.subscribers.inbox().tally.reset();
         self.observer.at(Moment::Begin);
-        let busy_ns = thread_cpu_ns() - self.spun_ns;
+        let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
         self.run_for(self.workload.measured)?;
         let span_us = now_us() - self.begun_us;
-        let swarm_cpu_ns = thread_cpu_ns() - self.spun_ns - busy_ns;
+        let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
         self.observer.at(Moment::End { stopped_ports: &stopped_ports });
         let tally = std::mem::take(&mut self.subscribers.inbox().tally);
 
@@ -189,6 +220,7 @@ impl<'a> Swarm<'a> {
         Ok(Outcome {
             traffic: tally.traffic,
             latency: tally.latency,
+            round_trips: None,
             ledger: self.subscribers.close_ledger(),
             open_us,
             span_us,
@@ -199,11 +231,12 @@ impl<'a> Swarm<'a> {
     /// Opens all connections; says how long it took, µs.
     fn open(&mut self) -> anyhow::Result<u64> {
         let start_us = now_us();
-        let wanted = self.workload.settings.connections;
+        let wanted = self.subscribers.wanted();
+        let each_us = if self.dialer.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
         self.subscribers.open_more(&self.poller)?;
         while !self.subscribers.all_stand() {
             self.turn(PROGRESS_EVERY_US)?;
-            if now_us() - start_us > OPEN_WITHIN_US + 1000 * u64::from(wanted) {
+            if now_us() - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
                 bail!("only {} of {wanted} connections stood in time", self.subscribers.standing());
             }
         }
@@ -216,7 +249,7 @@ impl<'a> Swarm<'a> {
         }
         for topic in 0..self.workload.settings.topics {
             let key = PUBLISHER_KEYS + u64::from(topic);
-            self.publishers.push(Publisher::open(self.workload.address, topic, key, &self.poller)?);
+            self.publishers.push(Publisher::open(&self.dialer, topic, key, &self.poller)?);
         }
         self.is_posting = true;
         self.post_what_is_due()
@@ -256,7 +289,7 @@ impl<'a> Swarm<'a> {
 
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let count = self.wait(timeout_us)?;
+        let count = self.poller.wait_awake(timeout_us, SPIN_US)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if ready.key >= PUBLISHER_KEYS {
@@ -270,24 +303,6 @@ impl<'a> Swarm<'a> {
             }
         }
         self.tell_progress()
-    }
-
-    /// Waits for readiness: awake for a while, then asleep.
-    fn wait(&mut self, timeout_us: u64) -> anyhow::Result<usize> {
-        let count = self.poller.wait(0)?;
-        if count > 0 {
-            return Ok(count);
-        }
-        let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
-        loop {
-            let count = self.poller.wait(0)?;
-            let waited_us = now_us() - begun_us;
-            if count > 0 || waited_us >= SPIN_US.min(timeout_us) {
-                self.spun_ns += thread_cpu_ns() - cpu_ns;
-                let left_us = timeout_us.saturating_sub(waited_us);
-                return if count > 0 { Ok(count) } else { Ok(self.poller.wait(left_us)?) };
-            }
-        }
     }
 
     #[inline]

@@ -2,9 +2,11 @@
 
 use anyhow::Context;
 use clap::Args;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use thalweg_lab::run::{Order, run as run_lab};
 use thalweg_lab::scenario::Changes;
+use thalweg_lab::subject::Place;
 
 /// Measure what push costs on this machine.
 ///
@@ -26,7 +28,7 @@ pub(crate) struct BenchArgs {
     /// Time measured per sample.
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
-    /// Only these transports: websocket, sse, http-streaming.
+    /// Only these transports, e.g. websocket,sse.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transports: Vec<String>,
     /// Only these subjects, as the scenario names them.
@@ -38,6 +40,12 @@ pub(crate) struct BenchArgs {
     /// Where to leave everything [default: a new folder in thalweg-runs].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Run the subjects under a command, e.g. "ip netns exec far".
+    #[arg(long, value_name = "COMMAND", default_value = "")]
+    under: String,
+    /// Where the subjects listen; anywhere but on loopback they are told to be open.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    at: IpAddr,
     /// The thalweg binary to measure [default: this one].
     #[arg(long, value_name = "PATH")]
     thalweg: Option<PathBuf>,
@@ -53,7 +61,11 @@ Scenarios:
   shards            one shard and two
   publish           events taken per second
   idle              10,000 connections that only stand there
+  tls, idle-tls     the same over TLS
+  h2                SSE over HTTP/2, a hundred subscribers on a connection
   a1 a2 a3-1 a3-2   the published experiments A1, A2, A3.1, A3.2
+  b, c              the published experiments B and C: round trips
+  netem             send buffers over a slow link, see lab/netem.md
 
 Examples:
   thalweg bench
@@ -78,6 +90,10 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
             transports: args.transports,
         },
         program,
+        place: Place {
+            under: args.under.split_whitespace().map(str::to_owned).collect(),
+            address: args.at,
+        },
         out: args.out,
         command_line: command_line(),
         version: env!("THALWEG_VERSION").to_owned(),

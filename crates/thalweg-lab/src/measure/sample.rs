@@ -41,6 +41,9 @@ pub struct Sample {
     pub resources: Resources,
     /// Where subscribers stopped: what the kernel holds for them.
     pub kernel: Option<KernelMemory>,
+    /// Where the client talks back.
+    #[serde(default)]
+    pub round_trips: Option<RoundTrips>,
     /// Latencies; written to a file of their own.
     #[serde(skip)]
     pub latency: Latency,
@@ -60,6 +63,42 @@ pub struct Traffic {
     pub wire_bytes: u64,
     /// Heartbeats.
     pub heartbeats: u64,
+}
+
+/// What the client said and what came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoundTrips {
+    /// How many were made.
+    pub count: u64,
+    /// From the first that was sent to the last that came back.
+    pub total_us: u64,
+    /// From sent to come back.
+    pub mean_us: f64,
+    /// From sent to come back.
+    pub p50_us: u64,
+    /// From sent to come back.
+    pub p99_us: u64,
+    /// From sent to come back.
+    pub max_us: u64,
+}
+
+impl RoundTrips {
+    /// Of these, all of them made within `total_us`; `None` of none.
+    pub fn of(mut each_us: Vec<u64>, total_us: u64) -> Option<RoundTrips> {
+        each_us.sort_unstable();
+        let at = |share: f64| {
+            let rank = (share * each_us.len() as f64).ceil() as usize;
+            each_us.get(rank.saturating_sub(1)).copied()
+        };
+        Some(RoundTrips {
+            count: each_us.len() as u64,
+            total_us,
+            p50_us: at(0.5)?,
+            p99_us: at(0.99)?,
+            max_us: at(1.0)?,
+            mean_us: each_us.iter().sum::<u64>() as f64 / each_us.len() as f64,
+        })
+    }
 }
 
 /// The subject's memory.

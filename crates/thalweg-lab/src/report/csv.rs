@@ -11,7 +11,10 @@ events_per_s,share_of_schedule,latency_us_p50,latency_us_p99,latency_us_p999,\
 p99_ratio,p99_ratio_low,p99_ratio_high,p99_noise_factor,\
 wire_bytes_per_event,events_per_envelope,events_per_read,envelopes_per_read,\
 rss_bytes,rss_bytes_per_connection,open_ms,subject_busy,swarm_busy,\
-stopped_bytes_max,stopped_bytes_mean\n";
+stopped_bytes_max,stopped_bytes_mean,\
+round_trip_us_mean,round_trip_us_mean_worst,round_trip_us_p50,round_trip_us_p99,\
+round_trip_ratio,round_trip_ratio_low,round_trip_ratio_high,round_trips_ms,\
+received_mb_per_s\n";
 
 /// The whole summary.
 pub fn csv(summary: &Summary) -> String {
@@ -60,7 +63,13 @@ fn line(part: &PartSummary, row: &Row) -> Vec<String> {
         row.swarm_busy,
         row.stopped_bytes_max,
         row.stopped_bytes_mean,
+        row.talk.mean_us,
+        row.talk.mean_us_worst,
+        row.talk.p50_us,
+        row.talk.p99_us,
     ]);
+    figures.extend(spread(row.talk.mean_ratio));
+    figures.extend([row.talk.total_ms, row.talk.received_mb_per_s]);
     let written =
         figures.into_iter().map(|figure| figure.map_or(String::new(), |it| it.to_string()));
     fields.extend(written);

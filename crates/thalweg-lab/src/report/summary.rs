@@ -3,6 +3,7 @@
 
 use crate::measure::statistics::{Estimate, estimate, median, noise_factor, ratio};
 use crate::measure::{MachineNote, Sample, Verdict};
+use crate::report::Talk;
 use crate::scenario::{Cell, Drive, Part, Plan, Subject};
 use serde::Serialize;
 
@@ -34,11 +35,12 @@ pub struct Manifest {
     /// The machine.
     pub machine: MachineNote,
     /// How connections are set, and where the subjects differ.
-    pub connections: &'static [&'static str],
+    pub connections: Vec<&'static str>,
 }
 
 impl Manifest {
-    /// Times are for the caller to fill in.
+    /// Times are for the caller to fill in; what is said of connections comes
+    /// from the plan.
     pub fn new(version: &str, command_line: &str, machine: MachineNote) -> Manifest {
         Manifest {
             version: version.to_owned(),
@@ -47,13 +49,7 @@ impl Manifest {
             ended: String::new(),
             was_interrupted: false,
             machine,
-            connections: &[
-                "HTTP/1.1 over IPv4 loopback, no TLS",
-                "no WebSocket extensions offered, no compression asked for",
-                "swarm: TCP_NODELAY, the kernel's default buffers",
-                "limit: TCP_NODELAY, the kernel's default buffers",
-                "thalweg: TCP_NODELAY, SO_SNDBUF 512 KiB, TCP_NOTSENT_LOWAT 16 KiB (its defaults)",
-            ],
+            connections: Vec::new(),
         }
     }
 }
@@ -76,6 +72,8 @@ pub struct PartSummary {
     pub cpu_noise: Option<f64>,
     /// The same for the p99.
     pub p99_noise: Option<f64>,
+    /// The same for the mean round trip.
+    pub round_trip_noise: Option<f64>,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
 }
@@ -137,11 +135,14 @@ pub struct Row {
     pub stopped_bytes_max: Option<f64>,
     /// The same, on average.
     pub stopped_bytes_mean: Option<f64>,
+    /// Where the client talks back.
+    pub talk: Talk,
 }
 
 impl Summary {
     /// Summarises the samples of a plan, which may not be all.
-    pub fn new(plan: &Plan, samples: &[Sample], manifest: Manifest) -> Summary {
+    pub fn new(plan: &Plan, samples: &[Sample], mut manifest: Manifest) -> Summary {
+        manifest.connections = super::connections::notes(plan);
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
             let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();
             summarise_part(part, &own)
@@ -182,6 +183,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         measured_ms: part.measured_ms,
         cpu_noise: noise(|row| row.cpu_ratio),
         p99_noise: noise(|row| row.p99_ratio),
+        round_trip_noise: noise(|row| row.talk.mean_ratio),
         rows,
     }
 }
@@ -205,7 +207,7 @@ fn summarise(
     let versus = |of: &dyn Fn(&Sample) -> Option<f64>| {
         if is_baseline { None } else { paired_ratio(&valid, baseline, of) }
     };
-    let is_broadcast = matches!(drive, Drive::Posted | Drive::SelfDriven);
+    let is_broadcast = matches!(drive, Drive::Posted | Drive::SelfDriven | Drive::RoundTrip);
     let schedule = (drive == Drive::SelfDriven).then(|| {
         let settings = &subject.settings;
         let rows = f64::from(settings.batch) * f64::from(settings.connections);
@@ -231,7 +233,7 @@ fn summarise(
         cpu_us_per_event: estimate(&values(&Sample::cpu_us_per_event)),
         cpu_ratio: versus(&Sample::cpu_us_per_event),
         events_per_s: middle(&|sample| Some(sample.events_per_s()))
-            .filter(|_| drive != Drive::Idle),
+            .filter(|_| !matches!(drive, Drive::Idle | Drive::RoundTrip)),
         share_of_schedule: schedule
             .and_then(|offered| middle(&|sample| Some(sample.events_per_s() / offered))),
         latency_us_p50: quantile(0.5),
@@ -251,6 +253,7 @@ fn summarise(
         swarm_busy: middle(&|sample| Some(sample.swarm_busy)),
         stopped_bytes_max: middle(&|sample| Some(sample.kernel?.send_queue_bytes_max as f64)),
         stopped_bytes_mean: middle(&|sample| Some(sample.kernel?.send_queue_bytes_mean as f64)),
+        talk: Talk::of(drive, &valid, versus(&|sample| Some(sample.round_trips?.mean_us))),
     }
 }
 

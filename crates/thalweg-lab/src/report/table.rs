@@ -42,6 +42,19 @@ const IDLE: &[Column] = &[
     }),
     ("opened", "in ms", |_, row| whole(row.open_ms)),
 ];
+const ROUND_TRIP: &[Column] = &[
+    ("round trip µs", "mean", |_, row| figure(row.talk.mean_us)),
+    ("", "worst run", |_, row| figure(row.talk.mean_us_worst)),
+    ("", "p50", |_, row| whole(row.talk.p50_us)),
+    ("", "p99", |_, row| whole(row.talk.p99_us)),
+    ("mean", "× baseline", |part, row| compared(row, row.talk.mean_ratio, part.round_trip_noise)),
+];
+const TOTAL: &[Column] = &[("total", "ms", |_, row| figure(row.talk.total_ms))];
+const FROM_INTENDED: &[Column] = &[
+    ("from intended µs", "p50", |_, row| whole(row.latency_us_p50)),
+    ("", "p99", |_, row| whole(row.latency_us_p99)),
+];
+const RECEIVED: &[Column] = &[("received", "MB/s", |_, row| figure(row.talk.received_mb_per_s))];
 const LOAD: &[Column] = &[
     ("% of core", "subject", |_, row| row.subject_busy.map_or(String::new(), percent)),
     ("", "swarm", |_, row| row.swarm_busy.map_or(String::new(), percent)),
@@ -105,6 +118,8 @@ fn columns(part: &PartSummary) -> Vec<Column> {
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
         Drive::Idle => vec![IDLE, MEMORY],
         Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],
+        Drive::Echo => vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
+        Drive::RoundTrip => vec![TOTAL, ROUND_TRIP, CPU, MEMORY],
     };
     if has_topics {
         groups.push(TOPICS);
@@ -142,7 +157,12 @@ fn draw(lines: &[Vec<String>]) -> String {
 
 fn notes(part: &PartSummary) -> String {
     let mut text = String::new();
-    if let Some(noise) = part.cpu_noise {
+    if let Some(noise) = part.round_trip_noise {
+        text += &format!(
+            "Noise (A/A): two runs of one subject agree within {noise:.2} × in the mean round trip. \
+             `=`: a tie, within the noise or the interval.\n"
+        );
+    } else if let Some(noise) = part.cpu_noise {
         text += &format!("Noise (A/A): two runs of one subject agree within {noise:.2} × in CPU");
         text += &part.p99_noise.map_or(String::new(), |p99| format!(", {p99:.2} × in p99"));
         text += ". `=`: a tie, within the noise or the interval.\n";
@@ -150,7 +170,8 @@ fn notes(part: &PartSummary) -> String {
     if part.rows.iter().any(|row| row.cpu_ratio.is_some()) {
         text += "Ratios: medians of paired repeats (interval of the median).\n";
     }
-    if part.rows.iter().any(|row| row.events_per_s.is_some() && !row.is_ranked) {
+    let has_throughput = part.drive != Drive::Echo;
+    if has_throughput && part.rows.iter().any(|row| row.events_per_s.is_some() && !row.is_ranked) {
         text += "(events/s) in brackets: no throughput, for the subject's core was not saturated or it left gaps.\n";
     }
     if !text.is_empty() {

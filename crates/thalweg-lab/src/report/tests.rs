@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::measure::{
-    Counts, KernelMemory, Latency, MachineNote, Memory, Resources, Sample, Traffic, Verdict,
+    Counts, KernelMemory, Latency, MachineNote, Memory, Resources, RoundTrips, Sample, Traffic,
+    Verdict,
 };
 use crate::scenario::{Changes, Plan, Slot, read};
 
@@ -67,6 +68,7 @@ fn sample(slot: Slot) -> Sample {
         },
         resources: Resources::default(),
         kernel: None,
+        round_trips: None,
         latency,
     }
 }
@@ -132,6 +134,32 @@ fn stopped_topics_idle_and_publish_have_columns_of_their_own() {
     let publish = summary(&limits.replace("posted", "publish"), |_| {});
     let driven = summary(&one.replace("posted", "self-driven"), |_| {});
     insta::assert_snapshot!([stopped, idle, publish, driven].map(|it| table(&it)).join("\n"));
+}
+
+#[test]
+fn conversations_have_columns_of_their_own() {
+    let talks = |drive: &str, settings: &str| {
+        let text = SCENARIO
+            .replace("posted", drive)
+            .replace("connections = [100, 1000]", &format!("connections = 1\n{settings}"));
+        summary(&text, |sample| {
+            let slower = 1 + sample.subject as u64 / 2;
+            let each_us = (1..=100).map(|us| us * slower + u64::from(sample.repeat)).collect();
+            sample.round_trips = RoundTrips::of(each_us, 20_000 * slower);
+        })
+    };
+    let tables = [talks("echo", "dummy_bytes = 1000000"), talks("round-trip", "requests = 100")];
+    insta::assert_snapshot!(tables.map(|it| table(&it)).join("\n"));
+}
+
+#[test]
+fn what_is_true_of_connections_is_said() {
+    let plain = summary(SCENARIO, |_| {});
+    assert!(!plain.manifest.connections.iter().any(|note| note.contains("TLS 1.3")));
+    let text = SCENARIO.replace("connections = [100, 1000]", "connections = 100\ntls = true");
+    let tls = summary(&text, |_| {});
+    assert!(tls.manifest.connections.iter().any(|note| note.contains("HTTP/1.1 in TLS 1.3")));
+    assert!(!tls.manifest.connections.iter().any(|note| note.contains("no TLS")));
 }
 
 #[test]

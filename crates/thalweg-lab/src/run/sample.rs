@@ -6,7 +6,7 @@ use crate::measure::{
     stolen_s,
 };
 use crate::scenario::{Plan, Slot};
-use crate::subject::{Cores, Launch, Running, unsent_bytes_by_port};
+use crate::subject::{Cores, Launch, Place, Running, unsent_bytes_by_port};
 use crate::swarm::{self, Figures, Interrupted, Moment, Observer, Outcome, Workload, monotonic_us};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -22,6 +22,7 @@ const START_AFTER_US: u64 = 300_000;
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
     pub(super) program: &'a Path,
+    pub(super) place: &'a Place,
     pub(super) cores: &'a Cores,
     pub(super) log: File,
     pub(super) interrupted: &'a AtomicBool,
@@ -51,9 +52,10 @@ impl Bench<'_> {
             drive: part.drive,
             start_us: monotonic_us() + START_AFTER_US,
         };
-        let running = Running::start(self.program, &launch, self.cores, &self.log)?;
+        let running = Running::start(self.program, &launch, self.place, self.cores, &self.log)?;
         let workload = Workload {
             address: running.address(),
+            program: subject.program,
             settings,
             drive: part.drive,
             start_us: launch.start_us,
@@ -105,6 +107,7 @@ impl Bench<'_> {
             memory: seen.memory,
             resources: seen.end.resources,
             kernel: seen.kernel,
+            round_trips: outcome.round_trips,
             latency: outcome.latency,
             ..blank(slot)
         }
@@ -130,6 +133,7 @@ fn blank(slot: Slot) -> Sample {
         memory: Memory::default(),
         resources: Resources::default(),
         kernel: None,
+        round_trips: None,
         latency: crate::measure::Latency::default(),
     }
 }
@@ -159,6 +163,7 @@ struct Spot {
 /// Looks at the subject while the swarm is at it.
 struct Watch<'a> {
     pid: u32,
+    place: &'a Place,
     address: SocketAddr,
     cores: Vec<usize>,
     interrupted: &'a AtomicBool,
@@ -180,6 +185,7 @@ impl<'a> Watch<'a> {
         seen.memory.rss_ready_bytes = Resources::read(running.pid())?.rss_bytes;
         Ok(Watch {
             pid: running.pid(),
+            place: bench.place,
             address: running.address(),
             cores,
             interrupted: bench.interrupted,
@@ -205,7 +211,8 @@ impl<'a> Watch<'a> {
         if ports.is_empty() {
             return Ok(None);
         }
-        let unsent = unsent_bytes_by_port(self.address).map_err(|error| format!("{error:#}"))?;
+        let unsent =
+            unsent_bytes_by_port(self.place, self.address).map_err(|error| format!("{error:#}"))?;
         let held: Vec<u64> = ports.iter().filter_map(|port| unsent.get(port).copied()).collect();
         if held.len() < ports.len() {
             let (held, all) = (held.len(), ports.len());

@@ -15,6 +15,12 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("a2", include_str!("../../../../lab/scenarios/a2.toml")),
     ("a3-1", include_str!("../../../../lab/scenarios/a3-1.toml")),
     ("a3-2", include_str!("../../../../lab/scenarios/a3-2.toml")),
+    ("b", include_str!("../../../../lab/scenarios/b.toml")),
+    ("c", include_str!("../../../../lab/scenarios/c.toml")),
+    ("tls", include_str!("../../../../lab/scenarios/tls.toml")),
+    ("idle-tls", include_str!("../../../../lab/scenarios/idle-tls.toml")),
+    ("h2", include_str!("../../../../lab/scenarios/h2.toml")),
+    ("netem", include_str!("../../../../lab/scenarios/netem.toml")),
 ];
 
 /// The text of the scenario of that name; an error names the nearest.

@@ -1,19 +1,18 @@
 //! From files to cells: every combination of the axes, checked.
 
+use super::check::check;
 use super::error::unknown;
 use super::file::{Axis, Block, ScenarioFile, SubjectBlock, SuiteFile};
 use super::{Drive, Program, ScenarioError, Settings, Transport, find};
 use serde::Serialize;
 use std::time::Duration;
 
-/// The least a posted event needs for `seq`, `due` and `crc` at full length.
-const EVENT_BYTES_MIN: u32 = 96;
 /// What a subject takes to start and to stop, about.
 const STARTING_MS: u64 = 60;
 /// What a connection takes to open and to close, about.
 const OPENING_US: u64 = 150;
-/// The wire's own limit.
-const EVENT_BYTES_MAX: u32 = 1 << 20;
+/// What a round trip takes, about.
+const ROUND_TRIP_US: u64 = 100;
 
 /// What to measure, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -124,10 +123,17 @@ impl Plan {
 
     /// About how long a sample takes, start and stop of the subject included.
     pub fn expected_time(&self, slot: Slot) -> Duration {
-        let part = self.part(slot);
-        let opening_us = u64::from(self.subject(slot).settings.connections) * OPENING_US;
-        Duration::from_millis(STARTING_MS + part.warm_up_ms + part.measured_ms)
-            + Duration::from_micros(opening_us)
+        let (part, settings) = (self.part(slot), &self.subject(slot).settings);
+        let opening_us = u64::from(settings.connections) * OPENING_US;
+        let measured_us = match part.drive {
+            Drive::Echo if settings.requests > 0 => {
+                u64::from(settings.requests) * settings.request_us
+            }
+            Drive::RoundTrip => u64::from(settings.requests) * ROUND_TRIP_US,
+            _ => part.measured_ms * 1000,
+        };
+        Duration::from_millis(STARTING_MS + part.warm_up_ms)
+            + Duration::from_micros(opening_us + measured_us)
     }
 }
 
@@ -293,10 +299,7 @@ fn place(block: &SubjectBlock, settings: &Settings, drive: Drive) -> Result<Subj
     let [settings] = own.as_slice() else {
         return Err(format!("subject `{}` needs one value per setting, not a list", block.name));
     };
-    check(settings, drive)?;
-    if drive == Drive::Publish && block.program == Program::Limit {
-        return Err("`limit` takes no part in the `publish` drive".to_owned());
-    }
+    check(settings, drive, block.program)?;
     Ok(Subject { name: block.name.clone(), program: block.program, settings: settings.clone() })
 }
 
@@ -317,6 +320,17 @@ fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings> {
     vary(&mut all, &block.window, |settings, value| settings.window = value);
     vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);
     vary(&mut all, &block.batch, |settings, value| settings.batch = value);
+    vary(&mut all, &block.tls, |settings, value| settings.tls = value);
+    vary(&mut all, &block.streams, |settings, value| settings.streams = value);
+    vary(&mut all, &block.requests, |settings, value| settings.requests = value);
+    vary(&mut all, &block.dummy_bytes, |settings, value| settings.dummy_bytes = value);
+    vary(&mut all, &block.request_us, |settings, value| settings.request_us = value);
+    vary(&mut all, &block.window_bytes, |settings, value| settings.window_bytes = value);
+    vary(&mut all, &block.receive_buffer_bytes, |settings, value| {
+        settings.receive_buffer_bytes = value;
+    });
+    vary(&mut all, &block.send_buffer_bytes, |settings, value| settings.send_buffer_bytes = value);
+    vary(&mut all, &block.unsent_bytes, |settings, value| settings.unsent_bytes = value);
     all
 }
 
@@ -331,27 +345,4 @@ fn vary<T: Copy>(all: &mut Vec<Settings>, axis: &Option<Axis<T>>, set: impl Fn(&
             all.push(longer);
         }
     }
-}
-
-fn check(settings: &Settings, drive: Drive) -> Result<(), String> {
-    let Settings { connections, stopped, topics, event_bytes, window, .. } = *settings;
-    if connections == 0 || topics == 0 || window == 0 || settings.shards == 0 {
-        return Err("connections, topics, window and shards are at least 1".to_owned());
-    }
-    if stopped >= connections {
-        return Err(format!("of {connections} connections {stopped} stop: nobody is left to read"));
-    }
-    let posted = matches!(drive, Drive::Posted | Drive::Publish);
-    if posted && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
-        return Err(format!(
-            "event_bytes is {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {event_bytes}"
-        ));
-    }
-    if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
-        return Err("a self-driven subject needs a batch and an interval".to_owned());
-    }
-    if drive == Drive::SelfDriven && (topics > 1 || stopped > 0) {
-        return Err("several topics and stopped subscribers need the posted drive".to_owned());
-    }
-    Ok(())
 }

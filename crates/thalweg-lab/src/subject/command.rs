@@ -25,30 +25,51 @@ pub fn topic_name(index: u32) -> String {
 /// The command line after the binary's name.
 pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let mut arguments = match launch.program {
-        Program::Thalweg => thalweg(launch),
+        Program::Thalweg => thalweg(launch, listen),
         Program::Limit => limit(launch),
     };
     arguments.splice(1..1, ["--listen".to_owned(), listen.to_string()]);
     arguments
 }
 
-fn thalweg(launch: &Launch<'_>) -> Vec<String> {
+fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let mut arguments =
         vec!["serve".to_owned(), "--shards".to_owned(), launch.settings.shards.to_string()];
-    if launch.drive == Drive::SelfDriven {
-        let Settings { batch, interval_us, .. } = launch.settings;
-        let interval = match interval_us % 1000 {
-            0 => format!("{}ms", interval_us / 1000),
-            _ => format!("{interval_us}us"),
-        };
-        arguments.push("--source".to_owned());
-        arguments.push(format!(
-            "{}=constant,batch={batch},interval={interval},start={}",
-            topic_name(0),
-            launch.start_us
-        ));
+    let Settings { batch, interval_us, dummy_bytes, send_buffer_bytes, unsent_bytes, .. } =
+        *launch.settings;
+    let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
+    if send_buffer_bytes > 0 {
+        option("--send-buffer", send_buffer_bytes.to_string());
+    }
+    if unsent_bytes > 0 {
+        option("--unsent", unsent_bytes.to_string());
+    }
+    let (topic, interval) = (topic_name(0), interval(interval_us));
+    match launch.drive {
+        Drive::SelfDriven => option(
+            "--source",
+            format!("{topic}=constant,batch={batch},interval={interval},start={}", launch.start_us),
+        ),
+        Drive::Echo if dummy_bytes > 0 => {
+            option("--source", format!("{topic}=dummy,size={dummy_bytes},interval={interval}"));
+        }
+        Drive::RoundTrip => option("--source", format!("{topic}=runner,ack={topic}/acks")),
+        Drive::Posted | Drive::Idle | Drive::Publish | Drive::Echo => {}
+    }
+    if launch.settings.tls {
+        arguments.push("--tls-self-signed".to_owned());
+    }
+    if !listen.ip().is_loopback() {
+        arguments.push("--open".to_owned());
     }
     arguments
+}
+
+fn interval(us: u64) -> String {
+    match us % 1000 {
+        0 => format!("{}ms", us / 1000),
+        _ => format!("{us}us"),
+    }
 }
 
 fn limit(launch: &Launch<'_>) -> Vec<String> {
@@ -57,14 +78,26 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
         Mode::Frame => "frame",
     };
     let mut arguments = vec!["limit".to_owned(), "--mode".to_owned(), mode.to_owned()];
-    if launch.drive == Drive::SelfDriven {
-        let Settings { batch, interval_us, .. } = launch.settings;
-        arguments.push("--source".to_owned());
-        arguments.push(format!(
-            "constant,topic={},batch={batch},interval_us={interval_us},start_us={}",
-            topic_name(0),
+    let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
+    let topic = topic_name(0);
+    let source = match launch.drive {
+        Drive::SelfDriven => Some(format!(
+            "constant,topic={topic},batch={batch},interval_us={interval_us},start_us={}",
             launch.start_us
-        ));
+        )),
+        Drive::Echo if dummy_bytes > 0 => {
+            Some(format!("dummy,topic={topic},size={dummy_bytes},interval_us={interval_us}"))
+        }
+        _ => None,
+    };
+    if let Some(source) = source {
+        arguments.extend(["--source".to_owned(), source]);
+    }
+    if matches!(launch.drive, Drive::Echo | Drive::RoundTrip) {
+        arguments.push("--echo".to_owned());
+    }
+    if launch.settings.tls {
+        arguments.push("--tls".to_owned());
     }
     arguments
 }
@@ -74,7 +107,7 @@ mod tests {
     use super::*;
 
     fn check(program: Program, drive: Drive, expected: &str) {
-        let settings = Settings { batch: 50, ..Settings::default() };
+        let settings = Settings { batch: 50, dummy_bytes: 10_000, ..Settings::default() };
         let launch = Launch { program, settings: &settings, drive, start_us: 7 };
         let listen = SocketAddr::from(([127, 0, 0, 1], 9));
         assert_eq!(arguments(&launch, listen).join(" "), expected);
@@ -95,6 +128,39 @@ mod tests {
             Drive::SelfDriven,
             "limit --listen 127.0.0.1:9 --mode coalesced \
              --source constant,topic=bench/0,batch=50,interval_us=1000,start_us=7",
+        );
+        check(
+            Program::Thalweg,
+            Drive::Echo,
+            "serve --listen 127.0.0.1:9 --shards 1 --source bench/0=dummy,size=10000,interval=1ms",
+        );
+        check(
+            Program::Limit,
+            Drive::Echo,
+            "limit --listen 127.0.0.1:9 --mode coalesced \
+             --source dummy,topic=bench/0,size=10000,interval_us=1000 --echo",
+        );
+        check(
+            Program::Thalweg,
+            Drive::RoundTrip,
+            "serve --listen 127.0.0.1:9 --shards 1 --source bench/0=runner,ack=bench/0/acks",
+        );
+    }
+
+    #[test]
+    fn what_is_set_and_where_it_listens() {
+        let settings = Settings { tls: true, unsent_bytes: 4096, ..Settings::default() };
+        let arguments = |program, host| {
+            let launch = Launch { program, settings: &settings, drive: Drive::Posted, start_us: 0 };
+            arguments(&launch, SocketAddr::from((host, 9))).join(" ")
+        };
+        assert_eq!(
+            arguments(Program::Thalweg, [10, 0, 0, 1]),
+            "serve --listen 10.0.0.1:9 --shards 1 --unsent 4096 --tls-self-signed --open"
+        );
+        assert_eq!(
+            arguments(Program::Limit, [127, 0, 0, 1]),
+            "limit --listen 127.0.0.1:9 --mode coalesced --tls"
         );
     }
 }

@@ -2,7 +2,7 @@
 //! Both subjects speak Thalweg's wire (`docs/wire.md`).
 
 use super::command::topic_name;
-use crate::scenario::Transport;
+use crate::scenario::{Program, Transport};
 use std::net::SocketAddr;
 
 /// The key of RFC 6455 §1.3, so that the right answer is a constant: the lab
@@ -10,24 +10,67 @@ use std::net::SocketAddr;
 const WEBSOCKET_KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const WEBSOCKET_ACCEPT: &[u8] = b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// The request that subscribes to the first `topics` topics.
-pub fn subscribe_request(transport: Transport, host: SocketAddr, topics: u32) -> Vec<u8> {
-    let path = if topics == 1 {
-        format!("/v1/topics/{}", topic_name(0))
-    } else {
-        let names: Vec<String> =
-            (0..topics).map(|index| format!("topic={}", topic_name(index))).collect();
-        format!("/v1/topics?{}", names.join("&"))
-    };
-    let wanted = match transport {
-        Transport::Websocket => format!(
-            "Upgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Key: {WEBSOCKET_KEY}\r\nSec-WebSocket-Version: 13\r\n"
-        ),
-        Transport::Sse => "Accept: text/event-stream\r\n".to_owned(),
-        Transport::HttpStreaming => "Accept: application/x-ndjson\r\n".to_owned(),
-    };
-    format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{wanted}\r\n").into_bytes()
+/// About what a Runner of Thalweg has.
+const RUNNER_BYTES: usize = 200;
+
+/// What a connection speaks, as TLS names it (RFC 7301).
+pub const HTTP_1: &str = "http/1.1";
+/// The same, of HTTP/2 (RFC 9113 §3.2).
+pub const HTTP_2: &str = "h2";
+
+/// What a subscriber asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscription<'a> {
+    /// How it wants to be sent to.
+    pub transport: Transport,
+    /// Whom it asks.
+    pub host: SocketAddr,
+    /// It subscribes to the first so many topics.
+    pub topics: u32,
+    /// More of the query, e.g. `cursor=earliest`.
+    pub query: &'a str,
+}
+
+impl Subscription<'_> {
+    /// Path and query.
+    pub fn target(&self) -> String {
+        let mut query: Vec<String> = Vec::new();
+        let path = if self.topics == 1 {
+            format!("/v1/topics/{}", topic_name(0))
+        } else {
+            query.extend((0..self.topics).map(|index| format!("topic={}", topic_name(index))));
+            "/v1/topics".to_owned()
+        };
+        if matches!(self.transport, Transport::ForeverFrame | Transport::LongPolling) {
+            query.push(format!("transport={}", self.transport));
+        }
+        if !self.query.is_empty() {
+            query.push(self.query.to_owned());
+        }
+        if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
+    }
+
+    /// What the `Accept` header asks for.
+    pub fn accept(&self) -> &'static str {
+        match self.transport {
+            Transport::Sse => "text/event-stream",
+            Transport::HttpStreaming => "application/x-ndjson",
+            _ => "*/*",
+        }
+    }
+
+    /// The request over HTTP/1.1.
+    pub fn request(&self) -> Vec<u8> {
+        let wanted = match self.transport {
+            Transport::Websocket => format!(
+                "Upgrade: websocket\r\nConnection: Upgrade\r\n\
+                 Sec-WebSocket-Key: {WEBSOCKET_KEY}\r\nSec-WebSocket-Version: 13\r\n"
+            ),
+            _ => format!("Accept: {}\r\n", self.accept()),
+        };
+        let (target, host) = (self.target(), self.host);
+        format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{wanted}\r\n").into_bytes()
+    }
 }
 
 /// The head of a long publish request: one event a line, in chunks.
@@ -50,12 +93,66 @@ pub fn single_request(host: SocketAddr, event_bytes: u32) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The request that acks a Runner where the transport has no way back: the same
+/// object, published.
+pub fn ack_request(host: SocketAddr, runner: &[u8]) -> Vec<u8> {
+    let mut request = format!(
+        "POST /v1/topics/{}/acks HTTP/1.1\r\nHost: {host}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        topic_name(0),
+        runner.len()
+    )
+    .into_bytes();
+    request.extend_from_slice(runner);
+    request
+}
+
+/// The command that acks a position over a WebSocket.
+pub fn ack_command(position: &[u8]) -> Vec<u8> {
+    let topic = topic_name(0);
+    let position = String::from_utf8_lossy(position);
+    format!(r#"{{"command":"ack","topic":"{topic}","position":"{position}"}}"#).into_bytes()
+}
+
+/// What experiment C says under this number: no two are the same.
+fn uuid(number: u64) -> String {
+    format!("{number:08x}-7468-416c-8765-{:012x}", number.wrapping_mul(0x9E37_79B9) & 0xFFFF_FFFF)
+}
+
+/// The message with this number that is to come back, and what comes back.
+pub fn echo(program: Program, number: u64) -> (Vec<u8>, Vec<u8>) {
+    let data = uuid(number);
+    match program {
+        Program::Thalweg => (
+            format!(r#"{{"command":"echo","id":{number},"data":"{data}"}}"#).into_bytes(),
+            format!(r#"{{"answer":{{"id":{number},"data":"{data}"}}}}"#).into_bytes(),
+        ),
+        Program::Limit => (data.clone().into_bytes(), data.into_bytes()),
+    }
+}
+
+/// A Runner that the client makes itself, where the subject makes none: of the
+/// size of Thalweg's.
+pub fn runner(id: u64) -> Vec<u8> {
+    let mut runner = format!(r#"{{"id":{id},"name":"Runner {id}","pad":""#).into_bytes();
+    runner.resize(RUNNER_BYTES - 2, b'x');
+    runner.extend_from_slice(b"\"}");
+    runner
+}
+
+/// The number of a Runner; `None` if it is none.
+pub fn runner_id(event: &[u8]) -> Option<u64> {
+    let (digits, rest) = until(event.strip_prefix(b"{\"id\":")?, b',')?;
+    // One object, and not several.
+    (rest.ends_with(b"}") && memchr::memchr(b'{', rest).is_none()).then(|| number(digits))?
+}
+
 /// Whether the answer's head (with its empty line) opens the transport; if not,
 /// the reason.
 pub fn check_answer(transport: Transport, head: &[u8]) -> Result<(), String> {
     let status = match transport {
         Transport::Websocket => "101",
-        Transport::Sse | Transport::HttpStreaming => "200",
+        _ => "200",
     };
     let text = String::from_utf8_lossy(head);
     let first = text.lines().next().unwrap_or_default();
@@ -78,6 +175,8 @@ pub enum Said<'a> {
     Events {
         /// Name of the topic.
         topic: &'a [u8],
+        /// That of the last event.
+        position: &'a [u8],
         /// The events, separated by commas.
         events: &'a [u8],
     },
@@ -85,6 +184,8 @@ pub enum Said<'a> {
     Gap {
         /// Name of the topic.
         topic: &'a [u8],
+        /// The next event is the one after it.
+        position: &'a [u8],
         /// How many; `None` if unknown.
         missed: Option<u64>,
     },
@@ -106,10 +207,10 @@ pub fn unwrap(message: &[u8]) -> Option<Said<'_>> {
         };
     };
     let (topic, rest) = until(rest, b'"')?;
-    let (_, rest) = until(rest.strip_prefix(b",\"position\":\"")?, b'"')?;
+    let (position, rest) = until(rest.strip_prefix(b",\"position\":\"")?, b'"')?;
     if let Some(gap) = rest.strip_prefix(b",\"gap\":{\"missed\":") {
         let (digits, _) = until(gap, b',')?;
-        return Some(Said::Gap { topic, missed: number(digits) });
+        return Some(Said::Gap { topic, position, missed: number(digits) });
     }
     let (_, rest) = until(rest.strip_prefix(b",\"first\":")?, b',')?;
     let rest = match rest.strip_prefix(b"\"offsets\":[") {
@@ -117,7 +218,7 @@ pub fn unwrap(message: &[u8]) -> Option<Said<'_>> {
         None => rest,
     };
     let events = rest.strip_prefix(b"\"events\":[")?.strip_suffix(b"]}")?;
-    Some(Said::Events { topic, events })
+    Some(Said::Events { topic, position, events })
 }
 
 fn until(bytes: &[u8], end: u8) -> Option<(&[u8], &[u8])> {
@@ -140,8 +241,9 @@ pub fn number(digits: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn events<'a>(topic: &'a str, events: &'a str) -> Option<Said<'a>> {
-        Some(Said::Events { topic: topic.as_bytes(), events: events.as_bytes() })
+    fn events<'a>(topic: &'a str, position: &'a str, events: &'a str) -> Option<Said<'a>> {
+        let (topic, position) = (topic.as_bytes(), position.as_bytes());
+        Some(Said::Events { topic, position, events: events.as_bytes() })
     }
 
     #[test]
@@ -151,29 +253,29 @@ mod tests {
             said(
                 r#"{"topic":"cars","position":"9f3c21.1042","first":1041,"events":[{"id":7},{"id":8}]}"#
             ),
-            events("cars", r#"{"id":7},{"id":8}"#)
+            events("cars", "9f3c21.1042", r#"{"id":7},{"id":8}"#)
         );
         assert_eq!(
             said(
                 r#"{"topic":"cars","position":"9f3c21.1050","first":1041,"offsets":[1041,1050],"events":[1,[2]]}"#
             ),
-            events("cars", "1,[2]")
+            events("cars", "9f3c21.1050", "1,[2]")
         );
         assert_eq!(
             said(r#"{"topic":"a","position":"1.0","first":1,"events":[]}"#),
-            events("a", "")
+            events("a", "1.0", "")
         );
         assert_eq!(
             said(
                 r#"{"topic":"cars","position":"9f3c21.900","gap":{"missed":400,"reason":"slow"}}"#
             ),
-            Some(Said::Gap { topic: b"cars", missed: Some(400) })
+            Some(Said::Gap { topic: b"cars", position: b"9f3c21.900", missed: Some(400) })
         );
         assert_eq!(
             said(
                 r#"{"topic":"cars","position":"9f3c21.900","gap":{"missed":null,"reason":"epoch"}}"#
             ),
-            Some(Said::Gap { topic: b"cars", missed: None })
+            Some(Said::Gap { topic: b"cars", position: b"9f3c21.900", missed: None })
         );
         assert_eq!(said(r#"{"heartbeat":{}}"#), Some(Said::Heartbeat));
         assert_eq!(
@@ -182,6 +284,31 @@ mod tests {
         );
         assert_eq!(said("[1]"), None);
         assert_eq!(said(r#"{"topic":"cars","position":"1.1","first":1,"events":[1}"#), None);
+    }
+
+    #[test]
+    fn a_runner_is_told_by_its_number() {
+        assert_eq!(runner(1042).len(), RUNNER_BYTES);
+        assert_eq!(runner_id(&runner(1042)), Some(1042));
+        assert_eq!(runner_id(br#"{"id":1,"a":2},{"id":2,"a":2}"#), None);
+        assert_eq!(runner_id(b"[1]"), None);
+    }
+
+    #[test]
+    fn every_transport_asks_in_its_way() {
+        let target = |transport, topics, query| {
+            let host = SocketAddr::from(([127, 0, 0, 1], 9));
+            Subscription { transport, host, topics, query }.target()
+        };
+        assert_eq!(target(Transport::Sse, 1, ""), "/v1/topics/bench/0");
+        assert_eq!(
+            target(Transport::Websocket, 2, "window=1"),
+            "/v1/topics?topic=bench/0&topic=bench/1&window=1"
+        );
+        assert_eq!(
+            target(Transport::LongPolling, 1, "wait=25s"),
+            "/v1/topics/bench/0?transport=long-polling&wait=25s"
+        );
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! What the kernel holds unsent for a subject's connections.
 
+use super::Place;
 use anyhow::{Context, bail};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::process::Command;
 
 /// Bytes of kernel memory in the send queue of each of the subject's
 /// connections (`wmem_queued`: payload and bookkeeping), by the port of the
 /// other end. Asks `ss`, of iproute2.
-pub fn unsent_bytes_by_port(subject: SocketAddr) -> anyhow::Result<HashMap<u16, u64>> {
-    let output = Command::new("ss")
+pub fn unsent_bytes_by_port(
+    place: &Place,
+    subject: SocketAddr,
+) -> anyhow::Result<HashMap<u16, u64>> {
+    let output = place
+        .command("ss")
         .args(["-tmnH", "state", "connected", "sport", "=", &format!(":{}", subject.port())])
         .output()
         .context("`ss` (package iproute2) is needed to see the kernel's memory")?;

@@ -4,11 +4,13 @@
 //! nothing but its socket. It is given the bytes from a frame's beginning on
 //! and says what is there.
 
+mod forever_frame;
+pub(super) mod http2;
 mod http_streaming;
 mod sse;
 mod websocket;
 
-pub(super) use websocket::pong;
+pub(super) use websocket::{pong, text};
 
 use crate::scenario::Transport;
 
@@ -44,7 +46,10 @@ pub(super) fn step(
     match transport {
         Transport::Websocket => websocket::step(bytes),
         Transport::Sse => sse::step(bytes, searched),
-        Transport::HttpStreaming => Ok(http_streaming::step(bytes, searched)),
+        Transport::HttpStreaming | Transport::LongPolling => {
+            Ok(http_streaming::step(bytes, searched))
+        }
+        Transport::ForeverFrame => Ok(forever_frame::step(bytes, searched)),
     }
 }
 
@@ -64,11 +69,19 @@ mod tests {
                 Transport::Sse => {
                     bytes.extend(format!("data:{message}\nid:1.7\n\n").as_bytes());
                 }
-                Transport::HttpStreaming => bytes.extend(format!("{message}\n").as_bytes()),
+                Transport::HttpStreaming | Transport::LongPolling => {
+                    bytes.extend(format!("{message}\n").as_bytes());
+                }
+                Transport::ForeverFrame => {
+                    bytes.extend(format!("<script>receive({message})</script>\n").as_bytes());
+                }
             }
         }
         bytes
     }
+
+    const ALL: [Transport; 4] =
+        [Transport::Websocket, Transport::Sse, Transport::HttpStreaming, Transport::ForeverFrame];
 
     /// Feeds the bytes in pieces as a connection does, carrying over what is
     /// incomplete.
@@ -96,7 +109,7 @@ mod tests {
             }
             carried.drain(..used);
         }
-        assert!(carried.is_empty());
+        assert!(carried.trim_ascii().is_empty());
         messages
     }
 
@@ -106,7 +119,7 @@ mod tests {
             messages in prop::collection::vec("[a-z\\[\\],{}\":0-9]{1,300}", 1..20),
             cuts in prop::collection::vec(any::<usize>(), 0..100),
         ) {
-            for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
+            for transport in ALL {
                 let bytes = frames(transport, &messages);
                 prop_assert_eq!(&receive(transport, &bytes, &cuts), &messages);
             }
@@ -114,7 +127,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_an_answer_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
+            for transport in ALL {
                 let _ = step(transport, &bytes, 0);
             }
         }

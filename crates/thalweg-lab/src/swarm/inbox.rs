@@ -4,14 +4,12 @@
 use super::carrier::{self, Step};
 use super::posted::{Arrival, Topic};
 use super::rows::Rows;
-use super::socket::write;
 use super::tally::Tally;
 use crate::measure::{Counts, Ledger};
 use crate::scenario::{Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said};
 use crate::subject::topic_name;
 use anyhow::{anyhow, bail};
-use rustix::fd::OwnedFd;
 
 /// A longer head of an answer is not an answer.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -59,7 +57,8 @@ enum Expected {
 pub(super) struct Parser<'a> {
     pub(super) inbox: &'a mut Inbox,
     pub(super) transport: Transport,
-    pub(super) socket: &'a OwnedFd,
+    /// What the transport itself has to answer, e.g. to a ping.
+    pub(super) replies: &'a mut Vec<u8>,
     /// Number of the connection.
     pub(super) index: usize,
     /// Whether it reads to the end.
@@ -82,8 +81,20 @@ impl Parser<'_> {
             if used == 0 {
                 return Ok(0);
             }
-            *stage = Stage::Subscribing(self.inbox.topic_names.len() as u32);
+            *stage = self.inbox.subscribing();
         }
+        Ok(used + self.frames(&bytes[used..], stage, searched)?)
+    }
+
+    /// The same, once the transport is open.
+    #[inline]
+    pub(super) fn frames(
+        &mut self,
+        bytes: &[u8],
+        stage: &mut Stage,
+        searched: &mut u32,
+    ) -> anyhow::Result<usize> {
+        let mut used = 0;
         loop {
             let step = carrier::step(self.transport, &bytes[used..], *searched as usize)?;
             *searched = 0;
@@ -93,8 +104,7 @@ impl Parser<'_> {
                     used += length;
                 }
                 Step::Ping(payload, length) => {
-                    // Lost only if the socket is full, and then it is alive.
-                    let _ = write(self.socket, &carrier::pong(payload));
+                    self.replies.extend(carrier::pong(payload));
                     used += length;
                 }
                 Step::Nothing(length) => used += length,
@@ -123,7 +133,7 @@ impl Parser<'_> {
     #[inline]
     fn message(&mut self, message: &[u8], stage: &mut Stage) -> anyhow::Result<()> {
         match dialect::unwrap(message) {
-            Some(Said::Events { topic, events }) => {
+            Some(Said::Events { topic, events, .. }) => {
                 self.inbox.tally.traffic.envelopes += 1;
                 let topic = self.inbox.topic_index(topic)?;
                 if events.is_empty() {
@@ -132,7 +142,7 @@ impl Parser<'_> {
                 }
                 self.inbox.receive(self.index, topic, self.is_reader, events);
             }
-            Some(Said::Gap { topic, missed }) => {
+            Some(Said::Gap { topic, missed, .. }) => {
                 let topic = self.inbox.topic_index(topic)?;
                 if !confirm(stage) {
                     let subscription = self.index * self.inbox.topic_names.len() + topic;
@@ -142,12 +152,17 @@ impl Parser<'_> {
             Some(Said::Heartbeat) => self.inbox.tally.traffic.heartbeats += 1,
             Some(Said::Close) => bail!("the subject closed connection {}", self.index),
             None => {
-                let shown = String::from_utf8_lossy(&message[..message.len().min(120)]);
+                let shown = shown(message);
                 bail!("not an envelope of the wire: {shown}");
             }
         }
         Ok(())
     }
+}
+
+/// The beginning of a message, for a person.
+pub(super) fn shown(message: &[u8]) -> String {
+    String::from_utf8_lossy(&message[..message.len().min(120)]).into_owned()
 }
 
 /// One more topic stands; `false` if all did already.
@@ -171,7 +186,9 @@ impl Inbox {
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }
             Drive::SelfDriven => (Expected::Rows(Rows::default()), None),
-            Drive::Idle | Drive::Publish => (Expected::Nothing, None),
+            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip => {
+                (Expected::Nothing, None)
+            }
         };
         Inbox {
             topic_names: (0..topics).map(topic_name).collect(),
@@ -182,6 +199,11 @@ impl Inbox {
             rows_slack: u64::from(settings.batch)
                 * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
         }
+    }
+
+    /// What a transport is at that has just opened.
+    pub(super) fn subscribing(&self) -> Stage {
+        Stage::Subscribing(self.topic_names.len() as u32)
     }
 
     /// The topics that the lab publishes to.

@@ -1,7 +1,9 @@
 //! Publishing for its own sake: how fast the subject takes events. Nobody
 //! subscribes.
 
+use super::answer;
 use super::event::{self, Stamp};
+use super::link::Dialer;
 use super::publisher::Publisher;
 use super::socket::{Interest, Poller, dial, now_us, read, thread_cpu_ns, write};
 use super::{Figures, Interrupted, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
@@ -59,8 +61,9 @@ impl Posting<'_> {
     /// by the answer at their end.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<(u64, u64)> {
         let Workload { address, settings, .. } = *self.workload;
+        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let mut publishers: Vec<Publisher> = (0..settings.connections)
-            .map(|key| Publisher::open(address, 0, u64::from(key), &self.poller))
+            .map(|key| Publisher::open(&dialer, 0, u64::from(key), &self.poller))
             .collect::<Result<_, _>>()?;
         let mut answers = vec![Vec::new(); publishers.len()];
         let mut taken = vec![None; publishers.len()];
@@ -108,7 +111,7 @@ impl Posting<'_> {
         let head = dialect::single_request(address, settings.event_bytes);
         let mut sockets: Vec<(OwnedFd, Vec<u8>)> = Vec::new();
         for key in 0..settings.connections {
-            let socket = dial(address, key as usize)?;
+            let socket = dial(address, key as usize, 0)?;
             self.poller.add(&socket, u64::from(key), Interest::ReadAndWrite)?;
             sockets.push((socket, Vec::new()));
         }
@@ -188,19 +191,11 @@ fn receive_answer(socket: &OwnedFd, answer: &mut Vec<u8>) -> anyhow::Result<bool
 /// The number of events an answer acknowledges, and its length; `None` while
 /// it is incomplete.
 fn acknowledged(answer: &[u8]) -> anyhow::Result<Option<(u64, usize)>> {
-    let Some(head_end) = memchr::memmem::find(answer, b"\r\n\r\n").map(|at| at + 4) else {
+    let Some(answer) = answer::take(answer)? else {
         return Ok(None);
     };
-    let head = String::from_utf8_lossy(&answer[..head_end]).to_ascii_lowercase();
-    let length = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok())
-        .ok_or_else(|| anyhow!("an answer without Content-Length: {head}"))?;
-    let Some(body) = answer.get(head_end..head_end + length) else {
-        return Ok(None);
-    };
-    let body = String::from_utf8_lossy(body);
-    if !head.starts_with("http/1.1 200") {
+    let body = String::from_utf8_lossy(&answer.body);
+    if answer.status != 200 {
         bail!("the subject refused an event: {body}");
     }
     let count = body.split("\"count\":").nth(1).and_then(|rest| {
@@ -208,7 +203,7 @@ fn acknowledged(answer: &[u8]) -> anyhow::Result<Option<(u64, usize)>> {
         rest[..end].parse().ok()
     });
     let count = count.ok_or_else(|| anyhow!("an answer without a count: {body}"))?;
-    Ok(Some((count, head_end + length)))
+    Ok(Some((count, answer.length)))
 }
 
 #[cfg(test)]

@@ -4,17 +4,12 @@ use anyhow::bail;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Bytes asked for in one read. Larger reads leave the second-level cache.
-const READ_BYTES: usize = 256 * 1024;
-/// A longer part of a frame stays where it is and grows there; a shorter one
-/// is copied in front of the next read.
-const CARRY_BYTES_MAX: usize = 64 * 1024;
 /// Sockets told of in one wait.
 const READY_MAX: usize = 256;
 /// Ports of one source address that connections may take, with room to spare.
@@ -53,12 +48,29 @@ pub(super) fn allow_open_files(connections: u32) -> anyhow::Result<()> {
 }
 
 /// Begins a connection. The `index` picks the source address, so that no
-/// address runs out of ports.
-pub(super) fn dial(address: SocketAddr, index: usize) -> io::Result<OwnedFd> {
+/// address runs out of ports; a receive buffer of no bytes is the kernel's own.
+pub(super) fn dial(
+    address: SocketAddr,
+    index: usize,
+    receive_buffer_bytes: u32,
+) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
-    if index >= CONNECTIONS_PER_ADDRESS {
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    if receive_buffer_bytes > 0 {
+        // Before connecting: the window's scale is agreed on then.
+        let bytes = receive_buffer_bytes as usize;
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+        // It doubles what it is asked for, up to twice its own limit.
+        let granted = sockopt::socket_recv_buffer_size(&socket)? / 2;
+        if granted < bytes {
+            return Err(io::Error::other(format!(
+                "the kernel grants a receive buffer of {granted} bytes and not {bytes}: \
+                 raise net.core.rmem_max"
+            )));
+        }
+    }
+    if index >= CONNECTIONS_PER_ADDRESS && address.ip().is_loopback() {
         let host = 1 + index / CONNECTIONS_PER_ADDRESS;
         let source = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host as u8), 0));
         rustix::net::bind(&socket, &source)?;
@@ -80,6 +92,13 @@ pub(super) fn read(socket: &OwnedFd, into: &mut [u8]) -> io::Result<Option<usize
     would_block(rustix::net::recv(socket, into, RecvFlags::empty()).map(|(length, _)| length))
 }
 
+/// Reads behind what `into` holds, into the room it has; `None` if there is
+/// nothing yet.
+pub(super) fn read_behind(socket: &OwnedFd, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    let spare = rustix::buffer::spare_capacity(into);
+    would_block(rustix::net::recv(socket, spare, RecvFlags::empty()).map(|(_, length)| length))
+}
+
 /// Writes; `None` if there is no room yet.
 pub(super) fn write(socket: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     would_block(rustix::net::send(socket, bytes, rustix::net::SendFlags::NOSIGNAL))
@@ -97,6 +116,8 @@ fn would_block<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
 pub(super) struct Poller {
     epoll: OwnedFd,
     ready: Vec<epoll::Event>,
+    /// CPU time spent on looking for work, which is none of the swarm's load.
+    spun_ns: u64,
 }
 
 /// What a socket waits for. Readiness is told once (edge-triggered), which
@@ -123,6 +144,7 @@ impl Poller {
         Ok(Poller {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             ready: Vec::with_capacity(READY_MAX),
+            spun_ns: 0,
         })
     }
 
@@ -152,6 +174,31 @@ impl Poller {
         }
     }
 
+    /// The same: awake for `spin_us`, then asleep. Whoever wakes a sleeping thread
+    /// pays for it, here the subject, and on a virtual machine an interrupt to an
+    /// idle core costs as much as a send.
+    pub(super) fn wait_awake(&mut self, timeout_us: u64, spin_us: u64) -> io::Result<usize> {
+        let count = self.wait(0)?;
+        if count > 0 {
+            return Ok(count);
+        }
+        let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
+        loop {
+            let count = self.wait(0)?;
+            let waited_us = now_us() - begun_us;
+            if count > 0 || waited_us >= spin_us.min(timeout_us) {
+                self.spun_ns += thread_cpu_ns() - cpu_ns;
+                let left_us = timeout_us.saturating_sub(waited_us);
+                return if count > 0 { Ok(count) } else { self.wait(left_us) };
+            }
+        }
+    }
+
+    /// CPU time of this thread so far, but for looking for work in vain.
+    pub(super) fn busy_ns(&self) -> u64 {
+        thread_cpu_ns() - self.spun_ns
+    }
+
     /// One of those that the last wait found.
     pub(super) fn ready(&self, index: usize) -> Ready {
         let event = self.ready[index];
@@ -172,75 +219,5 @@ impl Interest {
             Interest::Read => always,
             Interest::ReadAndWrite => always | EventFlags::OUT,
         }
-    }
-}
-
-/// The one buffer all connections are read through.
-#[derive(Debug)]
-pub(super) struct ReadBuffer(Vec<u8>);
-
-/// What a read brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    Bytes {
-        length: usize,
-        /// Whether nothing is left.
-        is_all: bool,
-    },
-    Nothing,
-    End,
-}
-
-impl ReadBuffer {
-    pub(super) fn new() -> ReadBuffer {
-        ReadBuffer(vec![0; CARRY_BYTES_MAX + READ_BYTES])
-    }
-
-    /// Reads once. `parse` is given what `carry` held and what came, and says
-    /// how much of it is done with; the rest is carried over.
-    pub(super) fn read<E: From<io::Error>>(
-        &mut self,
-        socket: &OwnedFd,
-        carry: &mut Vec<u8>,
-        parse: impl FnOnce(&[u8]) -> Result<usize, E>,
-    ) -> Result<Received, E> {
-        let held = carry.len();
-        if held > CARRY_BYTES_MAX {
-            return Self::read_long(socket, carry, parse);
-        }
-        let length = match read(socket, &mut self.0[held..held + READ_BYTES])? {
-            None => return Ok(Received::Nothing),
-            Some(0) => return Ok(Received::End),
-            Some(length) => length,
-        };
-        self.0[..held].copy_from_slice(carry);
-        let bytes = &self.0[..held + length];
-        let rest = &bytes[parse(bytes)?..];
-        // A connection that waits shall hold no memory for it.
-        *carry = rest.to_vec();
-        Ok(Received::Bytes { length, is_all: length < READ_BYTES })
-    }
-
-    /// Reads behind a long part of a frame, in place.
-    fn read_long<E: From<io::Error>>(
-        socket: &OwnedFd,
-        carry: &mut Vec<u8>,
-        parse: impl FnOnce(&[u8]) -> Result<usize, E>,
-    ) -> Result<Received, E> {
-        carry.reserve(READ_BYTES);
-        let room = carry.capacity() - carry.len();
-        let spare = rustix::buffer::spare_capacity(carry);
-        let length = match would_block(rustix::net::recv(socket, spare, RecvFlags::empty()))? {
-            None => return Ok(Received::Nothing),
-            Some((_, 0)) => return Ok(Received::End),
-            Some((_, length)) => length,
-        };
-        let used = parse(carry)?;
-        if carry.len() - used <= CARRY_BYTES_MAX {
-            *carry = carry[used..].to_vec();
-        } else {
-            carry.drain(..used);
-        }
-        Ok(Received::Bytes { length, is_all: length < room })
     }
 }

@@ -2,25 +2,28 @@
 //! ready.
 
 use super::inbox::{Inbox, Parser, Stage};
-use super::socket::{
-    Interest, Poller, ReadBuffer, Ready, Received, dial, local_port, now_us, write,
-};
+use super::link::{Dialer, Link, Received};
+use super::read_buffer::ReadBuffer;
+use super::socket::{Interest, Poller, Ready, now_us};
+use super::streams::Streams;
 use crate::measure::Counts;
 use crate::scenario::{Drive, Settings, Transport};
-use crate::subject::dialect;
+use crate::subject::dialect::Subscription;
 use anyhow::{anyhow, bail};
-use rustix::fd::OwnedFd;
-use std::net::SocketAddr;
 
 /// Handshakes under way at once: below any server's queue of connections.
 const OPENING_MAX: usize = 256;
+/// A TLS handshake is work for both sides: so many do not wait for each other.
+const OPENING_TLS_MAX: usize = 32;
 
 /// All subscribers of a sample. Connections are numbered from 0; the last
 /// `stopped` of them are those that will stop reading.
 #[derive(Debug)]
 pub(super) struct Subscribers {
     transport: Transport,
-    address: SocketAddr,
+    dialer: Dialer,
+    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
+    streams: usize,
     request: Vec<u8>,
     connections: Vec<Connection>,
     wanted: usize,
@@ -31,13 +34,17 @@ pub(super) struct Subscribers {
     /// Connections whose subscriptions all stand.
     standing: usize,
     buffer: ReadBuffer,
+    /// Scratch for what a transport answers by itself.
+    replies: Vec<u8>,
     inbox: Inbox,
 }
 
 /// One connection; small, for there are many.
 #[derive(Debug)]
 struct Connection {
-    socket: OwnedFd,
+    link: Link,
+    /// Over HTTP/2, its subscribers.
+    streams: Option<Box<Streams>>,
     stage: Stage,
     /// What its bytes so far need not be searched for again.
     searched: u32,
@@ -46,18 +53,28 @@ struct Connection {
 }
 
 impl Subscribers {
-    pub(super) fn new(address: SocketAddr, settings: &Settings, drive: Drive) -> Subscribers {
+    pub(super) fn new(dialer: Dialer, settings: &Settings, drive: Drive) -> Subscribers {
         let Settings { transport, connections, topics, .. } = *settings;
+        let streams = settings.streams as usize;
+        let host = dialer.address();
+        let subscription = Subscription { transport, host, topics, query: "" };
+        let request = match streams {
+            0 => subscription.request(),
+            _ => Streams::requests(&subscription, streams, dialer.is_tls()),
+        };
+        let wanted = connections as usize / streams.max(1);
         Subscribers {
             transport,
-            address,
-            request: dialect::subscribe_request(transport, address, topics),
-            connections: Vec::with_capacity(connections as usize),
-            wanted: connections as usize,
+            dialer,
+            streams,
+            request,
+            connections: Vec::with_capacity(wanted),
+            wanted,
             readers: settings.readers() as usize,
             opening: 0,
             standing: 0,
             buffer: ReadBuffer::new(),
+            replies: Vec::new(),
             inbox: Inbox::new(settings, drive),
         }
     }
@@ -67,20 +84,30 @@ impl Subscribers {
         self.standing == self.wanted
     }
 
-    /// Of the wanted.
+    /// Connections that stand.
     pub(super) fn standing(&self) -> usize {
         self.standing
     }
 
+    /// Connections that shall stand.
+    pub(super) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
     /// Begins as many connections as may be under way.
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
-        while self.opening < OPENING_MAX && self.connections.len() < self.wanted {
+        let opening_max = if self.dialer.is_tls() { OPENING_TLS_MAX } else { OPENING_MAX };
+        while self.opening < opening_max && self.connections.len() < self.wanted {
             let index = self.connections.len();
-            let socket = dial(self.address, index)
+            let link = self
+                .dialer
+                .dial(index)
                 .map_err(|error| anyhow!("connection {index} cannot be opened: {error}"))?;
-            poller.add(&socket, index as u64, Interest::ReadAndWrite)?;
+            poller.add(link.socket(), index as u64, Interest::ReadAndWrite)?;
+            let streams = self.streams;
             self.connections.push(Connection {
-                socket,
+                link,
+                streams: (streams > 0).then(|| Box::new(Streams::new(index * streams, streams))),
                 stage: Stage::Connecting,
                 searched: 0,
                 carry: Vec::new(),
@@ -111,7 +138,9 @@ impl Subscribers {
 
     fn ask(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
-        let sent = write(&connection.socket, &self.request)
+        let sent = connection
+            .link
+            .write(&self.request)
             .map_err(|error| anyhow!("connection {index} was refused: {error}"))?;
         match sent {
             None => return Ok(()),
@@ -121,26 +150,35 @@ impl Subscribers {
             Some(_) => {}
         }
         connection.stage = Stage::Asked;
-        Ok(poller.change(&connection.socket, index as u64, Interest::Read)?)
+        Ok(poller.change(connection.link.socket(), index as u64, Interest::Read)?)
     }
 
     /// Reads once; whether there may be more.
     #[inline]
     fn read(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
-        let Connection { socket, stage, searched, carry } = &mut self.connections[index];
+        let Connection { link, streams, stage, searched, carry } = &mut self.connections[index];
         let was_standing = *stage == Stage::Standing;
         let (inbox, transport, is_reader) = (&mut self.inbox, self.transport, index < self.readers);
-        let received = self.buffer.read(socket, carry, |bytes| {
+        let replies = &mut self.replies;
+        let received = self.buffer.read(link, carry, |bytes| {
             inbox.heard_us = now_us();
-            let mut parser = Parser { inbox, transport, socket, index, is_reader };
-            parser.parse(bytes, stage, searched)
+            let mut parser = Parser { inbox, transport, replies, index, is_reader };
+            match streams {
+                Some(streams) => streams.parse(&mut parser, bytes, stage),
+                None => parser.parse(bytes, stage, searched),
+            }
         });
+        if !self.replies.is_empty() {
+            // Lost only if the socket is full, and then it is alive.
+            let _ = link.write(&self.replies);
+            self.replies.clear();
+        }
         let mut may_be_more = false;
         match received {
             Ok(Received::Nothing) => {}
-            Ok(Received::Bytes { length, is_all }) => {
+            Ok(Received::Bytes { wire_bytes, is_all, .. }) => {
                 self.inbox.tally.traffic.reads += 1;
-                self.inbox.tally.traffic.wire_bytes += length as u64;
+                self.inbox.tally.traffic.wire_bytes += wire_bytes as u64;
                 may_be_more = !is_all;
             }
             Ok(Received::End) => self.cut(index, poller)?,
@@ -160,20 +198,24 @@ impl Subscribers {
         if self.connections[index].stage != Stage::Standing {
             bail!("connection {index} was ended before its subscription stood");
         }
-        self.connections[index].stage = Stage::Ended;
-        self.inbox.ledger.cut();
-        Ok(poller.remove(&self.connections[index].socket)?)
+        let connection = &mut self.connections[index];
+        connection.stage = Stage::Ended;
+        for _ in 0..connection.streams.as_ref().map_or(1, |streams| streams.count()) {
+            self.inbox.ledger.cut();
+        }
+        Ok(poller.remove(connection.link.socket())?)
     }
 
     /// Makes the last connections stop reading; says which ports they come
     /// from.
     pub(super) fn stop_readers(&mut self, poller: &Poller) -> anyhow::Result<Vec<u16>> {
         let mut ports = Vec::new();
-        for connection in &mut self.connections[self.readers..] {
+        let first = self.readers / self.streams.max(1);
+        for connection in &mut self.connections[first..] {
             if connection.stage == Stage::Standing {
-                poller.remove(&connection.socket)?;
+                poller.remove(connection.link.socket())?;
                 connection.stage = Stage::Stopped;
-                ports.push(local_port(&connection.socket)?);
+                ports.push(connection.link.local_port()?);
             }
         }
         Ok(ports)

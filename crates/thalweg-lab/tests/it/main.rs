@@ -2,4 +2,6 @@
 //! that can be told to misbehave.
 
 mod fake;
+mod http2;
 mod swarm;
+mod talk;

@@ -3,10 +3,10 @@
 use crate::fake::serve;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use thalweg_lab::scenario::{Drive, Settings, Transport};
+use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::{Figures, Interrupted, Moment, Observer, Outcome, Workload, run};
 
-struct Blind;
+pub(crate) struct Blind;
 
 impl Observer for Blind {
     fn at(&mut self, _: Moment<'_>) {}
@@ -23,6 +23,7 @@ fn measure(
         Settings { transport, connections: 5, window: 3, event_bytes: 200, ..Settings::default() };
     let workload = Workload {
         address: serve(fault)?,
+        program: Program::Thalweg,
         settings: &settings,
         drive: Drive::Posted,
         start_us: 0,
@@ -131,6 +132,7 @@ fn an_observer_can_end_it() {
     let settings = Settings { connections: 1, ..Settings::default() };
     let workload = Workload {
         address: serve(|_, event| vec![event.into()]).unwrap(),
+        program: Program::Thalweg,
         settings: &settings,
         drive: Drive::Posted,
         start_us: 0,

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use slab::Slab;
 
-use crate::connection::{Connection, Sent};
+use crate::connection::{Connection, Link, Sent};
 use crate::frame::Framing;
 use crate::options::Mode;
 use crate::topic::Topic;
@@ -129,10 +129,10 @@ impl Fanout {
 
     /// Sends the turn's frames. `when_not_whole` is told of every socket that
     /// did not take all of it.
-    pub(crate) fn deliver(
+    pub(crate) fn deliver<L: Link>(
         &mut self,
-        connections: &mut Slab<Connection>,
-        mut when_not_whole: impl FnMut(usize, &Connection, Sent),
+        connections: &mut Slab<Connection<L>>,
+        mut when_not_whole: impl FnMut(usize, &L, Sent),
     ) {
         self.encode();
         for key in self.due.drain(..) {
@@ -145,10 +145,10 @@ impl Fanout {
             };
             for send in slices.chunks(slices_per_send) {
                 for &key in &group.connections {
-                    let connection = &mut connections[key];
-                    let sent = connection.send(send);
+                    let link = &mut connections[key].link;
+                    let sent = link.send(send);
                     if sent != Sent::Whole {
-                        when_not_whole(key, connection, sent);
+                        when_not_whole(key, link, sent);
                     }
                 }
             }

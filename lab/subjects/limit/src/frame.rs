@@ -64,7 +64,7 @@ impl Envelope<'_> {
         }
     }
 
-    fn push(&self, out: &mut Vec<u8>) {
+    pub(crate) fn push(&self, out: &mut Vec<u8>) {
         push!(out, "{\"topic\":\"", self.topic);
         push!(out, "\",\"position\":\"", EPOCH, ".", self.position());
         push!(out, "\",\"first\":", self.first, ",\"events\":[");
@@ -97,7 +97,8 @@ pub(crate) fn answer(topic: &str, position: u64, first: u64, count: u64) -> Vec<
     out
 }
 
-fn push_websocket_header(out: &mut Vec<u8>, payload_bytes: usize) {
+/// Begins a WebSocket text frame.
+pub(crate) fn push_websocket_header(out: &mut Vec<u8>, payload_bytes: usize) {
     out.push(TEXT_FRAME);
     if payload_bytes < 126 {
         out.push(payload_bytes as u8);

@@ -11,7 +11,10 @@
 //! - `topic`: the turn's events, in batches, numbered.
 //! - `frame`: a batch becomes a transport frame.
 //! - `fanout`: the turn's frames go to the sockets.
-//! - `connection`: one socket, and what it could not take yet.
+//! - `connection`: one socket, and what it could not take yet; `tls`: the same,
+//!   encrypted.
+//!
+//! `--echo` is a server of its own: `echo`, which says back what `talk` hears.
 //!
 //! It keeps no history, resumes nothing, validates no JSON, sends no heartbeat
 //! and knows no slow subscriber: what Thalweg costs above it is the price of
@@ -19,13 +22,16 @@
 
 mod body;
 mod connection;
+mod echo;
 mod fanout;
 mod frame;
 mod http;
 mod options;
 mod server;
 mod source;
+mod talk;
+mod tls;
 mod topic;
 
-pub use options::{ConstantPlan, LimitError, Mode, Options};
+pub use options::{ConstantPlan, DummyPlan, LimitError, Mode, Options, SourcePlan};
 pub use server::run;

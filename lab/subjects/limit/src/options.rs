@@ -7,6 +7,12 @@ use rustix::io::Errno;
 
 use crate::topic::is_topic;
 
+/// What an event of the dummy source needs at least, as on Thalweg itself.
+const DUMMY_BYTES_MIN: usize = 64;
+
+/// The wire's own limit.
+const EVENT_BYTES_MAX: usize = 1 << 20;
+
 /// How to run the limit.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -15,7 +21,31 @@ pub struct Options {
     /// How often to send.
     pub mode: Mode,
     /// The self-driven source, if the limit is to publish by itself.
-    pub source: Option<ConstantPlan>,
+    pub source: Option<SourcePlan>,
+    /// Whether to speak TLS, with a certificate of its own making.
+    pub is_tls: bool,
+    /// Whether to say back what WebSockets say, and nothing else but dummies.
+    pub is_echo: bool,
+}
+
+/// What the limit publishes by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourcePlan {
+    /// Rows of experiment A.
+    Constant(ConstantPlan),
+    /// The firehose of experiment C.
+    Dummy(DummyPlan),
+}
+
+impl FromStr for SourcePlan {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        if text.split(',').next() == Some("dummy") {
+            return text.parse().map(Self::Dummy);
+        }
+        text.parse().map(Self::Constant)
+    }
 }
 
 /// How often a socket is sent to.
@@ -84,6 +114,45 @@ impl FromStr for ConstantPlan {
     }
 }
 
+/// The firehose of experiment C: one event of `size` bytes to every connection
+/// at every tick that finds the one before sent, written
+/// `dummy,topic=NAME,size=N,interval_us=N`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DummyPlan {
+    /// Where it publishes; `dummy` if not said.
+    pub topic: String,
+    /// Bytes of an event.
+    pub size: usize,
+    /// From tick to tick, µs.
+    pub interval_us: u64,
+}
+
+impl FromStr for DummyPlan {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let wrong = || LimitError::Dummy(text.to_owned());
+        let mut parts = text.split(',');
+        if parts.next() != Some("dummy") {
+            return Err(wrong());
+        }
+        let mut plan = Self { topic: "dummy".to_owned(), size: 1_000, interval_us: 1_000 };
+        for part in parts {
+            let (key, value) = part.split_once('=').ok_or_else(wrong)?;
+            match key {
+                "topic" if is_topic(value) => plan.topic = value.to_owned(),
+                "size" => plan.size = value.parse().map_err(|_| wrong())?,
+                "interval_us" => plan.interval_us = value.parse().map_err(|_| wrong())?,
+                _ => return Err(wrong()),
+            }
+        }
+        if !(DUMMY_BYTES_MIN..=EVENT_BYTES_MAX).contains(&plan.size) || plan.interval_us == 0 {
+            return Err(wrong());
+        }
+        Ok(plan)
+    }
+}
+
 /// Why the limit could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum LimitError {
@@ -96,6 +165,21 @@ pub enum LimitError {
          with a batch and an interval of at least 1"
     )]
     Source(String),
+    /// `--source dummy,…` is not a source.
+    #[error(
+        "source `{0}` is not understood: write dummy,topic=NAME,size=N,interval_us=N \
+         with 64 to 1048576 bytes and an interval of at least 1"
+    )]
+    Dummy(String),
+    /// Only the echo paces a firehose by what its reader takes.
+    #[error("a dummy source needs --echo: add it, or take a constant source")]
+    DummyWithoutEcho,
+    /// The echo is a server of its own.
+    #[error("--echo takes a dummy source or none, and no --tls: leave the other out")]
+    EchoAlone,
+    /// No certificate, or no session.
+    #[error("TLS cannot be set up: {0}; leave --tls out to serve without")]
+    Tls(String),
     /// The address cannot be listened on.
     #[error("cannot listen on {0}: {1}; choose another --listen address")]
     Listen(SocketAddr, Errno),
@@ -127,6 +211,17 @@ mod tests {
             "constant,topic=a b",
         ] {
             assert!(wrong.parse::<ConstantPlan>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_firehose_has_bounds() {
+        let plan = DummyPlan { topic: "bench/0".to_owned(), size: 10_000, interval_us: 500 };
+        let text = "dummy,topic=bench/0,size=10000,interval_us=500";
+        assert_eq!(text.parse::<SourcePlan>().unwrap(), SourcePlan::Dummy(plan));
+        for wrong in ["dummy,size=10", "dummy,size=1048577", "dummy,interval_us=0", "dummy,batch=2"]
+        {
+            assert!(wrong.parse::<SourcePlan>().is_err(), "{wrong}");
         }
     }
 

@@ -7,18 +7,20 @@ use std::os::fd::AsFd;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags, accept_with, recv, sockopt};
+use rustix::net::{SocketFlags, accept_with, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 use slab::Slab;
 
 use crate::body::{Lines, Piece};
-use crate::connection::{Connection, Publisher, Role, Sent};
+use crate::connection::{Connection, Link, Plain, Publisher, Received, Role, Sent};
+use crate::echo;
 use crate::fanout::Fanout;
 use crate::frame::{Framing, answer};
 use crate::http::{self, HEAD_BYTES_MAX, Refusal, Request};
-use crate::options::{LimitError, Options};
+use crate::options::{LimitError, Options, SourcePlan};
 use crate::source::Source;
+use crate::tls::{self, Tls};
 
 /// Ten thousand connections may come at once.
 const LISTEN_BACKLOG: i32 = 4096;
@@ -48,16 +50,22 @@ const OPCODE_CLOSE: u8 = 0x8;
 /// If it cannot listen, or the kernel refuses the epoll or the timer.
 pub fn run(options: Options) -> Result<(), LimitError> {
     raise_open_files_limit();
-    let mut server = Server::start(options)?;
-    loop {
-        server.turn()?;
+    if options.is_echo {
+        return echo::run(&options);
     }
+    if !options.is_tls {
+        return Server::start(options, |socket| Ok(Plain::new(socket)))?.run();
+    }
+    let config = tls::self_signed()?;
+    Server::start(options, move |socket| Tls::new(socket, &config))?.run()
 }
 
-struct Server {
+struct Server<L, M> {
     epoll: OwnedFd,
     listener: TcpListener,
-    connections: Slab<Connection>,
+    /// Makes a link of an accepted socket.
+    make_link: M,
+    connections: Slab<Connection<L>>,
     fanout: Fanout,
     source: Option<(usize, Source)>,
     /// The source has more ticks due than the last turn could take.
@@ -67,17 +75,18 @@ struct Server {
 }
 
 /// The connection is to be closed, after this refusal if it is one.
-struct Hangup(Option<Refusal>);
+pub(crate) struct Hangup(pub(crate) Option<Refusal>);
 
-impl Server {
-    fn start(options: Options) -> Result<Self, LimitError> {
+impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
+    fn start(options: Options, make_link: M) -> Result<Self, LimitError> {
         let listener = listen(options.listen)?;
         let mut fanout = Fanout::new(options.mode);
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("an epoll"))?;
         watch(&epoll, &listener, LISTENER).map_err(system("watching the listener"))?;
         let source = match options.source {
             None => None,
-            Some(plan) => {
+            Some(SourcePlan::Dummy(_)) => return Err(LimitError::DummyWithoutEcho),
+            Some(SourcePlan::Constant(plan)) => {
                 let source = Source::start(&plan).map_err(system("a timer"))?;
                 watch(&epoll, &source.timer, TIMER).map_err(system("watching the timer"))?;
                 Some((fanout.topic_key(&plan.topic), source))
@@ -86,12 +95,19 @@ impl Server {
         Ok(Self {
             epoll,
             listener,
+            make_link,
             connections: Slab::new(),
             fanout,
             source,
             is_behind: false,
             input: vec![0; READ_BYTES_MAX],
         })
+    }
+
+    fn run(mut self) -> Result<(), LimitError> {
+        loop {
+            self.turn()?;
+        }
     }
 
     /// Reads all there is, then sends all that is due.
@@ -124,8 +140,8 @@ impl Server {
             let entry = self.connections.vacant_entry();
             let is_ready = sockopt::set_tcp_nodelay(&socket, true).is_ok()
                 && watch(&self.epoll, &socket, entry.key() as u64).is_ok();
-            if is_ready {
-                entry.insert(Connection::new(socket));
+            if is_ready && let Ok(link) = (self.make_link)(socket) {
+                entry.insert(Connection::new(link));
             }
         }
     }
@@ -142,8 +158,8 @@ impl Server {
             return; // closed earlier in this turn
         };
         if flags.contains(EventFlags::OUT) {
-            match connection.flush() {
-                Sent::Whole => watch_output(&self.epoll, key, connection, false),
+            match connection.link.flush() {
+                Sent::Whole => watch_output(&self.epoll, key, &connection.link, false),
                 Sent::Partly | Sent::Queued => {}
                 Sent::Broken => return self.close(key),
             }
@@ -169,17 +185,15 @@ impl Server {
 
     fn read_into(&mut self, key: usize, input: &mut [u8]) -> Result<(), Hangup> {
         for _ in 0..READS_PER_TURN_MAX {
-            let socket = &self.connections[key].socket;
-            match recv(socket, &mut *input, RecvFlags::empty()) {
-                Ok((0, _)) => return Err(Hangup(None)),
-                Ok((read, _)) => {
-                    self.consume(key, &input[..read])?;
-                    if read < input.len() {
+            match self.connections[key].link.receive(input) {
+                Received::Bytes { length, is_all } => {
+                    self.consume(key, &input[..length])?;
+                    if is_all {
                         return Ok(());
                     }
                 }
-                Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
-                Err(_) => return Err(Hangup(None)),
+                Received::Nothing => return Ok(()),
+                Received::End => return Err(Hangup(None)),
             }
         }
         Ok(())
@@ -245,19 +259,19 @@ impl Server {
     }
 
     fn reply(&mut self, key: usize, bytes: &[u8]) {
-        let connection = &mut self.connections[key];
+        let link = &mut self.connections[key].link;
         // A connection that is lost says so when it is read next.
-        if connection.send(&[IoSlice::new(bytes)]) == Sent::Partly {
-            watch_output(&self.epoll, key, connection, true);
+        if link.send(&[IoSlice::new(bytes)]) == Sent::Partly {
+            watch_output(&self.epoll, key, link, true);
         }
     }
 
     fn deliver(&mut self) {
         let mut broken = Vec::new();
         let epoll = &self.epoll;
-        self.fanout.deliver(&mut self.connections, |key, connection, sent| match sent {
+        self.fanout.deliver(&mut self.connections, |key, link, sent| match sent {
             Sent::Whole | Sent::Queued => {}
-            Sent::Partly => watch_output(epoll, key, connection, true),
+            Sent::Partly => watch_output(epoll, key, link, true),
             Sent::Broken => broken.push(key),
         });
         for key in broken {
@@ -275,7 +289,7 @@ impl Server {
 }
 
 /// Moves input into `head` until it is whole; then reads it.
-fn take_head(head: &mut Vec<u8>, input: &mut &[u8]) -> Result<Option<Request>, Hangup> {
+pub(crate) fn take_head(head: &mut Vec<u8>, input: &mut &[u8]) -> Result<Option<Request>, Hangup> {
     let before = head.len();
     let room = input.len().min(HEAD_BYTES_MAX - before);
     head.extend_from_slice(&input[..room]);
@@ -323,7 +337,7 @@ fn publish(
     Ok(Some(http::response("200 OK", &body)))
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
+pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
     let refused = |error: std::io::Error| {
         let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
         LimitError::Listen(address, errno)
@@ -345,19 +359,19 @@ fn raise_open_files_limit() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-fn watch(epoll: &OwnedFd, file: impl AsFd, key: u64) -> Result<(), Errno> {
+pub(crate) fn watch(epoll: &OwnedFd, file: impl AsFd, key: u64) -> Result<(), Errno> {
     epoll::add(epoll, file, EventData::new_u64(key), EventFlags::IN)
 }
 
 /// Asks, or no longer asks, to be told when the socket can take more.
-fn watch_output(epoll: &OwnedFd, key: usize, connection: &Connection, wanted: bool) {
+fn watch_output(epoll: &OwnedFd, key: usize, link: &impl Link, wanted: bool) {
     let mut flags = EventFlags::IN;
     flags.set(EventFlags::OUT, wanted);
     let data = EventData::new_u64(key as u64);
     // It can only fail for a file that is not watched, which no connection is.
-    let _ = epoll::modify(epoll, &connection.socket, data, flags);
+    let _ = epoll::modify(epoll, link.socket(), data, flags);
 }
 
-fn system(what: &'static str) -> impl Fn(Errno) -> LimitError {
+pub(crate) fn system(what: &'static str) -> impl Fn(Errno) -> LimitError {
     move |errno| LimitError::System(what, errno)
 }

@@ -66,6 +66,16 @@ impl Source {
     }
 }
 
+/// A timer that fires every `interval_us`, from now on.
+pub(crate) fn ticker(interval_us: u64) -> Result<OwnedFd, Errno> {
+    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+    let interval = timespec(interval_us);
+    let schedule = Itimerspec { it_interval: interval, it_value: interval };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &schedule)?;
+    Ok(timer)
+}
+
 /// `CLOCK_MONOTONIC`, µs.
 fn now_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

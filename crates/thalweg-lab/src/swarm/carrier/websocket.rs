@@ -53,6 +53,24 @@ pub(in crate::swarm) fn pong(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// Appends a text frame, masked in the same way.
+pub(in crate::swarm) fn text(payload: &[u8], out: &mut Vec<u8>) {
+    out.push(FINAL | TEXT);
+    match payload.len() {
+        short @ ..126 => out.push(MASKED | short as u8),
+        medium @ ..0x1_0000 => {
+            out.push(MASKED | 126);
+            out.extend((medium as u16).to_be_bytes());
+        }
+        long => {
+            out.push(MASKED | 127);
+            out.extend((long as u64).to_be_bytes());
+        }
+    }
+    out.extend([0; 4]);
+    out.extend_from_slice(payload);
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -90,6 +108,9 @@ pub(super) mod tests {
         assert_eq!(step(&frame(PING, b"hi")), Ok(Step::Ping(b"hi", 4)));
         assert_eq!(step(&frame(CLOSE, b"\x03\xe9")), Ok(Step::Close));
         assert_eq!(pong(b"hi"), b"\x8a\x82\0\0\0\0hi");
+        let mut said = Vec::new();
+        text(b"hi", &mut said);
+        assert_eq!(said, b"\x81\x82\0\0\0\0hi");
         assert!(step(&[0x01, 0x00]).is_err(), "not final");
         assert!(step(&[0x81, 0x80]).is_err(), "masked");
         assert!(step(&[0x82, 0x00]).is_err(), "binary");

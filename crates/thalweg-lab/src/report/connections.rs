@@ -1,0 +1,34 @@
+//! How connections are set, and where the subjects differ: what a reader of a
+//! figure must know and no setting says.
+
+use crate::scenario::{Drive, Plan, Settings};
+
+/// What is true of the plan's connections.
+pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
+    let any = |is: fn(&Settings) -> bool| plan.subjects().any(|subject| is(&subject.settings));
+    let talks = plan.parts.iter().any(|part| matches!(part.drive, Drive::Echo | Drive::RoundTrip));
+    let notes = [
+        (any(|it| it.streams == 0 && !it.tls), "HTTP/1.1 over IPv4, no TLS"),
+        (any(|it| it.streams == 0 && it.tls), "where tls: HTTP/1.1 in TLS 1.3 over IPv4"),
+        (
+            any(|it| it.streams > 0),
+            "where streams: HTTP/2 over IPv4, with prior knowledge or in TLS 1.3 (ALPN h2); \
+             windows of 6 MiB per stream and 15 MiB per connection",
+        ),
+        (
+            any(|it| it.tls),
+            "TLS: rustls with ring on both sides, one self-signed certificate, no resumption",
+        ),
+        (true, "no WebSocket extensions offered, no compression asked for"),
+        (true, "swarm: TCP_NODELAY, the kernel's default buffers"),
+        (any(|it| it.receive_buffer_bytes > 0), "swarm: SO_RCVBUF where receive_buffer_bytes"),
+        (true, "limit: TCP_NODELAY, the kernel's default buffers"),
+        (talks, "limit --echo: TCP_NOTSENT_LOWAT 16 KiB"),
+        (true, "thalweg: TCP_NODELAY, SO_SNDBUF 512 KiB, TCP_NOTSENT_LOWAT 16 KiB (its defaults)"),
+        (
+            any(|it| it.send_buffer_bytes > 0 || it.unsent_bytes > 0),
+            "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",
+        ),
+    ];
+    notes.into_iter().filter_map(|(is_true, note)| is_true.then_some(note)).collect()
+}

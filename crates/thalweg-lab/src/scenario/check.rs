@@ -1,0 +1,118 @@
+//! What cannot be measured, and what to do about it.
+
+use super::{Drive, Program, Settings, Transport};
+
+/// The least a posted event needs for `seq`, `due` and `crc` at full length.
+const EVENT_BYTES_MIN: u32 = 96;
+/// The wire's own limit.
+const EVENT_BYTES_MAX: u32 = 1 << 20;
+/// The least a dummy event needs.
+const DUMMY_BYTES_MIN: u32 = 64;
+
+/// Whether `program` can be measured so; if not, why.
+pub(super) fn check(settings: &Settings, drive: Drive, program: Program) -> Result<(), String> {
+    counts(settings)?;
+    sizes(settings, drive)?;
+    http2(settings, drive, program)?;
+    conversation(settings, drive, program)?;
+    if drive == Drive::Publish && program == Program::Limit {
+        return Err("`limit` takes no part in the `publish` drive".to_owned());
+    }
+    if drive == Drive::Publish && settings.tls {
+        return Err("the publish drive has no tls: leave it out".to_owned());
+    }
+    if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
+        return Err("a self-driven subject needs a batch and an interval".to_owned());
+    }
+    if drive == Drive::SelfDriven && (settings.topics > 1 || settings.stopped > 0) {
+        return Err("several topics and stopped subscribers need the posted drive".to_owned());
+    }
+    Ok(())
+}
+
+fn counts(settings: &Settings) -> Result<(), String> {
+    let Settings { connections, stopped, topics, window, .. } = *settings;
+    if connections == 0 || topics == 0 || window == 0 || settings.shards == 0 {
+        return Err("connections, topics, window and shards are at least 1".to_owned());
+    }
+    if stopped >= connections {
+        return Err(format!("of {connections} connections {stopped} stop: nobody is left to read"));
+    }
+    Ok(())
+}
+
+fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
+    let Settings { event_bytes, dummy_bytes, .. } = *settings;
+    let posted = matches!(drive, Drive::Posted | Drive::Publish);
+    if posted && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
+        return Err(format!(
+            "event_bytes is {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {event_bytes}"
+        ));
+    }
+    if dummy_bytes != 0 && !(DUMMY_BYTES_MIN..=EVENT_BYTES_MAX).contains(&dummy_bytes) {
+        return Err(format!(
+            "dummy_bytes is 0 or {DUMMY_BYTES_MIN} to {EVENT_BYTES_MAX}, not {dummy_bytes}"
+        ));
+    }
+    Ok(())
+}
+
+fn http2(settings: &Settings, drive: Drive, program: Program) -> Result<(), String> {
+    let Settings { streams, connections, stopped, .. } = *settings;
+    if streams == 0 {
+        return Ok(());
+    }
+    if program == Program::Limit {
+        return Err("`limit` speaks no HTTP/2: leave streams out for it".to_owned());
+    }
+    if !matches!(settings.transport, Transport::Sse | Transport::HttpStreaming) {
+        return Err(format!(
+            "over HTTP/2 (streams) there are sse and http-streaming, not {}",
+            settings.transport
+        ));
+    }
+    if matches!(drive, Drive::Publish | Drive::Echo | Drive::RoundTrip) {
+        return Err("streams take part in the posted, self-driven and idle drives".to_owned());
+    }
+    if stopped > 0 || !connections.is_multiple_of(streams) {
+        return Err(format!(
+            "{connections} subscribers in connections of {streams} streams: make it a multiple, \
+             and let none of them stop"
+        ));
+    }
+    Ok(())
+}
+
+/// The drives in which the client talks back.
+fn conversation(settings: &Settings, drive: Drive, program: Program) -> Result<(), String> {
+    let Settings { transport, connections, requests, tls, .. } = *settings;
+    match drive {
+        Drive::Echo | Drive::RoundTrip => {}
+        _ if matches!(transport, Transport::ForeverFrame | Transport::LongPolling) => {
+            return Err(format!("{transport} takes part in the round-trip drive only"));
+        }
+        _ => return Ok(()),
+    }
+    if connections != 1 || settings.topics != 1 || tls {
+        return Err("this drive needs connections = 1, one topic, and no tls".to_owned());
+    }
+    if drive == Drive::Echo {
+        if transport != Transport::Websocket {
+            return Err(format!("the echo drive needs a websocket, not {transport}"));
+        }
+        if settings.request_us == 0 || settings.interval_us == 0 {
+            return Err("request_us and interval_us are at least 1".to_owned());
+        }
+        if requests == 0 && settings.dummy_bytes == 0 {
+            return Err("neither requests nor a firehose: nothing would be sent".to_owned());
+        }
+        return Ok(());
+    }
+    if requests == 0 {
+        return Err("the round-trip drive needs requests, e.g. 1000".to_owned());
+    }
+    if program == Program::Limit && transport != Transport::Websocket {
+        return Err(format!("`limit` has round trips over websocket only, not {transport}"));
+    }
+    Ok(())
+}

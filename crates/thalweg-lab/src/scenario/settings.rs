@@ -1,0 +1,165 @@
+//! Everything that may differ between two samples.
+
+use super::{Drive, Mode, Request, Transport};
+use serde::{Deserialize, Serialize};
+
+/// Everything that may differ between two samples of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// How subscribers are connected.
+    pub transport: Transport,
+    /// Subscribers, each with a connection of its own unless `streams` says
+    /// otherwise; with the `publish` drive, publishers.
+    pub connections: u32,
+    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
+    pub streams: u32,
+    /// Whether connections are encrypted (TLS 1.3).
+    pub tls: bool,
+    /// Topics each connection subscribes to.
+    pub topics: u32,
+    /// Exact size of a posted event.
+    pub event_bytes: u32,
+    /// Posted events outstanding per topic.
+    pub window: u32,
+    /// Rows in a self-driven batch.
+    pub batch: u32,
+    /// Time between two self-driven batches.
+    pub interval_us: u64,
+    /// Subscribers that stop reading once warm-up is over.
+    pub stopped: u32,
+    /// Threads of `thalweg serve`.
+    pub shards: u32,
+    /// How `limit` sends.
+    pub mode: Mode,
+    /// How the `publish` drive hands events in.
+    pub request: Request,
+    /// Requests, or round trips; without requests the firehose runs alone.
+    pub requests: u32,
+    /// From request to request.
+    pub request_us: u64,
+    /// Size of the firehose's event; 0 is no firehose.
+    pub dummy_bytes: u32,
+    /// Bytes that may be under way and not acked; 0 is no window.
+    pub window_bytes: u32,
+    /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
+    pub receive_buffer_bytes: u32,
+    /// `--send-buffer` of `thalweg serve`; 0 is its default.
+    pub send_buffer_bytes: u32,
+    /// `--unsent` of `thalweg serve`; 0 is its default.
+    pub unsent_bytes: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            transport: Transport::Websocket,
+            connections: 100,
+            streams: 0,
+            tls: false,
+            topics: 1,
+            event_bytes: 128,
+            window: 4,
+            batch: 1,
+            interval_us: 1000,
+            stopped: 0,
+            shards: 1,
+            mode: Mode::Coalesced,
+            request: Request::Ndjson,
+            requests: 1000,
+            request_us: 1000,
+            dummy_bytes: 0,
+            window_bytes: 0,
+            receive_buffer_bytes: 0,
+            send_buffer_bytes: 0,
+            unsent_bytes: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Subscribers that read to the end, and so move the window on.
+    pub fn readers(&self) -> u32 {
+        self.connections - self.stopped
+    }
+
+    /// What a cell is called: the settings that matter under its drive.
+    pub fn label(&self, drive: Drive) -> String {
+        let connections = self.connections;
+        let mut label = match drive {
+            Drive::Posted => format!(
+                "{} {connections} × {} W{}",
+                self.transport,
+                bytes_label(self.event_bytes),
+                self.window
+            ),
+            Drive::SelfDriven => format!(
+                "{} {connections} × {} / {}",
+                self.transport,
+                if self.batch == 1 { "1 row".to_owned() } else { format!("{} rows", self.batch) },
+                interval_label(self.interval_us)
+            ),
+            Drive::Idle => format!("{} {connections} idle", self.transport),
+            Drive::Publish => format!(
+                "{} {connections} × {}",
+                match self.request {
+                    Request::Ndjson => "ndjson",
+                    Request::Single => "single posts",
+                },
+                bytes_label(self.event_bytes)
+            ),
+            Drive::Echo => self.echo_label(),
+            Drive::RoundTrip => format!("{} round trips", self.requests),
+        };
+        if self.streams > 0 {
+            label += &format!(" × {} streams", self.streams);
+        }
+        if self.tls {
+            label += " TLS";
+        }
+        if self.topics > 1 {
+            label += &format!(" × {} topics", self.topics);
+        }
+        if self.stopped > 0 {
+            label += &format!(", {} stop", self.stopped);
+        }
+        if self.shards > 1 {
+            label += &format!(", {} shards", self.shards);
+        }
+        label
+    }
+
+    fn echo_label(&self) -> String {
+        let asks = match self.requests {
+            0 => "no echo".to_owned(),
+            _ => format!("echo every {}", interval_label(self.request_us)),
+        };
+        match self.dummy_bytes {
+            0 => format!("{asks}, no firehose"),
+            bytes => {
+                let every = interval_label(self.interval_us);
+                format!("{asks} beside {} / {every}", bytes_label(bytes))
+            }
+        }
+    }
+}
+
+fn bytes_label(bytes: u32) -> String {
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) {
+        format!("{} MB", bytes / 1_000_000)
+    } else if bytes >= 1000 && bytes.is_multiple_of(1000) {
+        format!("{} kB", bytes / 1000)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
+fn interval_label(interval_us: u64) -> String {
+    if interval_us.is_multiple_of(1000) {
+        format!("{} ms", interval_us / 1000)
+    } else {
+        format!("{interval_us} µs")
+    }
+}

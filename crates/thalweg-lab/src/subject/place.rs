@@ -1,0 +1,63 @@
+//! Where a subject runs: under which command, at which address. As a rule on
+//! loopback; in a network namespace with a slow link, e.g.
+//! `ip netns exec NAME` at that namespace's address.
+
+use std::ffi::OsStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Command;
+
+/// Where a subject runs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What is put in front of the subject's command line; it must become the
+    /// subject (`exec`), so that its process is the subject's.
+    pub under: Vec<String>,
+    /// Where it listens.
+    pub address: IpAddr,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place { under: Vec::new(), address: Ipv4Addr::LOCALHOST.into() }
+    }
+}
+
+impl Place {
+    /// The beginning of a command that runs `program` there.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let Some((first, rest)) = self.under.split_first() else {
+            return Command::new(program);
+        };
+        let mut command = Command::new(first);
+        command.args(rest).arg(program);
+        command
+    }
+
+    /// Whether it is this machine's loopback.
+    pub fn is_loopback(&self) -> bool {
+        self.address.is_loopback()
+    }
+
+    /// A port that was free here a moment ago: the subject is told which to
+    /// take. Another namespace has its own ports, nearly all of them free.
+    pub(super) fn free_address(&self) -> io::Result<SocketAddr> {
+        let here = if self.under.is_empty() { self.address } else { Ipv4Addr::LOCALHOST.into() };
+        let port = TcpListener::bind((here, 0))?.local_addr()?.port();
+        Ok(SocketAddr::new(self.address, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_runs_under_a_command() {
+        let line = |place: &Place| format!("{:?}", place.command("thalweg").arg("serve"));
+        assert_eq!(line(&Place::default()), r#""thalweg" "serve""#);
+        let under = ["ip", "netns", "exec", "far"].map(str::to_owned).to_vec();
+        let far = Place { under, ..Place::default() };
+        assert_eq!(line(&far), r#""ip" "netns" "exec" "far" "thalweg" "serve""#);
+    }
+}

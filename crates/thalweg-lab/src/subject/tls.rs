@@ -1,0 +1,70 @@
+//! TLS as a client of a subject speaks it: 1.3 only, and whatever certificate
+//! the subject shows. It is loopback, the certificate is made at the start, and
+//! what is measured is encryption, not trust.
+
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
+use std::sync::Arc;
+
+/// What all connections to a subject share. `protocol` is what they say they
+/// speak inside (ALPN): `http/1.1` or `h2`.
+pub fn client_config(protocol: &str) -> Result<Arc<ClientConfig>, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    // Every connection pays for a handshake of its own.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// The name that the subject is asked for.
+pub fn server_name() -> ServerName<'static> {
+    ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]))
+}
+
+/// Takes any certificate, but the handshake must be signed with its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("TLS 1.2 was not offered".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

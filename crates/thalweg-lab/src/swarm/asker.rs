@@ -1,0 +1,75 @@
+//! Requests one after the other on a connection that is kept open.
+
+use super::answer::{self, Answer};
+use super::link::{Dialer, RECORD_BYTES_MAX, Received};
+use super::socket::Poller;
+use super::writer::Writer;
+use anyhow::bail;
+
+/// Bytes asked for in one read: an answer is short.
+const READ_BYTES: usize = 16 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Asker {
+    writer: Writer,
+    is_waiting: bool,
+    answer: Vec<u8>,
+    room: Vec<u8>,
+    /// Bytes that came, with their heads.
+    pub(super) wire_bytes: u64,
+    pub(super) reads: u64,
+}
+
+impl Asker {
+    /// Connects. The poller will report `key`.
+    pub(super) fn open(dialer: &Dialer, key: u64, poller: &Poller) -> anyhow::Result<Asker> {
+        Ok(Asker {
+            writer: Writer::open(dialer, key, Vec::new(), poller)?,
+            is_waiting: false,
+            answer: Vec::new(),
+            room: vec![0; READ_BYTES + RECORD_BYTES_MAX],
+            wire_bytes: 0,
+            reads: 0,
+        })
+    }
+
+    /// Whether an answer is outstanding.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// Sends a request.
+    pub(super) fn ask(&mut self, request: &[u8], poller: &Poller) -> anyhow::Result<()> {
+        self.is_waiting = true;
+        self.writer.send(poller, |out| out.extend_from_slice(request))
+    }
+
+    /// Sends on what it could not.
+    pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        self.writer.flush(poller)
+    }
+
+    /// Reads until there is nothing left; the answer, if it is complete.
+    pub(super) fn hear(&mut self) -> anyhow::Result<Option<Answer>> {
+        loop {
+            match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
+                Received::Nothing => break,
+                Received::End => bail!("the subject ended a connection that was to be kept open"),
+                Received::Bytes { length, wire_bytes, is_all } => {
+                    self.answer.extend_from_slice(&self.room[..length]);
+                    self.wire_bytes += wire_bytes as u64;
+                    self.reads += 1;
+                    if is_all {
+                        break;
+                    }
+                }
+            }
+        }
+        let answer = answer::take(&self.answer)?;
+        if let Some(answer) = &answer {
+            self.answer.drain(..answer.length);
+            self.is_waiting = false;
+        }
+        Ok(answer)
+    }
+}

@@ -1,0 +1,209 @@
+//! A connection's bytes, as they are or encrypted: one socket either way, in
+//! the same epoll.
+
+use super::socket::{local_port, read, write};
+use crate::scenario::Settings;
+use crate::subject::tls;
+use anyhow::Context;
+use rustix::fd::OwnedFd;
+use rustls::{ClientConfig, ClientConnection};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// More than any TLS record has (RFC 8446 §5.2).
+pub(super) const RECORD_BYTES_MAX: usize = 18 * 1024;
+
+/// How to get to the subject.
+#[derive(Clone, Debug)]
+pub(super) struct Dialer {
+    address: SocketAddr,
+    tls: Option<Arc<ClientConfig>>,
+    receive_buffer_bytes: u32,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) enum Link {
+    Plain(OwnedFd),
+    Tls(Box<Tls>),
+}
+
+/// A socket and its TLS session.
+#[derive(Debug)]
+pub(super) struct Tls {
+    socket: OwnedFd,
+    session: ClientConnection,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    Bytes {
+        /// None at all while TLS shakes hands.
+        length: usize,
+        /// As they came over the wire.
+        wire_bytes: usize,
+        /// Whether nothing is left.
+        is_all: bool,
+    },
+    Nothing,
+    End,
+}
+
+impl Dialer {
+    /// As the settings of a sample say. `protocol` is spoken inside TLS.
+    pub(super) fn new(
+        address: SocketAddr,
+        settings: &Settings,
+        protocol: &str,
+    ) -> anyhow::Result<Dialer> {
+        let tls = settings.tls.then(|| tls::client_config(protocol)).transpose();
+        Ok(Dialer {
+            address,
+            tls: tls.context("TLS cannot be set up")?,
+            receive_buffer_bytes: settings.receive_buffer_bytes,
+        })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether a connection begins with a TLS handshake.
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Begins a connection. The `index` picks the source address.
+    pub(super) fn dial(&self, index: usize) -> io::Result<Link> {
+        let socket = super::socket::dial(self.address, index, self.receive_buffer_bytes)?;
+        let Some(config) = &self.tls else {
+            return Ok(Link::Plain(socket));
+        };
+        let session = ClientConnection::new(Arc::clone(config), tls::server_name());
+        let session = session.map_err(io::Error::other)?;
+        Ok(Link::Tls(Box::new(Tls { socket, session })))
+    }
+}
+
+impl Link {
+    pub(super) fn socket(&self) -> &OwnedFd {
+        match self {
+            Link::Plain(socket) => socket,
+            Link::Tls(tls) => &tls.socket,
+        }
+    }
+
+    /// The port it comes from.
+    pub(super) fn local_port(&self) -> io::Result<u16> {
+        local_port(self.socket())
+    }
+
+    /// Takes bytes to be sent; `None` if there is no room yet. During a TLS
+    /// handshake they go out at its end.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        match self {
+            Link::Plain(socket) => write(socket, bytes),
+            Link::Tls(tls) => {
+                let taken = tls.session.writer().write(bytes)?;
+                tls.flush()?;
+                Ok((taken > 0).then_some(taken))
+            }
+        }
+    }
+
+    /// Sends what was taken and is not sent.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Link::Plain(_) => Ok(()),
+            Link::Tls(tls) => tls.flush(),
+        }
+    }
+
+    /// Whether something was taken and is not sent.
+    pub(super) fn has_unsent(&self) -> bool {
+        match self {
+            Link::Plain(_) => false,
+            Link::Tls(tls) => tls.session.wants_write(),
+        }
+    }
+
+    /// Reads once, at most `room` bytes off the wire: `into` has room for these
+    /// and a TLS record. `encrypted` is scratch.
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        into: &mut [u8],
+        room: usize,
+        encrypted: &mut Vec<u8>,
+    ) -> io::Result<Received> {
+        match self {
+            Link::Plain(socket) => Ok(received(read(socket, &mut into[..room])?, room)),
+            Link::Tls(tls) => {
+                encrypted.resize(room, 0);
+                let received = received(read(&tls.socket, encrypted)?, room);
+                let Received::Bytes { wire_bytes, is_all, .. } = received else {
+                    return Ok(received);
+                };
+                let length = tls.decrypt(&encrypted[..wire_bytes], into)?;
+                Ok(Received::Bytes { length, wire_bytes, is_all })
+            }
+        }
+    }
+}
+
+impl Tls {
+    /// Decrypts into `into`; says how much there was.
+    fn decrypt(&mut self, mut encrypted: &[u8], into: &mut [u8]) -> io::Result<usize> {
+        let mut length = 0;
+        while !encrypted.is_empty() {
+            self.session.read_tls(&mut encrypted)?;
+            self.session.process_new_packets().map_err(io::Error::other)?;
+            loop {
+                match self.session.reader().read(&mut into[length..]) {
+                    // It has said that nothing more comes.
+                    Ok(0) => return Ok(length),
+                    Ok(read) => length += read,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        self.flush()?;
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut Raw(&self.socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `None` is nothing yet; no bytes at all are the end.
+pub(super) fn received(length: Option<usize>, room: usize) -> Received {
+    match length {
+        None => Received::Nothing,
+        Some(0) => Received::End,
+        Some(length) => Received::Bytes { length, wire_bytes: length, is_all: length < room },
+    }
+}
+
+/// The socket under the session.
+struct Raw<'a>(&'a OwnedFd);
+
+impl Write for Raw<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write(self.0, bytes)?.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The one buffer all connections are read through.
+
+use super::link::{Link, RECORD_BYTES_MAX, Received, received};
+use super::socket::read_behind;
+use std::io;
+
+/// Bytes asked for in one read. Larger reads leave the second-level cache.
+const READ_BYTES: usize = 256 * 1024;
+/// A longer part of a frame stays where it is and grows there; a shorter one
+/// is copied in front of the next read.
+const CARRY_BYTES_MAX: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(super) struct ReadBuffer {
+    bytes: Vec<u8>,
+    /// What came, before it is decrypted; empty without TLS.
+    encrypted: Vec<u8>,
+}
+
+impl ReadBuffer {
+    pub(super) fn new() -> ReadBuffer {
+        let bytes = vec![0; CARRY_BYTES_MAX + READ_BYTES + RECORD_BYTES_MAX];
+        ReadBuffer { bytes, encrypted: Vec::new() }
+    }
+
+    /// Reads once. `parse` is given what `carry` held and what came, and says
+    /// how much of it is done with; the rest is carried over.
+    pub(super) fn read<E: From<io::Error>>(
+        &mut self,
+        link: &mut Link,
+        carry: &mut Vec<u8>,
+        parse: impl FnOnce(&[u8]) -> Result<usize, E>,
+    ) -> Result<Received, E> {
+        let held = carry.len();
+        if held > CARRY_BYTES_MAX {
+            return self.read_long(link, carry, parse);
+        }
+        let ReadBuffer { bytes, encrypted } = self;
+        let received = link.receive(&mut bytes[held..], READ_BYTES, encrypted)?;
+        let Received::Bytes { length: length @ 1.., .. } = received else {
+            return Ok(received);
+        };
+        bytes[..held].copy_from_slice(carry);
+        let bytes = &bytes[..held + length];
+        let rest = &bytes[parse(bytes)?..];
+        // A connection that waits shall hold no memory for it.
+        *carry = rest.to_vec();
+        Ok(received)
+    }
+
+    /// Reads behind a long part of a frame, in place.
+    fn read_long<E: From<io::Error>>(
+        &mut self,
+        link: &mut Link,
+        carry: &mut Vec<u8>,
+        parse: impl FnOnce(&[u8]) -> Result<usize, E>,
+    ) -> Result<Received, E> {
+        carry.reserve(READ_BYTES + RECORD_BYTES_MAX);
+        let held = carry.len();
+        let received = match link {
+            Link::Plain(socket) => {
+                let room = carry.capacity() - held;
+                received(read_behind(socket, carry)?, room)
+            }
+            Link::Tls(_) => {
+                carry.resize(held + READ_BYTES + RECORD_BYTES_MAX, 0);
+                let received = link.receive(&mut carry[held..], READ_BYTES, &mut self.encrypted);
+                let length = match received {
+                    Ok(Received::Bytes { length, .. }) => length,
+                    _ => 0,
+                };
+                carry.truncate(held + length);
+                received?
+            }
+        };
+        let Received::Bytes { length: 1.., .. } = received else {
+            return Ok(received);
+        };
+        let used = parse(carry)?;
+        if carry.len() - used <= CARRY_BYTES_MAX {
+            *carry = carry[used..].to_vec();
+        } else {
+            carry.drain(..used);
+        }
+        Ok(received)
+    }
+}

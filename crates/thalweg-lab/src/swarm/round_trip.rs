@@ -1,0 +1,295 @@
+//! Experiment B: the subject sends a Runner, the client acks it, and only then
+//! comes the next. So many strictly sequential round trips, from ack to Runner.
+//!
+//! A WebSocket carries both directions. On the other transports the ack is a
+//! request on a second connection that is kept open; with long polling the next
+//! poll goes out behind the ack.
+
+use super::asker::Asker;
+use super::carrier::{self, Step};
+use super::link::Dialer;
+use super::socket::{Poller, now_us};
+use super::talk::{Attention, Talk, unknown};
+use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
+use crate::measure::{Latency, Ledger, RoundTrips, Traffic};
+use crate::scenario::{Program, Transport};
+use crate::subject::dialect::{self, Said, Subscription};
+use anyhow::bail;
+
+const LISTENER: u64 = 0;
+const ACKS: u64 = 1;
+/// Nothing is lost to a client that begins at the beginning.
+const FROM: &str = "cursor=earliest";
+
+pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
+    let open_us = now_us();
+    let mut trips = RoundTrip::open(workload, observer)?;
+    trips.run_until(|trips| trips.state.is_confirmed)?;
+    let open_us = now_us() - open_us;
+    trips.attention.observer.at(Moment::Open);
+    let warm_us = now_us() + workload.warm_up.as_micros() as u64;
+    trips.run_until(|trips| !trips.state.each_us.is_empty() && now_us() >= warm_us)?;
+
+    trips.state.each_us.clear();
+    let (wire_bytes, reads) = trips.received();
+    trips.attention.observer.at(Moment::Begin);
+    let (begun_us, busy_ns) = (now_us(), trips.poller.busy_ns());
+    let wanted = workload.settings.requests as usize;
+    trips.run_until(|trips| trips.state.each_us.len() == wanted)?;
+    let span_us = now_us() - begun_us;
+    let swarm_cpu_ns = trips.poller.busy_ns() - busy_ns;
+    trips.attention.observer.at(Moment::End { stopped_ports: &[] });
+
+    let (wire_bytes_end, reads_end) = trips.received();
+    let State { each_us, ledger, .. } = trips.state;
+    let mut latency = Latency::default();
+    each_us.iter().for_each(|&us| latency.record(us, 1));
+    let count = each_us.len() as u64;
+    Ok(Outcome {
+        traffic: Traffic {
+            events: count,
+            envelopes: count,
+            reads: reads_end - reads,
+            wire_bytes: wire_bytes_end - wire_bytes,
+            heartbeats: 0,
+        },
+        latency,
+        round_trips: RoundTrips::of(each_us, span_us),
+        ledger: ledger.counts().clone(),
+        open_us,
+        span_us,
+        swarm_cpu_ns,
+    })
+}
+
+struct RoundTrip<'a> {
+    workload: &'a Workload<'a>,
+    poller: Poller,
+    attention: Attention<'a>,
+    listener: Listener,
+    /// Where acks go, unless they go the way the Runners come.
+    acks: Option<Asker>,
+    state: State,
+}
+
+/// How Runners come.
+enum Listener {
+    Talk(Talk),
+    Polls(Asker),
+}
+
+/// How far it is.
+struct State {
+    program: Program,
+    is_confirmed: bool,
+    /// Of what was heard last.
+    position: Vec<u8>,
+    /// Where the last Runner is, and what it says: not acked yet.
+    runner: Option<(Vec<u8>, Vec<u8>)>,
+    /// When the last ack was sent, until the next Runner comes.
+    sent_us: Option<u64>,
+    each_us: Vec<u64>,
+    ledger: Ledger,
+}
+
+impl<'a> RoundTrip<'a> {
+    fn open(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        let Workload { address, program, settings, .. } = *workload;
+        let poller = Poller::new()?;
+        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
+        let transport = settings.transport;
+        let query = if program == Program::Limit { "" } else { FROM };
+        let subscription = Subscription { transport, host: address, topics: 1, query };
+        let listener = match transport {
+            Transport::LongPolling => Listener::Polls(Asker::open(&dialer, LISTENER, &poller)?),
+            _ => Listener::Talk(Talk::open(&dialer, &subscription, LISTENER, &poller)?),
+        };
+        let acks = match transport {
+            Transport::Websocket => None,
+            _ => Some(Asker::open(&dialer, ACKS, &poller)?),
+        };
+        let mut trips = RoundTrip {
+            workload,
+            poller,
+            attention: Attention::new(observer),
+            listener,
+            acks,
+            state: State {
+                program,
+                is_confirmed: false,
+                position: Vec::new(),
+                runner: None,
+                sent_us: None,
+                each_us: Vec::new(),
+                ledger: Ledger::new(1, None),
+            },
+        };
+        trips.poll(&format!("{FROM}&wait=0"))?;
+        Ok(trips)
+    }
+
+    /// Goes on until `is_done`, which is asked before the next ack goes out: so
+    /// a span begins with an ack and ends with a Runner.
+    fn run_until(&mut self, is_done: impl Fn(&Self) -> bool) -> anyhow::Result<()> {
+        let mut may_be_more = false;
+        loop {
+            self.answer_runner()?;
+            let timeout_us = if may_be_more { 0 } else { PROGRESS_EVERY_US };
+            for index in 0..self.poller.wait_awake(timeout_us, SPIN_TALK_US)? {
+                let ready = self.poller.ready(index);
+                if ready.key == ACKS {
+                    self.hear_ack_answer(ready.writable)?;
+                    continue;
+                }
+                match &mut self.listener {
+                    Listener::Talk(talk) => talk.on_ready(ready, &self.poller)?,
+                    Listener::Polls(polls) => polls.flush(&self.poller)?,
+                }
+                may_be_more |= ready.readable;
+            }
+            if may_be_more {
+                may_be_more = self.hear()?;
+            }
+            if is_done(self) {
+                return Ok(());
+            }
+            self.attention.tell(|| 0.0)?;
+        }
+    }
+
+    /// Acks the Runner that has come. With a connection of their own, acks wait
+    /// for the answer to the one before, as a browser's do.
+    fn answer_runner(&mut self) -> anyhow::Result<()> {
+        let state = &mut self.state;
+        if self.acks.as_ref().is_some_and(Asker::is_waiting) {
+            return Ok(());
+        }
+        let Some((position, runner)) = state.runner.take() else {
+            return Ok(());
+        };
+        state.sent_us = Some(now_us());
+        match (&mut self.listener, &mut self.acks) {
+            (_, Some(acks)) => {
+                acks.ask(&dialect::ack_request(self.workload.address, &runner), &self.poller)?;
+            }
+            (Listener::Talk(talk), None) => match state.program {
+                Program::Thalweg => talk.say(&dialect::ack_command(&position), &self.poller)?,
+                Program::Limit => talk.say(&runner, &self.poller)?,
+            },
+            (Listener::Polls(_), None) => bail!("polls have no way for acks"),
+        }
+        self.poll_from(&position)
+    }
+
+    fn poll_from(&mut self, position: &[u8]) -> anyhow::Result<()> {
+        self.poll(&format!("cursor={}&wait=25s", String::from_utf8_lossy(position)))
+    }
+
+    /// Asks for what is to come, where one has to ask.
+    fn poll(&mut self, query: &str) -> anyhow::Result<()> {
+        let Listener::Polls(polls) = &mut self.listener else {
+            return Ok(());
+        };
+        let (transport, host) = (Transport::LongPolling, self.workload.address);
+        polls.ask(&Subscription { transport, host, topics: 1, query }.request(), &self.poller)
+    }
+
+    fn hear(&mut self) -> anyhow::Result<bool> {
+        let RoundTrip { listener, state, poller, attention, .. } = self;
+        match listener {
+            Listener::Talk(talk) => talk.hear(poller, |message, heard_us| {
+                attention.heard_us = heard_us;
+                state.message(message, heard_us)
+            }),
+            Listener::Polls(polls) => {
+                let Some(answer) = polls.hear()? else {
+                    return Ok(false);
+                };
+                if answer.status != 200 {
+                    let body = String::from_utf8_lossy(&answer.body);
+                    bail!("the subject answered {} to a poll: {body}", answer.status);
+                }
+                let heard_us = now_us();
+                attention.heard_us = heard_us;
+                let mut rest = &answer.body[..];
+                while let Step::Message(message, length) =
+                    carrier::step(Transport::LongPolling, rest, 0)?
+                {
+                    state.message(message, heard_us)?;
+                    rest = &rest[length..];
+                }
+                if state.runner.is_none() {
+                    // Waited in vain: from the same place again.
+                    let position = state.position.clone();
+                    self.poll_from(&position)?;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn hear_ack_answer(&mut self, is_writable: bool) -> anyhow::Result<()> {
+        let Some(acks) = &mut self.acks else { return Ok(()) };
+        if is_writable {
+            acks.flush(&self.poller)?;
+        }
+        match acks.hear()? {
+            Some(answer) if answer.status >= 300 => {
+                let body = String::from_utf8_lossy(&answer.body);
+                bail!("the subject answered {} to an ack: {body}", answer.status)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes and reads so far.
+    fn received(&self) -> (u64, u64) {
+        match &self.listener {
+            Listener::Talk(talk) => (talk.wire_bytes, talk.reads),
+            Listener::Polls(polls) => (polls.wire_bytes, polls.reads),
+        }
+    }
+}
+
+impl State {
+    fn message(&mut self, message: &[u8], heard_us: u64) -> anyhow::Result<()> {
+        match dialect::unwrap(message) {
+            Some(Said::Events { events: b"", position, .. }) => {
+                self.position = position.to_vec();
+                if !std::mem::replace(&mut self.is_confirmed, true) {
+                    // The first Runner comes with the ack of what confirms.
+                    self.runner = Some((self.position.clone(), dialect::runner(0)));
+                }
+            }
+            Some(Said::Events { position, events, .. }) => {
+                self.position = position.to_vec();
+                self.runner(events, heard_us);
+            }
+            Some(Said::Gap { .. }) => bail!("a gap where one Runner follows the other"),
+            Some(Said::Heartbeat) => {}
+            Some(Said::Close) => bail!("the subject closed the connection"),
+            None if self.program == Program::Limit => self.runner(message, heard_us),
+            None => return Err(unknown(message)),
+        }
+        Ok(())
+    }
+
+    /// A Runner, or what should be one: its number is one more than the last's.
+    fn runner(&mut self, event: &[u8], heard_us: u64) {
+        let Some(id) = dialect::runner_id(event) else {
+            self.ledger.corrupt();
+            return;
+        };
+        if !self.ledger.arrived(0, id) {
+            return;
+        }
+        if let Some(sent_us) = self.sent_us.take() {
+            self.each_us.push(heard_us.saturating_sub(sent_us));
+        }
+        let next = match self.program {
+            Program::Thalweg => event.to_vec(),
+            Program::Limit => dialect::runner(id + 1),
+        };
+        self.runner = Some((self.position.clone(), next));
+    }
+}

@@ -1,0 +1,148 @@
+//! A subscriber that talks back: one connection, opened and heard message by
+//! message. What it hears is for `echo` and `round_trip` to judge.
+
+use super::carrier::{self, Step};
+use super::inbox::shown;
+use super::link::{Dialer, Received};
+use super::read_buffer::ReadBuffer;
+use super::socket::{Poller, Ready, now_us};
+use super::writer::Writer;
+use super::{Figures, Interrupted, Observer, PROGRESS_EVERY_US, SILENCE_US_MAX};
+use crate::scenario::Transport;
+use crate::subject::dialect::{self, Subscription};
+use anyhow::{anyhow, bail};
+use std::ops::ControlFlow;
+
+/// One connection of a conversation.
+#[derive(Debug)]
+pub(super) struct Talk {
+    writer: Writer,
+    transport: Transport,
+    is_open: bool,
+    carry: Vec<u8>,
+    searched: usize,
+    buffer: ReadBuffer,
+    /// Bytes that came, with framing.
+    pub(super) wire_bytes: u64,
+    pub(super) reads: u64,
+}
+
+impl Talk {
+    /// Subscribes. The poller will report `key`.
+    pub(super) fn open(
+        dialer: &Dialer,
+        subscription: &Subscription<'_>,
+        key: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<Talk> {
+        Ok(Talk {
+            writer: Writer::open(dialer, key, subscription.request(), poller)?,
+            transport: subscription.transport,
+            is_open: false,
+            carry: Vec::new(),
+            searched: 0,
+            buffer: ReadBuffer::new(),
+            wire_bytes: 0,
+            reads: 0,
+        })
+    }
+
+    /// Says a WebSocket message.
+    pub(super) fn say(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
+        self.writer.send(poller, |out| carrier::text(message, out))
+    }
+
+    /// The connection is ready: sends on what it could not.
+    pub(super) fn on_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<()> {
+        if ready.writable { self.writer.flush(poller) } else { Ok(()) }
+    }
+
+    /// Reads once and hands every message to `take`, with the time at which it was
+    /// read; whether there may be more to read.
+    pub(super) fn hear(
+        &mut self,
+        poller: &Poller,
+        mut take: impl FnMut(&[u8], u64) -> anyhow::Result<()>,
+    ) -> anyhow::Result<bool> {
+        let Talk { writer, transport, is_open, carry, searched, buffer, .. } = self;
+        let mut replies = Vec::new();
+        let received = buffer.read(&mut writer.link, carry, |bytes| {
+            let (heard_us, mut used) = (now_us(), 0);
+            if !*is_open {
+                let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
+                    return Ok(0);
+                };
+                used = end + 4;
+                let head = &bytes[..used];
+                dialect::check_answer(*transport, head).map_err(|reason| anyhow!(reason))?;
+                *is_open = true;
+            }
+            loop {
+                match carrier::step(*transport, &bytes[used..], std::mem::take(searched))? {
+                    Step::Message(message, length) => {
+                        take(message, heard_us)?;
+                        used += length;
+                    }
+                    Step::Ping(payload, length) => {
+                        replies.extend(carrier::pong(payload));
+                        used += length;
+                    }
+                    Step::Nothing(length) => used += length,
+                    Step::Close => bail!("the subject closed the connection"),
+                    Step::Incomplete { searched: so_far } => {
+                        *searched = so_far;
+                        return Ok(used);
+                    }
+                }
+            }
+        })?;
+        if !replies.is_empty() {
+            self.writer.send(poller, |out| out.extend_from_slice(&replies))?;
+        }
+        match received {
+            Received::Nothing => Ok(false),
+            Received::End => bail!("the subject ended the connection"),
+            Received::Bytes { wire_bytes, is_all, .. } => {
+                self.wire_bytes += wire_bytes as u64;
+                self.reads += 1;
+                Ok(!is_all)
+            }
+        }
+    }
+}
+
+/// A conversation's clock: who is told, and when silence is too long.
+pub(super) struct Attention<'a> {
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) heard_us: u64,
+    told_us: u64,
+}
+
+impl<'a> Attention<'a> {
+    pub(super) fn new(observer: &'a mut dyn Observer) -> Attention<'a> {
+        Attention { observer, heard_us: now_us(), told_us: 0 }
+    }
+
+    /// Tells of progress now and then; an error if the observer ends it, or if
+    /// nothing was heard for long.
+    pub(super) fn tell(&mut self, events_per_s: impl FnOnce() -> f64) -> anyhow::Result<()> {
+        let now_us = now_us();
+        if now_us.saturating_sub(self.heard_us) > SILENCE_US_MAX {
+            bail!("the subject has been silent for 2 s, and it was its turn");
+        }
+        if now_us - self.told_us < PROGRESS_EVERY_US {
+            return Ok(());
+        }
+        self.told_us = now_us;
+        let figures = Figures { connections: 1, events_per_s: events_per_s() };
+        match self.observer.progress(figures) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Interrupted.into()),
+        }
+    }
+}
+
+/// What was said is not of the wire.
+pub(super) fn unknown(message: &[u8]) -> anyhow::Error {
+    anyhow!("neither an answer nor an envelope of the wire: {}", shown(message))
+}

@@ -1,0 +1,69 @@
+//! A connection's way out: what the kernel has not taken yet waits here.
+
+use super::link::{Dialer, Link};
+use super::socket::{Interest, Poller};
+
+/// A connection, and what it has still to send.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) link: Link,
+    key: u64,
+    /// What the kernel has not taken yet, from `sent` on.
+    pending: Vec<u8>,
+    sent: usize,
+    /// Whether it waits to write.
+    waits: bool,
+}
+
+impl Writer {
+    /// Connects, and sends `first` as soon as it can. The poller will report
+    /// `key`.
+    pub(super) fn open(
+        dialer: &Dialer,
+        key: u64,
+        first: Vec<u8>,
+        poller: &Poller,
+    ) -> anyhow::Result<Writer> {
+        let link = dialer.dial(0)?;
+        poller.add(link.socket(), key, Interest::ReadAndWrite)?;
+        Ok(Writer { link, key, pending: first, sent: 0, waits: true })
+    }
+
+    /// Lets `append` add to what is to be sent, and sends what it can.
+    pub(super) fn send(
+        &mut self,
+        poller: &Poller,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) -> anyhow::Result<()> {
+        append(&mut self.pending);
+        if self.waits { Ok(()) } else { self.flush(poller) }
+    }
+
+    /// Bytes the kernel has not taken.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending.len() - self.sent
+    }
+
+    /// Writes what the kernel takes.
+    pub(super) fn flush(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        self.link.flush()?;
+        while self.sent < self.pending.len() {
+            match self.link.write(&self.pending[self.sent..])? {
+                Some(length) => self.sent += length,
+                None => return self.wait_to_write(true, poller),
+            }
+        }
+        self.pending.clear();
+        self.sent = 0;
+        self.wait_to_write(self.link.has_unsent(), poller)
+    }
+
+    fn wait_to_write(&mut self, waits: bool, poller: &Poller) -> anyhow::Result<()> {
+        if self.waits != waits {
+            self.waits = waits;
+            let interest = if waits { Interest::ReadAndWrite } else { Interest::Read };
+            poller.change(self.link.socket(), self.key, interest)?;
+        }
+        Ok(())
+    }
+}

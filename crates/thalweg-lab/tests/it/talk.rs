@@ -1,0 +1,174 @@
+//! Conversations: echo and round trips with a subject that takes a known time
+//! to answer.
+
+use crate::swarm::Blind;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
+use thalweg_lab::swarm::{Outcome, Workload, run};
+
+const DELAY: Duration = Duration::from_millis(3);
+const DELAY_US: f64 = 3000.0;
+
+/// What a message is answered with, by its number; nothing to some, perhaps.
+type Answer = fn(u64, &str) -> Vec<String>;
+
+/// A WebSocket server that answers each message after `DELAY`.
+fn serve(answer: Answer) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            // A client that leaves is the end of its thread, not of the test.
+            thread::spawn(move || attend(connection?, answer));
+        }
+        std::io::Result::Ok(())
+    });
+    Ok(address)
+}
+
+fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
+    connection.set_nodelay(true)?;
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        reader.read_line(&mut head)?;
+    }
+    let accepted = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+         Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+    connection.write_all(accepted.as_bytes())?;
+    send(&mut connection, r#"{"topic":"bench/0","position":"1.0","first":1,"events":[]}"#)?;
+    for number in 1.. {
+        let message = read_message(&mut reader)?;
+        thread::sleep(DELAY);
+        for said in answer(number, &message) {
+            send(&mut connection, &said)?;
+        }
+    }
+    Ok(())
+}
+
+/// A masked text frame; the lab's mask changes nothing.
+fn read_message(reader: &mut impl Read) -> std::io::Result<String> {
+    let mut head = [0; 2];
+    reader.read_exact(&mut head)?;
+    let length = match head[1] & 0x7F {
+        126 => {
+            let mut long = [0; 2];
+            reader.read_exact(&mut long)?;
+            usize::from(u16::from_be_bytes(long))
+        }
+        short => usize::from(short),
+    };
+    let mut rest = vec![0; 4 + length];
+    reader.read_exact(&mut rest)?;
+    Ok(String::from_utf8_lossy(&rest[4..]).into_owned())
+}
+
+fn send(connection: &mut TcpStream, message: &str) -> std::io::Result<()> {
+    let length = (message.len() as u16).to_be_bytes();
+    connection.write_all(&[&[0x81, 126], &length[..], message.as_bytes()].concat())
+}
+
+fn measure(drive: Drive, program: Program, answer: Answer) -> anyhow::Result<Outcome> {
+    let settings = Settings {
+        transport: Transport::Websocket,
+        connections: 1,
+        requests: 20,
+        request_us: 5000,
+        ..Settings::default()
+    };
+    let workload = Workload {
+        address: serve(answer)?,
+        program,
+        settings: &settings,
+        drive,
+        start_us: 0,
+        warm_up: Duration::from_millis(1),
+        measured: Duration::from_millis(50),
+    };
+    run(&workload, &mut Blind)
+}
+
+fn same(_: u64, message: &str) -> Vec<String> {
+    vec![message.to_owned()]
+}
+
+/// What Thalweg answers to an echo command.
+fn thalweg_echo(_: u64, message: &str) -> Vec<String> {
+    let inner = message.replacen(r#"{"command":"echo","#, r#"{"answer":{"#, 1);
+    vec![inner + "}"]
+}
+
+/// What Thalweg sends when a Runner is acked.
+fn thalweg_runner(number: u64, message: &str) -> Vec<String> {
+    assert_eq!(
+        message,
+        format!(r#"{{"command":"ack","topic":"bench/0","position":"1.{}"}}"#, number - 1)
+    );
+    vec![format!(
+        r#"{{"topic":"bench/0","position":"1.{number}","first":{number},"events":[{{"id":{number},"name":"x"}}]}}"#
+    )]
+}
+
+#[test]
+fn a_known_delay_is_measured() {
+    let cases: [(Drive, Program, Answer); 4] = [
+        (Drive::Echo, Program::Limit, same),
+        (Drive::Echo, Program::Thalweg, thalweg_echo),
+        (Drive::RoundTrip, Program::Limit, same),
+        (Drive::RoundTrip, Program::Thalweg, thalweg_runner),
+    ];
+    for (drive, program, answer) in cases {
+        let outcome = measure(drive, program, answer).unwrap();
+        let trips = outcome.round_trips.unwrap();
+        assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
+        assert_eq!(trips.count, 20);
+        assert!(trips.mean_us >= DELAY_US && trips.p50_us as f64 >= DELAY_US, "{trips:?}");
+        match drive {
+            // One after the other: no time is counted twice, and little is lost.
+            Drive::RoundTrip => assert!(20.0 * trips.mean_us <= trips.total_us as f64, "{trips:?}"),
+            // Whoever is sent late is late.
+            _ => assert!(outcome.latency.quantile_us(1.0) >= Some(trips.max_us), "{trips:?}"),
+        }
+        let in_histogram: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
+        assert_eq!(in_histogram, 20);
+    }
+}
+
+/// The ledger, or the reason why there is none.
+fn check(drive: Drive, answer: Answer, expected: &str) {
+    let found = match measure(drive, Program::Limit, answer) {
+        Ok(outcome) => outcome.ledger.to_string(),
+        Err(error) => format!("{error:#}"),
+    };
+    assert!(found.contains(expected), "{found:?} should say {expected:?}");
+}
+
+#[test]
+fn answers_that_are_missing_or_wrong_are_seen() {
+    let silent: Answer =
+        |number, message| if number == 7 { vec![] } else { vec![message.to_owned()] };
+    check(Drive::Echo, silent, "1 missing");
+    check(Drive::RoundTrip, silent, "silent for 2 s");
+    let late: Answer = |number, message| match number {
+        7 => vec![],
+        // The seventh after the eighth, made as the lab makes them.
+        8 => {
+            let seventh = (7 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
+            vec![message.to_owned(), format!("00000007-7468-416c-8765-{seventh:012x}")]
+        }
+        _ => vec![message.to_owned()],
+    };
+    check(Drive::Echo, late, "1 reordered");
+    let twice: Answer = |number, message| vec![message.to_owned(); if number == 7 { 2 } else { 1 }];
+    check(Drive::Echo, twice, "neither an answer nor an envelope");
+    check(Drive::RoundTrip, twice, "1 duplicated");
+    let damaged: Answer = |number, message| match number {
+        7 => vec![message.replacen("\"id\":", "\"ix\":", 1), message.to_owned()],
+        _ => vec![message.to_owned()],
+    };
+    check(Drive::RoundTrip, damaged, "1 corrupt");
+}
