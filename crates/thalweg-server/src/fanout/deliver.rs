@@ -101,9 +101,9 @@ impl Subscriber {
         scratch: &mut Scratch,
     ) -> Delivered {
         let mut spent = 0;
-        self.begin(feeds, &mut scratch.gaps);
         loop {
             let Scratch { cold, pieces, reached, gaps } = scratch;
+            self.begin(feeds, gaps);
             let mut plan = Plan::new(pieces, reached);
             cold.clear();
             if let Err(Interrupted { index, lost }) = self.plan(&mut plan, feeds, now_us, cold) {
@@ -141,8 +141,12 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose log has come.
+    /// Begins subscriptions whose log has come; after a frame whose ending would
+    /// say so too early.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
+        if self.framing.has_own_ending() && self.in_frame.is_some() {
+            return;
+        }
         for index in 0..self.subscriptions.len() {
             let is_ending = self.is_ending();
             let subscription = &mut self.subscriptions[index];
@@ -198,10 +202,16 @@ impl Subscriber {
         cold: &mut Vec<u8>,
     ) -> Result<(), Interrupted> {
         let mut resumed = None;
+        let has_own_ending = self.framing.has_own_ending();
         if let Some(index) = self.in_frame
-            && (!self.own.is_empty() || self.leaving.is_some())
+            && (!self.own.is_empty() || self.leaving.is_some() || has_own_ending)
         {
             let rest = self.plan_one(plan, feeds, index, None, true, cold)?;
+            if has_own_ending {
+                // It names where all the others are now: nobody moves before.
+                plan.complete = false;
+                return Ok(());
+            }
             resumed = Some((index, rest));
         }
         if !self.own.is_empty() {
