@@ -1,9 +1,7 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use thalweg_server::fanout::{
-    Budget, Delivered, FeedKey, Life, Scratch, Subscribe, Subscriber,
-};
+use thalweg_server::fanout::{Budget, Delivered, FeedKey, Life, Scratch, Subscribe, Subscriber};
 use thalweg_wire::{Close, Framing, close, framing::forever_frame_document};
 
 use super::{

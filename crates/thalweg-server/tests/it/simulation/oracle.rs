@@ -61,12 +61,7 @@ pub(super) struct Visit<'a> {
 }
 
 impl Oracle {
-    pub(super) fn new(
-        framing: Framing,
-        head: &[u8],
-        subscribe: &[Subscribe],
-        life: Life,
-    ) -> Self {
+    pub(super) fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
         Self {
             framing,
             head: head.to_vec(),
@@ -297,11 +292,8 @@ impl Oracle {
     fn close(&mut self, code: u16, reason: &str, begun: u64) {
         let is_slow = self.readings.iter().any(Reading::may_be_refused);
         let is_long = self.is_spent(begun);
-        let expected = [
-            self.asked_to_close,
-            is_slow.then_some(close::SLOW),
-            is_long.then_some(close::RELOAD),
-        ];
+        let expected =
+            [self.asked_to_close, is_slow.then_some(close::SLOW), is_long.then_some(close::RELOAD)];
         let is_expected = |close: Close| close.code == code && close.reason == reason;
         assert!(expected.into_iter().flatten().any(is_expected), "closed with {code} {reason:?}");
         assert!(self.own.is_empty(), "closed before {:?}", self.own);

@@ -197,9 +197,7 @@ impl Reading {
     /// How whoever has heard what it has heard would ask for the rest.
     pub(super) fn resume_at(&self, published: &Published) -> StartAt {
         match self.next() {
-            Some(next) => {
-                StartAt::After(Position { epoch: published.epoch, offset: next - 1 })
-            }
+            Some(next) => StartAt::After(Position { epoch: published.epoch, offset: next - 1 }),
             None => self.subscribe.start,
         }
     }
