@@ -51,9 +51,9 @@ impl Subscriber {
         scratch: &mut Scratch,
     ) -> Delivered {
         let mut spent = 0;
-        self.begin(feeds, &mut scratch.gaps);
         loop {
             let Scratch { cold, pieces, reached, gaps } = scratch;
+            self.begin(feeds, gaps);
             let mut plan = Plan::new(pieces, reached);
             cold.clear();
             if let Err(Interrupted { index, lost }) = self.plan(&mut plan, feeds, now_us, cold) {
@@ -91,8 +91,12 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose log has come.
+    /// Begins subscriptions whose log has come; after a frame whose ending would
+    /// say so too early.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
+        if self.framing.has_own_ending() && self.in_frame.is_some() {
+            return;
+        }
         for index in 0..self.subscriptions.len() {
             let is_ending = self.is_ending();
             let subscription = &mut self.subscriptions[index];

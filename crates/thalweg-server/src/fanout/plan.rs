@@ -67,10 +67,16 @@ impl Subscriber {
         cold: &mut Vec<u8>,
     ) -> Result<(), Interrupted> {
         let mut resumed = None;
+        let has_own_ending = self.framing.has_own_ending();
         if let Some(index) = self.in_frame
-            && (!self.own.is_empty() || self.leaving.is_some())
+            && (!self.own.is_empty() || self.leaving.is_some() || has_own_ending)
         {
             let rest = self.plan_one(plan, feeds, index, None, true, cold)?;
+            if has_own_ending {
+                // It names where all the others are now: nobody moves before.
+                plan.complete = false;
+                return Ok(());
+            }
             resumed = Some((index, rest));
         }
         if !self.own.is_empty() {

@@ -1,5 +1,7 @@
 //! The server's pure rooms, from the outside.
 
+mod history;
 mod log;
 mod sequencer;
 mod simulation;
+mod windows;

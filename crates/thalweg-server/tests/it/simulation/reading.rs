@@ -22,9 +22,9 @@ pub(super) struct Reading {
     pub(super) window: Option<Window>,
     /// How much the connection had taken when it was told to leave.
     pub(super) left_at: Option<u64>,
-    /// When the shared part of the frame under way was sent whole, and what was
-    /// retained then: the connection's own ending may take longer.
-    shared_part: Option<(u64, Rc<Retained>)>,
+    /// When the shared part of the frame under way was sent whole, and at which of
+    /// the visits: the connection's own ending may take longer.
+    shared_part: Option<(u64, usize)>,
 }
 
 /// A frame with events.
@@ -122,18 +122,16 @@ impl Reading {
             next += 1;
         }
         assert_eq!(position, Position { epoch: published.epoch, offset: next - 1 });
-        let (whole_us, then) = match &self.shared_part {
-            Some((whole_us, then)) => (*whole_us, then),
-            None => (now_us, retained),
-        };
-        if next == then.head {
+        let (whole_us, visit) = self.shared_part.unwrap_or((now_us, self.visits.len() - 1));
+        if next == self.visits[visit].head {
             self.caught_up_us = Some(whole_us);
         }
         if let Some(window) = &mut self.window {
             window.sent(next, bytes);
         }
         self.progress = Progress::At(next);
-        self.visits.drain(..self.visits.len() - 1);
+        self.visits.drain(..visit);
+        self.shared_part = None;
     }
 
     pub(super) fn gap(
@@ -185,8 +183,8 @@ impl Reading {
 
     /// The frame under way is sent but for its ending.
     pub(super) fn has_shared_part(&mut self, now_us: u64) {
-        if let (None, Some(retained)) = (&self.shared_part, self.visits.last()) {
-            self.shared_part = Some((now_us, Rc::clone(retained)));
+        if let (None, Some(visit)) = (self.shared_part, self.visits.len().checked_sub(1)) {
+            self.shared_part = Some((now_us, visit));
         }
     }
 
