@@ -180,6 +180,8 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let taken = match taken {
         Ok(Some(taken)) => taken,
         Ok(None) => return,
+        // Between requests one may be silent: browsers keep connections.
+        Err(error) if error.is_timeout() && parts.read_buf.is_empty() => return,
         Err(error) => return count_http1_error(handle, &error, parts.io.into_inner()).await,
     };
     let Takeover { ask, feeds, identity } = taken;
