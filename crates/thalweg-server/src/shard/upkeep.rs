@@ -141,7 +141,9 @@ impl Shard {
             if flags.lingering && stalled_us > LINGER_US {
                 over.push(key as u32);
             } else if flags.blocked && connection.holds_memory() {
-                holders.push((stalled_us, key as u32));
+                // A pipe's stream has its own deadline (`http/patience.rs`).
+                let is_over = stalled_us > stall_us && connection.outlet.socket().is_some();
+                holders.push((stalled_us, key as u32, is_over));
             }
         }
         self.counts.lag_events_max = lag;
@@ -150,9 +152,9 @@ impl Shard {
         // The longest-stalled first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
         let mut over_budget = self.pinned_bytes() > limits.pinned_bytes;
-        for (stalled_us, key) in holders {
-            if stalled_us <= stall_us && !over_budget {
-                break;
+        for (_, key, is_over) in holders {
+            if !is_over && !over_budget {
+                continue;
             }
             self.counts.count_closed(close::STALLED.code);
             self.remove(key);
