@@ -31,8 +31,9 @@ pub struct Limits {
     /// Subscriptions of one connection (`too_many_topics`): one visit looks at
     /// them all.
     pub subscriptions: usize,
-    /// Memory of all topics' histories. Beyond it a topic that grows loses its
-    /// oldest batches before its own bounds say so.
+    /// Memory of all topics' histories, divided among the shards. Beyond it a topic that grows loses its
+    /// oldest batches before its own bounds say so, and when it has no more than its
+    /// newest, the others do in turn.
     pub history_bytes: usize,
     /// Requests whose bodies are being read (`busy`): each may hold a largest event.
     pub requests: usize,

@@ -78,13 +78,12 @@ impl Shard {
 
     fn sweep_feeds(&mut self, now_us: u64) {
         let mut idle: Vec<FeedKey> = Vec::new();
-        let (mut history, mut tails, mut pinned, mut topics, mut at_home) = (0, 0, 0, 0, 0);
+        let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
         for (key, feed) in self.feeds.iter_mut() {
             if let Some(log) = &mut feed.log {
                 log.sweep(now_us);
                 topics += 1;
                 history += log.history_bytes();
-                at_home += if feed.home.is_some() { log.history_bytes() } else { 0 };
                 tails += log.tail_bytes();
                 pinned += log.pinned_bytes();
             }
@@ -95,7 +94,7 @@ impl Shard {
                 self.unattached.push(key);
             }
         }
-        self.history_bytes = at_home;
+        self.history_bytes = history;
         self.counts.topics = topics;
         self.counts.history_bytes = history as u64;
         self.counts.tail_bytes = tails as u64;
