@@ -3,12 +3,13 @@
 CARGO ?= cargo
 ADDRESS ?= 127.0.0.1:8080
 
-.PHONY: help run bench test setup
+.PHONY: help run bench test autobahn setup
 
 help:
-	@echo "make run     start the push server with its demo topics"
-	@echo "make bench   measure it on this machine, next to what the machine can do at all"
-	@echo "make test    run everything that CI runs"
+	@echo "make run       start the push server with its demo topics"
+	@echo "make bench     measure it on this machine, next to what the machine can do at all"
+	@echo "make test      run everything that CI runs"
+	@echo "make autobahn  run Autobahn's WebSocket cases; needs Python 2.7"
 
 run: toolchain
 	$(CARGO) build --release
@@ -23,6 +24,11 @@ test: setup
 	$(CARGO) xtask tidy
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	$(CARGO) test --workspace --quiet
+
+# WebSocket conformance, against a debug build: what is right does not depend on speed.
+autobahn: toolchain
+	$(CARGO) build --package thalweg
+	@./lab/autobahn/run.sh
 
 .PHONY: toolchain
 toolchain:

@@ -47,7 +47,7 @@ use slab::Slab;
 use thalweg_wire::Topic;
 use tokio::{
     io::unix::AsyncFd,
-    sync::{Notify, mpsc},
+    sync::{Notify, Semaphore, mpsc},
 };
 
 pub(crate) use http::{refuse_connection, serve_connection};
@@ -118,6 +118,10 @@ pub(crate) struct Handle {
     drain: Notify,
     /// Connections that HTTP serves.
     serving: Cell<usize>,
+    /// Has reads wait for each other.
+    reading: Semaphore,
+    /// Memory of answers to reads that are not taken yet.
+    answered: Arc<AtomicUsize>,
 }
 
 struct Shard {
@@ -148,7 +152,7 @@ struct Shard {
     retries: Retries,
     /// Memory of unfinished WebSocket messages.
     unfinished_bytes: usize,
-    /// Memory of the histories of topics whose home this is.
+    /// Memory of the histories, other shards' copies included.
     history_bytes: usize,
     poll: Poll,
     scratch: Scratch,
@@ -238,6 +242,8 @@ impl Handle {
             draining: Cell::new(false),
             drain: Notify::new(),
             serving: Cell::new(0),
+            reading: Semaphore::new(1),
+            answered: Arc::default(),
         }))
     }
 

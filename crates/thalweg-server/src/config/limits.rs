@@ -16,8 +16,8 @@ pub struct Limits {
     /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and
     /// it is what an unfinished request may hold.
     pub head_bytes: usize,
-    /// Time for a request's head to arrive (`slow_request`), and for a TLS
-    /// handshake: who is slower is not one of ours.
+    /// Time for a request's head to arrive (`slow_request`), for a TLS handshake,
+    /// and for HTTP/2's preface: who is slower is not one of ours.
     pub head_wait: Duration,
     /// Time for a body of one event, for a line of a longer one, and for a
     /// WebSocket message, from its first byte (`slow_request`, close 1008): a
@@ -31,8 +31,9 @@ pub struct Limits {
     /// Subscriptions of one connection (`too_many_topics`): one visit looks at
     /// them all.
     pub subscriptions: usize,
-    /// Memory of all topics' histories. Beyond it a topic that grows loses its
-    /// oldest batches before its own bounds say so.
+    /// Memory of all topics' histories, divided among the shards. Beyond it a topic that grows loses its
+    /// oldest batches before its own bounds say so, and when it has no more than its
+    /// newest, the others do in turn.
     pub history_bytes: usize,
     /// Requests whose bodies are being read (`busy`): each may hold a largest event.
     pub requests: usize,
@@ -61,7 +62,7 @@ pub struct Limits {
     pub own_bytes: usize,
     /// Memory per shard for batches that only partly sent frames still need.
     pub pinned_bytes: usize,
-    /// A frame partly sent must move on within this time (close 4002).
+    /// A frame partly sent, or any answer, must move on within this time (close 4002).
     pub stall: Duration,
     /// Bytes to one socket in one visit of a walk.
     pub visit_bytes: usize,

@@ -19,6 +19,8 @@ pub(super) struct FeedTable {
     config: Arc<Config>,
     by_topic: HashMap<Topic, FeedKey>,
     feeds: Slab<Feed>,
+    /// Whose history is shed next, when all are too large together.
+    shed_next: usize,
 }
 
 /// One topic on one shard.
@@ -66,7 +68,7 @@ pub(super) struct RemoteReader {
 
 impl FeedTable {
     pub(super) fn new(config: Arc<Config>) -> Self {
-        Self { config, by_topic: HashMap::new(), feeds: Slab::new() }
+        Self { config, by_topic: HashMap::new(), feeds: Slab::new(), shed_next: 0 }
     }
 
     /// The feed of a topic, made if there is none. `is_home` says whether this
@@ -150,6 +152,28 @@ impl FeedTable {
                 log.push(batch, now_us);
             }
         }
+    }
+
+    /// Memory of a topic's history, in bytes.
+    pub(super) fn history_bytes(&self, key: FeedKey) -> usize {
+        self.get(key).and_then(|feed| feed.log.as_ref()).map_or(0, Log::history_bytes)
+    }
+
+    /// Drops batches until about `bytes` are freed, of one topic after the other; says
+    /// how many were.
+    pub(super) fn shed(&mut self, bytes: usize, now_us: u64) -> usize {
+        let mut freed = 0;
+        for _ in 0..self.feeds.capacity() {
+            if freed >= bytes {
+                break;
+            }
+            self.shed_next = (self.shed_next + 1) % self.feeds.capacity();
+            let feed = self.feeds.get_mut(self.shed_next);
+            if let Some(log) = feed.and_then(|feed| feed.log.as_mut()) {
+                freed += log.shed_all(bytes - freed, now_us);
+            }
+        }
+        freed
     }
 
     /// Forgets a topic.

@@ -8,8 +8,10 @@
 //! routes      a request → its answer
 //! post        bodies: events, commands, tickets
 //! respond     answers' bytes
+//! patience    how long a peer may take
 //! ```
 
+mod patience;
 mod post;
 mod respond;
 mod routes;
@@ -31,11 +33,10 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
-    task::spawn_local,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -46,6 +47,7 @@ use crate::{
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
+use patience::{Impatience, Patient, Streams, Taken};
 use routes::Takeover;
 
 /// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
@@ -156,7 +158,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         .header_read_timeout(limits.head_wait)
         .max_buf_size(limits.head_bytes)
         .serve_connection(
-            TokioIo::new(stream),
+            TokioIo::new(Patient::new(stream, limits.stall)),
             service_fn(async |request| {
                 Ok::<_, Infallible>(routes::answer(handle, Some(&takeover), request).await)
             }),
@@ -180,10 +182,12 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let taken = match taken {
         Ok(Some(taken)) => taken,
         Ok(None) => return,
+        // Between requests one may be silent: browsers keep connections.
+        Err(error) if error.is_timeout() && parts.read_buf.is_empty() => return,
         Err(error) => return count_http1_error(handle, &error, parts.io.into_inner()).await,
     };
     let Takeover { ask, feeds, identity } = taken;
-    let subscribed = parts.io.into_inner().into_outlet().and_then(|outlet| {
+    let subscribed = parts.io.into_inner().into_inner().into_outlet().and_then(|outlet| {
         let head = ask.head.to_bytes();
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
         let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat };
@@ -201,6 +205,9 @@ async fn count_http1_error(
     error: &hyper::Error,
     mut stream: impl AsyncWrite + Unpin,
 ) {
+    if count_impatience(handle, error) {
+        return;
+    }
     let code = if error.is_timeout() {
         ErrorCode::SlowRequest
     } else if error.is_parse_too_large() {
@@ -219,6 +226,17 @@ async fn count_http1_error(
     }
 }
 
+/// Counts a connection that was given up because its peer took too long; whether it was.
+fn count_impatience(handle: &Handle, error: &hyper::Error) -> bool {
+    let impatience = Impatience::behind(error);
+    handle.count(|counts| match impatience {
+        Some(Impatience::Hello) => counts.count_refused(ErrorCode::SlowRequest),
+        Some(Impatience::Stall) => counts.count_closed(close::STALLED.code),
+        None => {}
+    });
+    impatience.is_some()
+}
+
 async fn serve_http2(
     handle: &Rc<Handle>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
@@ -227,7 +245,7 @@ async fn serve_http2(
     let config = &handle.common.config;
     let limits = &config.limits;
     let served = Rc::clone(handle);
-    let mut connection = http2::Builder::new(LocalExecutor)
+    let mut connection = http2::Builder::new(Streams(Rc::clone(handle)))
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
         .max_pending_accept_reset_streams(limits.h2_resets)
@@ -238,10 +256,13 @@ async fn serve_http2(
         .keep_alive_interval(config.heartbeat)
         .keep_alive_timeout(limits.stall)
         .serve_connection(
-            TokioIo::new(stream),
+            TokioIo::new(Patient::new(stream, limits.stall).with_hello(limits.head_wait)),
             service_fn(move |request| {
                 let handle = Rc::clone(&served);
-                async move { Ok::<_, Infallible>(routes::answer(&handle, None, request).await) }
+                async move {
+                    let answer = routes::answer(&handle, None, request).await;
+                    Ok::<_, Infallible>(answer.map(Taken::new))
+                }
             }),
         );
     let mut drain = pin!(handle.drain.notified());
@@ -254,6 +275,7 @@ async fn serve_http2(
         Pin::new(&mut connection).poll(context)
     });
     if let Err(error) = ended.await
+        && !count_impatience(handle, &error)
         && is_misuse(&error)
     {
         handle.count(|counts| counts.h2_misuses += 1);
@@ -274,16 +296,6 @@ fn is_draining(
     context: &mut Context<'_>,
 ) -> bool {
     handle.draining.get() || drain.poll(context).is_ready()
-}
-
-/// Runs HTTP/2's streams on the shard's own thread.
-#[derive(Debug, Clone, Copy)]
-struct LocalExecutor;
-
-impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        spawn_local(future);
-    }
 }
 
 /// Counts a socket among those that HTTP serves for as long as it does.

@@ -38,7 +38,9 @@ impl Handle {
                     return;
                 };
                 if feed.attachment == attachment {
+                    let before = shard.feeds.history_bytes(key);
                     shard.feeds.receive(key, epoch, from, batches, now_us());
+                    shard.keep_within(key, before);
                     shard.mark_subscribers(key);
                 }
             }),

@@ -1,8 +1,17 @@
 //! Reads that do not subscribe: a topic's history, and the list of topics.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
+
+use bytes::Bytes;
 use serde::Serialize;
 use thalweg_wire::{ErrorCode, GapReason, Offset, Position, StartAt, Topic};
-use tokio::sync::oneshot;
+use tokio::{
+    sync::{SemaphorePermit, oneshot},
+    task::yield_now,
+};
 
 use super::{Handle, Mail, Shard, home_of};
 use crate::{
@@ -12,6 +21,34 @@ use crate::{
 
 /// Memory of one answer, about: one batch more may be in it.
 const READ_BYTES: usize = 4 << 20;
+
+/// Memory of a shard's answers that are not taken yet; one more may be in it.
+const ANSWERS_BYTES_MAX: usize = 64 << 20;
+
+/// An answer, counted for as long as it is held.
+struct Held {
+    bytes: Vec<u8>,
+    all: Arc<AtomicUsize>,
+}
+
+impl Held {
+    fn new(bytes: Vec<u8>, all: Arc<AtomicUsize>) -> Self {
+        all.fetch_add(bytes.len(), Relaxed);
+        Self { bytes, all }
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes.len(), Relaxed);
+    }
+}
 
 /// One topic as a shard knows it.
 #[derive(Debug, Clone)]
@@ -35,7 +72,34 @@ pub(crate) struct Listing {
 
 impl Handle {
     /// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading".
+    ///
+    /// # Errors
+    /// `Busy` while answers that nobody takes hold all the memory that they may.
     pub(super) async fn read(
+        &self,
+        topic: &Topic,
+        start: StartAt,
+        limit: usize,
+    ) -> Result<Bytes, Refusal> {
+        let _one = self.one_read().await?;
+        if self.answered.load(Relaxed) > ANSWERS_BYTES_MAX {
+            return Err(Refusal::busy("answers that are not read"));
+        }
+        let mut read = self.read_home(topic, start, limit).await?;
+        // curl leaves the prompt where it belongs.
+        read.push(b'\n');
+        Ok(Bytes::from_owner(Held::new(read, Arc::clone(&self.answered))))
+    }
+
+    /// Reads come one after the other, with turns between: each takes as long as many
+    /// visits.
+    async fn one_read(&self) -> Result<SemaphorePermit<'_>, Refusal> {
+        let one = self.reading.acquire().await.map_err(|_| Refusal::draining())?;
+        yield_now().await;
+        Ok(one)
+    }
+
+    async fn read_home(
         &self,
         topic: &Topic,
         start: StartAt,
@@ -59,6 +123,7 @@ impl Handle {
 
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
     pub(super) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
+        let _one = self.one_read().await?;
         let mut all: Vec<Listed> = Vec::new();
         for (shard, peer) in self.common.peers.iter().enumerate() {
             if shard == self.id {

@@ -190,16 +190,34 @@ impl Shard {
             for batch in batches {
                 log.push(Arc::new(batch), now_us);
             }
-            self.history_bytes = self.history_bytes + log.history_bytes() - before;
-            let shards = self.common.peers.len();
-            let history_bytes_max = self.common.config.limits.history_bytes / shards;
-            if self.history_bytes > history_bytes_max {
-                self.history_bytes -= log.shed(self.history_bytes - history_bytes_max);
-            }
             if !home.readers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
                 self.unposted.push(key);
             }
+            self.keep_within(key, before);
             self.mark_subscribers(key);
         }
+        // Of many topics each may have grown by its only batch.
+        let over = self.history_bytes_over();
+        if over > 0 {
+            self.history_bytes -= self.feeds.shed(over, now_us);
+        }
+    }
+
+    /// Counts what a topic's history has grown by since it had `before` bytes, and has it
+    /// give way if all are too large together. A copy of another shard's topic counts as
+    /// much: it may outlive the original.
+    pub(super) fn keep_within(&mut self, key: FeedKey, before: usize) {
+        self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
+        let over = self.history_bytes_over();
+        let log = self.feeds.get_mut(key).and_then(|feed| feed.log.as_mut());
+        if let Some(log) = log.filter(|_| over > 0) {
+            self.history_bytes -= log.shed(over);
+        }
+    }
+
+    /// How far the histories are over the memory that they may have on this shard.
+    fn history_bytes_over(&self) -> usize {
+        let shards = self.common.peers.len();
+        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
     }
 }

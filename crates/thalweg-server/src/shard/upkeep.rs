@@ -78,13 +78,12 @@ impl Shard {
 
     fn sweep_feeds(&mut self, now_us: u64) {
         let mut idle: Vec<FeedKey> = Vec::new();
-        let (mut history, mut tails, mut pinned, mut topics, mut at_home) = (0, 0, 0, 0, 0);
+        let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
         for (key, feed) in self.feeds.iter_mut() {
             if let Some(log) = &mut feed.log {
                 log.sweep(now_us);
                 topics += 1;
                 history += log.history_bytes();
-                at_home += if feed.home.is_some() { log.history_bytes() } else { 0 };
                 tails += log.tail_bytes();
                 pinned += log.pinned_bytes();
             }
@@ -95,7 +94,7 @@ impl Shard {
                 self.unattached.push(key);
             }
         }
-        self.history_bytes = at_home;
+        self.history_bytes = history;
         self.counts.topics = topics;
         self.counts.history_bytes = history as u64;
         self.counts.tail_bytes = tails as u64;
@@ -141,7 +140,9 @@ impl Shard {
             if flags.lingering && stalled_us > LINGER_US {
                 over.push(key as u32);
             } else if flags.blocked && connection.holds_memory() {
-                holders.push((stalled_us, key as u32));
+                // A pipe's stream has its own deadline (`http/patience.rs`).
+                let is_over = stalled_us > stall_us && connection.outlet.socket().is_some();
+                holders.push((stalled_us, key as u32, is_over));
             }
         }
         self.counts.lag_events_max = lag;
@@ -150,9 +151,9 @@ impl Shard {
         // The longest-stalled first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
         let mut over_budget = self.pinned_bytes() > limits.pinned_bytes;
-        for (stalled_us, key) in holders {
-            if stalled_us <= stall_us && !over_budget {
-                break;
+        for (_, key, is_over) in holders {
+            if !is_over && !over_budget {
+                continue;
             }
             self.counts.count_closed(close::STALLED.code);
             self.remove(key);

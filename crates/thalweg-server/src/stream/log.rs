@@ -168,6 +168,18 @@ impl Log {
         before - self.history_bytes
     }
 
+    /// The same to the last batch, if need be, but for those sealed at `now_us` or
+    /// later: nobody has seen them yet.
+    pub fn shed_all(&mut self, bytes: usize, now_us: u64) -> usize {
+        let before = self.history_bytes;
+        while before - self.history_bytes < bytes
+            && self.history.front().is_some_and(|batch| batch.sealed_us() < now_us)
+        {
+            self.drop_oldest();
+        }
+        before - self.history_bytes
+    }
+
     /// Makes sure that a hot tail exists for `framing`.
     pub fn open_tail(&mut self, framing: Framing) {
         self.tails[framing.index()]

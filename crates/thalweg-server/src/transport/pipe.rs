@@ -114,6 +114,9 @@ impl Drop for PipeEnd {
         let mut state = self.0.borrow_mut();
         if state.end == End::Open {
             state.end = End::Cut;
+            // Nobody is to have half of it.
+            state.chunks = VecDeque::new();
+            state.bytes = 0;
         }
         state.wake();
     }

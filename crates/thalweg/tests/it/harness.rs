@@ -1,6 +1,11 @@
 //! What the tests stand on: the real binary, and clients small enough to send
 //! it anything.
 //!
+//! - `raw`: a connection that may misbehave, in cleartext or over TLS
+//! - `tls`: the client's side of TLS
+//! - `frames`: frames of HTTP/2, wrong ones too
+//! - `bystander`: someone who is to notice nothing of it
+//! - `signs`: what shows how a server is
 //! - `server`: starts `thalweg serve`, stops it
 //! - `program`: runs the binary's other commands
 //! - `proxy`: stands between, and cuts connections
@@ -13,25 +18,35 @@
 //! - `reader`: a transport's bytes as messages, one reader for each
 //! - `subscriber`: what a subscriber hears, whatever the transport
 
+mod bystander;
+mod frames;
 mod http;
 mod http2;
 mod message;
 mod program;
 mod proxy;
+mod raw;
 mod reader;
 mod server;
+mod signs;
 mod socket;
 mod subscriber;
+mod tls;
 mod transport;
 mod websocket;
 
+pub(crate) use bystander::{ticking, unharmed, unharmed_over};
+pub(crate) use frames::{H2, H2Frame, flag, frame, hpack, kind};
 pub(crate) use http::{Published, Response, at, chunk, offset, request};
 pub(crate) use http2::Http2;
 pub(crate) use message::{Gap, Heard, close};
 pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
+pub(crate) use raw::{Answer, Duplex, Raw, tcp};
 pub(crate) use server::{LOOK_AGAIN_AFTER, Server, metric};
+pub(crate) use signs::wait_for;
 pub(crate) use socket::{DEADLINE, Socket};
 pub(crate) use subscriber::Subscriber;
+pub(crate) use tls::TlsClient;
 pub(crate) use transport::{Line, Transport};
 pub(crate) use websocket::{Frame, opcode};

@@ -110,6 +110,11 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
 pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
     // curl leaves the prompt where it belongs.
     body.push(b'\n');
+    json_line(status, body.into())
+}
+
+/// The same of JSON that ends with a line break already.
+pub(super) fn json_line(status: StatusCode, body: Bytes) -> Answer {
     let mut answer = text("application/json", body);
     *answer.status_mut() = status;
     // What is true now may not be so at the next request.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     post,
-    respond::{Answer, Content, Refused, empty, json, text},
+    respond::{Answer, Content, Refused, empty, json, json_line, text},
 };
 use crate::{
     access::{Identity, Right},
@@ -257,5 +257,5 @@ async fn read(
     };
     let identity = handle.identify(parts, query.ticket.as_deref())?;
     handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
-    Ok(json(StatusCode::OK, handle.read(&topic, start, limit).await?))
+    Ok(json_line(StatusCode::OK, handle.read(&topic, start, limit).await?))
 }

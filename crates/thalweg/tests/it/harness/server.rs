@@ -23,12 +23,12 @@ const LISTENING: &str = "listening on ";
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    pid: Pid,
+    pub(super) pid: Pid,
     /// Locked, so that the threads of a test may share the server.
     exit: Mutex<Receiver<ExitStatus>>,
     has_exited: bool,
     /// What it printed; shown when the test fails.
-    log: Arc<Mutex<String>>,
+    pub(super) log: Arc<Mutex<String>>,
 }
 
 impl Server {

@@ -1,0 +1,176 @@
+//! A connection that may misbehave: any bytes, in cleartext or over TLS, as
+//! slowly as one likes, read or not. Every wait has a deadline.
+
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{DEADLINE, request};
+
+/// Bytes both ways; `TcpStream` itself, or TLS on it.
+pub(crate) trait Duplex: Read + Write + Send {
+    /// The socket below.
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl Duplex for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
+pub(crate) struct Raw {
+    stream: Box<dyn Duplex>,
+    /// Read and not used yet.
+    input: Vec<u8>,
+}
+
+/// A response, whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Raw {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        Self::over(tcp(address))
+    }
+
+    pub(crate) fn over(stream: impl Duplex + 'static) -> Self {
+        Self { stream: Box::new(stream), input: Vec::new() }
+    }
+
+    /// Whether the bytes went out, as far as this end can know.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).and_then(|()| self.stream.flush()).is_ok()
+    }
+
+    /// Sends until the server takes no more for `patience`: it reads no more. How much
+    /// it took.
+    pub(crate) fn stuff(&mut self, bytes: &[u8], most: usize, patience: Duration) -> usize {
+        self.stream.tcp().set_write_timeout(Some(patience)).expect("set a write timeout");
+        let mut sent = 0;
+        while sent < most {
+            match self.stream.write(bytes) {
+                Ok(0) | Err(_) => break,
+                Ok(written) => sent += written,
+            }
+        }
+        self.stream.tcp().set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
+        sent
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn finish(&self) {
+        let _ = self.stream.tcp().shutdown(Shutdown::Write);
+    }
+
+    /// Everything up to and including `mark`; `None` if the connection ends before.
+    pub(crate) fn until(&mut self, mark: &[u8], what: &str) -> Option<Vec<u8>> {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            if let Some(at) = self.input.windows(mark.len()).position(|at| at == mark) {
+                return Some(self.input.drain(..at + mark.len()).collect());
+            }
+            if !self.fill(deadline, what) {
+                return None;
+            }
+        }
+    }
+
+    /// Exactly `count` bytes; `None` if the connection ends before.
+    pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
+        let deadline = Instant::now() + DEADLINE;
+        while self.input.len() < count {
+            if !self.fill(deadline, what) {
+                return None;
+            }
+        }
+        Some(self.input.drain(..count).collect())
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
+        let deadline = Instant::now() + DEADLINE;
+        while self.fill(deadline, what) {}
+        std::mem::take(&mut self.input)
+    }
+
+    /// The same, as text.
+    pub(crate) fn rest_text(&mut self, what: &str) -> String {
+        String::from_utf8_lossy(&self.rest(what)).into_owned()
+    }
+
+    /// Sends a request of HTTP/1.1.
+    pub(crate) fn ask(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) {
+        self.send(request(method, target, headers, body.as_bytes()));
+    }
+
+    /// The next response with a body of known length, or none.
+    pub(crate) fn answer(&mut self) -> Answer {
+        self.answer_if_any().expect("an answer, not the end")
+    }
+
+    /// The same, unless the connection ends before.
+    pub(crate) fn answer_if_any(&mut self) -> Option<Answer> {
+        let head = self.until(b"\r\n\r\n", "a response head")?;
+        let head = String::from_utf8(head).expect("a head is text").to_ascii_lowercase();
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.expect("a status line");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let length = length.map_or(0, |length| length.parse().expect("a length"));
+        let body = self.exact(length, "a response body")?;
+        Some(Answer { status, head, body })
+    }
+
+    /// Reads once; whether anything came. A reset is an end like any other.
+    fn fill(&mut self, deadline: Instant, what: &str) -> bool {
+        let mut piece = [0; 64 << 10];
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = left.max(Duration::from_millis(1));
+        self.stream.tcp().set_read_timeout(Some(left)).expect("set a read timeout");
+        match self.stream.read(&mut piece) {
+            Ok(read) => {
+                self.input.extend_from_slice(&piece[..read]);
+                read > 0
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let start = String::from_utf8_lossy(&self.input[..self.input.len().min(500)]);
+                panic!("waited {DEADLINE:?} in vain for {what}; so far: {start:?}")
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+impl Answer {
+    /// Asserts a refusal with this status and code; returns its sentence.
+    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        let json: Value = serde_json::from_str(&text).unwrap_or_default();
+        let found = (self.status, json["error"]["code"].as_str());
+        assert_eq!(found, (status, Some(code)), "{} {text}", self.head);
+        let sentence = json["error"]["message"].as_str().expect("a message").to_owned();
+        assert!(sentence.contains(' '), "{sentence:?} is no sentence");
+        sentence
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Raw").field("tcp", self.stream.tcp()).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn tcp(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("connect");
+    stream.set_nodelay(true).expect("set TCP_NODELAY");
+    stream.set_write_timeout(Some(DEADLINE)).expect("set a write timeout");
+    stream
+}

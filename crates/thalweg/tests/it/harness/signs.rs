@@ -1,0 +1,86 @@
+//! What shows from outside how a server is: its metrics, its memory, its log.
+
+use std::fs;
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::Pid;
+
+use super::{DEADLINE, LOOK_AGAIN_AFTER, Raw, Server};
+
+/// Waits until `look` finds what it looks for.
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited {DEADLINE:?} in vain for {what}");
+        thread::sleep(LOOK_AGAIN_AFTER);
+    }
+}
+
+impl Server {
+    /// The sum of a metric's samples: `thalweg_name`, or `thalweg_name{code="…"}`.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.count_over(Raw::connect(self.address), name)
+    }
+
+    /// The same, asked on this connection.
+    pub(crate) fn count_over(&self, mut raw: Raw, name: &str) -> u64 {
+        raw.ask("GET", "/metrics", &[], "");
+        let answer = raw.answer();
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let samples = text.lines().filter_map(|line| line.strip_prefix(name));
+        let samples = samples.filter(|rest| rest.starts_with(['{', ' ']));
+        let values: Vec<f64> =
+            samples.filter_map(|rest| rest.rsplit(' ').next()?.parse().ok()).collect();
+        assert!(!values.is_empty(), "no {name} in {text}");
+        values.iter().sum::<f64>() as u64
+    }
+
+    /// Waits until that many were refused with `code`.
+    pub(crate) fn has_refused(&self, code: &str, times: u64) {
+        self.has_counted(&format!("thalweg_refused_total{{code=\"{code}\"}}"), times);
+    }
+
+    /// Waits until that many were closed with `code`.
+    pub(crate) fn has_closed(&self, code: u16, times: u64) {
+        self.has_counted(&format!("thalweg_closed_total{{code=\"{code}\"}}"), times);
+    }
+
+    /// Waits until a metric is `expected`.
+    pub(crate) fn has_counted(&self, name: &str, expected: u64) {
+        let mut last = 0;
+        let deadline = Instant::now() + DEADLINE;
+        while Instant::now() < deadline {
+            last = self.count(name);
+            if last == expected {
+                return;
+            }
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+        panic!("{name} is {last}, not {expected}");
+    }
+
+    /// Its process, to signal.
+    pub(crate) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Its resident memory, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid.as_raw_pid()));
+        let status = status.expect("a running server");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<usize>().ok());
+        kib.expect("VmRSS") << 10
+    }
+
+    /// Waits until it has said `words`.
+    pub(crate) fn has_said(&self, words: &str) {
+        wait_for(&format!("the server to say {words:?}"), || {
+            self.log.lock().expect("the log").contains(words).then_some(())
+        });
+    }
+}

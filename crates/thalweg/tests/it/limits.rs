@@ -1,0 +1,16 @@
+//! Each limit from outside: how whoever goes beyond it is refused, where that is
+//! counted, and that a bystander notices nothing.
+//!
+//! - `seats`: connections in all and from one address
+//! - `heads`: requests' heads that are too slow, too large, or none
+//! - `bodies`: what is published, too slow, too large, broken, or too much at a time
+//! - `messages`: what a WebSocket is told
+//! - `keeping`: topics, subscriptions, histories
+//! - `readers`: those who do not read what they asked for
+
+mod bodies;
+mod heads;
+mod keeping;
+mod messages;
+mod readers;
+mod seats;

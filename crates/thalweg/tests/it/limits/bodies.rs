@@ -1,0 +1,149 @@
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::{Raw, Server, chunk, ticking, unharmed};
+
+/// A request whose body is to come.
+fn begin(server: &Server, headers: &str) -> Raw {
+    let mut raw = Raw::connect(server.address);
+    raw.send(format!("POST /v1/topics/t HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"));
+    raw
+}
+
+const LINES: &str = "Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n";
+
+#[test]
+fn a_body_that_does_not_come_in_time_is_408() {
+    let server = ticking(&["--body-wait", "300ms"]);
+    unharmed(&server, || {
+        let mut silent = begin(&server, "Content-Length: 10\r\n");
+        let mut half = begin(&server, "Content-Length: 10\r\n");
+        half.send("12345");
+        let mut dripping = begin(&server, "Content-Length: 10000\r\n");
+        for _ in 0..200 {
+            if !dripping.send("1") {
+                break;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        for raw in [&mut silent, &mut half, &mut dripping] {
+            raw.answer().refused(408, "slow_request");
+        }
+        let mut command = Raw::connect(server.address);
+        command.send("POST /v1/commands HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{");
+        command.answer_if_any();
+    });
+    server.has_refused("slow_request", 3);
+}
+
+/// A line that is begun is to be finished; between lines there is all the time.
+#[test]
+fn a_slow_line_is_408_and_slow_lines_are_not() {
+    let server = ticking(&["--body-wait", "300ms"]);
+    unharmed(&server, || {
+        let mut patient = begin(&server, LINES);
+        patient.send(chunk("1\n"));
+        let mut slow = begin(&server, LINES);
+        slow.send(chunk("1\n2"));
+        let answer = slow.answer();
+        answer.refused(408, "slow_request");
+        let told: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+        assert_eq!(told["published"]["count"], 1, "{told}");
+        // More than the time for a line has passed for the other one too.
+        patient.send(chunk("2\n"));
+        patient.send("0\r\n\r\n");
+        assert_eq!(patient.answer().status, 200);
+    });
+    server.has_refused("slow_request", 1);
+}
+
+#[test]
+fn bodies_that_are_too_large_are_413() {
+    let server = ticking(&["--max-event", "16KiB"]);
+    let large = format!("\"{}\"", "x".repeat(16 << 10));
+    unharmed(&server, || {
+        let length = format!("Content-Length: {}\r\n", large.len());
+        let mut raw = begin(&server, &length);
+        raw.send(&large);
+        raw.answer().refused(413, "event_too_large");
+        // It is not waited for what is known to be too large.
+        let mut raw = begin(&server, "Content-Length: 1099511627776\r\n");
+        raw.send(&large);
+        raw.answer().refused(413, "event_too_large");
+        let mut raw = begin(&server, LINES);
+        raw.send(chunk(&format!("1\n{large}")));
+        let answer = raw.answer();
+        answer.refused(413, "event_too_large");
+        let mut raw = begin(&server, "Transfer-Encoding: chunked\r\n");
+        raw.send(chunk(&large));
+        raw.answer().refused(413, "event_too_large");
+    });
+    server.has_refused("event_too_large", 4);
+}
+
+/// What is more than said is the next request, and none.
+#[test]
+fn a_body_larger_than_said_is_cut_where_it_was_said_to_end() {
+    let server = ticking(&[]);
+    unharmed(&server, || {
+        let mut raw = begin(&server, "Content-Length: 2\r\n");
+        raw.send("1234\r\n\r\n");
+        assert_eq!(raw.answer().status, 200);
+        assert_eq!(raw.answer().status, 400);
+    });
+    let mut raw = Raw::connect(server.address);
+    raw.ask("GET", "/v1/topics/t?limit=10", &[], "");
+    let answer = raw.answer();
+    let read: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
+    assert_eq!(read["events"], serde_json::json!([12]), "{read}");
+    server.has_refused("bad_parameter", 1);
+}
+
+#[test]
+fn broken_chunks_are_refused_and_what_came_before_stands() {
+    let server = ticking(&[]);
+    let broken = ["zz\r\n1\n\r\n", "1\r\nab\r\n", "-1\r\n", "ffffffffffffffffff\r\n1\n"];
+    unharmed(&server, || {
+        for broken in broken {
+            let mut raw = begin(&server, LINES);
+            raw.send(chunk("1\n"));
+            raw.send(broken);
+            if let Some(answer) = raw.answer_if_any() {
+                answer.refused(400, "bad_event");
+            }
+        }
+    });
+    server.has_refused("bad_event", broken.len() as u64);
+    server.has_counted("thalweg_requests", 0);
+}
+
+#[test]
+fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
+    let server = ticking(&["--max-requests", "4"]);
+    unharmed(&server, || {
+        let mut held: Vec<Raw> = (0..4).map(|_| begin(&server, LINES)).collect();
+        for raw in &mut held {
+            raw.send(chunk("1\n"));
+        }
+        let mut subscriber =
+            server.subscribe(crate::harness::Transport::HttpStreaming, "/t?cursor=earliest");
+        subscriber.confirmed();
+        // Each has its place when its first line has been published.
+        subscriber.numbers(4);
+        for target in ["/v1/topics/t", "/v1/commands"] {
+            let mut raw = Raw::connect(server.address);
+            raw.ask("POST", target, &[], r#"{"command":"echo","data":1}"#);
+            let answer = raw.answer();
+            answer.refused(503, "busy");
+            assert!(answer.head.contains("\r\nretry-after: 1\r\n"), "{}", answer.head);
+        }
+        held.pop().expect("one").send("0\r\n\r\n");
+        crate::harness::wait_for("a place", || {
+            let mut raw = Raw::connect(server.address);
+            raw.ask("POST", "/v1/topics/t", &[], "5");
+            (raw.answer().status == 200).then_some(())
+        });
+    });
+    assert!(server.count("thalweg_refused_total{code=\"busy\"}") >= 2);
+    server.has_counted("thalweg_requests", 0);
+}

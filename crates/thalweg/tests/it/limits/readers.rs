@@ -1,0 +1,184 @@
+use std::time::Duration;
+
+use crate::harness::{
+    Frame, H2, Raw, Server, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
+};
+
+const UPGRADE: [(&str, &str); 4] = [
+    ("Upgrade", "websocket"),
+    ("Connection", "Upgrade"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+/// A firehose: 100 kB, 200 times a second.
+const HOSE: [&str; 4] =
+    ["--source", "hose=dummy,interval=5ms,size=100000", "--history-bytes", "1MiB"];
+
+/// A server whose topic `read` has 4 MB to read, which is what one answer may be.
+fn with_history(arguments: &[&str]) -> Server {
+    let server = ticking(arguments);
+    let line = format!("\"{}\"\n", "x".repeat(10_000));
+    server.post("read", "application/x-ndjson", line.repeat(400)).published();
+    server
+}
+
+fn websocket(server: &Server) -> Raw {
+    let mut raw = Raw::connect(server.address);
+    raw.ask("GET", "/v1/topics", &UPGRADE, "");
+    raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
+    raw
+}
+
+/// Answers wait for whoever asked, and what it asks next waits for them.
+#[test]
+fn commands_without_end_whose_answers_are_not_read_hold_little() {
+    const CONNECTIONS: usize = 8;
+    let server = ticking(&[]);
+    let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(1000));
+    let mut waiting = Vec::new();
+    for frame in [
+        Frame::new(opcode::PING, "are you there?").bytes(),
+        Frame::new(opcode::TEXT, &echo).bytes(),
+        // Its answer is far longer than itself.
+        Frame::new(opcode::TEXT, "{}").bytes(),
+    ] {
+        let before = server.memory();
+        unharmed(&server, || {
+            let many = frame.repeat(100_000 / frame.len());
+            for _ in 0..CONNECTIONS {
+                let mut raw = websocket(&server);
+                let sent = raw.stuff(&many, 64 << 20, Duration::from_millis(200));
+                assert!(sent < 64 << 20, "it is read no more when it does not read");
+                waiting.push(raw);
+            }
+        });
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < CONNECTIONS << 21, "{grown} bytes for {CONNECTIONS} connections");
+    }
+    drop(waiting);
+    server.has_counted("thalweg_connections", 0);
+}
+
+#[test]
+fn subscribers_that_read_nothing_are_reset_after_the_stall_over_every_transport() {
+    let server = ticking(&[&HOSE[..], &["--stall", "500ms"]].concat());
+    unharmed(&server, || {
+        let mut stopped = Vec::new();
+        for (query, headers) in [
+            ("", &UPGRADE[..]),
+            ("?transport=sse", &[]),
+            ("?transport=http-streaming", &[]),
+            ("?transport=forever-frame", &[]),
+        ] {
+            let mut raw = Raw::connect(server.address);
+            raw.ask("GET", &format!("/v1/topics/hose{query}"), headers, "");
+            stopped.push(raw);
+        }
+        server.has_closed(4002, 4);
+        for raw in &mut stopped {
+            // What the kernel had is there still; a whole end is not.
+            raw.rest("the reset");
+        }
+    });
+    server.has_counted("thalweg_blocked_connections", 0);
+}
+
+/// Over HTTP/1.1 an answer that is not read ends its connection, and its memory.
+#[test]
+fn answers_that_are_not_read_are_given_up_after_the_stall() {
+    const READERS: usize = 16;
+    let server = with_history(&["--stall", "500ms"]);
+    let before = server.memory();
+    unharmed(&server, || {
+        let mut stopped: Vec<Raw> = (0..READERS).map(|_| Raw::connect(server.address)).collect();
+        for raw in &mut stopped {
+            raw.ask("GET", "/v1/topics/read?limit=10000", &[], "");
+        }
+        server.has_closed(4002, READERS as u64);
+        for raw in &mut stopped {
+            raw.rest("the reset");
+        }
+    });
+    // Sixteen answers would be 64 MB.
+    wait_for("the memory to be given back", || {
+        (server.memory().saturating_sub(before) < 24 << 20).then_some(())
+    });
+}
+
+/// Long polls are asked on one connection, one after the other, and none is read.
+#[test]
+fn long_polls_whose_answers_are_not_read_are_given_up_after_the_stall() {
+    let server = with_history(&["--stall", "500ms"]);
+    unharmed(&server, || {
+        let mut raw = Raw::connect(server.address);
+        for _ in 0..1000 {
+            raw.ask("GET", "/v1/topics/read?cursor=earliest&wait=0", &[], "");
+        }
+        server.has_closed(4002, 1);
+        raw.rest("the reset");
+    });
+    server.has_counted("thalweg_piped_connections", 0);
+}
+
+/// The same over HTTP/2, where only the stream is ended.
+#[test]
+fn answers_that_are_not_read_over_http_2_end_their_streams() {
+    const STREAMS: u32 = 32;
+    let server = with_history(&["--stall", "500ms"]);
+    let before = server.memory();
+    unharmed(&server, || {
+        const INITIAL_WINDOW_SIZE: u16 = 4;
+        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+        for number in 0..STREAMS {
+            let path = match number % 2 {
+                0 => "/v1/topics/read?limit=10000",
+                _ => "/v1/topics/read?cursor=earliest&wait=0",
+            };
+            h2.get(2 * number + 1, path, &[]);
+        }
+        let mut ended = 0;
+        while ended < STREAMS {
+            h2.until_kind(kind::RST_STREAM).expect("a reset");
+            ended += 1;
+        }
+        h2.send(kind::WINDOW_UPDATE, 0, 2 * STREAMS + 1, [0, 0, 4, 0]);
+        let block = [H2::head("GET", "/healthz"), hpack(&[])].concat();
+        h2.send(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, 2 * STREAMS + 1, block);
+    });
+    server.has_closed(4002, u64::from(STREAMS));
+    wait_for("the memory to be given back", || {
+        (server.memory().saturating_sub(before) < 24 << 20).then_some(())
+    });
+}
+
+/// Whoever reads slowly, but reads, has its whole answer: the stall is for those who
+/// take nothing.
+#[test]
+fn an_answer_read_slowly_is_whole() {
+    let server = with_history(&["--stall", "500ms"]);
+    unharmed(&server, || {
+        let mut h1 = Raw::connect(server.address);
+        h1.ask("GET", "/v1/topics/read?limit=10000", &[], "");
+        h1.until(b"\r\n\r\n", "a head").expect("a head");
+        const INITIAL_WINDOW_SIZE: u16 = 4;
+        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+        h2.get(1, "/v1/topics/read?limit=10000", &[]);
+        let mut read = 0;
+        for _ in 0..20 {
+            h1.exact(200_000, "a part of the answer").expect("a part");
+            for stream in [0, 1] {
+                h2.send(kind::WINDOW_UPDATE, 0, stream, 100_000_u32.to_be_bytes());
+            }
+            while read < 100_000 {
+                let data = h2.until(|f| f.kind == kind::DATA || f.kind == kind::RST_STREAM);
+                let data = data.expect("data");
+                assert_eq!(data.kind, kind::DATA, "{data:?}");
+                read += data.payload.len();
+            }
+            read -= 100_000;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    server.has_closed(4002, 0);
+}

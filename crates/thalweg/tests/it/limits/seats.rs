@@ -1,0 +1,96 @@
+use crate::harness::{Answer, Raw, Server, ticking, unharmed, wait_for};
+
+/// Connections that come at once, several times what may be there.
+const FLOOD: usize = 300;
+
+/// Connections that may be there.
+const PLACES: usize = 20;
+
+/// Says nothing, and reads what it is told.
+fn greeting(server: &Server) -> Option<Answer> {
+    Raw::connect(server.address).answer_if_any()
+}
+
+/// Opens connections that stay until there is no place for more; how many got in. The
+/// bystander has a place already, and the metrics need one later.
+fn flood(server: &Server, status: u16, code: &str) {
+    let mut sockets: Vec<Raw> = (0..FLOOD).map(|_| Raw::connect(server.address)).collect();
+    let mut told = 0;
+    // Those that got in wait for a request; they are the first.
+    for socket in sockets.iter_mut().skip(PLACES) {
+        // Of a flood only some are told why.
+        if let Some(answer) = socket.answer_if_any() {
+            answer.refused(status, code);
+            assert!(answer.head.contains("\r\nretry-after: "), "{}", answer.head);
+            assert!(answer.head.contains("\r\nconnection: close\r\n"), "{}", answer.head);
+            told += 1;
+        }
+    }
+    assert!(told > 0, "some are told why");
+    // As soon as some of those have been told, another one is.
+    let answer = wait_for("a word", || greeting(server));
+    answer.refused(status, code);
+}
+
+/// The flood is over, and its places are there for whoever wants to know.
+fn all_were_counted(server: &Server, code: &str) {
+    wait_for("a place", || {
+        let mut raw = Raw::connect(server.address);
+        raw.ask("GET", "/healthz", &[], "");
+        raw.answer_if_any().filter(|answer| answer.status == 200)
+    });
+    let refused = server.count(&format!("thalweg_refused_total{{code=\"{code}\"}}"));
+    assert!(refused as usize > FLOOD - PLACES, "{refused}");
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so_and_places_come_back() {
+    let server = ticking(&["--max-connections", "20"]);
+    unharmed(&server, || flood(&server, 503, "too_many_connections"));
+    all_were_counted(&server, "too_many_connections");
+}
+
+#[test]
+fn connections_from_one_address_are_limited_on_their_own() {
+    let server = ticking(&["--max-connections-per-address", "20"]);
+    unharmed(&server, || flood(&server, 429, "too_many_from_address"));
+    all_were_counted(&server, "too_many_from_address");
+}
+
+/// A subscriber's place is given back too, and a stream's that was taken over.
+#[test]
+fn a_place_is_given_back_however_its_connection_ends() {
+    const FEW: usize = 8;
+    let server = ticking(&["--max-connections", "8", "--shards", "2"]);
+    for round in 0..3 {
+        let mut sockets: Vec<Raw> = Vec::new();
+        while sockets.len() < FEW {
+            let mut raw = Raw::connect(server.address);
+            let (upgrade, accept) = (("Upgrade", "websocket"), ("Accept", "text/event-stream"));
+            match (round, sockets.len() % 2) {
+                (0, _) => raw.ask("GET", "/healthz", &[], ""),
+                (1, 0) => raw.ask("GET", "/v1/topics/tick", &[accept], ""),
+                _ => raw.ask(
+                    "GET",
+                    "/v1/topics/tick",
+                    &[
+                        upgrade,
+                        ("Connection", "Upgrade"),
+                        ("Sec-WebSocket-Version", "13"),
+                        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+                    ],
+                    "",
+                ),
+            }
+            // Whoever comes before the others' places are back is refused: once more.
+            let head = raw.until(b"\r\n\r\n", "an answer's head").expect("an answer");
+            if !head.starts_with(b"HTTP/1.1 503") {
+                sockets.push(raw);
+            }
+        }
+        wait_for("a word", || greeting(&server)).refused(503, "too_many_connections");
+        for raw in sockets.iter().step_by(2) {
+            raw.finish();
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! TLS from outside: what is spoken over it, what is not TLS at all, certificates
+//! that change, readers that stop.
+//!
+//! - `speaking`: versions, protocols, all transports
+//! - `handshakes`: those that come to nothing
+//! - `reloading`: another certificate while connections live
+//! - `stopping`: readers that stop
+
+mod handshakes;
+mod reloading;
+mod speaking;
+mod stopping;
+
+use crate::harness::{Server, TlsClient, ticking, unharmed_over};
+
+const FAILURES: &str = "thalweg_tls_failures_total";
+
+fn secure(arguments: &[&str]) -> Server {
+    ticking(&[&["--tls-self-signed"], arguments].concat())
+}
+
+/// What `attack` returns, after a bystander over TLS has seen no harm from it.
+fn unharmed<T>(server: &Server, attack: impl FnOnce() -> T) -> T {
+    unharmed_over(TlsClient::raw(server.address), attack)
+}
+
+fn count(server: &Server, name: &str) -> u64 {
+    server.count_over(TlsClient::raw(server.address), name)
+}
+
+/// Waits until a metric is `expected`.
+fn has_counted(server: &Server, name: &str, expected: u64) {
+    crate::harness::wait_for(&format!("{name} to be {expected}"), || {
+        (count(server, name) == expected).then_some(())
+    });
+}

@@ -1,0 +1,95 @@
+use super::{FAILURES, has_counted, secure, unharmed};
+use crate::harness::{H2, Raw, TlsClient, ticking};
+
+/// The beginning of a ClientHello (RFC 8446 §4.1.2): a record of 512 bytes is to come.
+const HALF_HELLO: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+
+#[test]
+fn handshakes_that_come_to_nothing_are_ended_and_counted() {
+    let server = secure(&["--head-wait", "500ms"]);
+    unharmed(&server, || {
+        let starts: [&[u8]; 5] = [
+            b"",
+            HALF_HELLO,
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            &[0xff; 20_000],
+        ];
+        let mut raws = starts.map(|start| {
+            let mut raw = Raw::connect(server.address);
+            raw.send(start);
+            raw
+        });
+        for raw in &mut raws {
+            let said = raw.rest("the server to hang up");
+            // An alert (RFC 8446 §6), or nothing.
+            assert!(said.is_empty() || said[0] == 0x15, "{said:?}");
+        }
+    });
+    has_counted(&server, FAILURES, 5);
+}
+
+/// The handshake is done, and then nothing comes, or only a part of it.
+#[test]
+fn whoever_stops_after_the_handshake_is_let_go() {
+    let server = secure(&["--head-wait", "500ms", "--heartbeat", "60s"]);
+    unharmed(&server, || {
+        let mut raws = Vec::new();
+        for (protocol, start) in [
+            ("http/1.1", ""),
+            ("http/1.1", "GET /healthz HTT"),
+            ("h2", ""),
+            ("h2", "PRI * HTTP/2.0\r\n"),
+            ("h2", "GET /healthz HTTP/1.1\r\n\r\n"),
+        ] {
+            let mut raw = Raw::over(TlsClient::connect(server.address, &[protocol]));
+            raw.send(start);
+            raws.push(raw);
+        }
+        for raw in &mut raws {
+            raw.rest("the server to hang up");
+        }
+    });
+}
+
+/// With many of them at a time: each ends within the time for one.
+#[test]
+fn a_hundred_half_handshakes_are_in_nobodys_way() {
+    let server = secure(&["--head-wait", "1s"]);
+    unharmed(&server, || {
+        let mut raws: Vec<Raw> = (0..100).map(|_| Raw::connect(server.address)).collect();
+        for raw in &mut raws {
+            raw.send(HALF_HELLO);
+        }
+        for raw in &mut raws {
+            raw.rest("the server to hang up");
+        }
+    });
+    has_counted(&server, FAILURES, 100);
+}
+
+#[test]
+fn tls_on_a_cleartext_port_is_refused_like_garbage() {
+    let server = ticking(&[]);
+    crate::harness::unharmed(&server, || {
+        let mut raw = Raw::connect(server.address);
+        raw.send([HALF_HELLO, b"\r\n\r\n"].concat());
+        let said = raw.rest_text("the server to hang up");
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 400"), "{said}");
+    });
+    server.has_refused("bad_parameter", 1);
+}
+
+#[test]
+fn garbage_within_tls_ends_the_connection_only() {
+    let server = secure(&[]);
+    unharmed(&server, || {
+        let mut raw = TlsClient::raw(server.address);
+        raw.send("\0\0\0\r\n\r\n");
+        assert_eq!(raw.answer().status, 400);
+        let mut h2 = H2::start(Raw::over(TlsClient::connect(server.address, &["h2"])), &[]);
+        h2.raw.send([0xff; 4096]);
+        assert!(h2.ended_with().is_some_and(|code| code != 0));
+    });
+    has_counted(&server, "thalweg_h2_misuses_total", 1);
+}
