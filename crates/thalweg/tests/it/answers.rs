@@ -15,7 +15,7 @@ fn next_id(socket: &mut Subscriber) -> Option<u64> {
     answer.get("answer").or(answer.get("error")).expect("one of both")["id"].as_u64()
 }
 
-/// Asks for a mixture of commands at once and expects their answers in order.
+/// Asks for a mixture of commands at once; the ids of their answers as they come.
 fn ids_of_answers(shards: &str) -> Vec<Option<u64>> {
     let server = Server::start(&["--shards", shards]);
     let mut socket = connect(&server);
@@ -47,22 +47,49 @@ fn each_command_is_answered_by_its_id_whatever_the_topics_shards() {
 }
 
 #[test]
-fn publishes_to_a_topic_are_appended_and_answered_in_order() {
+fn publishes_of_a_connection_to_a_topic_are_appended_in_order() {
     let server = Server::start(&["--shards", "4"]);
     let mut socket = connect(&server);
+    // With four homes, most of them elsewhere.
     for topic in ["a", "b", "c", "d", "e"] {
-        for id in 1..=100 {
-            let text =
-                format!(r#"{{"command":"publish","id":{id},"topic":"{topic}","event":{id}}}"#);
-            socket.say(&text);
+        for id in 1..=1_000 {
+            let publish = json!({"command": "publish", "id": id, "topic": topic, "event": id});
+            socket.say(&publish.to_string());
         }
-        for id in 1..=100 {
+        for _ in 1..=1_000 {
             let Heard::Answer(answer) = socket.next() else { panic!("no answer") };
-            let answer = &answer["answer"];
-            assert_eq!((&answer["id"], &answer["first"]), (&json!(id), &json!(id)));
+            // Its place in the stream is its place among the commands.
+            assert_eq!(answer["answer"]["first"], answer["answer"]["id"]);
         }
-        let events = server.get(&format!("/v1/topics/{topic}?limit=100")).json();
-        assert_eq!(events["events"], json!((1..=100).collect::<Vec<u64>>()));
+        let events = server.get(&format!("/v1/topics/{topic}?limit=1000")).json();
+        assert_eq!(events["events"], json!((1..=1_000).collect::<Vec<u64>>()));
+    }
+}
+
+#[test]
+fn a_websocket_hears_what_it_published_before_it_subscribed_only_if_it_asks() {
+    let server = Server::start(&["--shards", "4"]);
+    for topic in ["a", "b", "c", "d", "e"] {
+        let mut socket = connect(&server);
+        let publish =
+            |event: u64| json!({"command": "publish", "topic": topic, "event": event}).to_string();
+        for event in 0..20 {
+            assert!(socket.command(&publish(event)).get("answer").is_some());
+        }
+        socket.say(&json!({"command": "subscribe", "topic": topic}).to_string());
+        assert_eq!(socket.next(), Heard::Answer(json!({"answer": {"topic": topic}})));
+        assert_eq!(crate::harness::offset(&socket.confirmed()), 20);
+        socket.say(&publish(20));
+        loop {
+            match socket.next() {
+                Heard::Answer(_) => {}
+                Heard::Envelope(envelope) => {
+                    assert_eq!((envelope.first, envelope.events), (21, vec![json!(20)]));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }
 

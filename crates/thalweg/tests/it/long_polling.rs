@@ -265,9 +265,14 @@ fn a_client_that_goes_away_frees_its_place() {
 fn a_drain_ends_a_waiting_poll() {
     for shards in ["1", "2"] {
         let mut server = Server::start(&["--shards", shards]);
+        // One on each shard: from here on a poll is confirmed as soon as it is there.
+        let mut readers = [Transport::Sse; 2].map(|transport| server.subscribe(transport, "/t"));
+        for reader in &mut readers {
+            reader.confirmed();
+        }
         let mut waiting: Vec<Socket> =
             (0..6).map(|_| polling(&server, &format!("/t?{LONG}"))).collect();
-        server.await_connections(waiting.len());
+        server.await_connections(waiting.len() + readers.len());
         server.terminate();
         for socket in &mut waiting {
             let lines = lines(&socket.response());
@@ -275,7 +280,7 @@ fn a_drain_ends_a_waiting_poll() {
             let close = json!({"close": {"code": 1001, "reason": "draining", "reconnect": true}});
             assert_eq!(lines.last(), Some(&close));
         }
-        drop(waiting);
+        drop((waiting, readers));
         assert_eq!(server.exit_within(DEADLINE).code(), Some(0));
     }
 }
