@@ -53,6 +53,38 @@ pub(super) enum What {
     Refused(Refusal),
 }
 
+/// A publish to a topic whose home is another shard.
+struct Elsewhere {
+    wish: Wish,
+    topic: Topic,
+    payloads: Payloads,
+}
+
+impl Handle {
+    /// Posts a publish to its topic's home, and answers it when that has.
+    async fn post_wish(self: &Rc<Self>, key: u32, serial: u64, elsewhere: Elsewhere) {
+        let Elsewhere { wish, topic, payloads } = elsewhere;
+        let posted = self.post(&topic, payloads, None).await;
+        if self.step(|shard| shard.is_there(key, serial).then(|| shard.begin_answer(key))).is_none()
+        {
+            return;
+        }
+        let handle = Rc::clone(self);
+        spawn_local(async move {
+            let placed = match posted {
+                Ok(placed) => placed.await.unwrap_or_else(|_| Err(Refusal::draining())),
+                Err(refused) => Err(refused),
+            };
+            handle.step(|shard| {
+                if shard.is_there(key, serial) {
+                    shard.end_answer(key, serial);
+                    shard.answer_publish(key, &wish, &topic, placed);
+                }
+            });
+        });
+    }
+}
+
 impl Wish {
     /// Reads a command.
     pub(super) fn read(text: &str, limits: &Limits) -> Self {
@@ -70,13 +102,6 @@ impl Wish {
 
     pub(super) fn done(&self, topic: &Topic, position: Option<Position>) -> Vec<u8> {
         done(self.id.as_deref(), topic, position)
-    }
-
-    pub(super) fn published(&self, topic: &Topic, placed: Result<Placed, Refusal>) -> Vec<u8> {
-        match placed {
-            Ok(placed) => placed.published(topic).to_answer(self.id.as_deref()),
-            Err(refused) => self.refuse(&refused),
-        }
     }
 
     pub(super) fn echo(&self, data: &RawValue) -> Vec<u8> {
@@ -158,19 +183,51 @@ impl Shard {
         if self.connections[key as usize].subscriber.own_bytes() > 0 {
             self.mark_dirty(key);
         }
-        for wish in wishes {
-            self.grant(handle, key, wish);
+        let mut wishes = wishes.into_iter();
+        while let Some(wish) = wishes.next() {
+            if let Some(elsewhere) = self.grant(key, wish) {
+                self.grant_later(handle, key, elsewhere, wishes);
+                break;
+            }
         }
         heard
     }
 
-    /// Does what a subscriber's connection asks for.
-    fn grant(&mut self, handle: &Rc<Handle>, key: u32, mut wish: Wish) {
-        let Some(identity) = self.connections.get(key as usize).map(|c| c.identity) else { return };
+    /// Goes on with a connection's wishes when their turn has come, one after the
+    /// other: what it publishes to a topic keeps its order.
+    fn grant_later(
+        &mut self,
+        handle: &Rc<Handle>,
+        key: u32,
+        elsewhere: Elsewhere,
+        mut wishes: std::vec::IntoIter<Wish>,
+    ) {
+        let Some(serial) = self.begin_answer(key) else { return };
+        let handle = Rc::clone(handle);
+        spawn_local(async move {
+            let mut next = Some(elsewhere);
+            loop {
+                if let Some(elsewhere) = next.take() {
+                    handle.post_wish(key, serial, elsewhere).await;
+                }
+                let Some(wish) = wishes.next() else { break };
+                next = handle.step(|shard| match shard.is_there(key, serial) {
+                    true => shard.grant(key, wish),
+                    false => None,
+                });
+            }
+            handle.step(|shard| shard.end_answer(key, serial));
+        });
+    }
+
+    /// Does what a subscriber's connection asks for; what is another shard's to do
+    /// is given back.
+    fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
+        let identity = self.connections.get(key as usize)?.identity;
         match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
             What::Echo { data } => self.answer(key, &wish.echo(&data)),
             What::Publish { topic, payloads } => {
-                self.grant_publish(handle, key, identity, wish, topic, payloads);
+                return self.grant_publish(key, identity, wish, topic, payloads);
             }
             What::Subscribe { topic, start, terms } => {
                 let subscribed = self.grant_subscribe(key, identity, &topic, start, terms);
@@ -185,7 +242,10 @@ impl Shard {
                 let acked = self.authorise(identity, Right::Subscribe(&topic));
                 match acked {
                     Ok(()) => self.grant_ack(key, &topic, position),
-                    Err(refused) => return self.refuse(key, &wish, &refused),
+                    Err(refused) => {
+                        self.refuse(key, &wish, &refused);
+                        return None;
+                    }
                 }
                 if wish.id.is_some() {
                     self.answer(key, &wish.done(&topic, Some(position)));
@@ -193,6 +253,7 @@ impl Shard {
             }
             What::Refused(refused) => self.refuse(key, &wish, &refused),
         }
+        None
     }
 
     fn authorise(&self, identity: Identity, right: Right<'_>) -> Result<(), Refusal> {
@@ -201,32 +262,37 @@ impl Shard {
 
     fn grant_publish(
         &mut self,
-        handle: &Rc<Handle>,
         key: u32,
         identity: Identity,
         wish: Wish,
         topic: Topic,
-        mut payloads: Payloads,
-    ) {
-        if let Err(refused) = self.authorise(identity, Right::Publish(&topic)) {
-            return self.refuse(key, &wish, &refused);
-        }
-        if self.is_home_of(&topic) {
-            let placed = self.append(&topic, &payloads, None);
-            if let Err(refused) = &placed {
-                self.counts.count_refused(refused.code);
+        payloads: Payloads,
+    ) -> Option<Elsewhere> {
+        let placed = match self.authorise(identity, Right::Publish(&topic)) {
+            Ok(()) if !self.is_home_of(&topic) => {
+                return Some(Elsewhere { wish, topic, payloads });
             }
-            return self.answer(key, &wish.published(&topic, placed));
+            Ok(()) => self.append(&topic, &payloads, None),
+            Err(refused) => Err(refused),
+        };
+        self.answer_publish(key, &wish, &topic, placed);
+        None
+    }
+
+    fn answer_publish(
+        &mut self,
+        key: u32,
+        wish: &Wish,
+        topic: &Topic,
+        placed: Result<Placed, Refusal>,
+    ) {
+        match placed {
+            Ok(placed) => {
+                let json = placed.published(topic).to_answer(wish.id.as_deref());
+                self.answer(key, &json);
+            }
+            Err(refused) => self.refuse(key, wish, &refused),
         }
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        connection.unanswered += 1;
-        let serial = connection.serial;
-        let handle = Rc::clone(handle);
-        spawn_local(async move {
-            let placed = handle.publish(&topic, &mut payloads, None).await;
-            let json = wish.published(&topic, placed);
-            handle.step(|shard| shard.answer_later(key, serial, &json));
-        });
     }
 
     fn grant_subscribe(
@@ -305,16 +371,21 @@ impl Shard {
         }
     }
 
-    /// Answers the connection that asked, if it is still there.
-    fn answer_later(&mut self, key: u32, serial: u64, json: &[u8]) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        if connection.serial != serial {
+    /// A connection is not read until what it asked for is done; its serial.
+    fn begin_answer(&mut self, key: u32) -> Option<u64> {
+        let connection = self.connections.get_mut(key as usize)?;
+        connection.unanswered += 1;
+        Some(connection.serial)
+    }
+
+    fn end_answer(&mut self, key: u32, serial: u64) {
+        if !self.is_there(key, serial) {
             return;
         }
+        let connection = &mut self.connections[key as usize];
         connection.unanswered -= 1;
         if connection.unanswered == 0 && std::mem::take(&mut self.flags[key as usize].unread) {
             self.mark_readable(key);
         }
-        self.answer(key, json);
     }
 }

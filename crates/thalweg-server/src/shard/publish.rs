@@ -32,12 +32,24 @@ impl Handle {
             payloads.clear();
             return placed;
         }
+        let placed = self.post(topic, std::mem::take(payloads), retry).await?;
+        placed.await.map_err(|_| Refusal::draining())?
+    }
+
+    /// Posts events to their topic's home, another shard; where they stand is
+    /// answered later. Who posts one after the other keeps their order.
+    pub(super) async fn post(
+        &self,
+        topic: &Topic,
+        payloads: Payloads,
+        retry: Option<Retry>,
+    ) -> Result<oneshot::Receiver<Result<Placed, Refusal>>, Refusal> {
+        let home = home_of(topic, self.common.peers.len());
         let (answer, placed) = oneshot::channel();
-        let payloads = std::mem::take(payloads);
         let letter = Mail::Append { topic: topic.clone(), payloads, retry, answer };
         let publishes = &self.common.peers[home].publishes;
         publishes.send(letter).await.map_err(|_| Refusal::draining())?;
-        placed.await.map_err(|_| Refusal::draining())?
+        Ok(placed)
     }
 }
 

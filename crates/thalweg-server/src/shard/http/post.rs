@@ -129,7 +129,7 @@ async fn grant(
         What::Publish { topic, mut payloads } => {
             gate.authorise(identity, Right::Publish(&topic))?;
             let placed = handle.publish(&topic, &mut payloads, None).await?;
-            Ok(wish.published(&topic, Ok(placed)))
+            Ok(placed.published(&topic).to_answer(wish.id.as_deref()))
         }
         What::Ack { topic, position } => {
             gate.authorise(identity, Right::Subscribe(&topic))?;
