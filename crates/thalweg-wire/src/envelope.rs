@@ -50,6 +50,20 @@ impl Envelope<'_> {
 
     /// Appends the envelope to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_before(out);
+        out.extend_from_slice(self.events);
+        out.extend_from_slice(END);
+    }
+
+    /// Appends the envelope without its events; returns where in `out` they belong.
+    pub fn write_around(&self, out: &mut Vec<u8>) -> usize {
+        self.write_before(out);
+        let events_at = out.len();
+        out.extend_from_slice(END);
+        events_at
+    }
+
+    fn write_before(&self, out: &mut Vec<u8>) {
         write_head(self.topic, self.epoch, self.last, out);
         out.extend_from_slice(FIRST);
         write_decimal(self.first, out);
@@ -64,8 +78,6 @@ impl Envelope<'_> {
             out.push(b']');
         }
         out.extend_from_slice(EVENTS);
-        out.extend_from_slice(self.events);
-        out.extend_from_slice(END);
     }
 
     /// Appends the envelope's position, e.g. `9f3c21.1042`.

@@ -8,7 +8,7 @@ mod ndjson;
 mod sse;
 mod websocket;
 
-use crate::{Close, Envelope, Gap};
+use crate::{Close, Envelope, Gap, websocket::text_header};
 
 /// How bytes are framed for a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +58,11 @@ impl Framing {
         matches!(self, Self::SseMany | Self::ForeverFrame)
     }
 
+    /// Whether events stand in a frame as they are: [`Self::around`] says where.
+    pub fn keeps_events(self) -> bool {
+        matches!(self, Self::WebSocket | Self::Sse | Self::SseMany | Self::Ndjson)
+    }
+
     /// Appends a batch: always the same bytes for the same envelope. One without
     /// events is for one subscriber, and not compressed.
     pub fn batch(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) {
@@ -77,6 +82,27 @@ impl Framing {
             }
             Self::NdjsonGzip => gzip::shared(|out| ndjson::batch(envelope, out), out),
         }
+    }
+
+    /// Appends what stands around a batch's events, and returns how many bytes of
+    /// it stand before them: the frame is the first part, the envelope's events as
+    /// they are, and the rest. `None`, and nothing appended, for framings that
+    /// change the events.
+    pub fn around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> Option<usize> {
+        let start = out.len();
+        let mut before = None;
+        let mut write = |out: &mut Vec<u8>| before = Some(envelope.write_around(out) - start);
+        match self {
+            Self::WebSocket => {
+                text_header(envelope.len(), out);
+                write(out);
+            }
+            Self::Sse => sse::event(envelope, true, write, out),
+            Self::SseMany => sse::event(envelope, false, write, out),
+            Self::Ndjson => ndjson::line(write, out),
+            Self::ForeverFrame | Self::WebSocketDeflate | Self::SseGzip | Self::NdjsonGzip => {}
+        }
+        before
     }
 
     /// Appends a gap; on [`Self::SseMany`] the whole event, without `id:`.

@@ -6,13 +6,16 @@ use thalweg_wire::Offset;
 use super::{Feeds, Sent, Sink, Subscriber};
 use crate::stream::{Cursor, Log, Lost, Next};
 
-/// Slices in one send; more topics than that take a second one.
+/// Slices in one send, about; more topics than that take a second one.
 const SLICES_MAX: usize = 64;
 
 /// Cold bytes are made for one subscriber alone: one send's worth at a time.
 const COLD_BYTES_MAX: usize = 64 << 10;
 
-/// One slice of a send and what it means when it is sent.
+/// Bytes in one send, about: no socket takes more.
+const SEND_BYTES_MAX: usize = 1 << 20;
+
+/// A part of a send and what it means when it is sent.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) owner: Owner,
@@ -33,7 +36,9 @@ pub(super) enum Owner {
 /// Where a slice's bytes are.
 pub(super) enum Source<'a> {
     Own,
+    /// Of a hot tail, or of a batch.
     Hot(&'a [u8]),
+    /// In the scratch.
     Cold(Range<usize>),
 }
 
@@ -80,7 +85,8 @@ impl Subscriber {
             resumed = Some((index, rest));
         }
         if !self.own.is_empty() {
-            plan.push(Owner::Own, self.own.unsent().len(), Source::Own);
+            plan.piece(Owner::Own, self.own.unsent().len());
+            plan.source(Source::Own);
         }
         if self.is_ending() {
             return Ok(());
@@ -134,23 +140,26 @@ impl Subscriber {
         let alone = one_frame || has_own_ending || window.is_some();
         let mut planned = 0;
         loop {
-            if plan.pieces.len() >= SLICES_MAX || cold.len() >= COLD_BYTES_MAX {
+            if plan.sources.len() >= SLICES_MAX
+                || cold.len() >= COLD_BYTES_MAX
+                || plan.bytes >= SEND_BYTES_MAX
+            {
                 plan.complete = false;
                 return Ok(cursor);
             }
             let cold_before = cold.len();
-            let (bytes, source, after) = match log.next(&cursor, self.framing, alone, cold) {
-                Next::Hot(bytes, after) => (bytes.len(), Source::Hot(bytes), after),
-                Next::Cold(after) => {
-                    let range = cold_before..cold.len();
-                    (range.len(), Source::Cold(range), after)
+            let next = log.next(&cursor, self.framing, alone, cold);
+            let (bytes, after) = match &next {
+                Next::Hot(bytes, after) => (bytes.len(), *after),
+                Next::Cold { events, after, .. } => {
+                    (cold.len() - cold_before + events.len(), *after)
                 }
                 // A gap is told once everything before it is sent.
                 Next::Lost(_) if subscription.cursor() != Some(cursor) => {
                     plan.complete = false;
                     return Ok(cursor);
                 }
-                Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost }),
+                Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost: *lost }),
                 Next::Nothing => return Ok(cursor),
             };
             if window
@@ -160,14 +169,25 @@ impl Subscriber {
                 return Ok(cursor);
             }
             planned += bytes as u64;
-            plan.push(Owner::Subscription { index, before: cursor, after }, bytes, source);
+            plan.piece(Owner::Subscription { index, before: cursor, after }, bytes);
+            match next {
+                Next::Hot(bytes, _) => plan.source(Source::Hot(bytes)),
+                Next::Cold { before, events, .. } => {
+                    let events_at = cold_before + before;
+                    plan.source(Source::Cold(cold_before..events_at));
+                    plan.source(Source::Hot(events));
+                    plan.source(Source::Cold(events_at..cold.len()));
+                }
+                Next::Lost(_) | Next::Nothing => {}
+            }
             cursor = after;
             if has_own_ending {
                 plan.reach(index, &cursor);
                 let before = cold.len();
                 self.write_ending(feeds, plan.reached, cold);
                 let ending = before..cold.len();
-                plan.push(Owner::Ending(ending.clone()), ending.len(), Source::Cold(ending));
+                plan.piece(Owner::Ending(ending.clone()), ending.len());
+                plan.source(Source::Cold(ending));
             }
             if one_frame || is_at_head(log, &cursor) {
                 return Ok(cursor);
@@ -212,10 +232,22 @@ impl<'a> Plan<'a> {
         self.reached[index] = Some(cursor.next());
     }
 
-    fn push(&mut self, owner: Owner, bytes: usize, source: Source<'a>) {
+    /// What the next sources mean when they are sent.
+    fn piece(&mut self, owner: Owner, bytes: usize) {
         self.pieces.push(Piece { owner, bytes });
-        self.sources.push(source);
         self.bytes += bytes;
+    }
+
+    fn source(&mut self, source: Source<'a>) {
+        match (self.sources.last_mut(), source) {
+            // A part that is sent already.
+            (_, Source::Hot([])) => {}
+            (_, Source::Cold(range)) if range.is_empty() => {}
+            (Some(Source::Cold(last)), Source::Cold(next)) if last.end == next.start => {
+                last.end = next.end;
+            }
+            (_, source) => self.sources.push(source),
+        }
     }
 }
 

@@ -266,13 +266,13 @@ impl Shard {
         identity: Identity,
         wish: Wish,
         topic: Topic,
-        payloads: Payloads,
+        mut payloads: Payloads,
     ) -> Option<Elsewhere> {
         let placed = match self.authorise(identity, Right::Publish(&topic)) {
             Ok(()) if !self.is_home_of(&topic) => {
                 return Some(Elsewhere { wish, topic, payloads });
             }
-            Ok(()) => self.append(&topic, &payloads, None),
+            Ok(()) => self.append(&topic, &mut payloads, None),
             Err(refused) => Err(refused),
         };
         self.answer_publish(key, &wish, &topic, placed);

@@ -24,8 +24,8 @@ impl Handle {
             Mail::List { listing, answer } => {
                 let _ = answer.send(self.shard.borrow().list_topics(&listing));
             }
-            Mail::Append { topic, payloads, retry, answer } => {
-                let placed = self.step(|shard| shard.append(&topic, &payloads, retry));
+            Mail::Append { topic, mut payloads, retry, answer } => {
+                let placed = self.step(|shard| shard.append(&topic, &mut payloads, retry));
                 // The publisher may have gone meanwhile.
                 let _ = answer.send(placed);
             }

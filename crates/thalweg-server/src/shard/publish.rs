@@ -29,7 +29,6 @@ impl Handle {
         let home = home_of(topic, self.common.peers.len());
         if home == self.id {
             let placed = self.step(|shard| shard.append(topic, payloads, retry));
-            payloads.clear();
             return placed;
         }
         let placed = self.post(topic, std::mem::take(payloads), retry).await?;
@@ -58,7 +57,7 @@ impl Shard {
     pub(super) fn append(
         &mut self,
         topic: &Topic,
-        payloads: &Payloads,
+        payloads: &mut Payloads,
         retry: Option<Retry>,
     ) -> Result<Placed, Refusal> {
         match retry.map(|retry| self.retries.look(retry)) {
@@ -86,14 +85,14 @@ impl Shard {
     pub(super) fn append_to(
         &mut self,
         key: FeedKey,
-        payloads: &Payloads,
+        payloads: &mut Payloads,
         now_us: u64,
     ) -> Option<Placed> {
+        self.hear_acks(key, payloads);
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
         let appended = home.sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
         let placed = Placed { epoch: home.sequencer.epoch(), appended, count, replayed: false };
-        let acks_of = home.acks_of.clone();
         self.counts.events_published += count;
         if let Some(due_us) = home.sequencer.due_us() {
             let is_due = due_us <= now_us;
@@ -104,14 +103,18 @@ impl Shard {
                 false => self.set_timer(due_us, Timer::Flush(key)),
             }
         }
-        if let Some(topic) = acks_of {
-            for event in payloads.iter() {
-                if let Ok(AckEvent { id }) = serde_json::from_slice(event) {
-                    self.hear_ack(&topic, None, id);
-                }
+        Some(placed)
+    }
+
+    /// Takes events for acks, if those of their topic are.
+    fn hear_acks(&mut self, key: FeedKey, payloads: &Payloads) {
+        let home = self.feeds.get(key).and_then(|feed| feed.home.as_ref());
+        let Some(topic) = home.and_then(|home| home.acks_of.clone()) else { return };
+        for event in payloads.iter() {
+            if let Ok(AckEvent { id }) = serde_json::from_slice(event) {
+                self.hear_ack(&topic, None, id);
             }
         }
-        Some(placed)
     }
 
     /// Tells the source of `topic`, if that waits for it, that everything up to
@@ -144,9 +147,8 @@ impl Shard {
         let now_us = now_us();
         running.scheduled.source.ack(offset, now_us, &mut payloads);
         if !payloads.is_empty() {
-            self.append_to(key, &payloads, now_us);
+            self.append_to(key, &mut payloads, now_us);
         }
-        payloads.clear();
         if let Some(running) = self.sources.iter_mut().find(|running| running.feed == key) {
             running.payloads = payloads;
         }

@@ -154,8 +154,7 @@ impl Shard {
             ticks += 1;
         }
         let next_us = running.next_us;
-        self.append_to(feed, &payloads, now_us);
-        payloads.clear();
+        self.append_to(feed, &mut payloads, now_us);
         self.sources[index].payloads = payloads;
         self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
     }

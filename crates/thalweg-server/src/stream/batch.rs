@@ -72,15 +72,35 @@ impl Batch {
         framing: Framing,
         out: &mut Vec<u8>,
     ) {
-        let start = self.start_of((from - self.first) as usize);
-        let envelope = Envelope {
-            topic,
-            epoch,
-            first: from,
-            last: self.end() - 1,
-            offsets: None,
-            events: &self.bytes[start..],
-        };
-        framing.batch(&envelope, out);
+        framing.batch(&self.envelope(from, topic, epoch), out);
+    }
+
+    /// The same in parts, if the framing leaves events as they are: appends what
+    /// stands around them, and returns how many bytes of it stand before them, and
+    /// them.
+    pub(super) fn write_around(
+        &self,
+        from: Offset,
+        topic: &Topic,
+        epoch: Epoch,
+        framing: Framing,
+        out: &mut Vec<u8>,
+    ) -> Option<(usize, &[u8])> {
+        let envelope = self.envelope(from, topic, epoch);
+        Some((framing.around(&envelope, out)?, &self.bytes[self.start_of_event(from)..]))
+    }
+
+    fn envelope<'a>(&'a self, from: Offset, topic: &'a Topic, epoch: Epoch) -> Envelope<'a> {
+        let events = &self.bytes[self.start_of_event(from)..];
+        Envelope { topic, epoch, first: from, last: self.end() - 1, offsets: None, events }
+    }
+
+    fn start_of_event(&self, offset: Offset) -> usize {
+        self.start_of((offset - self.first) as usize)
+    }
+
+    /// Bytes of its events from `from` on.
+    pub(super) fn event_bytes(&self, from: Offset) -> usize {
+        self.bytes.len() - self.start_of_event(from)
     }
 }

@@ -21,6 +21,15 @@ pub struct HistoryBounds {
     pub age_us_max: u64,
 }
 
+/// Batches of this part of a hot tail (4 KiB) are sent from where they are, in three
+/// slices, and not copied into a frame for one subscriber.
+const BY_REFERENCE: usize = 256;
+
+/// Batches of this part of a hot tail (256 KiB) do not enter it: everybody sends
+/// them from where they are. A copy would cost more than three slices instead of one,
+/// and the tail would hold little else.
+const LARGE: usize = 4;
+
 /// How long a hot tail without new frames keeps its memory, in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
 
@@ -47,8 +56,16 @@ pub struct Log {
 pub enum Next<'a> {
     /// These finished bytes of the hot tail.
     Hot(&'a [u8], Cursor),
-    /// The bytes just appended to the scratch: (the rest of) one frame.
-    Cold(Cursor),
+    /// (The rest of) one frame: the bytes just appended to the scratch, of which
+    /// so many come before these, and the others after.
+    Cold {
+        /// Bytes in the scratch before the events.
+        before: usize,
+        /// Events, where they are; none if all is in the scratch.
+        events: &'a [u8],
+        /// The cursor after it.
+        after: Cursor,
+    },
     /// Not the next event: it is no longer there.
     Lost(Lost),
     /// Nothing yet.
@@ -134,8 +151,13 @@ impl Log {
                 tail.cut();
             }
         }
+        let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / LARGE;
         for tail in self.tails.iter_mut().flatten() {
             let framing = tail.framing();
+            if is_large && framing.keeps_events() {
+                tail.cut();
+                continue;
+            }
             tail.append(batch.first(), now_us, |out| {
                 batch.write_frame(batch.first(), &self.topic, self.epoch, framing, out);
             });
@@ -254,12 +276,26 @@ impl Log {
         let Some(batch) = self.batch_at(cursor.next) else {
             return Next::Lost(self.lost(cursor.next));
         };
-        let before = scratch.len();
-        batch.write_frame(cursor.next, &self.topic, self.epoch, framing, scratch);
-        if cursor.in_frame() {
-            scratch.drain(before..before + cursor.sent as usize);
-        }
-        Next::Cold(Cursor::before(batch.end()))
+        let start = scratch.len();
+        let (topic, epoch) = (&self.topic, self.epoch);
+        let is_large = batch.event_bytes(cursor.next) >= self.tail_bytes / BY_REFERENCE;
+        let around = is_large
+            .then(|| batch.write_around(cursor.next, topic, epoch, framing, scratch))
+            .flatten();
+        let (mut before, mut events) = around.unwrap_or_else(|| {
+            batch.write_frame(cursor.next, topic, epoch, framing, scratch);
+            (scratch.len() - start, &[])
+        });
+        // What is sent of it is left away, part by part.
+        let mut sent = cursor.sent as usize;
+        let skipped = sent.min(before);
+        scratch.drain(start..start + skipped);
+        before -= skipped;
+        sent -= skipped;
+        let skipped = sent.min(events.len());
+        events = &events[skipped..];
+        scratch.drain(start + before..start + before + sent - skipped);
+        Next::Cold { before, events, after: Cursor::before(batch.end()) }
     }
 
     /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,

@@ -34,6 +34,9 @@ pub struct Sequencer {
     full: Vec<Batch>,
 }
 
+/// From how many bytes on events are not copied.
+const WHOLE_BYTES_MIN: usize = 64 << 10;
+
 impl Sequencer {
     /// An empty stream's.
     pub fn new(epoch: Epoch, bounds: BatchBounds) -> Self {
@@ -45,10 +48,16 @@ impl Sequencer {
         self.epoch
     }
 
-    /// Appends events to the open batch; batches that are full are sealed.
-    pub fn append(&mut self, payloads: &Payloads, now_us: u64) -> Appended {
+    /// Appends events to the open batch and leaves `payloads` empty; batches that are
+    /// full are sealed.
+    pub fn append(&mut self, payloads: &mut Payloads, now_us: u64) -> Appended {
         let first = self.next;
         let mut from = 0;
+        if self.takes_whole(payloads) {
+            std::mem::swap(&mut self.open, payloads);
+            self.opened_us = now_us;
+            self.next += self.open.count() as Offset;
+        }
         while from < payloads.count() {
             let fitting = self.room_for(payloads, from);
             if fitting == 0 {
@@ -65,7 +74,17 @@ impl Sequencer {
                 self.seal_open(now_us);
             }
         }
+        payloads.clear();
         Appended { first, end: self.next }
+    }
+
+    /// Whether the open batch can be these events and their memory: many bytes, for
+    /// few are copied into memory that is there, and leave room for others.
+    fn takes_whole(&self, payloads: &Payloads) -> bool {
+        let bytes = payloads.joined().len();
+        self.open.is_empty()
+            && (WHOLE_BYTES_MIN..=self.bounds.bytes_max).contains(&bytes)
+            && payloads.count() < self.bounds.events_max
     }
 
     /// How many events the open batch can take; at least one if it is empty.

@@ -115,7 +115,7 @@ impl HotTail {
 
     /// Makes every place up to now, the head included, one whose bytes are gone.
     pub(super) fn cut(&mut self) {
-        self.restart_at(self.head() + 1);
+        self.clear_to(self.head() + 1);
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -125,6 +125,15 @@ impl HotTail {
     fn restart_at(&mut self, byte: u64) {
         self.older = Segment { base: byte, ..Segment::default() };
         self.newer = Segment { base: byte, ..Segment::default() };
+    }
+
+    /// The same, keeping the memory for what comes next.
+    fn clear_to(&mut self, byte: u64) {
+        for segment in [&mut self.older, &mut self.newer] {
+            segment.base = byte;
+            segment.bytes.clear();
+            segment.frames.clear();
+        }
     }
 
     fn turn_over(&mut self) {

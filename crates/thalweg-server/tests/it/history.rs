@@ -24,7 +24,7 @@ fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Log, Vec<String>) {
             assert_eq!(pushed, Ok(()));
             published.push(event);
         }
-        sequencer.append(&payloads, 0);
+        sequencer.append(&mut payloads.clone(), 0);
         for batch in sequencer.seal(0) {
             log.push(Arc::new(batch), 0);
         }

@@ -96,7 +96,7 @@ impl Reading {
             });
             assert_eq!(pushed, Ok(()));
         }
-        self.sequencer.append(&payloads, self.now_us);
+        self.sequencer.append(&mut payloads.clone(), self.now_us);
         let batches: Vec<Batch> = self.sequencer.seal(self.now_us);
         for batch in batches.into_iter().filter(|_| arrives) {
             self.log.push(Arc::new(batch), self.now_us);
@@ -107,7 +107,9 @@ impl Reading {
         let mut cold = Vec::new();
         let (bytes, after) = match self.log.next(&self.cursor, FRAMING, one_frame, &mut cold) {
             Next::Hot(bytes, after) => (bytes.to_vec(), after),
-            Next::Cold(after) => (cold, after),
+            Next::Cold { before, events, after } => {
+                ([&cold[..before], events, &cold[before..]].concat(), after)
+            }
             Next::Lost(lost) => {
                 assert!(!self.cursor.in_frame(), "lost within a frame");
                 assert_eq!(lost.expected, self.next);

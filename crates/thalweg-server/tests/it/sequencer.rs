@@ -30,7 +30,7 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     log.push(Arc::clone(batch), 0);
     let mut line = Vec::new();
     let next = log.next(&Cursor::before(batch.first()), Framing::Ndjson, true, &mut line);
-    assert!(matches!(next, Next::Cold(_)), "a log without a hot tail");
+    assert!(matches!(next, Next::Cold { .. }), "a log without a hot tail");
     let line = str::from_utf8(&line).expect("UTF-8");
     match Incoming::parse(line).expect("a message").kind() {
         Kind::Events(events) => events.iter().map(|(_, event)| event.len()).collect(),
@@ -61,7 +61,7 @@ proptest! {
         for (events, wait_us) in turns {
             let first = published.len() as u64 + 1;
             published.extend_from_slice(&events);
-            let appended = sequencer.append(&payloads(&events), now_us);
+            let appended = sequencer.append(&mut payloads(&events), now_us);
             prop_assert_eq!(appended, Appended { first, end: published.len() as u64 + 1 });
             // Exactly when promised, then some time later.
             for at_us in [sequencer.due_us().unwrap_or(now_us), now_us + wait_us] {
@@ -95,7 +95,7 @@ proptest! {
     ) {
         let bounds = BatchBounds { flush_us: 0, events_max, bytes_max };
         let mut sequencer = Sequencer::new(Epoch::new(1).expect("not 0"), bounds);
-        sequencer.append(&payloads(&events), 0);
+        sequencer.append(&mut payloads(&events), 0);
         let mut expected: Vec<Vec<usize>> = Vec::new();
         for len in events {
             match expected.last_mut() {

@@ -163,7 +163,7 @@ impl Windowed {
             });
             assert_eq!(pushed, Ok(()));
         }
-        self.sequencer.append(&payloads, 0);
+        self.sequencer.append(&mut payloads.clone(), 0);
         for batch in self.sequencer.seal(0) {
             let cursor = Cursor::before(batch.first());
             let log = &mut self.feeds.0;
@@ -171,7 +171,7 @@ impl Windowed {
             let mut cold = Vec::new();
             self.frame_bytes.push(match log.next(&cursor, FRAMING, true, &mut cold) {
                 Next::Hot(bytes, _) => bytes.len() as u64,
-                Next::Cold(_) => cold.len() as u64,
+                Next::Cold { events, .. } => (cold.len() + events.len()) as u64,
                 other => panic!("{other:?} instead of a frame"),
             });
         }

@@ -3,7 +3,12 @@
 use crate::{Close, Envelope, Gap, notice};
 
 pub(super) fn batch(envelope: &Envelope<'_>, out: &mut Vec<u8>) {
-    envelope.write(out);
+    line(|out| envelope.write(out), out);
+}
+
+/// Appends the line that `write` appends the JSON of.
+pub(super) fn line(write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    write(out);
     out.push(b'\n');
 }
 

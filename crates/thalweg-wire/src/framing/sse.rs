@@ -19,8 +19,18 @@ pub fn ids(cursors: impl IntoIterator<Item = StartAt>, out: &mut Vec<u8>) {
 }
 
 pub(super) fn batch(envelope: &Envelope<'_>, with_id: bool, out: &mut Vec<u8>) {
+    event(envelope, with_id, |out| envelope.write(out), out);
+}
+
+/// Appends the event of a batch, whose JSON `write` appends.
+pub(super) fn event(
+    envelope: &Envelope<'_>,
+    with_id: bool,
+    write: impl FnOnce(&mut Vec<u8>),
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(b"data:");
-    envelope.write(out);
+    write(out);
     out.push(b'\n');
     if with_id {
         out.extend_from_slice(b"id:");

@@ -113,7 +113,7 @@ pub(super) async fn command(
     let what = std::mem::replace(&mut wish.what, What::Refused(Refusal::draining()));
     match grant(handle, identity, &wish, what).await {
         Ok(answer) => Ok(json(StatusCode::OK, answer)),
-        Err(refusal) => Err(Refused::from(refusal).to_command(wish.id)),
+        Err(refusal) => Err(Refused::from(refusal).of_command(wish.id)),
     }
 }
 

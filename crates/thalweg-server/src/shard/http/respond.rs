@@ -51,7 +51,7 @@ impl Refused {
     }
 
     /// The same, as the answer to a command.
-    pub(super) fn to_command(self, id: Option<Box<RawValue>>) -> Self {
+    pub(super) fn of_command(self, id: Option<Box<RawValue>>) -> Self {
         Self { id, ..self }
     }
 

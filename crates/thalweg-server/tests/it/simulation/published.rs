@@ -55,7 +55,7 @@ impl Published {
             assert_eq!(pushed, Ok(()));
             self.payloads.push(payload);
         }
-        let appended = self.sequencer.append(&payloads, now_us);
+        let appended = self.sequencer.append(&mut payloads.clone(), now_us);
         assert_eq!(appended, Appended { first, end: self.end() });
     }
 

@@ -104,7 +104,7 @@ impl Shard {
         let mut cold = Vec::new();
         match self.log(topic)?.next(&Cursor::before(next), framing, true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
-            Next::Cold(_) => Some(cold.len() as u64),
+            Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
             Next::Lost(_) | Next::Nothing => None,
         }
     }
