@@ -113,7 +113,7 @@ impl Subscriber {
             }
             let Plan { bytes, complete, wake_us, .. } = plan;
             if bytes == 0 {
-                return if self.is_ending() {
+                return if self.is_ending() || self.has_said_its_piece() {
                     Delivered::Closed
                 } else {
                     Delivered::CaughtUp(wake_us)

@@ -2,6 +2,7 @@
 
 mod history;
 mod log;
+mod polls;
 mod sequencer;
 mod simulation;
 mod windows;
