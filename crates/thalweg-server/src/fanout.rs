@@ -7,6 +7,7 @@
 //! deliver         the one way out: plan a send, send it, account for it
 //! ```
 
+mod account;
 mod deliver;
 mod own;
 mod subscriber;
