@@ -19,6 +19,7 @@ impl Subscriber {
     ) {
         let mut left = sent;
         let mut whole = false;
+        let mut finished = None;
         for piece in pieces {
             if left == 0 && !whole {
                 break;
@@ -45,12 +46,11 @@ impl Subscriber {
                     if is_at_head(log, &cursor) {
                         subscription.caught_up(now_us);
                     }
-                    // In this order: it may be the same frame, and the last pin.
                     if cursor.in_frame() {
                         log.pin(&cursor);
                     }
                     if before.in_frame() {
-                        log.unpin(before);
+                        finished = Some((subscription.feed, *before));
                     }
                     self.in_frame = cursor.in_frame().then_some(*index);
                     subscription.set_cursor(cursor);
@@ -60,6 +60,13 @@ impl Subscriber {
                     self.spoken = true;
                 }
             }
+        }
+        // Last: what is begun may be the same frame, for whoever subscribed to the
+        // topic again, and this the last pin.
+        if let Some((feed, before)) = finished
+            && let Some(log) = feeds.feed_mut(feed)
+        {
+            log.unpin(&before);
         }
         self.let_go();
         if let Life::Document { bytes_left, .. } = &mut self.life {
