@@ -31,7 +31,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => vec(0..60_usize, 1..10).prop_map(Step::Push),
-        5 => prop_oneof![Just(usize::MAX), 0..400_usize].prop_map(Step::Visit),
+        5 => prop_oneof![Just(usize::MAX), Just(0), 0..400_usize].prop_map(Step::Visit),
         5 => (prop_oneof![Just(0), 0..90_u64], prop::bool::weighted(0.1))
             .prop_map(|(back, is_other)| Step::Ack { back, is_other }),
         1 => (0..20_u64).prop_map(Step::AckAhead),
