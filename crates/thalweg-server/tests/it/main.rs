@@ -2,7 +2,7 @@
 
 mod history;
 mod log;
-mod polls;
+mod seldom;
 mod sequencer;
 mod simulation;
 mod windows;

@@ -1,4 +1,4 @@
-//! A long poll at bounds that the simulation's worlds seldom reach.
+//! What the simulation's worlds seldom reach, named by what broke.
 
 use std::{io::IoSlice, sync::Arc};
 
@@ -22,12 +22,27 @@ impl Feeds for Logs {
     }
 }
 
-struct Everything;
+/// Takes all but the last bytes of a send.
+#[derive(Default)]
+struct Socket {
+    /// How many it does not take.
+    left: usize,
+    taken: Vec<u8>,
+}
 
-impl Sink for Everything {
+impl Sink for Socket {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
-        Sent::Bytes(slices.iter().map(|slice| slice.len()).sum())
+        let offered: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        let taken = offered.len().saturating_sub(self.left);
+        self.taken.extend_from_slice(&offered[..taken]);
+        Sent::Bytes(taken)
     }
+}
+
+const BUDGET: Budget = Budget { socket_bytes: usize::MAX };
+
+fn subscribe(feed: FeedKey) -> Subscribe {
+    Subscribe { feed, start: StartAt::Earliest, terms: Terms::default() }
 }
 
 /// A log with one event of `bytes`, or none.
@@ -55,11 +70,10 @@ fn log(bytes: usize) -> Log {
 /// A poll of topics with one event each of so many bytes ends in one visit.
 fn check(bytes: &[usize]) {
     let mut logs = Logs(bytes.iter().map(|bytes| log(*bytes)).collect());
-    let subscribe = |feed| Subscribe { feed, start: StartAt::Earliest, terms: Terms::default() };
     let subscribe: Vec<_> = (0..bytes.len() as FeedKey).map(subscribe).collect();
     let mut poll = Subscriber::new(Framing::Ndjson, b"", &subscribe, Life::Once);
-    let budget = Budget { socket_bytes: usize::MAX };
-    let delivered = poll.deliver(&mut logs, &mut Everything, 0, budget, &mut Scratch::default());
+    let mut scratch = Scratch::default();
+    let delivered = poll.deliver(&mut logs, &mut Socket::default(), 0, BUDGET, &mut scratch);
     assert_eq!(delivered, Delivered::Closed, "{bytes:?}");
 }
 
@@ -73,4 +87,28 @@ fn a_poll_that_was_told_all_at_the_bound_of_a_send_ends() {
     let mut many = vec![1; 63];
     many.push(0);
     check(&many);
+}
+
+#[test]
+fn the_same_frame_again_behind_its_rest_is_finished() {
+    let mut logs = Logs(vec![log(100)]);
+    let mut subscriber = Subscriber::new(Framing::Ndjson, b"", &[subscribe(0)], Life::Endless);
+    let mut socket = Socket { left: 3, ..Socket::default() };
+    let mut scratch = Scratch::default();
+    let mut deliver = |subscriber: &mut Subscriber, logs: &mut Logs, left| {
+        socket.left = left;
+        subscriber.deliver(logs, &mut socket, 0, BUDGET, &mut scratch)
+    };
+    assert_eq!(deliver(&mut subscriber, &mut logs, 3), Delivered::Full);
+    subscriber.unsubscribe(0);
+    subscriber.subscribe(subscribe(0));
+    assert_eq!(deliver(&mut subscriber, &mut logs, usize::MAX), Delivered::Full);
+    // Only the frame partly sent still holds the event.
+    logs.0[0].sweep(u64::MAX);
+    assert_eq!(deliver(&mut subscriber, &mut logs, 3), Delivered::Full);
+    assert!(subscriber.is_in_frame());
+    assert_eq!(deliver(&mut subscriber, &mut logs, 0), Delivered::CaughtUp(None));
+    let (first, again) = socket.taken.split_at(socket.taken.len() / 2);
+    assert_eq!(String::from_utf8_lossy(first), String::from_utf8_lossy(again));
+    assert_eq!(logs.0[0].pinned_bytes(), 0);
 }
