@@ -5,9 +5,11 @@
 //! subscriber      one connection's subscriptions and its own frames
 //! window          how far one may be sent ahead of its acks
 //! plan            what one send is made of
+//! account         moving on by what of it was sent
 //! deliver         the one way out: plan a send, send it, account for it
 //! ```
 
+mod account;
 mod deliver;
 mod own;
 mod plan;

@@ -1,10 +1,10 @@
-use thalweg_wire::{Close, GapReason, Offset, close};
+use thalweg_wire::{Close, GapReason, Offset};
 
 use super::{
     Budget, Feeds, Life, Sent, Sink, Subscriber,
-    plan::{Interrupted, Owner, Piece, Plan, is_at_head},
+    plan::{Interrupted, Piece, Plan},
 };
-use crate::stream::{Log, Lost};
+use crate::stream::Lost;
 
 /// How a visit to a subscriber ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Subscriber {
             }
             let Plan { bytes, complete, wake_us, .. } = plan;
             if bytes == 0 {
-                return if self.is_ending() {
+                return if self.is_ending() || self.has_said_its_piece() {
                     Delivered::Closed
                 } else {
                     Delivered::CaughtUp(wake_us)
@@ -140,68 +140,5 @@ impl Subscriber {
         if let Err(close) = done {
             self.close(close);
         }
-    }
-
-    fn account(
-        &mut self,
-        feeds: &mut impl Feeds,
-        pieces: &[Piece],
-        cold: &[u8],
-        sent: usize,
-        now_us: u64,
-    ) {
-        let mut left = sent;
-        let mut whole = false;
-        for piece in pieces {
-            if left == 0 && !whole {
-                break;
-            }
-            let taken = piece.bytes.min(left);
-            left -= taken;
-            // Of a subscription's piece before: its ending must be sent too.
-            let was_whole = std::mem::replace(&mut whole, false);
-            match &piece.owner {
-                Owner::Own => self.own.advance(taken),
-                Owner::Ending(range) if was_whole => {
-                    self.own.put_back(&cold[range.clone()][taken..]);
-                }
-                Owner::Ending(_) => {}
-                Owner::Subscription { .. } if taken == 0 => {}
-                Owner::Subscription { index, before, after } => {
-                    whole = taken == piece.bytes;
-                    let reached = |log: &Log| {
-                        if whole { *after } else { log.advance(before, self.framing, taken) }
-                    };
-                    let subscription = &mut self.subscriptions[usize::from(*index)];
-                    let Some(log) = feeds.feed_mut(subscription.feed) else { continue };
-                    let cursor = reached(log);
-                    if is_at_head(log, &cursor) {
-                        subscription.caught_up(now_us);
-                    }
-                    // In this order: it may be the same frame, and the last pin.
-                    if cursor.in_frame() {
-                        log.pin(&cursor);
-                    }
-                    if before.in_frame() {
-                        log.unpin(before);
-                    }
-                    self.in_frame = cursor.in_frame().then_some(*index);
-                    subscription.set_cursor(cursor);
-                    if let Some(window) = &mut subscription.window {
-                        window.count(taken, (!cursor.in_frame()).then(|| cursor.next()));
-                    }
-                    self.spoken = true;
-                }
-            }
-        }
-        self.let_go();
-        if let Life::Document { bytes_left, .. } = &mut self.life {
-            *bytes_left = bytes_left.saturating_sub(sent as u64);
-            if *bytes_left == 0 {
-                self.close(close::RELOAD);
-            }
-        }
-        let count = self.subscriptions.len() as u16;
-        self.first = if count > 1 { (self.first + 1) % count } else { 0 };
     }
 }

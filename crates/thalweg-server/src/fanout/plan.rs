@@ -133,7 +133,7 @@ impl Subscriber {
             return Ok(Cursor::before(0));
         };
         let window = subscription.window.as_deref();
-        if window.is_some_and(|window| !window.is_open()) && !cursor.in_frame() {
+        if window.is_some_and(|window| !window.is_open(cursor.next())) && !cursor.in_frame() {
             return Ok(cursor);
         }
         let has_own_ending = self.framing.has_own_ending();
@@ -162,9 +162,9 @@ impl Subscriber {
                 Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost: *lost }),
                 Next::Nothing => return Ok(cursor),
             };
-            if window
-                .is_some_and(|window| !cursor.in_frame() && !window.admits(planned, bytes as u64))
-            {
+            if window.is_some_and(|window| {
+                !cursor.in_frame() && !window.admits(cursor.next(), planned, bytes as u64)
+            }) {
                 cold.truncate(cold_before);
                 return Ok(cursor);
             }

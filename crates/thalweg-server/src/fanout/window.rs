@@ -11,8 +11,16 @@ pub(super) struct Window {
     sent: u64,
     acked: u64,
     marks: VecDeque<Mark>,
-    /// Size of a frame that did not fit: not tried again before it does.
-    wanted: Cell<u64>,
+    /// A frame that did not fit: not tried again before it does.
+    refused: Cell<Option<Refused>>,
+}
+
+/// A frame that was larger than what was left.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    /// Its first event.
+    next: Offset,
+    bytes: u64,
 }
 
 /// All events before `next` are in the first `sent` bytes.
@@ -22,42 +30,45 @@ struct Mark {
     sent: u64,
 }
 
-/// Beyond it every second one is forgotten: an ack between two marks counts as
-/// the earlier one, so the window opens a little later.
-const MARKS_MAX: usize = 64;
+/// About so many in a window: those closer than this part of it are merged into
+/// the newer one. An ack between two marks counts as the earlier one, so the
+/// window opens later by less than that part.
+const MARKS_MAX: u64 = 64;
 
 impl Window {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), wanted: Cell::new(0) }
+        Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), refused: Cell::new(None) }
     }
 
-    /// Whether it may be sent a frame of `bytes` after others of `planned` that
-    /// are planned already. One that nothing is ahead of always fits.
-    pub(super) fn admits(&self, planned: u64, bytes: u64) -> bool {
+    /// Whether it may be sent a frame of `bytes` that begins with the event `next`
+    /// after others of `planned` that are planned already. One that nothing is
+    /// ahead of always fits.
+    pub(super) fn admits(&self, next: Offset, planned: u64, bytes: u64) -> bool {
         let ahead = self.sent - self.acked + planned;
         let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
-        self.wanted.set(if fits { 0 } else { bytes });
+        self.refused.set((!fits).then_some(Refused { next, bytes }));
         fits
     }
 
-    /// Whether it is worth looking for the next frame at all.
-    pub(super) fn is_open(&self) -> bool {
+    /// Whether it is worth looking for the frame that begins with `next` at all.
+    /// What was planned ahead of a refused one may not have been sent.
+    pub(super) fn is_open(&self, next: Offset) -> bool {
         let ahead = self.sent - self.acked;
-        ahead == 0 || ahead < self.bytes_max && ahead + self.wanted.get() <= self.bytes_max
+        let refused = self.refused.get().filter(|refused| refused.next == next);
+        let bytes = refused.map_or(1, |refused| refused.bytes);
+        ahead == 0 || ahead + bytes <= self.bytes_max
     }
 
     /// Counts what was sent; `next` is the event after it, between frames.
     pub(super) fn count(&mut self, bytes: usize, next: Option<Offset>) {
         self.sent += bytes as u64;
         let Some(next) = next else { return };
-        if self.marks.len() == MARKS_MAX {
-            let mut nth = 0_usize;
-            self.marks.retain(|_| {
-                nth += 1;
-                nth.is_multiple_of(2)
-            });
+        let mark = Mark { next, sent: self.sent };
+        let before = self.marks.iter().nth_back(1).map_or(self.acked, |mark| mark.sent);
+        match self.marks.back_mut() {
+            Some(newest) if newest.sent - before < self.bytes_max / MARKS_MAX => *newest = mark,
+            _ => self.marks.push_back(mark),
         }
-        self.marks.push_back(Mark { next, sent: self.sent });
     }
 
     /// Everything up to and including `offset` is processed.
@@ -76,29 +87,31 @@ mod tests {
     #[test]
     fn it_closes_when_full_and_opens_with_acks() {
         let mut window = Window::new(100);
-        assert!(window.admits(0, 1000), "one frame always fits");
+        assert!(window.admits(1, 0, 1000), "one frame always fits");
         window.count(60, Some(11));
-        assert!(window.is_open() && window.admits(0, 40));
-        assert!(!window.admits(40, 1), "what is planned counts");
-        assert!(!window.admits(0, 41) && !window.is_open(), "a frame that waits is not tried");
+        assert!(window.is_open(11) && window.admits(11, 0, 40));
+        assert!(!window.admits(12, 40, 1), "what is planned counts");
+        assert!(window.is_open(11), "another frame was refused");
+        assert!(!window.admits(11, 0, 41) && !window.is_open(11), "not tried again");
         window.ack(9);
-        assert!(!window.is_open(), "the frame is not processed whole");
+        assert!(!window.is_open(11), "the frame is not processed whole");
         window.ack(10);
-        assert!(window.is_open() && window.admits(0, 1000));
+        assert!(window.is_open(11) && window.admits(11, 0, 1000));
     }
 
     #[test]
-    fn forgotten_marks_open_it_later_but_never_too_early_and_never_not() {
-        let mut window = Window::new(u64::MAX);
-        for event in 1..=1000 {
+    fn merged_marks_open_it_a_little_later_and_never_too_early() {
+        let mut window = Window::new(10_000);
+        for event in 1..=10_000 {
+            assert!(window.admits(event, 0, 1));
             window.count(1, Some(event + 1));
-            assert!(window.marks.len() <= MARKS_MAX);
+            assert!(window.marks.len() <= MARKS_MAX as usize + 1);
         }
-        for event in 1..=1000 {
+        for event in 1..=10_000 {
             window.ack(event);
-            assert!(window.acked <= event);
+            assert!(window.acked <= event && event < window.acked + 10_000 / MARKS_MAX, "{event}");
         }
-        assert_eq!(window.acked, 1000);
+        assert_eq!(window.acked, 10_000);
     }
 
     #[test]
@@ -106,6 +119,6 @@ mod tests {
         let mut window = Window::new(1);
         window.count(60, Some(11));
         window.ack(thalweg_wire::limits::OFFSET_MAX);
-        assert!(window.is_open());
+        assert!(window.is_open(11));
     }
 }

@@ -2,6 +2,7 @@
 
 mod history;
 mod log;
+mod seldom;
 mod sequencer;
 mod simulation;
 mod windows;

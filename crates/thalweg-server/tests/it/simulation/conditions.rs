@@ -45,7 +45,7 @@ impl Conditions {
             socket_bytes_max: 200 << rng.u32(0..6),
             visit_bytes_max: 200 << rng.u32(0..6),
         };
-        match rng.u8(0..60) {
+        match rng.u8(0..50) {
             0 => conditions.grow(),
             1 => conditions.multiply(),
             _ => {}
@@ -65,8 +65,8 @@ impl Conditions {
         self.history.bytes_max = 400_000;
         self.history.age_us_max = 10_000_000;
         self.tail_bytes = 40_000;
-        self.socket_bytes_max = 300_000;
-        self.visit_bytes_max = 100_000;
+        self.socket_bytes_max = 1_000_000;
+        self.visit_bytes_max = 400_000;
     }
 
     /// More topics on a connection than slices in a send.

@@ -281,7 +281,9 @@ impl Oracle {
 
     fn answer(&mut self, number: u64) {
         self.own(Own::Answer(number));
-        if let Some((_, feed)) = self.leaving.pop_front_if(|(answer, _)| *answer == number) {
+        if self.leaving.front().is_some_and(|(answer, _)| *answer == number)
+            && let Some((_, feed)) = self.leaving.pop_front()
+        {
             let is_its =
                 |reading: &Reading| reading.subscribe.feed == feed && reading.left_at.is_some();
             let left = self.readings.iter().position(is_its).expect("a topic that is left");

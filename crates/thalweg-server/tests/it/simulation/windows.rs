@@ -8,12 +8,12 @@ pub(super) struct Window {
     frames: Vec<(Offset, u64)>,
     /// Acked since the frame under way was begun.
     acked_since: u64,
-    /// Whether there were ever so many that the server may have merged some.
+    /// Whether one was ever so small that the server may not tell it from the next.
     may_be_merged: bool,
 }
 
-/// So many frames it must tell apart.
-const FRAMES_APART: usize = 64;
+/// Acks may open a window later by this part of it.
+const PART_MAX: u64 = 64;
 
 impl Window {
     pub(super) fn new(bytes_max: u64) -> Self {
@@ -31,7 +31,7 @@ impl Window {
         let is_right = ahead == 0 || ahead + bytes <= self.bytes_max;
         assert!(is_right, "{bytes} bytes sent, {ahead} ahead, a window of {}", self.bytes_max);
         self.frames.push((next, bytes));
-        self.may_be_merged |= self.frames.len() > FRAMES_APART;
+        self.may_be_merged |= bytes < self.bytes_max / PART_MAX;
     }
 
     /// The next frame of the connection, whosever, is yet to be begun.
@@ -49,8 +49,8 @@ impl Window {
 
     /// Whether a frame of so many bytes (`None`: not known) must be sent.
     pub(super) fn must_admit(&self, bytes: Option<u64>) -> bool {
-        let fits = |bytes| !self.may_be_merged && self.unacked() + bytes <= self.bytes_max;
-        // At the very edge nothing fits, and nothing needs to be looked for.
+        let part = if self.may_be_merged { self.bytes_max / PART_MAX } else { 0 };
+        let fits = |bytes| self.unacked() + part + bytes <= self.bytes_max;
         self.unacked() == 0 || self.unacked() < self.bytes_max && bytes.is_some_and(fits)
     }
 }
