@@ -53,9 +53,10 @@ pub struct Limits {
     /// so that a stopped reader holds little (`TCP_NOTSENT_LOWAT`).
     pub unsent_bytes: usize,
     /// Bytes that it may hold in all, sent ones that wait to be acknowledged
-    /// included: what one subscriber on a long line may have under way. The
-    /// kernel doubles it for its bookkeeping (socket(7)).
-    pub send_buffer_bytes: usize,
+    /// included: what one subscriber on a long line may have under way (`SO_SNDBUF`,
+    /// which the kernel doubles for its bookkeeping, socket(7)). Without it, what the
+    /// kernel finds that the line needs, up to `net.ipv4.tcp_wmem`.
+    pub send_buffer_bytes: Option<usize>,
     /// Bytes between a subscriber and its HTTP/2 stream, or its long poll's answer.
     pub stream_buffer_bytes: usize,
     /// A subscriber's own frames waiting; beyond it its commands wait unread.
@@ -94,7 +95,7 @@ impl Default for Limits {
             retry_keys: 100_000,
             retry_time: Duration::from_secs(300),
             unsent_bytes: 16 << 10,
-            send_buffer_bytes: 512 << 10,
+            send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
             own_bytes: 64 << 10,
             pinned_bytes: 8 << 20,

@@ -31,7 +31,9 @@ pub(super) fn listen(config: &Config) -> io::Result<StdListener> {
     socket.set_tcp_nodelay(true)?;
     socket.set_keepalive(true)?;
     socket.set_tcp_notsent_lowat(config.limits.unsent_bytes as u32)?;
-    socket.set_send_buffer_size(config.limits.send_buffer_bytes)?;
+    if let Some(bytes) = config.limits.send_buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+    }
     socket.bind(&config.listen.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;

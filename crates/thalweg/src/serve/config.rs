@@ -70,7 +70,7 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.retry_keys, settings.retry_keys);
     set(&mut limits.retry_time, settings.retry_time);
     set(&mut limits.unsent_bytes, settings.unsent);
-    set(&mut limits.send_buffer_bytes, settings.send_buffer);
+    limits.send_buffer_bytes = settings.send_buffer.map(Into::into);
     set(&mut limits.stream_buffer_bytes, settings.stream_buffer);
     set(&mut limits.own_bytes, settings.own_buffer);
     set(&mut limits.pinned_bytes, settings.max_pinned);

@@ -161,7 +161,7 @@ pub(super) struct Settings {
     /// A frame partly sent must move on within this time [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) stall: Option<Time>,
-    /// Kernel memory for what is on its way to it [default: 512KiB]
+    /// Kernel memory for what is on its way to it [default: what the kernel finds right]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) send_buffer: Option<Size<1, { 1 << 30 }>>,
     /// How much of it may be unsent: what one that stops reading holds [default: 16KiB]
