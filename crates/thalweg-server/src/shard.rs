@@ -194,6 +194,8 @@ struct Flags {
     sent: bool,
     /// Has more to read when it may be read again.
     unread: bool,
+    /// Its peer has finished: reads go on until they say so too.
+    gone: bool,
     /// Said good-bye; waits for the peer's.
     lingering: bool,
     /// Has begun a message and not finished it.

@@ -34,6 +34,8 @@ pub(super) struct Ready {
     pub(super) key: u32,
     pub(super) readable: bool,
     pub(super) writable: bool,
+    /// Its peer has finished, or there is none any more: there is an end to be read.
+    pub(super) gone: bool,
 }
 
 impl Poll {
@@ -84,6 +86,7 @@ impl Poll {
                 key: key as u32,
                 readable: gone || flags.contains(EventFlags::IN),
                 writable: flags.contains(EventFlags::OUT),
+                gone,
             });
         }
         self.events.len() == EVENTS

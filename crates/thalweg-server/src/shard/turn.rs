@@ -80,13 +80,14 @@ impl Shard {
     fn take_ready(&mut self) -> bool {
         let mut ready = Vec::new();
         let more = self.poll.take(&mut ready);
-        for Ready { key, readable, writable } in ready {
+        for Ready { key, readable, writable, gone } in ready {
             if !self.connections.contains(key as usize) {
                 continue;
             }
             if writable {
                 self.unblock(key);
             }
+            self.flags[key as usize].gone |= gone;
             if readable {
                 self.mark_readable(key);
             }
@@ -106,6 +107,8 @@ impl Shard {
             }
             match self.hear(handle, key, None) {
                 Heard::More => self.mark_readable(key),
+                // An end that came before this read has had its edge.
+                Heard::Nothing if self.flags[key as usize].gone => self.mark_readable(key),
                 Heard::Nothing => {}
                 Heard::Gone => self.remove(key),
             }

@@ -126,9 +126,10 @@ impl Connection {
         match self.outlet.read(buffer) {
             Read::Bytes(bytes) => {
                 self.hear(&buffer[..bytes], now_us, on_text);
-                // Not taken for the last, short or not: an end that came with
-                // these bytes has no edge of its own.
-                Heard::More
+                // A socket that gave less than it was asked for has no more (epoll(7));
+                // what comes from now on has an edge of its own. TLS may hold more.
+                let is_all = bytes < buffer.len() && matches!(self.outlet, Outlet::Tcp(_));
+                if is_all { Heard::Nothing } else { Heard::More }
             }
             Read::Empty => Heard::Nothing,
             Read::Ended => Heard::Gone,
