@@ -14,7 +14,6 @@ use tokio::task::spawn_local;
 use super::{Handle, Shard, mail::Placed};
 use crate::{
     access::{Identity, Right},
-    clock::now_us,
     config::Limits,
     fanout::{Subscribe, Terms},
     refusal::Refusal,
@@ -161,12 +160,12 @@ impl Shard {
         handle: &Rc<Handle>,
         key: u32,
         read_before: Option<&[u8]>,
+        now_us: u64,
     ) -> Heard {
         let Some(connection) = self.connections.get_mut(key as usize) else { return Heard::Gone };
         let limits = &self.common.config.limits;
         let mut wishes = Vec::new();
         let mut on_text = |text: &str| wishes.push(Wish::read(text, limits));
-        let now_us = now_us();
         let held_before = connection.unfinished_bytes();
         let heard = match read_before {
             Some(bytes) => {

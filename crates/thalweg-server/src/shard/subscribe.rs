@@ -5,6 +5,7 @@ use thalweg_wire::{Framing, close};
 use super::{Handle, Shard};
 use crate::{
     access::Identity,
+    clock::now_us,
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
     seats::Seat,
@@ -32,7 +33,7 @@ impl Handle {
         self.step(|shard| {
             let (key, serial) = shard.subscribe(newcomer)?;
             if !read_before.is_empty() {
-                shard.hear(self, key, Some(read_before));
+                shard.hear(self, key, Some(read_before), now_us());
             }
             // A shutdown may have begun since the request was read.
             if self.draining.get() {

@@ -62,8 +62,9 @@ impl Shard {
     /// One turn; `true` if there is more to do at once.
     fn turn(&mut self, handle: &Rc<Handle>) -> bool {
         let more_ready = self.take_ready();
-        self.read(handle);
-        self.ring(now_us());
+        let heard_us = now_us();
+        self.read(handle, heard_us);
+        self.ring(heard_us);
         // Not the time of `ring`: what its sources appended is due after that.
         self.seal(now_us());
         self.post();
@@ -96,7 +97,7 @@ impl Shard {
     }
 
     /// Hears what subscribers say, each once.
-    fn read(&mut self, handle: &Rc<Handle>) {
+    fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
         for _ in 0..self.readable.len().min(READS_PER_TURN) {
             let Some(key) = self.readable.pop_front() else { return };
             self.flags[key as usize].readable = false;
@@ -105,7 +106,7 @@ impl Shard {
                 self.flags[key as usize].unread = true;
                 continue;
             }
-            match self.hear(handle, key, None) {
+            match self.hear(handle, key, None, now_us) {
                 Heard::More => self.mark_readable(key),
                 // An end that came before this read has had its edge.
                 Heard::Nothing if self.flags[key as usize].gone => self.mark_readable(key),
