@@ -63,7 +63,8 @@ pub struct Limits {
     pub own_bytes: usize,
     /// Memory per shard for batches that only partly sent frames still need.
     pub pinned_bytes: usize,
-    /// A frame partly sent, or any answer, must move on within this time (close 4002).
+    /// A frame partly sent, or any answer, must move on within this time (close 4002);
+    /// and so long may a connection of HTTP/2 have no stream.
     pub stall: Duration,
     /// Bytes to one socket in one visit of a walk.
     pub visit_bytes: usize,

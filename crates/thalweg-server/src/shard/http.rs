@@ -47,7 +47,7 @@ use crate::{
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
-use patience::{Impatience, Patient, Streams, Taken};
+use patience::{Impatience, Patient, Running, Streams, Taken};
 use routes::Takeover;
 
 /// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
@@ -245,7 +245,9 @@ async fn serve_http2(
     let config = &handle.common.config;
     let limits = &config.limits;
     let served = Rc::clone(handle);
-    let mut connection = http2::Builder::new(Streams(Rc::clone(handle)))
+    let running = Rc::<Running>::default();
+    let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
+    let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
         .max_pending_accept_reset_streams(limits.h2_resets)
@@ -266,9 +268,13 @@ async fn serve_http2(
             }),
         );
     let mut drain = pin!(handle.drain.notified());
+    let mut idle = pin!(running.idle(limits.stall));
     let mut draining = false;
     let ended = poll_fn(|context| {
-        if !draining && is_draining(handle, drain.as_mut(), context) {
+        if !draining
+            && (is_draining(handle, drain.as_mut(), context)
+                || idle.as_mut().poll(context).is_ready())
+        {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }

@@ -13,6 +13,7 @@ use crate::harness::{H2, Raw, Server};
 
 /// Error codes (RFC 9113 §7).
 mod error {
+    pub(super) const NO_ERROR: u32 = 0;
     pub(super) const PROTOCOL_ERROR: u32 = 1;
     pub(super) const FLOW_CONTROL_ERROR: u32 = 3;
     pub(super) const STREAM_CLOSED: u32 = 5;

@@ -1,4 +1,5 @@
-//! How long a peer may take: to say hello over HTTP/2, and to take what it asked for.
+//! How long a peer may take: to say hello over HTTP/2, to ask for something there, and
+//! to take what it asked for.
 //! Without these a connection that neither speaks nor reads would hold its place, and
 //! an answer's memory, for as long as it likes.
 
@@ -17,8 +18,9 @@ use http_body::{Body, Frame, SizeHint};
 use thalweg_wire::close;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
     task::spawn_local,
-    time::{Instant, Sleep, sleep, sleep_until},
+    time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 
 use super::{Handle, PREFACE, respond::Content};
@@ -155,16 +157,58 @@ struct Taking {
     since: Cell<Option<Instant>>,
 }
 
+/// The streams of one HTTP/2 connection that run.
+#[derive(Default)]
+pub(super) struct Running {
+    count: Cell<usize>,
+    changed: Notify,
+}
+
+impl Running {
+    fn change(&self, by: isize) {
+        self.count.set(self.count.get().saturating_add_signed(by));
+        self.changed.notify_one();
+    }
+
+    /// Waits until there has been none for so long: a connection that asks for nothing
+    /// is not to keep another's place.
+    pub(super) async fn idle(&self, wait: Duration) {
+        loop {
+            let changed = self.changed.notified();
+            if self.count.get() > 0 {
+                changed.await;
+            } else if timeout(wait, changed).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// One stream among those that run.
+struct Run(Rc<Running>);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.0.change(-1);
+    }
+}
+
 /// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer takes
 /// nothing: its window is shut, and HTTP/2 would wait for ever.
 #[derive(Clone)]
-pub(super) struct Streams(pub(super) Rc<Handle>);
+pub(super) struct Streams {
+    pub(super) handle: Rc<Handle>,
+    pub(super) running: Rc<Running>,
+}
 
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let handle = Rc::clone(&self.0);
+        let handle = Rc::clone(&self.handle);
+        self.running.change(1);
+        let run = Run(Rc::clone(&self.running));
         let taking = Rc::new(Taking::default());
         spawn_local(TAKING.scope(Rc::clone(&taking), async move {
+            let _run = run;
             let mut stream = pin!(stream);
             let stall = handle.common.config.limits.stall;
             let mut alarm: Option<Pin<Box<Sleep>>> = None;

@@ -124,3 +124,22 @@ fn a_body_waits_for_its_window() {
     });
     server.has_counted("thalweg_requests", 0);
 }
+
+/// Over HTTP/1.1 it is the next head that must come in time.
+#[test]
+fn a_connection_without_a_stream_is_ended_after_the_stall() {
+    let server = ticking(&["--stall", "500ms"]);
+    unharmed(&server, || {
+        let mut kept = connect(&server);
+        kept.get(1, "/v1/topics/tick?transport=sse", &[]);
+        let mut idle = connect(&server);
+        idle.get(1, "/healthz", &[]);
+        assert_eq!(idle.body(1), "ok\n");
+        assert_eq!(idle.ended_with(), Some(error::NO_ERROR));
+        assert!(idle.until(|_| false).is_none());
+        // The other has had a stream for longer than that.
+        kept.get(3, "/healthz", &[]);
+        kept.until(|frame| frame.stream == 3 && frame.kind == kind::HEADERS).expect("an answer");
+        assert!(kept.until_kind(kind::DATA).is_some());
+    });
+}
