@@ -11,6 +11,7 @@
 //! publish     events in: from requests, commands and other shards; acks
 //! retries     publishes that may come twice
 //! subscribe   a request becomes a slab entry
+//! hearing     what connections say, in the order they say it
 //! commands    what a client asks for
 //! reading     history and topics, for who does not subscribe
 //! upkeep      heartbeats, stalls, and giving memory back
@@ -20,6 +21,7 @@
 
 mod commands;
 mod feeds;
+mod hearing;
 mod http;
 mod mail;
 mod peers;

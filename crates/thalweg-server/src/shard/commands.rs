@@ -1,7 +1,5 @@
 //! What a client asks for: read once, done here or handed to its topic's home.
 
-use std::rc::Rc;
-
 use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode, Position, StartAt, Topic,
@@ -9,16 +7,15 @@ use thalweg_wire::{
     command::{self, Asked, Command},
     event,
 };
-use tokio::task::spawn_local;
 
-use super::{Handle, Shard, mail::Placed};
+use super::{Shard, mail::Placed};
 use crate::{
     access::{Identity, Right},
     config::Limits,
     fanout::{Subscribe, Terms},
     refusal::Refusal,
     stream::Payloads,
-    transport::{Heard, parameters},
+    transport::parameters,
 };
 
 /// A command, checked.
@@ -53,35 +50,10 @@ pub(super) enum What {
 }
 
 /// A publish to a topic whose home is another shard.
-struct Elsewhere {
-    wish: Wish,
-    topic: Topic,
-    payloads: Payloads,
-}
-
-impl Handle {
-    /// Posts a publish to its topic's home, and answers it when that has.
-    async fn post_wish(self: &Rc<Self>, key: u32, serial: u64, elsewhere: Elsewhere) {
-        let Elsewhere { wish, topic, payloads } = elsewhere;
-        let posted = self.post(&topic, payloads, None).await;
-        if self.step(|shard| shard.is_there(key, serial).then(|| shard.begin_answer(key))).is_none()
-        {
-            return;
-        }
-        let handle = Rc::clone(self);
-        spawn_local(async move {
-            let placed = match posted {
-                Ok(placed) => placed.await.unwrap_or_else(|_| Err(Refusal::draining())),
-                Err(refused) => Err(refused),
-            };
-            handle.step(|shard| {
-                if shard.is_there(key, serial) {
-                    shard.end_answer(key, serial);
-                    shard.answer_publish(key, &wish, &topic, placed);
-                }
-            });
-        });
-    }
+pub(super) struct Elsewhere {
+    pub(super) wish: Wish,
+    pub(super) topic: Topic,
+    pub(super) payloads: Payloads,
 }
 
 impl Wish {
@@ -154,74 +126,9 @@ impl What {
 }
 
 impl Shard {
-    /// Hears a connection: reads it once, or takes in what was read before.
-    pub(super) fn hear(
-        &mut self,
-        handle: &Rc<Handle>,
-        key: u32,
-        read_before: Option<&[u8]>,
-        now_us: u64,
-    ) -> Heard {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return Heard::Gone };
-        let limits = &self.common.config.limits;
-        let mut wishes = Vec::new();
-        let mut on_text = |text: &str| wishes.push(Wish::read(text, limits));
-        let held_before = connection.unfinished_bytes();
-        let heard = match read_before {
-            Some(bytes) => {
-                connection.hear(bytes, now_us, &mut on_text);
-                Heard::Nothing
-            }
-            None => connection.read(&mut self.read_buffer, now_us, &mut on_text),
-        };
-        self.unfinished_bytes = self.unfinished_bytes + connection.unfinished_bytes() - held_before;
-        self.flags[key as usize].unfinished = connection.unfinished_us > 0;
-        if self.unfinished_bytes > limits.unfinished_bytes && connection.unfinished_bytes() > 0 {
-            self.close(key, thalweg_wire::close::BUSY);
-        }
-        if self.connections[key as usize].subscriber.own_bytes() > 0 {
-            self.mark_dirty(key);
-        }
-        let mut wishes = wishes.into_iter();
-        while let Some(wish) = wishes.next() {
-            if let Some(elsewhere) = self.grant(key, wish) {
-                self.grant_later(handle, key, elsewhere, wishes);
-                break;
-            }
-        }
-        heard
-    }
-
-    /// Goes on with a connection's wishes when their turn has come, one after the
-    /// other: what it publishes to a topic keeps its order.
-    fn grant_later(
-        &mut self,
-        handle: &Rc<Handle>,
-        key: u32,
-        elsewhere: Elsewhere,
-        mut wishes: std::vec::IntoIter<Wish>,
-    ) {
-        let Some(serial) = self.begin_answer(key) else { return };
-        let handle = Rc::clone(handle);
-        spawn_local(async move {
-            let mut next = Some(elsewhere);
-            loop {
-                if let Some(elsewhere) = next.take() {
-                    handle.post_wish(key, serial, elsewhere).await;
-                }
-                let Some(wish) = wishes.next() else { break };
-                next = handle.step(|shard| match shard.is_there(key, serial) {
-                    true => shard.grant(key, wish),
-                    false => None,
-                });
-            }
-            handle.step(|shard| shard.end_answer(key, serial));
-        });
-    }
-
     /// Does what a subscriber's connection asks for; what is another shard's to do
     /// is given back.
-    fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
+    pub(super) fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
         let identity = self.connections.get(key as usize)?.identity;
         match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
             What::Echo { data } => self.answer(key, &wish.echo(&data)),
@@ -278,7 +185,7 @@ impl Shard {
         None
     }
 
-    fn answer_publish(
+    pub(super) fn answer_publish(
         &mut self,
         key: u32,
         wish: &Wish,
@@ -371,13 +278,13 @@ impl Shard {
     }
 
     /// A connection is not read until what it asked for is done; its serial.
-    fn begin_answer(&mut self, key: u32) -> Option<u64> {
+    pub(super) fn begin_answer(&mut self, key: u32) -> Option<u64> {
         let connection = self.connections.get_mut(key as usize)?;
         connection.unanswered += 1;
         Some(connection.serial)
     }
 
-    fn end_answer(&mut self, key: u32, serial: u64) {
+    pub(super) fn end_answer(&mut self, key: u32, serial: u64) {
         if !self.is_there(key, serial) {
             return;
         }

@@ -32,9 +32,9 @@ impl Handle {
     ) -> io::Result<(u32, u64)> {
         self.step(|shard| {
             let (key, serial) = shard.subscribe(newcomer)?;
-            if !read_before.is_empty() {
-                shard.hear(self, key, Some(read_before), now_us());
-            }
+            // Its head is due, whether it has topics or not.
+            shard.mark_dirty(key);
+            shard.take_in(self, key, read_before, now_us());
             // A shutdown may have begun since the request was read.
             if self.draining.get() {
                 shard.close(key, close::DRAINING);

@@ -106,7 +106,7 @@ impl Shard {
                 self.flags[key as usize].unread = true;
                 continue;
             }
-            match self.hear(handle, key, None, now_us) {
+            match self.hear(handle, key, now_us) {
                 Heard::More => self.mark_readable(key),
                 // An end that came before this read has had its edge.
                 Heard::Nothing if self.flags[key as usize].gone => self.mark_readable(key),

@@ -15,6 +15,8 @@ pub(crate) struct Connection {
     /// What it gets.
     pub(crate) subscriber: Subscriber,
     inbound: Inbound,
+    /// What it said and is not heard yet: its answers wait for it.
+    unheard: Vec<u8>,
     /// When it last could not be sent everything, in µs; 0: it could.
     pub(crate) stalled_us: u64,
     /// When a timer will have it visited, in µs; 0: none will.
@@ -81,6 +83,7 @@ impl Connection {
             outlet,
             subscriber,
             inbound,
+            unheard: Vec::new(),
             stalled_us: 0,
             timer_us: 0,
             unfinished_us: 0,
@@ -116,27 +119,33 @@ impl Connection {
         self.timer_us = 0;
     }
 
-    /// Reads once; each whole text message goes to `on_text`.
-    pub(crate) fn read(
-        &mut self,
-        buffer: &mut [u8],
-        now_us: u64,
-        on_text: &mut dyn FnMut(&str),
-    ) -> Heard {
+    /// Reads once: how many bytes, and what that came to.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> (usize, Heard) {
         match self.outlet.read(buffer) {
             Read::Bytes(bytes) => {
-                self.hear(&buffer[..bytes], now_us, on_text);
                 // A socket that gave less than it was asked for has no more (epoll(7));
                 // what comes from now on has an edge of its own. TLS may hold more.
                 let is_all = bytes < buffer.len() && matches!(self.outlet, Outlet::Tcp(_));
-                if is_all { Heard::Nothing } else { Heard::More }
+                (bytes, if is_all { Heard::Nothing } else { Heard::More })
             }
-            Read::Empty => Heard::Nothing,
-            Read::Ended => Heard::Gone,
+            Read::Empty => (0, Heard::Nothing),
+            Read::Ended => (0, Heard::Gone),
         }
     }
 
-    /// Takes bytes in that were read before.
+    /// Keeps what was read and cannot be heard yet.
+    pub(crate) fn keep_unheard(&mut self, bytes: &[u8]) {
+        if !matches!(self.inbound, Inbound::Ignored) {
+            self.unheard.extend_from_slice(bytes);
+        }
+    }
+
+    /// Gives it back.
+    pub(crate) fn take_unheard(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unheard)
+    }
+
+    /// Takes bytes in; each whole text message goes to `on_text`.
     pub(crate) fn hear(&mut self, bytes: &[u8], now_us: u64, on_text: &mut dyn FnMut(&str)) {
         let (decoder, echoes) = match &mut self.inbound {
             Inbound::Ignored => return,
@@ -176,11 +185,13 @@ impl Connection {
         }
     }
 
-    /// Memory of a message that it has not finished, in bytes.
+    /// Memory of what it said and is not done with, in bytes.
     pub(crate) fn unfinished_bytes(&self) -> usize {
         match &self.inbound {
             Inbound::Ignored => 0,
-            Inbound::WebSocket(decoder) | Inbound::Echo(decoder) => decoder.held_bytes(),
+            Inbound::WebSocket(decoder) | Inbound::Echo(decoder) => {
+                decoder.held_bytes() + self.unheard.capacity()
+            }
         }
     }
 
@@ -188,6 +199,7 @@ impl Connection {
     pub(crate) fn close(&mut self, close: Close) {
         self.subscriber.close(close);
         self.inbound = Inbound::Ignored;
+        self.unheard = Vec::new();
         self.unfinished_us = 0;
     }
 
