@@ -68,6 +68,7 @@ use crate::{
     transport::{Certificate, Connection},
 };
 use feeds::FeedTable;
+use mail::Ack;
 use poll::Poll;
 use retries::Retries;
 
@@ -144,6 +145,8 @@ struct Shard {
     unposted: Vec<FeedKey>,
     /// Feeds whose home has not been asked for them.
     unattached: Vec<FeedKey>,
+    /// Acks that other shards have not been posted: one for each source, at most.
+    unposted_acks: Vec<Ack>,
     attachments: u64,
     /// A timer will have mail tried again that did not fit.
     is_again_timed: bool,
@@ -224,6 +227,7 @@ impl Handle {
             due: Vec::new(),
             unposted: Vec::new(),
             unattached: Vec::new(),
+            unposted_acks: Vec::new(),
             attachments: 0,
             is_again_timed: false,
             serials: 0,

@@ -61,7 +61,7 @@ impl Subscriber {
                 gaps[GapReason::Slow as usize] += 1;
                 continue;
             }
-            let Plan { bytes, complete, wake_us, .. } = plan;
+            let Plan { bytes, complete, wake_us, is_costly, .. } = plan;
             if bytes == 0 {
                 return if self.is_ending() || self.has_said_its_piece() {
                     Delivered::Closed
@@ -75,6 +75,9 @@ impl Subscriber {
             self.account(feeds, pieces, cold, sent, now_us);
             scratch.cold.shrink_to(SCRATCH_BYTES_KEPT);
             spent += sent;
+            if is_costly {
+                spent = spent.max(budget.socket_bytes);
+            }
             let pauses = complete || sent < bytes || spent >= budget.socket_bytes;
             if pauses && self.has_said_its_piece() {
                 return Delivered::Closed;

@@ -53,6 +53,8 @@ pub(super) struct Plan<'a> {
     pub(super) complete: bool,
     /// When something becomes due that is not yet, in µs.
     pub(super) wake_us: Option<u64>,
+    /// Whether a frame of it was made for this subscriber alone, and not by copying.
+    pub(super) is_costly: bool,
 }
 
 /// Why a plan cannot be finished as it is.
@@ -168,6 +170,7 @@ impl Subscriber {
                 cold.truncate(cold_before);
                 return Ok(cursor);
             }
+            let is_cold = matches!(next, Next::Cold { .. });
             planned += bytes as u64;
             plan.piece(Owner::Subscription { index, before: cursor, after }, bytes);
             match next {
@@ -189,7 +192,14 @@ impl Subscriber {
                 plan.piece(Owner::Ending(ending.clone()), ending.len());
                 plan.source(Source::Cold(ending));
             }
+            // No more of that in this visit.
+            let is_costly = is_cold && !self.framing.keeps_events();
+            plan.is_costly |= is_costly;
             if one_frame || is_at_head(log, &cursor) {
+                return Ok(cursor);
+            }
+            if is_costly {
+                plan.complete = false;
                 return Ok(cursor);
             }
         }
@@ -221,7 +231,7 @@ impl<'a> Plan<'a> {
         pieces.clear();
         reached.clear();
         let (sources, complete, wake_us) = (SmallVec::new(), true, None);
-        Self { pieces, sources, bytes: 0, reached, complete, wake_us }
+        Self { pieces, sources, bytes: 0, reached, complete, wake_us, is_costly: false }
     }
 
     fn reach(&mut self, index: u16, cursor: &Cursor) {

@@ -116,10 +116,11 @@ impl Subscriber {
         }
     }
 
-    /// Shows that the connection lives; a long poll's answer needs no such thing.
+    /// Shows that the connection lives; a long poll's answer needs no such thing, and
+    /// after a good-bye nothing may come.
     /// `false` if nothing is to be sent.
     pub fn heartbeat(&mut self) -> bool {
-        let wants = self.life != Life::Once;
+        let wants = self.life != Life::Once && !self.is_ending();
         if wants {
             self.tell(Framing::heartbeat);
         }

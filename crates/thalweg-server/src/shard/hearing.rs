@@ -98,13 +98,18 @@ impl Shard {
     }
 
     /// Counts what a connection holds of unfinished messages, which was `held_before`;
-    /// if all hold too much together, it has to go.
+    /// if all hold too much together, the one that holds most has to go.
     fn count_unfinished(&mut self, key: u32, held_before: usize) {
         let held = self.connections[key as usize].unfinished_bytes();
         self.unfinished_bytes = self.unfinished_bytes + held - held_before;
-        if self.unfinished_bytes > self.common.config.limits.unfinished_bytes && held > 0 {
-            self.close(key, close::BUSY);
+        if self.unfinished_bytes <= self.common.config.limits.unfinished_bytes || held == 0 {
+            return;
         }
+        let others = self.connections.iter().filter(|(key, _)| self.flags[*key].unfinished);
+        let others =
+            others.map(|(other, connection)| (connection.unfinished_bytes(), other as u32));
+        let (_, largest) = others.fold((held, key), |most, other| most.max(other));
+        self.close(largest, close::BUSY);
     }
 
     /// Goes on with a connection's wishes when their turn has come, one after the

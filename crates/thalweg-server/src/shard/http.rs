@@ -35,7 +35,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use thalweg_wire::{ErrorCode, close};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, Interest},
     net::TcpStream,
     time::{sleep, timeout},
 };
@@ -47,14 +47,20 @@ use crate::{
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
-use patience::{Impatience, Patient, Running, Streams, Taken};
+use patience::{Impatience, Patient, Run, Running, Streams, Taken};
 use routes::Takeover;
 
 /// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// From look to look whether the rest of the preface has come.
+/// From look to look whether the rest of the preface has come: what is peeked at stays,
+/// so nothing tells. The first, and then twice as long each time.
 const PREFACE_LOOK: Duration = Duration::from_millis(1);
+const PREFACE_LOOK_MAX: Duration = Duration::from_millis(200);
+
+/// How long a connection of HTTP/1.1 that answers no request may go on in a drain:
+/// to send what it has, not to receive the rest of a head.
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
 /// How long one that was refused may take to read why.
 const REFUSED_LINGER: Duration = Duration::from_secs(1);
@@ -64,23 +70,45 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
     let Arrival { socket, seat } = arrival;
     let _serving = Serving::enter(&handle);
     let Ok(stream) = TcpStream::from_std(socket) else { return };
-    let head_wait = handle.common.config.limits.head_wait;
     let Some(tls) = &handle.common.tls else {
-        match timeout(head_wait, begins_with_preface(&stream)).await {
-            Ok(Ok(true)) => serve_http2(&handle, stream, seat).await,
-            Ok(Ok(false)) => serve_http1(&handle, stream, seat).await,
+        match begun(&handle, begins_with_preface(&stream)).await {
+            Begun::InTime(Ok(true)) => serve_http2(&handle, stream, seat).await,
+            Begun::InTime(Ok(false)) => serve_http1(&handle, stream, seat).await,
+            Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&handle, stream).await,
             // Said nothing: browsers connect in advance.
-            Ok(Err(_)) | Err(_) => {}
+            Begun::InTime(Err(_)) | Begun::Late | Begun::Draining => {}
         }
         return;
     };
     let acceptor = TlsAcceptor::from(tls.current());
-    match timeout(head_wait, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+    match begun(&handle, acceptor.accept(stream)).await {
+        Begun::InTime(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
             serve_http2(&handle, stream, seat).await;
         }
-        Ok(Ok(stream)) => serve_http1(&handle, stream, seat).await,
-        Ok(Err(_)) | Err(_) => handle.count(|counts| counts.tls_failures += 1),
+        Begun::InTime(Ok(stream)) => serve_http1(&handle, stream, seat).await,
+        Begun::InTime(Err(_)) | Begun::Late => handle.count(|counts| counts.tls_failures += 1),
+        Begun::Draining => {}
+    }
+}
+
+/// Whether a connection began in time.
+enum Begun<T> {
+    InTime(T),
+    Late,
+    /// It is not waited for: nobody new is served.
+    Draining,
+}
+
+async fn begun<T>(handle: &Handle, begin: impl Future<Output = T>) -> Begun<T> {
+    let drain = handle.drain.notified();
+    if handle.draining.get() {
+        return Begun::Draining;
+    }
+    tokio::select! {
+        begun = timeout(handle.common.config.limits.head_wait, begin) => {
+            begun.map_or(Begun::Late, Begun::InTime)
+        }
+        () = drain => Begun::Draining,
     }
 }
 
@@ -119,6 +147,7 @@ async fn write_all(stream: &TcpStream, bytes: &[u8]) {
 
 async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0; PREFACE.len()];
+    let mut look = PREFACE_LOOK;
     loop {
         let bytes = stream.peek(&mut first).await?;
         if bytes == 0 || !PREFACE.starts_with(&first[..bytes]) {
@@ -127,7 +156,11 @@ async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
         if bytes == PREFACE.len() {
             return Ok(true);
         }
-        sleep(PREFACE_LOOK).await;
+        if stream.ready(Interest::READABLE).await?.is_read_closed() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        sleep(look).await;
+        look = PREFACE_LOOK_MAX.min(look * 2);
     }
 }
 
@@ -153,6 +186,7 @@ impl Stream for TlsStream<TcpStream> {
 async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
     let limits = &handle.common.config.limits;
+    let running = Rc::<Running>::default();
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
@@ -160,15 +194,21 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         .serve_connection(
             TokioIo::new(Patient::new(stream, limits.stall)),
             service_fn(async |request| {
+                let _run = Run::enter(&running);
                 Ok::<_, Infallible>(routes::answer(handle, Some(&takeover), request).await)
             }),
         );
     let mut drain = pin!(handle.drain.notified());
+    let mut idle = pin!(running.idle(DRAIN_GRACE));
     let mut draining = false;
     let served = poll_fn(|context| {
         if !draining && is_draining(handle, drain.as_mut(), context) {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
+        }
+        // Half a head is not waited for.
+        if draining && idle.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(None));
         }
         let ended = Pin::new(&mut connection).poll(context);
         match (takeover.take(), ended) {
@@ -200,11 +240,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
 
 /// hyper answers most of what is wrong itself; a head that never comes it leaves
 /// unanswered.
-async fn count_http1_error(
-    handle: &Handle,
-    error: &hyper::Error,
-    mut stream: impl AsyncWrite + Unpin,
-) {
+async fn count_http1_error(handle: &Handle, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
     if count_impatience(handle, error) {
         return;
     }
@@ -217,13 +253,19 @@ async fn count_http1_error(
     } else {
         return;
     };
-    handle.count(|counts| counts.count_refused(code));
-    if code == ErrorCode::SlowRequest {
-        let message = "the request's head did not arrive in time: send it at once";
-        let answer = respond::bare(&Refusal::new(code, message));
-        // One attempt: a peer that does not read either is not waited for.
-        poll_fn(|context| Pin::new(&mut stream).poll_write(context, &answer).map(|_| ())).await;
+    match code {
+        ErrorCode::SlowRequest => refuse_slow(handle, stream).await,
+        _ => handle.count(|counts| counts.count_refused(code)),
     }
+}
+
+async fn refuse_slow(handle: &Handle, mut stream: impl AsyncWrite + Unpin) {
+    let code = ErrorCode::SlowRequest;
+    handle.count(|counts| counts.count_refused(code));
+    let message = "the request's head did not arrive in time: send it at once";
+    let answer = respond::bare(&Refusal::new(code, message));
+    // One attempt: a peer that does not read either is not waited for.
+    poll_fn(|context| Pin::new(&mut stream).poll_write(context, &answer).map(|_| ())).await;
 }
 
 /// Counts a connection that was given up because its peer took too long; whether it was.

@@ -32,16 +32,9 @@ pub(crate) enum Mail {
         /// Where the answer goes.
         answer: oneshot::Sender<Result<Placed, Refusal>>,
     },
-    /// The client of a source that waits for it has processed everything up to
-    /// `offset`.
-    Ack {
-        /// The source's topic, whose home this shard is.
-        topic: Topic,
-        /// The position's epoch, where one was named.
-        epoch: Option<Epoch>,
-        /// The event processed.
-        offset: Offset,
-    },
+    /// The client of a source that waits for it, whose home this shard is, has come so
+    /// far.
+    Ack(Ack),
     /// Read a topic whose home this shard is.
     Read {
         /// Which.
@@ -64,6 +57,8 @@ pub(crate) enum Mail {
     Attach(Reader),
     /// It has none any more.
     Detach(Reader),
+    /// A topic's home keeps no more topics; the reader is the shard that gets this.
+    NoRoom(Reader),
     /// What a shard that is attached has not seen yet.
     Batches {
         /// Of this topic.
@@ -79,6 +74,17 @@ pub(crate) enum Mail {
     },
     /// Say good-bye to everyone and end.
     Drain,
+}
+
+/// How far the client of a source has come.
+#[derive(Debug, Clone)]
+pub(crate) struct Ack {
+    /// The source's topic.
+    pub(crate) topic: Topic,
+    /// The position's epoch, where one was named.
+    pub(crate) epoch: Option<Epoch>,
+    /// The event processed.
+    pub(crate) offset: Offset,
 }
 
 /// A socket that was accepted, and its place.

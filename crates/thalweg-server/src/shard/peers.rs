@@ -1,9 +1,13 @@
 use std::{cmp::Reverse, rc::Rc};
 
-use thalweg_wire::close;
+use thalweg_wire::{ErrorCode, close};
 use tokio::{sync::mpsc::error::TrySendError, task::spawn_local};
 
-use super::{Handle, Mail, Shard, Timer, feeds::RemoteReader, mail::Reader};
+use super::{
+    Handle, Mail, Shard, Timer,
+    feeds::RemoteReader,
+    mail::{Ack, Reader},
+};
 use crate::{clock::now_us, fanout::FeedKey};
 
 /// Until what did not fit into another shard's mail is tried again.
@@ -15,7 +19,7 @@ impl Handle {
             Mail::Connection(arrival) => {
                 spawn_local(super::serve_connection(Rc::clone(self), arrival));
             }
-            Mail::Ack { topic, epoch, offset } => {
+            Mail::Ack(Ack { topic, epoch, offset }) => {
                 self.step(|shard| shard.ack_source(&topic, epoch, offset));
             }
             Mail::Read { topic, start, limit, answer } => {
@@ -44,6 +48,7 @@ impl Handle {
                     shard.mark_subscribers(key);
                 }
             }),
+            Mail::NoRoom(reader) => self.step(|shard| shard.turn_away(&reader)),
             Mail::Drain => {
                 self.draining.set(true);
                 self.drain.notify_waiters();
@@ -124,7 +129,7 @@ impl Shard {
         true
     }
 
-    fn try_again(&mut self) {
+    pub(super) fn try_again(&mut self) {
         if !std::mem::replace(&mut self.is_again_timed, true) {
             self.timers.push(Reverse((now_us() + AGAIN_US, Timer::Again)));
         }
@@ -132,8 +137,9 @@ impl Shard {
 
     fn attach(&mut self, reader: &Reader) {
         let Ok(key) = self.feeds.open(&reader.topic, true) else {
-            // Asked again at that shard's next sweep.
-            tracing::warn!(topic = %reader.topic, "too many topics: a subscription waits");
+            let no_room = Mail::NoRoom(reader.clone());
+            // If its letterbox is full, it asks again at its next sweep.
+            let _ = self.common.peers[reader.shard].mail.try_send(no_room);
             return;
         };
         let Some(feed) = self.feeds.get_mut(key) else { return };
@@ -147,6 +153,19 @@ impl Shard {
         });
         if !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
+        }
+    }
+
+    /// A topic's home keeps no more topics: whoever waits for it goes.
+    fn turn_away(&mut self, reader: &Reader) {
+        let key = self.feeds.find(&reader.topic);
+        let Some(feed) = key.and_then(|key| self.feeds.get(key)) else { return };
+        if feed.attachment != reader.attachment {
+            return;
+        }
+        for key in feed.subscribers.clone() {
+            self.counts.count_refused(ErrorCode::TooManyTopics);
+            self.close(key, close::BUSY);
         }
     }
 

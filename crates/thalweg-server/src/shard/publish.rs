@@ -2,11 +2,11 @@ use std::rc::Rc;
 
 use serde::Deserialize;
 use thalweg_wire::{Epoch, ErrorCode, Offset, Topic};
-use tokio::{sync::oneshot, task::spawn_local};
+use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
 use super::{
     Handle, Mail, Shard, Timer, home_of,
-    mail::Placed,
+    mail::{Ack, Placed},
     retries::{Known, Retry},
 };
 use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
@@ -126,11 +126,29 @@ impl Shard {
         if self.is_home_of(topic) {
             return self.ack_source(topic, epoch, offset);
         }
-        let home = &self.common.peers[home_of(topic, self.common.peers.len())];
-        let publishes = home.publishes.clone();
-        let letter = Mail::Ack { topic: topic.clone(), epoch, offset };
-        // A shard that has drained needs no acks.
-        spawn_local(async move { publishes.send(letter).await.is_ok() });
+        // The last of them says it all.
+        let mut unposted = self.unposted_acks.iter_mut();
+        match unposted.find(|ack| ack.topic == *topic && ack.epoch == epoch) {
+            Some(ack) => ack.offset = ack.offset.max(offset),
+            None => self.unposted_acks.push(Ack { topic: topic.clone(), epoch, offset }),
+        }
+    }
+
+    /// Posts the acks of other shards' topics.
+    pub(super) fn post_acks(&mut self) {
+        let mut unposted = std::mem::take(&mut self.unposted_acks);
+        unposted.retain(|ack| {
+            let home = home_of(&ack.topic, self.common.peers.len());
+            match self.common.peers[home].publishes.try_send(Mail::Ack(ack.clone())) {
+                Err(TrySendError::Full(_)) => true,
+                // A shard that has drained needs no acks.
+                Ok(()) | Err(TrySendError::Closed(_)) => false,
+            }
+        });
+        self.unposted_acks = unposted;
+        if !self.unposted_acks.is_empty() {
+            self.try_again();
+        }
     }
 
     pub(super) fn ack_source(&mut self, topic: &Topic, epoch: Option<Epoch>, offset: Offset) {

@@ -39,21 +39,23 @@ pub(crate) async fn run(handle: Rc<Handle>, letterbox: Letterbox) -> io::Result<
             // Requests and accepts get their turn; what they publish goes out
             // with the next slice.
             yield_now().await;
-            for queue in [&mut mail, &mut publishes] {
-                while letters.len() < MAIL_PER_TURN
-                    && let Ok(letter) = queue.try_recv()
-                {
-                    letters.push(letter);
-                }
+        } else {
+            tokio::select! {
+                biased;
+                ready = readiness.readable() => ready?.clear_ready(),
+                () = handle.wake.notified() => {}
+                Some(letter) = mail.recv() => letters.push(letter),
+                Some(letter) = publishes.recv() => letters.push(letter),
             }
-            continue;
         }
-        tokio::select! {
-            biased;
-            ready = readiness.readable() => ready?.clear_ready(),
-            () = handle.wake.notified() => {}
-            _ = mail.recv_many(&mut letters, MAIL_PER_TURN) => {}
-            Some(letter) = publishes.recv() => letters.push(letter),
+        // A share for each: neither is to keep the other waiting.
+        for queue in [&mut mail, &mut publishes] {
+            let share = letters.len() + MAIL_PER_TURN / 2;
+            while letters.len() < share
+                && let Ok(letter) = queue.try_recv()
+            {
+                letters.push(letter);
+            }
         }
     }
 }
@@ -68,6 +70,7 @@ impl Shard {
         // Not the time of `ring`: what its sources appended is due after that.
         self.seal(now_us());
         self.post();
+        self.post_acks();
         self.ask();
         self.walk();
         self.common.metrics.store(self.id, &self.counts);

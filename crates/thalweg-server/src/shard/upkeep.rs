@@ -1,5 +1,6 @@
 use super::{Mail, Running, Shard, Timer, mail::Reader};
 use crate::{clock::now_us, fanout::FeedKey, source::Scheduled, stream::Payloads};
+use smallvec::SmallVec;
 use thalweg_wire::{GapReason, Topic, close};
 
 /// The heartbeat passes by all connections in this many steps, so that they are
@@ -150,22 +151,26 @@ impl Shard {
         unfinished.into_iter().for_each(|key| self.close(key, close::TOO_SLOW));
         // The longest-stalled first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
-        let mut over_budget = self.pinned_bytes() > limits.pinned_bytes;
+        let all = self.feeds.iter_mut().filter_map(|(_, feed)| feed.log.as_ref());
+        let mut pinned: usize = all.map(|log| log.pinned_bytes()).sum();
         for (_, key, is_over) in holders {
-            if !is_over && !over_budget {
+            if !is_over && pinned <= limits.pinned_bytes {
                 continue;
             }
+            let connection = &self.connections[key as usize];
+            let feeds: SmallVec<[FeedKey; 8]> = connection.subscriber.feeds().collect();
+            // It gets no more, and neither does the kernel keep more for it.
+            connection.outlet.reset();
+            let before = self.pinned_bytes(&feeds);
             self.counts.count_closed(close::STALLED.code);
             self.remove(key);
-            over_budget = over_budget && self.pinned_bytes() > limits.pinned_bytes;
+            pinned -= before - self.pinned_bytes(&feeds);
         }
     }
 
-    fn pinned_bytes(&mut self) -> usize {
-        self.feeds
-            .iter_mut()
-            .filter_map(|(_, feed)| feed.log.as_ref())
-            .map(|log| log.pinned_bytes())
-            .sum()
+    /// What partly sent frames of these feeds hold.
+    fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
+        let logs = feeds.iter().filter_map(|key| self.feeds.get(*key)?.log.as_ref());
+        logs.map(|log| log.pinned_bytes()).sum()
     }
 }

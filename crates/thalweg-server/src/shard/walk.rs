@@ -22,9 +22,9 @@ impl Shard {
         let mut look_us = start_us;
         let mut visits = 0;
         while let Some(key) = self.dirty.pop_front() {
-            self.visit(key, look_us);
+            let is_long = self.visit(key, look_us);
             visits += 1;
-            if visits % VISITS_PER_LOOK == 0 {
+            if is_long || visits % VISITS_PER_LOOK == 0 {
                 look_us = now_us();
                 if look_us >= end_us {
                     break;
@@ -33,17 +33,19 @@ impl Shard {
         }
     }
 
-    fn visit(&mut self, key: u32, now_us: u64) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+    /// One visit; `true` if it may have taken long.
+    fn visit(&mut self, key: u32, now_us: u64) -> bool {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return false };
         let flags = &mut self.flags[key as usize];
         // A place in the queue may outlive its connection and be another's.
         if !std::mem::take(&mut flags.dirty) || flags.lingering {
-            return;
+            return false;
         }
         let sent_before = self.counts.sent_bytes;
         self.counts.visits += 1;
         if !connection.outlet.flush() {
-            return self.block(key, now_us);
+            self.block(key, now_us);
+            return false;
         }
         let mut sink = Counting { outlet: &mut connection.outlet, counts: &mut self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
@@ -65,21 +67,29 @@ impl Shard {
         }
         // What the outlet took may wait in it: as good as full.
         let waits = !connection.outlet.flush();
+        // Also of a connection that ends: what it left is not among what it reads.
+        self.take_left(key);
         match delivered {
-            Delivered::Gone => return self.remove(key),
+            Delivered::Gone => {
+                self.remove(key);
+                return false;
+            }
             Delivered::Full => {
                 self.counts.full_sends += 1;
                 self.block(key, now_us);
             }
             _ if waits => self.block(key, now_us),
-            Delivered::Closed => return self.finish(key, now_us),
+            Delivered::Closed => {
+                self.finish(key, now_us);
+                return false;
+            }
             Delivered::More => self.mark_dirty(key),
             Delivered::CaughtUp(_) => {}
         }
         if is_read_again {
             self.mark_readable(key);
         }
-        self.take_left(key);
+        matches!(delivered, Delivered::More | Delivered::Full)
     }
 
     /// Its outlet takes nothing more until its peer has read; what it took last is

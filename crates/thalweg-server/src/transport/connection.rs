@@ -21,6 +21,8 @@ pub(crate) struct Connection {
     pub(crate) stalled_us: u64,
     /// When a timer will have it visited, in µs; 0: none will.
     timer_us: u64,
+    /// How many timers will.
+    timers: u8,
     /// When the message that it has not finished began, in µs; 0: there is none.
     pub(crate) unfinished_us: u64,
     /// Tells it from another one that had its place in the slab.
@@ -44,6 +46,10 @@ enum Inbound {
 
 /// Largest message that is said back: what the conformance cases send.
 const ECHO_BYTES_MAX: u32 = 16 << 20;
+
+/// Timers of one connection: earlier ones are added as they are wanted, and a client
+/// that goes on wanting earlier ones waits for those it has.
+const TIMERS_MAX: u8 = 16;
 
 /// What reading a connection came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +92,7 @@ impl Connection {
             unheard: Vec::new(),
             stalled_us: 0,
             timer_us: 0,
+            timers: 0,
             unfinished_us: 0,
             serial,
             unanswered: 0,
@@ -107,16 +114,19 @@ impl Connection {
 
     /// Whether a visit at `due_us` needs a timer: not if one comes by then.
     pub(crate) fn wants_timer(&mut self, due_us: u64) -> bool {
-        let wants = self.timer_us == 0 || due_us < self.timer_us;
+        let is_earlier = due_us < self.timer_us && self.timers < TIMERS_MAX;
+        let wants = self.timer_us == 0 || is_earlier;
         if wants {
             self.timer_us = due_us;
+            self.timers += 1;
         }
         wants
     }
 
-    /// Its timer is spent.
+    /// One of its timers is spent.
     pub(crate) fn timer_rang(&mut self) {
         self.timer_us = 0;
+        self.timers = self.timers.saturating_sub(1);
     }
 
     /// Reads once: how many bytes, and what that came to.

@@ -57,6 +57,13 @@ impl Outlet {
         true
     }
 
+    /// Has its end come as a reset, at once and with what the kernel still holds.
+    pub(crate) fn reset(&self) {
+        if let Some(socket) = self.socket() {
+            socket.reset();
+        }
+    }
+
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
         match self {
             Self::Tcp(socket) => socket.read(buffer),

@@ -1,11 +1,15 @@
 use std::{
     io::{self, IoSlice},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use rustix::{
     io::Errno,
-    net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown},
+    net::{
+        RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown,
+        sockopt::set_socket_linger,
+    },
 };
 
 use crate::fanout::{Sent, Sink};
@@ -45,6 +49,15 @@ impl Socket {
     pub(crate) fn finish(&self) {
         // A peer that is gone already needs no good-bye.
         let _ = shutdown(&self.0, Shutdown::Write);
+    }
+}
+
+impl Socket {
+    /// Has its end come as a reset, at once and with what the kernel still holds
+    /// (socket(7), `SO_LINGER`).
+    pub(crate) fn reset(&self) {
+        // Without it the kernel goes on trying for a while.
+        let _ = set_socket_linger(&self.0, Some(Duration::ZERO));
     }
 }
 

@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::harness::{Heard, Server, Transport, chunk, close};
 
-/// The time the server gives itself (5 s by default) and a little.
+/// Far longer than a drain takes that nobody holds up, far shorter than [`PATIENT`]
+/// servers wait for those who do: whoever is cut off only then is found out.
 const DRAINS_WITHIN: Duration = Duration::from_secs(7);
+
+const PATIENT: [&str; 2] = ["--drain", "30s"];
 
 fn draining(transport: Transport) -> Heard {
     close(transport, 1001, "draining", true)
@@ -14,7 +17,7 @@ fn draining(transport: Transport) -> Heard {
 #[test]
 fn every_subscriber_hears_a_close_and_the_server_exits_cleanly() {
     for shards in ["1", "2"] {
-        let mut server = Server::start(&["--shards", shards]);
+        let mut server = Server::start(&[&PATIENT[..], &["--shards", shards]].concat());
         let mut subscribers: Vec<_> = (0..4)
             .flat_map(|_| Transport::ALL)
             .map(|transport| (transport, server.subscribe(transport, "/t")))
@@ -38,7 +41,7 @@ fn every_subscriber_hears_a_close_and_the_server_exits_cleanly() {
 #[test]
 fn a_server_asked_to_stop_as_soon_as_it_listens_exits_cleanly() {
     for _ in 0..20 {
-        let mut server = Server::start(&[]);
+        let mut server = Server::start(&PATIENT);
         server.terminate();
         assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
     }
@@ -46,7 +49,7 @@ fn a_server_asked_to_stop_as_soon_as_it_listens_exits_cleanly() {
 
 #[test]
 fn what_was_published_before_the_end_is_delivered() {
-    let mut server = Server::start(&[]);
+    let mut server = Server::start(&PATIENT);
     let mut subscribers = Transport::ALL.map(|transport| server.subscribe(transport, "/t"));
     for subscriber in &mut subscribers {
         subscriber.confirmed();
@@ -72,17 +75,19 @@ fn what_was_published_before_the_end_is_delivered() {
 
 #[test]
 fn idle_connections_do_not_hold_the_server() {
-    let mut server = Server::start(&[]);
+    let mut server = Server::start(&PATIENT);
     let silent = server.connect();
     let mut half = server.connect();
     half.send("GET /v1/top");
+    let mut preface = server.connect();
+    preface.send("PRI * HTTP/2");
     let mut alive = server.connect();
     alive.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(alive.response().status, 200);
     let begin = Instant::now();
     server.terminate();
     assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0), "{:?}", begin.elapsed());
-    drop((silent, half, alive));
+    drop((silent, half, preface, alive));
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn a_subscriber_that_answers_nothing_does_not_hold_the_server() {
 
 #[test]
 fn a_publish_connection_is_answered_or_cut_but_does_not_hold_the_server() {
-    let mut server = Server::start(&[]);
+    let mut server = Server::start(&PATIENT);
     let mut subscriber = server.subscribe(Transport::Sse, "/t");
     subscriber.confirmed();
     let mut publisher = server.connect();
@@ -123,7 +128,7 @@ fn a_publish_connection_is_answered_or_cut_but_does_not_hold_the_server() {
 
 #[test]
 fn who_comes_while_it_drains_is_not_served() {
-    let mut server = Server::start(&[]);
+    let mut server = Server::start(&PATIENT);
     // Does not answer its close, so that the server drains for a while.
     let mut mute = server.subscribe(Transport::WebSocket, "/t");
     mute.confirmed();

@@ -1,7 +1,7 @@
 //! Several shards: who publishes where and who listens where makes no
 //! difference.
 
-use crate::harness::{Server, Transport, chunk, offset};
+use crate::harness::{Raw, Server, Transport, chunk, offset};
 
 const TWO: &[&str] = &["--shards", "2"];
 
@@ -151,4 +151,32 @@ fn a_shard_whose_subscribers_leave_does_not_cut_off_another() {
 /// Waits for the shards' sweeps, which count topics.
 fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
     server.await_metric("thalweg_topics", is_met);
+}
+
+/// With two shards a topic's home may be another shard than its subscriber's: that hears
+/// of the refusal later, and hears of it.
+#[test]
+fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
+    let server = Server::start(&["--shards", "2", "--max-topics", "4"]);
+    let refused = (0..64).map(|topic| format!("t{topic}")).find(|topic| {
+        let mut raw = Raw::connect(server.address);
+        raw.ask("POST", &format!("/v1/topics/{topic}"), &[("Content-Length", "1")], "1");
+        raw.answer().status != 200
+    });
+    let path = format!("/v1/topics/{}", refused.expect("a shard to be full"));
+    let mut turned_away = 0;
+    for _ in 0..8 {
+        let mut raw = Raw::connect(server.address);
+        raw.ask("GET", &path, &[("Accept", "application/x-ndjson")], "");
+        let head = raw.until(b"\r\n\r\n", "an answer").expect("an answer");
+        if head.starts_with(b"HTTP/1.1 200") {
+            let close = raw.rest_text("a close");
+            assert!(close.contains(r#""code":1013"#), "{close}");
+            turned_away += 1;
+        } else {
+            assert!(head.starts_with(b"HTTP/1.1 400"));
+        }
+    }
+    assert!(turned_away > 0);
+    server.has_closed(1013, turned_away);
 }

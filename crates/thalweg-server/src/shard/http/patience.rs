@@ -157,7 +157,7 @@ struct Taking {
     since: Cell<Option<Instant>>,
 }
 
-/// The streams of one HTTP/2 connection that run.
+/// The requests of one connection that are being answered.
 #[derive(Default)]
 pub(super) struct Running {
     count: Cell<usize>,
@@ -184,8 +184,15 @@ impl Running {
     }
 }
 
-/// One stream among those that run.
-struct Run(Rc<Running>);
+/// One request among them, until it is dropped.
+pub(super) struct Run(Rc<Running>);
+
+impl Run {
+    pub(super) fn enter(running: &Rc<Running>) -> Self {
+        running.change(1);
+        Self(Rc::clone(running))
+    }
+}
 
 impl Drop for Run {
     fn drop(&mut self) {
@@ -204,8 +211,7 @@ pub(super) struct Streams {
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let handle = Rc::clone(&self.handle);
-        self.running.change(1);
-        let run = Run(Rc::clone(&self.running));
+        let run = Run::enter(&self.running);
         let taking = Rc::new(Taking::default());
         spawn_local(TAKING.scope(Rc::clone(&taking), async move {
             let _run = run;

@@ -181,7 +181,8 @@ fn a_preface_cut_off_is_let_go() {
             raw
         });
         for raw in &mut cut {
-            raw.rest("the server to hang up");
+            let answer = raw.rest_text("the server to hang up");
+            assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
         }
         // Whoever goes in the middle of it is let go as well.
         let mut gone = Raw::connect(server.address);
@@ -194,4 +195,5 @@ fn a_preface_cut_off_is_let_go() {
         let answer = other.rest_text("the server to hang up");
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     });
+    server.has_refused("slow_request", 2);
 }

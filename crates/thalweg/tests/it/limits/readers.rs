@@ -152,6 +152,30 @@ fn answers_that_are_not_read_over_http_2_end_their_streams() {
     });
 }
 
+/// It is the end of the frame that lets a subscription go, and here the end of the
+/// connection comes with it.
+#[test]
+fn who_unsubscribes_in_a_frame_and_goes_is_gone() {
+    let server = ticking(&HOSE);
+    let mut raw = Raw::connect(server.address);
+    raw.ask("GET", "/v1/topics/hose", &UPGRADE, "");
+    raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
+    wait_for("its socket to be full", || {
+        (server.count("thalweg_blocked_connections") > 0).then_some(())
+    });
+    raw.send(Frame::new(opcode::TEXT, r#"{"command":"unsubscribe","topic":"hose"}"#).bytes());
+    raw.send(Frame::new(opcode::CLOSE, &[3, 232]).bytes());
+    wait_for("it to be heard", || {
+        (server.count("thalweg_blocked_connections") == 1).then(|| server.get("/healthz"))
+    });
+    raw.rest("the end of the frame and of the connection");
+    server.has_counted("thalweg_connections", 0);
+    let listed = server.get("/v1/topics").json();
+    let hose =
+        listed["topics"].as_array().and_then(|all| all.iter().find(|one| one["topic"] == "hose"));
+    assert_eq!(hose.expect("the topic")["subscribers"], 0, "{listed}");
+}
+
 /// Whoever reads slowly, but reads, has its whole answer: the stall is for those who
 /// take nothing.
 #[test]
