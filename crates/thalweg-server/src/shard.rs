@@ -20,6 +20,8 @@
 
 mod commands;
 mod feeds;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod http;
 mod mail;
 mod peers;
@@ -50,6 +52,8 @@ use tokio::{
     sync::{Notify, Semaphore, mpsc},
 };
 
+#[cfg(fuzzing)]
+pub(crate) use fuzzing::read_command;
 pub(crate) use http::{refuse_connection, serve_connection};
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use retries::RetryHasher;
