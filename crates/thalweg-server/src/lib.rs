@@ -15,12 +15,16 @@
 //! seats       who may connect
 //! refusal     why a request or a command is refused
 //! clock       the one clock
+//! fuzzing     what strangers send, for the fuzz targets alone
 //! ```
 
 mod access;
 mod clock;
 pub mod config;
 pub mod fanout;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod metrics;
 mod refusal;
 mod seats;

@@ -21,6 +21,8 @@
 
 mod commands;
 mod feeds;
+#[cfg(fuzzing)]
+mod fuzzing;
 mod hearing;
 mod http;
 mod mail;
@@ -52,6 +54,8 @@ use tokio::{
     sync::{Notify, Semaphore, mpsc},
 };
 
+#[cfg(fuzzing)]
+pub(crate) use fuzzing::read_command;
 pub(crate) use http::{refuse_connection, serve_connection};
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use retries::RetryHasher;

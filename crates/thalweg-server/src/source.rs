@@ -21,7 +21,7 @@ mod runner;
 use thalweg_wire::{Offset, Topic, topic::TopicError};
 
 use crate::{
-    config::{SourceConfig, nearest},
+    config::{Options, SourceConfig, nearest},
     stream::Payloads,
 };
 
@@ -47,6 +47,10 @@ pub(crate) struct Scheduled {
     pub ack_topic: Option<Topic>,
 }
 
+/// Rows that a source makes in a tick: a tick is one step, in which its shard does
+/// nothing else, and these are more than ten megabytes.
+const ROWS_MAX: u64 = 100_000;
+
 const KINDS: [&str; 4] = ["cars", "constant", "dummy", "runner"];
 
 /// Makes the source that `config` asks for.
@@ -66,11 +70,11 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     let (source, known, default_interval_us): (Box<dyn Source>, &[&str], u64) =
         match config.kind.as_str() {
             "cars" => {
-                let cars = options.number("cars")?.unwrap_or(100);
+                let cars = rows(options, "cars")?.unwrap_or(100);
                 (Box::new(cars::Cars::new(seed?.unwrap_or(1), cars)), &["cars", "seed"], 100_000)
             }
             "constant" => {
-                let batch = options.number("batch")?.unwrap_or(1);
+                let batch = rows(options, "batch")?.unwrap_or(1);
                 (Box::new(constant::Constant::new(batch)), &["batch"], 1_000)
             }
             "dummy" => {
@@ -89,10 +93,35 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     Ok(Scheduled { source, start_us, interval_us, ack_topic: None })
 }
 
+fn rows(options: &Options, key: &str) -> Result<Option<u64>, String> {
+    match options.number(key)? {
+        Some(rows) if rows > ROWS_MAX => Err(format!("{key}: at most {ROWS_MAX}")),
+        rows => Ok(rows),
+    }
+}
+
 /// Appends an event that `write` cannot fail to make.
 fn push(out: &mut Payloads, write: impl FnOnce(&mut Vec<u8>)) {
     let _: Result<(), std::convert::Infallible> = out.push(|bytes| {
         write(bytes);
         Ok(())
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tick_is_bounded() {
+        let check = |text: &str, refusal: Option<&str>| {
+            let built = build(&SourceConfig::parse(text).unwrap());
+            assert_eq!(built.err().as_deref(), refusal, "{text}");
+        };
+        check("a=cars,cars=100000", None);
+        // No memory holds as many.
+        check("a=cars,cars=18446744073709551615", Some("cars: at most 100000"));
+        check("a=constant,batch=100000", None);
+        check("a=constant,batch=100001", Some("batch: at most 100000"));
+    }
 }

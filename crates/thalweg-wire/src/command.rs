@@ -111,6 +111,10 @@ where
 impl<'a> Asked<'a> {
     /// Reads a text.
     pub fn parse(text: &'a str) -> Self {
+        // serde would take its elements for the members, in our order.
+        if text.trim_ascii_start().starts_with('[') {
+            return Self { id: None, command: Err("not a command: a list and no object".into()) };
+        }
         match serde_json::from_str::<Fields<'a>>(text) {
             Ok(fields) => Self { id: fields.id, command: fields.command() },
             Err(error) => {
@@ -182,4 +186,18 @@ impl<'a> Fields<'a> {
 
 fn text<'a>(member: &mut Option<Text<'a>>) -> Option<Cow<'a, str>> {
     member.take().map(|text| text.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_no_command_and_has_no_id() {
+        for text in [r#"["unsubscribe",7,"a"]"#, " \n[[1],2]", "[", "[]"] {
+            let Asked { id, command } = Asked::parse(text);
+            assert!(id.is_none(), "{text}");
+            assert!(command.is_err_and(|error| error.contains("list")), "{text}");
+        }
+    }
 }

@@ -36,6 +36,7 @@ const SERVER: &Arrows = &[
     ("seats", &["config", "refusal"]),
     ("source", &["stream", "config", "metrics", "refusal"]),
     ("transport", &["access", "seats", "fanout", "stream", "config", "metrics", "refusal"]),
+    ("fuzzing", &["access", "config", "transport", "shard", "refusal"]),
     (
         "shard",
         &[

@@ -157,7 +157,8 @@ impl Shard {
             self.counts.source_ticks_late += u64::from(late_us > 1_000);
             self.counts.source_lateness_us_max = self.counts.source_lateness_us_max.max(late_us);
             running.scheduled.source.tick(running.next_us, &mut payloads);
-            running.next_us += interval_us;
+            // An interval may be longer than the clock is.
+            running.next_us = running.next_us.saturating_add(interval_us);
             ticks += 1;
         }
         let next_us = running.next_us;

@@ -223,7 +223,7 @@ fn a_check_says_what_would_be_served() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    // In place of a fuzz target: a file is its user's own, no stranger's.
+    // The fuzz target `settings_file` asks for more; this is what every run of the tests can.
     #[test]
     fn any_file_is_read_or_refused_in_one_line(
         lines in vec((select(file::names()), "[ -~é\\n]{0,12}", 0..4_u8), 0..4),

@@ -65,6 +65,15 @@ pub(crate) fn unharmed_over<T>(mut raw: Raw, attack: impl FnOnce() -> T) -> T {
     let usual = worst(false).max(oversleep).max(LATENESS_FLOOR);
     let (late, allowed) = (worst(true), usual * WORSE_AT_MOST);
     assert!(late <= allowed, "a bystander's event came {late:?} late, {usual:?} was usual");
+    // Now and then the machine is late; a shard that is kept busy is late all the time.
+    let median = |during: bool| {
+        let these = heard.iter().filter(|(at, _)| (*at >= from) == during);
+        let mut these: Vec<Duration> = these.map(|(_, late)| *late).collect();
+        these.sort_unstable();
+        these[these.len() / 2]
+    };
+    let (late, usual) = (median(true), median(false).max(INTERVAL));
+    assert!(late <= usual * 2, "half of a bystander's events came {late:?} late or more");
     result
 }
 

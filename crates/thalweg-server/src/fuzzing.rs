@@ -1,0 +1,117 @@
+//! What strangers send, as the server reads it: for the fuzz targets, which cannot
+//! reach what is private, and for nobody else. cargo-fuzz sets the `cfg`.
+
+use http::{HeaderMap, request::Parts};
+use thalweg_wire::{ErrorCode, Topic};
+
+use crate::{
+    access::{Gate, Identity, Right},
+    config::{Config, Limits},
+    refusal::Refusal,
+    shard,
+    transport::{Query, negotiate},
+};
+
+/// Why something is refused.
+pub type Refused = (ErrorCode, String);
+
+/// Whose token or ticket was presented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Who(Identity);
+
+/// Nobody's.
+pub const NOBODY: Who = Who(Identity::Nobody);
+/// A subscriber's.
+pub const SUBSCRIBER: Who = Who(Identity::Subscriber);
+/// A publisher's.
+pub const PUBLISHER: Who = Who(Identity::Publisher);
+
+/// A server as a request's head sees it.
+pub struct Door<'a> {
+    config: &'a Config,
+    gate: Gate,
+}
+
+/// A subscription that would begin.
+pub struct Begun {
+    /// The response's bytes over HTTP/1.1, its first ones of the body included.
+    pub head: Vec<u8>,
+    /// To which topics.
+    pub topics: Vec<Topic>,
+}
+
+impl<'a> Door<'a> {
+    /// The door of a server.
+    ///
+    /// # Errors
+    /// One sentence for the user.
+    pub fn new(config: &'a Config) -> Result<Self, String> {
+        Ok(Self { config, gate: Gate::new(&config.access, config.listen)? })
+    }
+
+    /// Lets a request in; headers for every answer to it.
+    ///
+    /// # Errors
+    /// As the gate's.
+    pub fn admit(&self, request: &Parts) -> Result<HeaderMap, Refused> {
+        let admitted = self.gate.admit(request).map_err(told)?;
+        Ok(match admitted.preflight(request) {
+            Some(headers) => headers.collect(),
+            None => admitted.headers().collect(),
+        })
+    }
+
+    /// Begins what a `GET` for topics asks for, if it were for a subscription.
+    ///
+    /// # Errors
+    /// Those of the query, and of what it and the headers come to.
+    pub fn begin(&self, request: &Parts, admitted: HeaderMap) -> Result<Begun, Refused> {
+        let query = query(request)?;
+        let path_topic = request.uri.path().strip_prefix("/v1/topics/");
+        let ask = negotiate(request, &query, path_topic, self.config, &self.gate);
+        let mut ask = ask.map_err(told)?;
+        ask.head.extend(admitted.into_iter().filter_map(|(name, value)| Some((name?, value))));
+        let topics = ask.topics.into_iter().map(|(topic, _)| topic).collect();
+        Ok(Begun { head: ask.head.to_bytes(), topics })
+    }
+
+    /// Whose token or ticket a request presents.
+    ///
+    /// # Errors
+    /// Those of the query, and as the gate's.
+    pub fn identify(&self, request: &Parts, now_us: u64) -> Result<Who, Refused> {
+        let query = query(request)?;
+        let ticket = query.ticket.as_deref();
+        self.gate.identify(&request.headers, ticket, now_us).map(Who).map_err(told)
+    }
+
+    /// A ticket.
+    ///
+    /// # Errors
+    /// As the gate's.
+    pub fn issue_ticket(&self, who: Who, now_us: u64) -> Result<String, Refused> {
+        self.gate.issue_ticket(who.0, now_us).map_err(told)
+    }
+
+    /// Whether somebody may subscribe to a topic, and publish to it.
+    pub fn authorise(&self, who: Who, topic: &Topic) -> [Result<(), Refused>; 2] {
+        [Right::Subscribe(topic), Right::Publish(topic)]
+            .map(|right| self.gate.authorise(who.0, right).map_err(told))
+    }
+}
+
+/// Reads a command: the events that it publishes, joined, if that is what it does.
+///
+/// # Errors
+/// The answer that refuses it.
+pub fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<u8>> {
+    shard::read_command(text, limits)
+}
+
+fn query(request: &Parts) -> Result<Query<'_>, Refused> {
+    Query::parse(request.uri.query().unwrap_or_default()).map_err(told)
+}
+
+fn told(refusal: Refusal) -> Refused {
+    (refusal.code, refusal.message)
+}
