@@ -51,28 +51,23 @@ impl Seats {
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Seat, Refusal> {
         self.check_room()?;
         let address = self.counts_addresses().then_some(address.to_canonical());
-        if let Some(address) = address {
-            let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-            let count = by_address.entry(address).or_default();
-            if *count >= self.limits.connections_per_address {
-                let message = "this address has all the connections that it may have: close some";
-                return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
-            }
-            *count += 1;
-        }
+        self.count(address)?;
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
         Ok(self.seat(shard, address))
     }
 
-    /// A place for one of the subscribers that share a connection, on its shard.
-    /// Such a one costs as much as a connection.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub(crate) fn take_beside(self: &Arc<Self>, shard: usize) -> Result<Seat, Refusal> {
-        self.check_room()?;
-        Ok(self.seat(shard, None))
+    /// One more from an address, if it is counted.
+    fn count(&self, address: Option<IpAddr>) -> Result<(), Refusal> {
+        let Some(address) = address else { return Ok(()) };
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = by_address.entry(address).or_default();
+        if *count >= self.limits.connections_per_address {
+            let message = "this address has all the connections that it may have: close some";
+            return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
+        }
+        *count += 1;
+        Ok(())
     }
 
     fn check_room(&self) -> Result<(), Refusal> {
@@ -98,6 +93,18 @@ impl Seat {
     /// The shard that is to serve it.
     pub(crate) fn shard(&self) -> usize {
         self.shard as usize
+    }
+
+    /// A place for one of the subscribers that share this connection. Such a one costs
+    /// as much as a connection.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn beside(&self) -> Result<Self, Refusal> {
+        self.seats.check_room()?;
+        let address = self.address.as_deref().copied();
+        self.seats.count(address)?;
+        Ok(self.seats.seat(self.shard(), address))
     }
 }
 

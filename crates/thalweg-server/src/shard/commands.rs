@@ -8,7 +8,7 @@ use thalweg_wire::{
     event,
 };
 
-use super::{Shard, mail::Placed};
+use super::{Shard, home_of, mail::Placed};
 use crate::{
     access::{Identity, Right},
     config::Limits,
@@ -144,7 +144,6 @@ impl Shard {
                 self.answer_done(key, &wish, &topic, unsubscribed);
             }
             What::Ack { topic, position } => {
-                self.counts.acks += 1;
                 let acked = self.authorise(identity, Right::Subscribe(&topic));
                 match acked {
                     Ok(()) => self.grant_ack(key, &topic, position),
@@ -210,11 +209,10 @@ impl Shard {
         terms: Terms,
     ) -> Result<(), Refusal> {
         self.authorise(identity, Right::Subscribe(topic))?;
-        let is_home = self.is_home_of(topic);
-        let feed = self.feeds.open(topic, is_home)?;
+        let known = self.feeds.find(topic);
         let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
         let subscriber = &mut connection.subscriber;
-        if subscriber.reads(feed) {
+        if known.is_some_and(|feed| subscriber.reads(feed)) {
             let message = format!("this connection has {topic} already: unsubscribe first");
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
@@ -222,6 +220,9 @@ impl Shard {
         if subscriber.feeds().count() >= subscriptions_max {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
+        // Only now: one that is refused leaves no topic behind.
+        let is_home = home_of(topic, self.common.peers.len()) == self.id;
+        let feed = self.feeds.open(topic, is_home)?;
         subscriber.subscribe(Subscribe { feed, start, terms });
         let framing = subscriber.framing();
         self.join(key, feed, framing);

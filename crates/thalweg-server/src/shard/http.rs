@@ -195,7 +195,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             TokioIo::new(Patient::new(stream, limits.stall)),
             service_fn(async |request| {
                 let _run = Run::enter(&running);
-                Ok::<_, Infallible>(routes::answer(handle, Some(&takeover), request).await)
+                Ok::<_, Infallible>(routes::answer(handle, Some(&takeover), &seat, request).await)
             }),
         );
     let mut drain = pin!(handle.drain.notified());
@@ -218,20 +218,21 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         }
     });
     let taken = served.await;
-    let parts = connection.into_parts();
+    let http1::Parts { io, read_buf, .. } = connection.into_parts();
+    let stream = io.into_inner();
     let taken = match taken {
         Ok(Some(taken)) => taken,
         Ok(None) => return,
         // Between requests one may be silent: browsers keep connections.
-        Err(error) if error.is_timeout() && parts.read_buf.is_empty() => return,
-        Err(error) => return count_http1_error(handle, &error, parts.io.into_inner()).await,
+        Err(error) if error.is_timeout() && read_buf.is_empty() => return,
+        Err(error) => return count_http1_error(handle, &error, stream).await,
     };
     let Takeover { ask, feeds, identity } = taken;
-    let subscribed = parts.io.into_inner().into_inner().into_outlet().and_then(|outlet| {
+    let subscribed = stream.into_inner().into_outlet().and_then(|outlet| {
         let head = ask.head.to_bytes();
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
-        let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat };
-        handle.subscribe(newcomer, &parts.read_buf)
+        let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat: Some(seat) };
+        handle.subscribe(newcomer, &read_buf)
     });
     if let Err(error) = subscribed {
         tracing::warn!(%error, "a socket could not be taken over");
@@ -282,11 +283,11 @@ fn count_impatience(handle: &Handle, error: &hyper::Error) -> bool {
 async fn serve_http2(
     handle: &Rc<Handle>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    _seat: Seat,
+    seat: Seat,
 ) {
     let config = &handle.common.config;
     let limits = &config.limits;
-    let served = Rc::clone(handle);
+    let served = Rc::new((Rc::clone(handle), seat));
     let running = Rc::<Running>::default();
     let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
     let mut connection = http2::Builder::new(streams)
@@ -302,9 +303,10 @@ async fn serve_http2(
         .serve_connection(
             TokioIo::new(Patient::new(stream, limits.stall).with_hello(limits.head_wait)),
             service_fn(move |request| {
-                let handle = Rc::clone(&served);
+                let served = Rc::clone(&served);
                 async move {
-                    let answer = routes::answer(&handle, None, request).await;
+                    let (handle, seat) = &*served;
+                    let answer = routes::answer(handle, None, seat, request).await;
                     Ok::<_, Infallible>(answer.map(Taken::new))
                 }
             }),

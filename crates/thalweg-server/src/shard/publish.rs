@@ -120,6 +120,7 @@ impl Shard {
     /// Tells the source of `topic`, if that waits for it, that everything up to
     /// `offset` has been processed.
     pub(super) fn hear_ack(&mut self, topic: &Topic, epoch: Option<Epoch>, offset: Offset) {
+        self.counts.acks += 1;
         if !self.common.acked.contains(topic) {
             return;
         }

@@ -13,7 +13,7 @@ use tokio::{
     task::yield_now,
 };
 
-use super::{Handle, Mail, Shard, home_of};
+use super::{Handle, Mail, Shard, feeds::Feed, home_of};
 use crate::{
     refusal::Refusal,
     stream::{Log, Start},
@@ -151,13 +151,20 @@ impl Shard {
         Some(history_json(log, start, limit))
     }
 
-    /// At most `limit` of the topics that come next, by name.
+    /// At most `limit` of the topics that come next, by name. One may be listed by two
+    /// shards: its home and one that reads along.
     pub(super) fn list_topics(&self, listing: &Listing) -> Vec<Listed> {
-        let mut listed: Vec<Listed> = self
-            .feeds
-            .iter()
-            .filter(|feed| feed.topic.as_str() > listing.after.as_str())
-            .filter(|feed| feed.topic.as_str().starts_with(&listing.prefix))
+        let after = |feed: &&Feed| feed.topic.as_str() > listing.after.as_str();
+        let named = |feed: &&Feed| feed.topic.as_str().starts_with(&listing.prefix);
+        let mut next: Vec<&Feed> = self.feeds.iter().filter(after).filter(named).collect();
+        // There may be many more than are asked for: these need no order.
+        if next.len() > listing.limit {
+            let by_name = |a: &&Feed, b: &&Feed| a.topic.as_str().cmp(b.topic.as_str());
+            next.select_nth_unstable_by(listing.limit, by_name);
+            next.truncate(listing.limit);
+        }
+        let mut listed: Vec<Listed> = next
+            .into_iter()
             .map(|feed| {
                 let log = feed.home.is_some().then_some(feed.log.as_ref()).flatten();
                 Listed {
@@ -169,8 +176,6 @@ impl Shard {
             })
             .collect();
         listed.sort_unstable_by(|a, b| a.topic.as_str().cmp(b.topic.as_str()));
-        // A topic may be listed by two shards: its home and one that reads along.
-        listed.truncate(listing.limit);
         listed
     }
 }
@@ -218,7 +223,8 @@ fn listed_json(listed: impl Iterator<Item = Listed>) -> Vec<u8> {
 
 fn history_json(log: &Log, start: StartAt, limit: usize) -> Vec<u8> {
     let (from, gap) = match log.start(start) {
-        Start::At(cursor) => (cursor.next(), None),
+        // One ahead of the head is told where that is: whoever reads on stops there.
+        Start::At(cursor) => (cursor.next().min(log.head()), None),
         Start::OtherEpoch(cursor) => (cursor.next(), Some((None, GapReason::Epoch))),
         // Whoever reads wants all there is.
         Start::Lost(lost) => {

@@ -20,7 +20,8 @@ pub(super) struct Newcomer<'a> {
     pub(super) ask: &'a Ask,
     pub(super) feeds: &'a [FeedKey],
     pub(super) identity: Identity,
-    pub(super) seat: Seat,
+    /// Its own, unless it has that of a connection which HTTP serves.
+    pub(super) seat: Option<Seat>,
 }
 
 impl Handle {
@@ -45,15 +46,24 @@ impl Handle {
 }
 
 impl Shard {
-    /// The feeds of an ask, made if there are none.
+    /// The feeds of an ask, made if there are none: all of them or none.
     pub(super) fn open_feeds(&mut self, ask: &Ask) -> Result<Vec<FeedKey>, Refusal> {
-        ask.topics
-            .iter()
-            .map(|(topic, _)| {
-                let is_home = self.is_home_of(topic);
-                self.feeds.open(topic, is_home)
-            })
-            .collect()
+        let (mut opened, mut made) = (Vec::new(), Vec::new());
+        for (topic, _) in &ask.topics {
+            let is_new = self.feeds.find(topic).is_none();
+            let is_home = self.is_home_of(topic);
+            match self.feeds.open(topic, is_home) {
+                Ok(key) => {
+                    opened.push(key);
+                    made.extend(is_new.then_some(key));
+                }
+                Err(refusal) => {
+                    made.into_iter().for_each(|key| self.feeds.remove(key));
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(opened)
     }
 
     fn subscribe(&mut self, newcomer: Newcomer<'_>) -> io::Result<(u32, u64)> {

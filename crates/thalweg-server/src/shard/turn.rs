@@ -1,4 +1,9 @@
-use std::{cmp::Reverse, io, rc::Rc, sync::Arc};
+use std::{
+    cmp::Reverse,
+    io,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use tokio::task::yield_now;
 
@@ -73,6 +78,9 @@ impl Shard {
         self.post_acks();
         self.ask();
         self.walk();
+        if self.id == 0 {
+            self.counts.requests = self.common.requests.load(Relaxed) as u64;
+        }
         self.common.metrics.store(self.id, &self.counts);
         if let Some(Reverse((at_us, _))) = self.timers.peek() {
             self.poll.wake_at(*at_us);

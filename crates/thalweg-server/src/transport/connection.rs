@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     /// Whose commands it brings.
     pub(crate) identity: Identity,
     /// Its place among the server's, held as long as it lives.
-    _seat: Seat,
+    _seat: Option<Seat>,
 }
 
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Connection {
         identity: Identity,
         limits: &Limits,
         echoes: bool,
-        seat: Seat,
+        seat: Option<Seat>,
     ) -> Self {
         let message_bytes_max = (limits.event_bytes + COMMAND_ROOM_BYTES) as u32;
         let inbound = match subscriber.framing() {

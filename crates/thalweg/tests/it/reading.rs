@@ -78,6 +78,8 @@ fn what_is_at_or_ahead_of_the_head_is_empty() {
     let ahead = at(&head, 9);
     let page = read(&server, &format!("/t?limit=5&cursor={ahead}"));
     assert_eq!((&page["events"], &page["head"]), (&json!([]), &json!(head)));
+    // Or whoever reads on until it is at the head would never stop.
+    assert_eq!(page["position"], json!(head));
     assert_eq!(page["gap"], Value::Null);
 }
 

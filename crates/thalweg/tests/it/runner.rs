@@ -41,6 +41,7 @@ fn run(transport: Transport, ack: Ack, shards: &str) {
         assert_eq!(envelope.events[0]["id"], json!(round));
         position = envelope.position;
     }
+    server.has_counted("thalweg_acks_total", ROUNDS);
     let list = server.get("/v1/topics").json();
     assert_eq!(list["topics"].as_array().expect("topics").last().expect("run")["topic"], "run");
     let head = server.get("/v1/topics/run?limit=1").json()["head"].clone();

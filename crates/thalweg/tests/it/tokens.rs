@@ -197,6 +197,19 @@ fn a_ticket_opens_once_with_its_tokens_rights() {
     }
 }
 
+/// Or whoever once had a ticket would have one for ever.
+#[test]
+fn a_ticket_is_not_given_for_a_ticket() {
+    let server = with_both();
+    let pass = ticket(&server, PUBLISH);
+    let target = format!("/v1/tickets?ticket={pass}");
+    for token in [&[][..], &[("Authorization", PUBLISH)]] {
+        ask(&server, "POST", &target, token, "").refused(400, "bad_parameter");
+    }
+    let opened = ask(&server, "GET", &format!("/v1/topics/t?limit=1&ticket={pass}"), &[], "");
+    opened.refused(404, "no_such_topic");
+}
+
 #[test]
 fn a_ticket_does_not_give_more_than_its_token() {
     let server = with_both();
@@ -298,6 +311,14 @@ fn an_allowed_origin_gets_cors_headers_on_every_answer() {
         assert!(vary.contains("origin"), "{target}: {vary:?}");
         let without = ask(&server, method, target, &[], body);
         assert_eq!(without.header("access-control-allow-origin"), None, "{target}");
+    }
+    let crowded = Server::start(&["--allow-origin", APP, "--max-connections", "2"]);
+    let client = crowded.http2();
+    let mut streams =
+        [0; 2].map(|_| client.start("GET", "/v1/topics/t?transport=sse", &origin, b""));
+    for (stream, status) in streams.iter_mut().zip([200, 503]) {
+        let head = stream.response_head();
+        assert_eq!((head.status, head.header("access-control-allow-origin")), (status, Some(APP)));
     }
     let answer = ask(&server, "GET", "/v1/topics", &[("Origin", "https://other.example")], "");
     answer.refused(403, "bad_origin");

@@ -40,9 +40,12 @@ const KEY_BYTES_MAX: usize = 128;
 struct InFlight(Arc<AtomicUsize>);
 
 impl InFlight {
-    fn enter(handle: &Handle) -> Result<Self, Refusal> {
+    /// Where publishing needs a token, a quarter is kept for those who have it.
+    fn enter(handle: &Handle, identity: Identity) -> Result<Self, Refusal> {
+        let requests = handle.common.config.limits.requests;
+        let kept = if handle.common.gate.lets_publish(identity) { 0 } else { requests.div_ceil(4) };
         let in_flight = Self(Arc::clone(&handle.common.requests));
-        if in_flight.0.fetch_add(1, Relaxed) < handle.common.config.limits.requests {
+        if in_flight.0.fetch_add(1, Relaxed) < requests - kept {
             return Ok(in_flight);
         }
         Err(Refusal::busy("requests with a body"))
@@ -63,9 +66,12 @@ pub(super) async fn publish(
     body: Incoming,
 ) -> Result<Answer, Refused> {
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    if handle.draining.get() {
+        return Err(Refusal::draining().into());
+    }
     let identity = identify(handle, parts)?;
     handle.common.gate.authorise(identity, Right::Publish(&topic))?;
-    let _in_flight = InFlight::enter(handle)?;
+    let _in_flight = InFlight::enter(handle, identity)?;
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let key = idempotency_key(parts)?;
     let mut placed = None;
@@ -104,7 +110,7 @@ pub(super) async fn command(
         return Err(bad(message.into()).into());
     }
     let identity = identify(handle, parts)?;
-    let _in_flight = InFlight::enter(handle)?;
+    let _in_flight = InFlight::enter(handle, identity)?;
     let limits = &handle.common.config.limits;
     let body = whole(handle, body, limits.event_bytes + COMMAND_ROOM_BYTES).await?;
     let text = std::str::from_utf8(&body)
@@ -144,9 +150,13 @@ async fn grant(
     }
 }
 
-/// Gives a ticket for a token.
+/// Gives a ticket for a token, not for a ticket: that would be as good as the token.
 pub(super) fn ticket(handle: &Handle, parts: &Parts) -> Result<Answer, Refused> {
-    let identity = identify(handle, parts)?;
+    if Query::parse(parts.uri.query().unwrap_or_default())?.ticket.is_some() {
+        let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
+        return Err(bad(message.into()).into());
+    }
+    let identity = handle.common.gate.identify(&parts.headers, None, now_us())?;
     let ticket = handle.common.gate.issue_ticket(identity, now_us())?;
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
     Ok(json(StatusCode::OK, body.into_bytes()))

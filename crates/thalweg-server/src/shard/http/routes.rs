@@ -20,6 +20,7 @@ use crate::{
     fanout::{FeedKey, Life},
     metrics,
     refusal::Refusal,
+    seats::Seat,
     shard::{Handle, reading::Listing, subscribe::Newcomer},
     transport::{Ask, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
@@ -51,10 +52,12 @@ const BEGUN_LOOK: Duration = Duration::from_millis(1);
 /// How long that may take: a topic's home is another shard.
 const BEGUN_WAIT: Duration = Duration::from_secs(2);
 
-/// Answers a request. `takeover` is there if its socket may be taken over.
+/// Answers a request of the connection that has `seat`. `takeover` is there if its
+/// socket may be taken over.
 pub(super) async fn answer(
     handle: &Rc<Handle>,
     takeover: Option<&Cell<Option<Takeover>>>,
+    seat: &Seat,
     request: Request<Incoming>,
 ) -> Answer {
     let (parts, body) = request.into_parts();
@@ -70,7 +73,10 @@ pub(super) async fn answer(
     let routed = match begin(handle, &parts) {
         Ok(Some(mut begun)) => {
             begun.ask.head.extend(admitted.headers());
-            return subscribe(handle, takeover, begun).await;
+            match subscribe(handle, takeover, seat, begun).await {
+                Ok(answer) => return answer,
+                Err(refused) => Err(refused),
+            }
         }
         Ok(None) => route(handle, &parts, body).await,
         Err(refused) => Err(refused),
@@ -137,8 +143,9 @@ fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
 async fn subscribe(
     handle: &Rc<Handle>,
     takeover: Option<&Cell<Option<Takeover>>>,
+    seat: &Seat,
     begun: Takeover,
-) -> Answer {
+) -> Result<Answer, Refused> {
     let is_poll = begun.ask.life == Life::Once;
     if let Some(takeover) = takeover.filter(|_| !is_poll) {
         takeover.set(Some(begun));
@@ -146,10 +153,8 @@ async fn subscribe(
         return pending().await;
     }
     let Takeover { ask, feeds, identity } = begun;
-    let seat = match handle.common.seats.take_beside(handle.id) {
-        Ok(seat) => seat,
-        Err(refusal) => return handle.refuse(refusal.into()),
-    };
+    // A poll over HTTP/1.1 has its connection to itself.
+    let seat = if takeover.is_some() { None } else { Some(seat.beside()?) };
     let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
     let newcomer = Newcomer {
         outlet: Outlet::Pipe(end),
@@ -161,7 +166,7 @@ async fn subscribe(
     };
     // A pipe needs nothing of the system.
     let Ok((key, serial)) = handle.subscribe(newcomer, &[]) else {
-        return handle.refuse(Refusal::busy("connections").into());
+        return Err(Refusal::busy("connections").into());
     };
     let listening = Rc::clone(handle);
     body.listen(Box::new(move |news| {
@@ -184,7 +189,7 @@ async fn subscribe(
             });
         }
     }
-    ask.head.into_response(Content::Pipe(body))
+    Ok(ask.head.into_response(Content::Pipe(body)))
 }
 
 /// Waits until a poll has been told where it stands, which it is in any case.

@@ -130,6 +130,7 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
         subscriber.confirmed();
         // Each has its place when its first line has been published.
         subscriber.numbers(4);
+        server.has_counted("thalweg_requests", 4);
         for target in ["/v1/topics/t", "/v1/commands"] {
             let mut raw = Raw::connect(server.address);
             raw.ask("POST", target, &[], r#"{"command":"echo","data":1}"#);
@@ -146,4 +147,30 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
     });
     assert!(server.count("thalweg_refused_total{code=\"busy\"}") >= 2);
     server.has_counted("thalweg_requests", 0);
+}
+
+/// A command may be sent by anybody, and its body takes a place before it is looked at.
+#[test]
+fn those_without_the_token_leave_places_to_those_who_have_it() {
+    const TOKEN: &str = "publish-secret-1234567890";
+    let server = ticking(&["--max-requests", "4", "--publish-token", TOKEN]);
+    unharmed(&server, || {
+        let held: Vec<Raw> = (0..3)
+            .map(|_| {
+                let mut raw = Raw::connect(server.address);
+                raw.send(
+                    "POST /v1/commands HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+                );
+                raw
+            })
+            .collect();
+        server.has_counted("thalweg_requests", 3);
+        let mut raw = Raw::connect(server.address);
+        raw.ask("POST", "/v1/commands", &[], r#"{"command":"echo","data":1}"#);
+        raw.answer().refused(503, "busy");
+        let bearer = format!("Bearer {TOKEN}");
+        raw.ask("POST", "/v1/topics/t", &[("Authorization", &bearer)], "1");
+        assert_eq!(raw.answer().status, 200);
+        drop(held);
+    });
 }

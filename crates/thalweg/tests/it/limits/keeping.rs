@@ -7,10 +7,14 @@ fn topics_beyond_the_limit_are_refused() {
     // The ticking one is the first.
     let server = ticking(&["--max-topics", "4"]);
     unharmed(&server, || {
+        let mut raw = Raw::connect(server.address);
+        // One too many: none of them is made.
+        let four = "/v1/topics?topic=e&topic=f&topic=g&topic=h";
+        raw.ask("GET", four, &[("Accept", "text/event-stream")], "");
+        raw.answer().refused(400, "too_many_topics");
         for topic in ["a", "b", "c"] {
             server.publish(topic, 0..1);
         }
-        let mut raw = Raw::connect(server.address);
         raw.ask("POST", "/v1/topics/d", &[], "1");
         raw.answer().refused(400, "too_many_topics");
         raw.ask("GET", "/v1/topics/d", &[("Accept", "text/event-stream")], "");
@@ -24,7 +28,7 @@ fn topics_beyond_the_limit_are_refused() {
         // Those that there are go on.
         server.publish("a", 1..2);
     });
-    server.has_refused("too_many_topics", 4);
+    server.has_refused("too_many_topics", 5);
 }
 
 /// A topic that only was asked for makes room as soon as nobody asks for it.
@@ -56,6 +60,7 @@ fn subscriptions_beyond_the_limit_are_refused() {
         assert_eq!(socket.command(&subscribe("c"))["answer"]["topic"], "c");
         let answer = socket.command(&subscribe("d"));
         assert_eq!(answer["error"]["code"], "too_many_topics", "{answer}");
+        assert_eq!(server.get("/v1/topics/d?limit=1").status, 404, "it was refused, not made");
         let answer = socket.command(r#"{"command":"unsubscribe","id":1,"topic":"a"}"#);
         assert_eq!(answer, json!({"answer": {"id": 1, "topic": "a"}}));
         assert_eq!(socket.command(&subscribe("d"))["answer"]["topic"], "d");

@@ -94,3 +94,30 @@ fn a_place_is_given_back_however_its_connection_ends() {
         }
     }
 }
+
+/// However many share a connection: each costs as much as one of its own.
+#[test]
+fn subscribers_that_share_a_connection_count_for_its_address() {
+    let server = Server::start(&["--max-connections-per-address", "8"]);
+    let client = server.http2();
+    let mut streams: Vec<_> =
+        (0..16).map(|_| client.start("GET", "/v1/topics/t?transport=sse", &[], b"")).collect();
+    let statuses: Vec<u16> =
+        streams.iter_mut().map(|stream| stream.response_head().status).collect();
+    let served = statuses.iter().filter(|status| **status == 200).count();
+    assert_eq!((served, statuses[15]), (7, 429), "{statuses:?}");
+}
+
+/// A poll over HTTP/1.1 has its connection to itself, and no place beside it.
+#[test]
+fn as_many_may_poll_as_may_connect() {
+    const FEW: usize = 4;
+    let server = Server::start(&["--max-connections", "4"]);
+    let mut polls: Vec<Raw> = (0..FEW).map(|_| Raw::connect(server.address)).collect();
+    for poll in &mut polls {
+        poll.ask("GET", "/v1/topics/t?wait=2s", &[], "");
+    }
+    for poll in &mut polls {
+        assert_eq!(poll.answer().status, 200);
+    }
+}
