@@ -3,6 +3,7 @@
 
 mod access;
 mod answers;
+mod asking;
 mod bench;
 mod commands;
 mod drain;
