@@ -49,7 +49,7 @@ use std::{
 use tally::{Situation, Tally};
 
 /// Worlds in one run, unless `THALWEG_SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 5000;
+const SEEDS: u64 = 3500;
 
 /// So many worlds reach every situation.
 const SEEDS_FOR_EVERYTHING: u64 = 500;

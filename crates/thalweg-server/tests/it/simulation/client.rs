@@ -151,7 +151,7 @@ impl Client {
 
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
-        let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
+        let framing = Self::framing(around);
         let life = self.life(framing, around);
         // A WebSocket may name its topics later.
         let is_websocket = inflated(framing) == Framing::WebSocket;
@@ -177,6 +177,15 @@ impl Client {
             connection.relax();
         }
         self.connection = Some(connection);
+    }
+
+    fn framing(around: &mut Surroundings) -> Framing {
+        loop {
+            let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
+            if around.conditions.compresses || framing == inflated(framing) {
+                return framing;
+            }
+        }
     }
 
     fn life(&mut self, framing: Framing, around: &mut Surroundings) -> Life {

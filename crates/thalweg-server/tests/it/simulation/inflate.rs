@@ -31,7 +31,7 @@ pub(super) fn message(payload: &[u8]) -> Vec<u8> {
     let mut inflater = Inflater::default();
     inflater.push(payload);
     inflater.push(&FLUSH_END);
-    inflater.text
+    inflater.into_text()
 }
 
 /// The blocks at the front of `bytes`, up to where the text ends with `end` and
@@ -46,12 +46,12 @@ pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
         inflater.push(&[*byte]);
         let len = index + 1;
         let was_told = told.is_some();
-        if told.is_none() && inflater.text.ends_with(end) {
+        if told.is_none() && inflater.text().ends_with(end) {
             told = Some(len);
         }
         let Some(told) = told else { continue };
         if is_stored || was_told && bytes[..len].ends_with(&FLUSH_END) {
-            return Some(Inflated { text: inflater.text, told, len, is_stored });
+            return Some(Inflated { text: inflater.into_text(), told, len, is_stored });
         }
     }
     None
@@ -61,20 +61,22 @@ pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
 struct Inflater {
     state: DecompressorOxide,
     text: Vec<u8>,
+    /// Bytes of it that are there; the others are room.
+    len: usize,
 }
 
 impl Inflater {
     fn push(&mut self, mut input: &[u8]) {
         // All that it may refer to is the text so far.
         const FLAGS: u32 = TINFL_FLAG_HAS_MORE_INPUT | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
-        // More than one symbol stands for (RFC 1951 §3.2.5).
-        const ROOM: usize = 512;
         loop {
-            let before = self.text.len();
-            self.text.resize(before + ROOM, 0);
+            // More than one symbol stands for (RFC 1951 §3.2.5).
+            if self.text.len() < self.len + 512 {
+                self.text.resize(2 * self.len + 4096, 0);
+            }
             let (status, read, written) =
-                decompress(&mut self.state, input, &mut self.text, before, FLAGS);
-            self.text.truncate(before + written);
+                decompress(&mut self.state, input, &mut self.text, self.len, FLAGS);
+            self.len += written;
             input = &input[read..];
             match status {
                 TINFLStatus::HasMoreOutput => {}
@@ -82,5 +84,14 @@ impl Inflater {
                 other => panic!("{other:?}: a stream does not end, nor refer to earlier frames"),
             }
         }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.text[..self.len]
+    }
+
+    fn into_text(mut self) -> Vec<u8> {
+        self.text.truncate(self.len);
+        self.text
     }
 }
