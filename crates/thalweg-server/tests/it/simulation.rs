@@ -11,6 +11,7 @@
 //! connection   a subscriber, its socket, and who reads at the other end
 //! socket       takes as much as it likes, or nothing
 //! deframe      frames taken apart by means of their own
+//! inflate      compressed ones, each by itself
 //! oracle       what a connection may hear next;  reading: one subscription
 //! windows      how far a subscription may be ahead of its acks
 //! tally        what happened, so that nothing is missed silently
@@ -24,6 +25,7 @@ mod client;
 mod conditions;
 mod connection;
 mod deframe;
+mod inflate;
 mod oracle;
 mod published;
 mod reading;
@@ -47,7 +49,7 @@ use std::{
 use tally::{Situation, Tally};
 
 /// Worlds in one run, unless `THALWEG_SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 5000;
+const SEEDS: u64 = 3500;
 
 /// So many worlds reach every situation.
 const SEEDS_FOR_EVERYTHING: u64 = 500;

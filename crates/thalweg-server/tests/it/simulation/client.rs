@@ -5,15 +5,11 @@ use thalweg_wire::{Epoch, Framing, Position, StartAt, close};
 use super::{
     conditions::magnitude,
     connection::{Ask, Connection},
-    deframe::NONCE,
+    deframe::{NONCE, inflated},
     oracle::Heard,
     tally::Situation,
     world::Surroundings,
 };
-
-/// The framings that peers use.
-const PLAIN: [Framing; 5] =
-    [Framing::WebSocket, Framing::Sse, Framing::SseMany, Framing::Ndjson, Framing::ForeverFrame];
 
 /// Who connects, reads, goes away, and comes back where it was.
 pub(super) struct Client {
@@ -155,10 +151,11 @@ impl Client {
 
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
-        let framing = PLAIN[around.rng.usize(0..PLAIN.len())];
+        let framing = Self::framing(around);
         let life = self.life(framing, around);
         // A WebSocket may name its topics later.
-        let is_mute = framing == Framing::WebSocket && !self.is_calm && around.rng.u8(0..8) == 0;
+        let is_websocket = inflated(framing) == Framing::WebSocket;
+        let is_mute = is_websocket && !self.is_calm && around.rng.u8(0..8) == 0;
         let topics = self.topics.iter().filter(|_| !is_mute);
         let subscribe: Vec<_> =
             topics.map(|topic| self.subscribe(*topic, framing, around)).collect();
@@ -180,6 +177,15 @@ impl Client {
             connection.relax();
         }
         self.connection = Some(connection);
+    }
+
+    fn framing(around: &mut Surroundings) -> Framing {
+        loop {
+            let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
+            if around.conditions.compresses || framing == inflated(framing) {
+                return framing;
+            }
+        }
     }
 
     fn life(&mut self, framing: Framing, around: &mut Surroundings) -> Life {
@@ -215,7 +221,7 @@ impl Client {
             _ => self.seen[topic].unwrap_or(StartAt::Earliest),
         };
         let policies = [Policy::Skip, Policy::Latest, Policy::Close];
-        let has_window = framing == Framing::WebSocket && rng.bool();
+        let has_window = inflated(framing) == Framing::WebSocket && rng.bool();
         let terms = Terms {
             // Refused once, it would be refused again.
             policy: policies[if self.is_calm { 0 } else { rng.usize(0..3) }],

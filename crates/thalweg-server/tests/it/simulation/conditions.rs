@@ -12,6 +12,8 @@ pub(super) struct Conditions {
     /// Whether batches may fail to reach the other shards.
     pub(super) holes: bool,
     pub(super) clients: usize,
+    /// Whether peers may ask for compression, which costs more than all the rest.
+    pub(super) compresses: bool,
     pub(super) event_bytes_max: usize,
     pub(super) events_max: usize,
     pub(super) batch: BatchBounds,
@@ -29,6 +31,7 @@ impl Conditions {
             shards: rng.usize(1..=2),
             holes: rng.bool(),
             clients: rng.usize(1..=8),
+            compresses: rng.u8(0..4) == 0,
             event_bytes_max: 1 + magnitude(rng, 600),
             events_max: 1 + magnitude(rng, 12),
             batch: BatchBounds {

@@ -2,12 +2,16 @@ use std::collections::VecDeque;
 
 use fastrand::Rng;
 use thalweg_server::fanout::{Budget, Delivered, FeedKey, Life, Scratch, Subscribe, Subscriber};
-use thalweg_wire::{Close, Framing, close, framing::forever_frame_document};
+use thalweg_wire::{
+    Close, Framing, close,
+    framing::{forever_frame_document, gzip_header, gzip_stored},
+};
 
 use super::{
     acks::Acks,
     conditions::{Conditions, magnitude},
-    deframe::NONCE,
+    deframe::{NONCE, inflated},
+    inflate::GZIP_HEADER,
     oracle::{Heard, Oracle, Own, Visit},
     shard::Shard,
     socket::Socket,
@@ -52,12 +56,17 @@ impl Connection {
         if framing == Framing::ForeverFrame {
             forever_frame_document(NONCE, &mut head);
         }
+        let mut head_expected = head.clone();
+        if matches!(framing, Framing::SseGzip | Framing::NdjsonGzip) {
+            head.extend_from_slice(gzip_header());
+            head_expected.extend_from_slice(&GZIP_HEADER);
+        }
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
         Self {
             shard,
             subscriber: Subscriber::new(framing, &head, &subscribe, life.clone()),
             socket: Socket::new(capacity, rng.fork()),
-            oracle: Oracle::new(framing, &head, &subscribe, life.clone()),
+            oracle: Oracle::new(framing, &head_expected, &subscribe, life.clone()),
             life,
             acks: Acks::draw(rng),
             leaving: Vec::new(),
@@ -73,6 +82,11 @@ impl Connection {
 
     pub(super) fn framing(&self) -> Framing {
         self.subscriber.framing()
+    }
+
+    /// The same without compression.
+    pub(super) fn plain_framing(&self) -> Framing {
+        inflated(self.framing())
     }
 
     pub(super) fn is_in_shared_frame(&self) -> bool {
@@ -114,7 +128,7 @@ impl Connection {
 
     /// Says something to this subscriber alone.
     pub(super) fn inject(&mut self, rng: &mut Rng, tally: &mut Tally) {
-        match (self.framing(), rng.u8(0..3)) {
+        match (self.plain_framing(), rng.u8(0..3)) {
             (Framing::WebSocket, 0) => {
                 let number = self.own_count as u8;
                 self.tell(Own::Pong(number), tally, |_, out| {
@@ -142,13 +156,15 @@ impl Connection {
         let number = self.own_count;
         self.tell(Own::Answer(number), tally, |framing, out| {
             let answer = format!(r#"{{"answer":{number}}}"#);
+            let line = format!("{answer}\n");
             match framing {
-                Framing::WebSocket => thalweg_wire::websocket::text_header(answer.len(), out),
-                other => assert_eq!(other, Framing::Ndjson),
-            }
-            out.extend_from_slice(answer.as_bytes());
-            if framing == Framing::Ndjson {
-                out.push(b'\n');
+                Framing::WebSocket | Framing::WebSocketDeflate => {
+                    thalweg_wire::websocket::text_header(answer.len(), out);
+                    out.extend_from_slice(answer.as_bytes());
+                }
+                Framing::Ndjson => out.extend_from_slice(line.as_bytes()),
+                Framing::NdjsonGzip => gzip_stored(line.as_bytes(), out),
+                other => panic!("no answer on {other:?}"),
             }
         });
     }
@@ -164,7 +180,7 @@ impl Connection {
 
     /// Whether topics come and go on it. Lines are not asked so, but could be.
     pub(super) fn hears_commands(&self) -> bool {
-        matches!(self.framing(), Framing::WebSocket | Framing::Ndjson)
+        matches!(self.plain_framing(), Framing::WebSocket | Framing::Ndjson)
             && self.life == Life::Endless
             && !self.subscriber.is_ending()
     }
@@ -251,7 +267,7 @@ impl Connection {
         self.is_dirty |= std::mem::take(&mut self.socket.is_full);
         let whole = self.under_way.partition_point(|heard| heard.end <= self.read);
         let heard: Vec<Heard> = self.under_way.drain(..whole).collect();
-        if self.framing() == Framing::WebSocket {
+        if self.plain_framing() == Framing::WebSocket {
             self.acks.remember(&heard);
         }
         heard
@@ -280,7 +296,9 @@ impl Connection {
                 self.wake_us = wake_us;
             }
             Delivered::More => {
-                assert!(taken.len() >= budget.socket_bytes);
+                // A frame made for it alone, and not by copying, is one visit's work.
+                let is_costly = !self.framing().keeps_events() && !taken.is_empty();
+                assert!(is_costly || taken.len() >= budget.socket_bytes);
                 self.is_dirty = true;
             }
             Delivered::Full => assert!(self.socket.is_full),

@@ -1,43 +1,85 @@
 //! Frames taken apart, by means of their own: nothing here is shared with what
 //! makes them.
 
-use std::{borrow::Cow, io::BufRead};
+use std::io::BufRead;
 
 use thalweg_wire::Framing;
 
+use super::inflate::{gzip_frame, message};
+
 /// One frame as its peer reads it.
 #[derive(Debug)]
-pub(super) enum Frame<'a> {
+pub(super) enum Frame {
     /// A message; for Server-Sent Events with its `event` and `id`.
-    Message { event: Option<&'a str>, json: Cow<'a, str>, id: Option<&'a str> },
+    Message { event: Option<String>, json: String, id: Option<String> },
     /// An `id` without an event.
-    Id(&'a str),
+    Id(String),
     /// A WebSocket's pong.
-    Pong(&'a [u8]),
+    Pong(Vec<u8>),
     /// A WebSocket's close.
-    Close { code: u16, reason: &'a str },
+    Close { code: u16, reason: String },
 }
 
-/// The frame at the front of `bytes` and its length; `None` while it is not
-/// complete. Panics where no frame can begin so.
-pub(super) fn deframe(framing: Framing, bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
+/// A frame at the front of what came.
+pub(super) struct Deframed {
+    pub(super) frame: Frame,
+    /// Bytes after which its peer knows what it says.
+    pub(super) told: usize,
+    /// Bytes of it: whatever ends it as well.
+    pub(super) len: usize,
+    pub(super) is_compressed: bool,
+}
+
+/// What is left of a framing when its frames are inflated.
+pub(super) fn inflated(framing: Framing) -> Framing {
     match framing {
-        Framing::WebSocket => websocket(bytes),
-        Framing::Sse | Framing::SseMany => sse(bytes),
-        Framing::Ndjson => {
-            let json = line(bytes)?;
-            Some((Frame::Message { event: None, json: json.into(), id: None }, json.len() + 1))
-        }
-        Framing::ForeverFrame => script(bytes),
-        compressed => unreachable!("{compressed:?} is not simulated"),
+        Framing::WebSocketDeflate => Framing::WebSocket,
+        Framing::SseGzip => Framing::Sse,
+        Framing::NdjsonGzip => Framing::Ndjson,
+        plain => plain,
     }
+}
+
+/// The frame at the front of `bytes`; `None` while it is not complete. Panics where
+/// no frame can begin so.
+pub(super) fn deframe(framing: Framing, bytes: &[u8]) -> Option<Deframed> {
+    let (frame, len) = match framing {
+        Framing::WebSocket => websocket(bytes)?,
+        Framing::Sse | Framing::SseMany => sse(bytes)?,
+        Framing::Ndjson => line_message(bytes)?,
+        Framing::ForeverFrame => script(bytes)?,
+        Framing::WebSocketDeflate if bytes.first() == Some(&0xc1) => {
+            let (payload, len) = websocket_payload(bytes)?;
+            let json = message(payload);
+            assert!(payload.len() < json.len(), "compressed, and not smaller");
+            let frame = Frame::Message { event: None, json: utf8(&json).into(), id: None };
+            return Some(Deframed { frame, told: len, len, is_compressed: true });
+        }
+        Framing::WebSocketDeflate => websocket(bytes)?,
+        Framing::SseGzip => return gzip(bytes, b"\n\n", sse),
+        Framing::NdjsonGzip => return gzip(bytes, b"\n", line_message),
+    };
+    Some(Deframed { frame, told: len, len, is_compressed: false })
+}
+
+/// A frame of a gzip stream, whose text has an end and is read by `read`.
+fn gzip(
+    bytes: &[u8],
+    end: &[u8],
+    read: impl FnOnce(&[u8]) -> Option<(Frame, usize)>,
+) -> Option<Deframed> {
+    let inflated = gzip_frame(bytes, end)?;
+    let (frame, text_len) = read(&inflated.text).expect("a whole frame");
+    assert_eq!(text_len, inflated.text.len(), "blocks of more than one frame");
+    let is_compressed = !inflated.is_stored;
+    Some(Deframed { frame, told: inflated.told, len: inflated.len, is_compressed })
 }
 
 /// The nonce of every document.
 pub(super) const NONCE: &str = "n0nce";
 
 /// From its call to the opening tag of the next one.
-fn script(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
+fn script(bytes: &[u8]) -> Option<(Frame, usize)> {
     let statement = line(bytes)?;
     let json = statement.strip_prefix("receive(").and_then(|rest| rest.strip_suffix(")</script>"));
     let json = json.unwrap_or_else(|| panic!("{statement} is no script"));
@@ -53,8 +95,28 @@ fn script(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     is_opened.then_some((Frame::Message { event: None, json, id: None }, len))
 }
 
-fn websocket(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
-    let [first, second, rest @ ..] = bytes else { return None };
+fn line_message(bytes: &[u8]) -> Option<(Frame, usize)> {
+    let json = line(bytes)?;
+    Some((Frame::Message { event: None, json: json.into(), id: None }, json.len() + 1))
+}
+
+fn websocket(bytes: &[u8]) -> Option<(Frame, usize)> {
+    let (payload, len) = websocket_payload(bytes)?;
+    let frame = match bytes[0] {
+        0x81 => Frame::Message { event: None, json: utf8(payload).into(), id: None },
+        0x88 => {
+            let (code, reason) = payload.split_first_chunk().expect("a close code");
+            Frame::Close { code: u16::from_be_bytes(*code), reason: utf8(reason).into() }
+        }
+        0x8a => Frame::Pong(payload.into()),
+        other => panic!("no frame of the server's begins with {other:#x}"),
+    };
+    Some((frame, len))
+}
+
+/// The payload of the frame at the front of `bytes`, and the frame's length.
+fn websocket_payload(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let [_, second, rest @ ..] = bytes else { return None };
     let (payload_len, rest) = match *second {
         len @ 0..126 => (u64::from(len), rest),
         126 => {
@@ -72,20 +134,10 @@ fn websocket(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
         masked => panic!("{masked:#x} for a length: the frame is masked"),
     };
     let payload = rest.get(..payload_len as usize)?;
-    let header_len = bytes.len() - rest.len();
-    let frame = match first {
-        0x81 => Frame::Message { event: None, json: utf8(payload).into(), id: None },
-        0x88 => {
-            let (code, reason) = payload.split_first_chunk().expect("a close code");
-            Frame::Close { code: u16::from_be_bytes(*code), reason: utf8(reason) }
-        }
-        0x8a => Frame::Pong(payload),
-        other => panic!("no frame of the server's begins with {other:#x}"),
-    };
-    Some((frame, header_len + payload.len()))
+    Some((payload, bytes.len() - rest.len() + payload.len()))
 }
 
-fn sse(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
+fn sse(bytes: &[u8]) -> Option<(Frame, usize)> {
     let (mut event, mut json, mut id) = (None, None, None);
     let mut len = 0;
     loop {
@@ -94,7 +146,7 @@ fn sse(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
         let Some((field, value)) = line.split_once(':') else {
             assert_eq!(line, "", "neither a field nor the end of an event");
             let frame = match (json, id) {
-                (Some(json), id) => Frame::Message { event, json: Cow::Borrowed(json), id },
+                (Some(json), id) => Frame::Message { event, json, id },
                 (None, Some(id)) => Frame::Id(id),
                 (None, None) => panic!("an event with nothing"),
             };
@@ -106,7 +158,7 @@ fn sse(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
             "id" => &mut id,
             other => panic!("a field {other:?}"),
         };
-        assert_eq!(field.replace(value), None, "a field twice");
+        assert_eq!(field.replace(value.to_owned()), None, "a field twice");
     }
 }
 

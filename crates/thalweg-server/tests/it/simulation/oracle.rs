@@ -7,7 +7,7 @@ use thalweg_wire::{
 };
 
 use super::{
-    deframe::{Frame, deframe},
+    deframe::{Deframed, Frame, deframe, inflated},
     published::Published,
     reading::{Reading, Sent},
     shard::Shard,
@@ -18,6 +18,8 @@ use super::{
 /// come next.
 pub(super) struct Oracle {
     framing: Framing,
+    /// The same without compression.
+    plain: Framing,
     /// What is left of the response head.
     head: Vec<u8>,
     life: Life,
@@ -64,6 +66,7 @@ impl Oracle {
     pub(super) fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
         Self {
             framing,
+            plain: inflated(framing),
             head: head.to_vec(),
             life,
             readings: subscribe.iter().copied().map(Reading::new).collect(),
@@ -136,13 +139,17 @@ impl Oracle {
         let mut read = 0;
         while read < unread.len() {
             assert!(self.closed.is_none(), "bytes after the close");
-            let Some((frame, len)) = deframe(self.framing, &unread[read..]) else { break };
-            visit.tally.saw_if(Situation::Partial, self.begun_us < visit.now_us);
+            let Some(deframed) = deframe(self.framing, &unread[read..]) else { break };
+            let Deframed { frame, told, len, is_compressed } = deframed;
+            let is_partial = self.begun_us < visit.now_us;
+            visit.tally.saw_if(Situation::Partial, is_partial);
+            visit.tally.saw_if(Situation::Compressed, is_compressed);
+            visit.tally.saw_if(Situation::CutCompressed, is_compressed && is_partial);
             let begun = first + read as u64;
+            let end = begun + told as u64;
             read += len;
             let (begun_us, now_us) = (self.begun_us, visit.now_us);
-            let sent = Sent { begun, begun_us, bytes: len as u64, now_us };
-            let end = first + read as u64;
+            let sent = Sent { begun, begun_us, bytes: len as u64, now_us, is_compressed };
             let resumed = self.frame(&frame, sent, visit).into_iter();
             heard.extend(resumed.map(|(topic, resume_at)| Heard { end, topic, resume_at }));
             self.begun_us = visit.now_us;
@@ -159,16 +166,11 @@ impl Oracle {
     }
 
     /// Where a frame says to resume.
-    fn frame(
-        &mut self,
-        frame: &Frame<'_>,
-        sent: Sent,
-        visit: &mut Visit<'_>,
-    ) -> Vec<(usize, StartAt)> {
+    fn frame(&mut self, frame: &Frame, sent: Sent, visit: &mut Visit<'_>) -> Vec<(usize, StartAt)> {
         let (event, json, id) = match frame {
-            Frame::Message { event, json, id } => (*event, &**json, *id),
+            Frame::Message { event, json, id } => (event.as_deref(), json, id.as_deref()),
             Frame::Id(id) => {
-                assert_eq!(self.framing, Framing::SseMany);
+                assert_eq!(self.plain, Framing::SseMany);
                 return self.ids(id, visit);
             }
             Frame::Pong(payload) => {
@@ -183,31 +185,33 @@ impl Oracle {
         };
         let message = Incoming::parse(json).expect("a message");
         let kind = message.kind();
+        let has_any = matches!(&kind, Kind::Events(events) if !events.is_empty());
+        assert!(has_any || !sent.is_compressed, "compressed for one: {json}");
         let event_expected = match kind {
             Kind::Gap(_) => Some("gap"),
             Kind::Heartbeat => Some("heartbeat"),
             Kind::Close(_) => Some("close"),
             _ => None,
         };
-        let has_events = matches!(self.framing, Framing::Sse | Framing::SseMany);
+        let has_events = matches!(self.plain, Framing::Sse | Framing::SseMany);
         assert_eq!(event, event_expected.filter(|_| has_events));
-        if self.framing == Framing::SseMany {
+        if self.plain == Framing::SseMany {
             assert_eq!(id.is_some(), matches!(kind, Kind::Events(_)), "an id after {json}");
         } else {
-            let has_id = self.framing == Framing::Sse && message.position.is_some();
+            let has_id = self.plain == Framing::Sse && message.position.is_some();
             assert_eq!(id, message.position.filter(|_| has_id));
         }
         match kind {
             Kind::Heartbeat => self.own(Own::Heartbeat),
             Kind::Answer(answer) => self.answer(answer.parse().expect("a number")),
             Kind::Close(CloseFields { code, reason, reconnect }) => {
-                assert_ne!(self.framing, Framing::WebSocket);
+                assert_ne!(self.plain, Framing::WebSocket);
                 assert_eq!(reconnect, close::for_code(code).reconnect);
                 self.close(code, reason, sent.begun);
             }
             Kind::Events(_) | Kind::Gap(_) => {
                 let (topic, position) = self.data(&message, json, sent, visit);
-                return match (self.framing, id) {
+                return match (self.plain, id) {
                     (Framing::SseMany, Some(id)) => self.ids(id, visit),
                     // Whoever is cut off now is told of the gap again.
                     (Framing::SseMany, None) => Vec::new(),
@@ -268,6 +272,8 @@ impl Oracle {
                 self.is_told = true;
                 visit.tally.count(Situation::Event, events.len() as u64);
                 visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
+                let is_plain = self.plain != self.framing && !sent.is_compressed;
+                visit.tally.saw_if(Situation::NotSmaller, is_plain);
             }
             other => panic!("{other:?} is not about a topic"),
         }

@@ -91,6 +91,11 @@ fn payload(topic: &Topic, offset: usize, bytes_max: usize, rng: &mut Rng) -> Str
         return offset.to_string();
     }
     // What could be taken for the end of an event, an envelope or a character.
-    let padding = ["x", ",", "]}", "é", "data:", r"\n", "</script>", "\u{2028}"][rng.usize(0..8)];
-    format!(r#"["{topic}",{offset},"{}"]"#, padding.repeat(bytes / padding.len()))
+    let paddings = ["x", ",", "]}", "é", "data:", r"\n", "</script>", "\u{2028}"];
+    let padding = match paddings.get(rng.usize(0..=paddings.len())) {
+        Some(padding) => padding.repeat(bytes / padding.len()),
+        // Or what does not become much smaller.
+        None => std::iter::repeat_with(|| rng.alphanumeric()).take(bytes).collect(),
+    };
+    format!(r#"["{topic}",{offset},"{padding}"]"#)
 }

@@ -35,6 +35,7 @@ pub(super) struct Sent {
     pub(super) begun_us: u64,
     pub(super) bytes: u64,
     pub(super) now_us: u64,
+    pub(super) is_compressed: bool,
 }
 
 enum Progress {
@@ -103,7 +104,7 @@ impl Reading {
         published: &Published,
         sent: Sent,
     ) {
-        let Sent { begun, begun_us, bytes, now_us } = sent;
+        let Sent { begun, begun_us, bytes, now_us, .. } = sent;
         let topic = &published.topic;
         let Progress::At(mut next) = self.progress else {
             panic!("{topic}: events at {position} before a confirmation or a gap");

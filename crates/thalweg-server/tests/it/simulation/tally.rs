@@ -53,10 +53,15 @@ pub(super) enum Situation {
     Shed,
     /// Resumed over another framing.
     Changed,
+    /// A compressed frame heard; one that took more than one visit.
+    Compressed,
+    CutCompressed,
+    /// Events that compressing would not have made smaller.
+    NotSmaller,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 29] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -83,6 +88,9 @@ impl Situation {
         Self::ToldInFrame,
         Self::Shed,
         Self::Changed,
+        Self::Compressed,
+        Self::CutCompressed,
+        Self::NotSmaller,
     ];
 }
 

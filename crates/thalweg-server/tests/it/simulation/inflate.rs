@@ -1,0 +1,97 @@
+//! Deflate (RFC 1951) as peers read it: by another implementation than the one that
+//! writes it, and frame by frame, so that none can refer to an earlier one.
+
+use miniz_oxide::inflate::{
+    TINFLStatus,
+    core::{
+        DecompressorOxide, decompress,
+        inflate_flags::{TINFL_FLAG_HAS_MORE_INPUT, TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF},
+    },
+};
+
+/// RFC 1952 §2.3: deflate, no flags, no time, no extra flags, unknown system.
+pub(super) const GZIP_HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
+
+/// How a sync flush ends: an empty stored block's length and its complement.
+const FLUSH_END: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// The blocks of one frame of a gzip stream.
+pub(super) struct Inflated {
+    pub(super) text: Vec<u8>,
+    /// Bytes after which all of the text is known.
+    pub(super) told: usize,
+    /// Bytes of the blocks, up to the end of a byte.
+    pub(super) len: usize,
+    pub(super) is_stored: bool,
+}
+
+/// The text of a WebSocket message compressed by itself (RFC 7692 §7.2.2).
+pub(super) fn message(payload: &[u8]) -> Vec<u8> {
+    assert!(!payload.ends_with(&FLUSH_END), "the end of the flush is left in (RFC 7692 §7.2.1)");
+    let mut inflater = Inflater::default();
+    inflater.push(payload);
+    inflater.push(&FLUSH_END);
+    inflater.into_text()
+}
+
+/// The blocks at the front of `bytes`, up to where the text ends with `end` and
+/// nothing is left in the compressor; `None` while they are not complete.
+pub(super) fn gzip_frame(bytes: &[u8], end: &[u8]) -> Option<Inflated> {
+    // Not the last block, stored, and nothing up to the end of the byte: no block of
+    // such a frame is anything else, nor is there a flush at its end.
+    let is_stored = *bytes.first()? == 0;
+    let mut inflater = Inflater::default();
+    let mut told = None;
+    for (index, byte) in bytes.iter().enumerate() {
+        inflater.push(&[*byte]);
+        let len = index + 1;
+        let was_told = told.is_some();
+        if told.is_none() && inflater.text().ends_with(end) {
+            told = Some(len);
+        }
+        let Some(told) = told else { continue };
+        if is_stored || was_told && bytes[..len].ends_with(&FLUSH_END) {
+            return Some(Inflated { text: inflater.into_text(), told, len, is_stored });
+        }
+    }
+    None
+}
+
+#[derive(Default)]
+struct Inflater {
+    state: DecompressorOxide,
+    text: Vec<u8>,
+    /// Bytes of it that are there; the others are room.
+    len: usize,
+}
+
+impl Inflater {
+    fn push(&mut self, mut input: &[u8]) {
+        // All that it may refer to is the text so far.
+        const FLAGS: u32 = TINFL_FLAG_HAS_MORE_INPUT | TINFL_FLAG_USING_NON_WRAPPING_OUTPUT_BUF;
+        loop {
+            // More than one symbol stands for (RFC 1951 §3.2.5).
+            if self.text.len() < self.len + 512 {
+                self.text.resize(2 * self.len + 4096, 0);
+            }
+            let (status, read, written) =
+                decompress(&mut self.state, input, &mut self.text, self.len, FLAGS);
+            self.len += written;
+            input = &input[read..];
+            match status {
+                TINFLStatus::HasMoreOutput => {}
+                TINFLStatus::NeedsMoreInput => break assert!(input.is_empty()),
+                other => panic!("{other:?}: a stream does not end, nor refer to earlier frames"),
+            }
+        }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.text[..self.len]
+    }
+
+    fn into_text(mut self) -> Vec<u8> {
+        self.text.truncate(self.len);
+        self.text
+    }
+}
