@@ -82,6 +82,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         gate: Arc::new(gate),
         tls: certificate.clone(),
         requests: Arc::default(),
+        requests_of_publishers: Arc::default(),
+        requests_of_others: Arc::default(),
         acked: Arc::new(acked(&sources)),
         retry_hasher: RetryHasher::default(),
         seats: Seats::new(config.shards, config.limits),

@@ -89,6 +89,9 @@ pub(crate) struct Common {
     pub(crate) tls: Option<Certificate>,
     /// Requests whose bodies are being read, on all shards.
     pub(crate) requests: Arc<AtomicUsize>,
+    /// Those of them whose clients may publish, and the rest: each bounded apart.
+    pub(crate) requests_of_publishers: Arc<AtomicUsize>,
+    pub(crate) requests_of_others: Arc<AtomicUsize>,
     /// Topics whose sources wait for acks.
     pub(crate) acked: Arc<HashSet<Topic>>,
     pub(crate) retry_hasher: RetryHasher,

@@ -36,6 +36,8 @@ pub struct Limits {
     /// newest, the others do in turn.
     pub history_bytes: usize,
     /// Requests whose bodies are being read (`busy`): each may hold a largest event.
+    /// Where publishing needs a token, those without it have a quarter as many (at
+    /// least 1) besides, and publishers all of these.
     pub requests: usize,
     /// Memory of unfinished WebSocket messages on each shard (close 1013).
     pub unfinished_bytes: usize,

@@ -36,25 +36,35 @@ const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotenc
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;
 
-/// A request whose body is being read, counted.
-struct InFlight(Arc<AtomicUsize>);
+/// A request whose body is being read, counted among all and among its like.
+struct InFlight {
+    all: Arc<AtomicUsize>,
+    alike: Arc<AtomicUsize>,
+}
 
 impl InFlight {
-    /// Where publishing needs a token, a quarter is kept for those who have it.
+    /// Who may not publish has places apart, a quarter as many: anybody may send a
+    /// command slowly, and publishers find theirs all the same.
     fn enter(handle: &Handle, identity: Identity) -> Result<Self, Refusal> {
-        let requests = handle.common.config.limits.requests;
-        let kept = if handle.common.gate.lets_publish(identity) { 0 } else { requests.div_ceil(4) };
-        let in_flight = Self(Arc::clone(&handle.common.requests));
-        if in_flight.0.fetch_add(1, Relaxed) < requests - kept {
-            return Ok(in_flight);
+        let common = &handle.common;
+        let requests = common.config.limits.requests;
+        let (alike, places) = match common.gate.lets_publish(identity) {
+            true => (&common.requests_of_publishers, requests),
+            false => (&common.requests_of_others, (requests / 4).max(1)),
+        };
+        if alike.fetch_add(1, Relaxed) >= places {
+            alike.fetch_sub(1, Relaxed);
+            return Err(Refusal::busy("requests with a body"));
         }
-        Err(Refusal::busy("requests with a body"))
+        common.requests.fetch_add(1, Relaxed);
+        Ok(Self { all: Arc::clone(&common.requests), alike: Arc::clone(alike) })
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.all.fetch_sub(1, Relaxed);
+        self.alike.fetch_sub(1, Relaxed);
     }
 }
 

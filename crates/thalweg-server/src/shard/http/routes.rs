@@ -112,7 +112,7 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
     }
 }
 
-/// Begins a subscription, if the request asks for one.
+/// Begins a subscription, if the request asks for one; its feeds are still to open.
 fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
     if parts.method != Method::GET {
         return Ok(None);
@@ -136,25 +136,26 @@ fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
     for (topic, _) in &ask.topics {
         handle.common.gate.authorise(identity, Right::Subscribe(topic))?;
     }
-    let feeds = handle.step(|shard| shard.open_feeds(&ask))?;
-    Ok(Some(Takeover { ask, feeds, identity }))
+    Ok(Some(Takeover { ask, feeds: Vec::new(), identity }))
 }
 
 async fn subscribe(
     handle: &Rc<Handle>,
     takeover: Option<&Cell<Option<Takeover>>>,
     seat: &Seat,
-    begun: Takeover,
+    mut begun: Takeover,
 ) -> Result<Answer, Refused> {
     let is_poll = begun.ask.life == Life::Once;
+    // Whoever has HTTP/1.1's socket to itself has its connection's.
+    let seat = if takeover.is_some() { None } else { Some(seat.beside()?) };
+    // Only now: one that has no place leaves no topic behind.
+    begun.feeds = handle.step(|shard| shard.open_feeds(&begun.ask))?;
     if let Some(takeover) = takeover.filter(|_| !is_poll) {
         takeover.set(Some(begun));
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
     let Takeover { ask, feeds, identity } = begun;
-    // A poll over HTTP/1.1 has its connection to itself.
-    let seat = if takeover.is_some() { None } else { Some(seat.beside()?) };
     let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
     let newcomer = Newcomer {
         outlet: Outlet::Pipe(end),

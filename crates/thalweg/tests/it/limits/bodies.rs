@@ -151,26 +151,35 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
 
 /// A command may be sent by anybody, and its body takes a place before it is looked at.
 #[test]
-fn those_without_the_token_leave_places_to_those_who_have_it() {
+fn those_without_the_token_have_places_of_their_own() {
     const TOKEN: &str = "publish-secret-1234567890";
-    let server = ticking(&["--max-requests", "4", "--publish-token", TOKEN]);
-    unharmed(&server, || {
-        let held: Vec<Raw> = (0..3)
-            .map(|_| {
-                let mut raw = Raw::connect(server.address);
-                raw.send(
-                    "POST /v1/commands HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
-                );
-                raw
-            })
-            .collect();
-        server.has_counted("thalweg_requests", 3);
+    let bearer = format!("Bearer {TOKEN}");
+    let echo = r#"{"command":"echo","data":1}"#;
+    for (places, others) in [("1", 1), ("4", 1), ("8", 2)] {
+        let server = ticking(&["--max-requests", places, "--publish-token", TOKEN]);
         let mut raw = Raw::connect(server.address);
-        raw.ask("POST", "/v1/commands", &[], r#"{"command":"echo","data":1}"#);
-        raw.answer().refused(503, "busy");
-        let bearer = format!("Bearer {TOKEN}");
-        raw.ask("POST", "/v1/topics/t", &[("Authorization", &bearer)], "1");
+        raw.ask("POST", "/v1/commands", &[], echo);
         assert_eq!(raw.answer().status, 200);
-        drop(held);
-    });
+        unharmed(&server, || {
+            let begin = |headers: &str| {
+                let mut raw = Raw::connect(server.address);
+                raw.send(format!(
+                    "POST {headers}\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n1"
+                ));
+                raw
+            };
+            let held: Vec<Raw> = (0..others).map(|_| begin("/v1/commands HTTP/1.1")).collect();
+            server.has_counted("thalweg_requests", others);
+            raw.ask("POST", "/v1/commands", &[], echo);
+            raw.answer().refused(503, "busy");
+            // However many of the others there are: all places are the publishers'.
+            let places: u64 = places.parse().expect("a number");
+            let publish = format!("/v1/topics/t HTTP/1.1\r\nAuthorization: {bearer}");
+            let publishers: Vec<Raw> = (1..places).map(|_| begin(&publish)).collect();
+            server.has_counted("thalweg_requests", others + places - 1);
+            raw.ask("POST", "/v1/topics/t", &[("Authorization", &bearer)], "1");
+            assert_eq!(raw.answer().status, 200);
+            drop((held, publishers));
+        });
+    }
 }

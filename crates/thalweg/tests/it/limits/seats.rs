@@ -108,6 +108,17 @@ fn subscribers_that_share_a_connection_count_for_its_address() {
     assert_eq!((served, statuses[15]), (7, 429), "{statuses:?}");
 }
 
+/// A place is taken before topics are made.
+#[test]
+fn a_subscriber_without_a_place_leaves_no_topic_behind() {
+    let server = Server::start(&["--max-connections", "2"]);
+    let client = server.http2();
+    let mut served = client.start("GET", "/v1/topics/a?transport=sse", &[], b"");
+    assert_eq!(served.response_head().status, 200);
+    client.ask("GET", "/v1/topics/b?transport=sse", &[], b"").refused(503, "too_many_connections");
+    client.ask("GET", "/v1/topics/b?limit=1", &[], b"").refused(404, "no_such_topic");
+}
+
 /// A poll over HTTP/1.1 has its connection to itself, and no place beside it.
 #[test]
 fn as_many_may_poll_as_may_connect() {
