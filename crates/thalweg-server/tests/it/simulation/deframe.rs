@@ -90,7 +90,7 @@ fn script(bytes: &[u8]) -> Option<(Frame, usize)> {
     let shown = rest.len().min(opening.len());
     assert_eq!(utf8(&rest[..shown]), &opening[..shown], "no next script");
     // No payload holds an escape of its own.
-    let json = json.replace(r"\u003c", "<").replace(r"\u2028", "\u{2028}").into();
+    let json = json.replace(r"\u003c", "<").replace(r"\u2028", "\u{2028}");
     let len = statement.len() + 1 + opening.len();
     is_opened.then_some((Frame::Message { event: None, json, id: None }, len))
 }

@@ -1,0 +1,208 @@
+//! What the compressed framings save and what they cost, as the tables of
+//! `docs/compression.md`:
+//!
+//! ```sh
+//! cargo run --release -p thalweg-wire --example compression
+//! ```
+
+use std::{
+    error::Error,
+    hint::black_box,
+    time::{Duration, Instant},
+};
+
+use flate2::{Decompress, FlushDecompress};
+use thalweg_wire::{Envelope, Epoch, Framing, Topic};
+
+/// Events in a batch.
+const COUNTS: [usize; 4] = [1, 10, 100, 1000];
+
+/// Each compressed framing beside its plain one.
+const PAIRS: [(Framing, Framing); 3] = [
+    (Framing::WebSocketDeflate, Framing::WebSocket),
+    (Framing::SseGzip, Framing::Sse),
+    (Framing::NdjsonGzip, Framing::Ndjson),
+];
+
+/// Times that each thing is done; the median counts.
+const TIMES: usize = 301;
+
+/// How a sync flush ends: a WebSocket message comes without (RFC 7692 §7.2.1).
+const FLUSH_END: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// The event of a number, with something random for it.
+type Event = fn(usize, &mut Random) -> String;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let payloads: [(&str, Event); 4] = [
+        ("fixed rows", fixed_row),
+        ("cars", cars_row),
+        ("chat", chat_message),
+        ("small events", small_event),
+    ];
+    println!(
+        "| events | in a batch | framing | plain, bytes | compressed, bytes | ratio | to compress, µs | to inflate, µs |\n\
+         |---|---:|---|---:|---:|---:|---:|---:|"
+    );
+    for (name, event) in payloads {
+        for count in COUNTS {
+            let mut random = Random(1);
+            let events: Vec<String> = (1..=count).map(|n| event(n, &mut random)).collect();
+            let events = events.join(",");
+            for (compressed, plain) in PAIRS {
+                let figures = Figures::of(count, &events, compressed, plain)?;
+                println!("| {name} | {count} | {compressed:?} | {figures} |");
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Figures {
+    plain_bytes: usize,
+    compressed_bytes: usize,
+    compress_us: f64,
+    /// `None` if the batch went as it is.
+    inflate_us: Option<f64>,
+}
+
+impl Figures {
+    fn of(
+        count: usize,
+        events: &str,
+        compressed: Framing,
+        plain: Framing,
+    ) -> Result<Self, Box<dyn Error>> {
+        let topic: Topic = "car_live_data".parse()?;
+        let epoch: Epoch = "5f0c2e1d9a3b".parse()?;
+        let (first, last) = (100_001, 100_000 + count as u64);
+        let events = events.as_bytes();
+        let envelope = Envelope { topic: &topic, epoch, first, last, offsets: None, events };
+        let mut frame = Vec::new();
+        plain.batch(&envelope, &mut frame);
+        let (plain_bytes, plain_text) = (frame.len(), text_of(plain, &frame).to_vec());
+
+        let compress_us = median_us(|| {
+            frame.clear();
+            compressed.batch(black_box(&envelope), &mut frame);
+            black_box(&frame);
+        });
+        let is_plain = match compressed {
+            Framing::WebSocketDeflate => frame.first() == Some(&0x81),
+            // A stored block.
+            _ => frame.first() == Some(&0),
+        };
+        let mut inflate_us = None;
+        if !is_plain {
+            let mut deflated = text_of(compressed, &frame).to_vec();
+            if compressed == Framing::WebSocketDeflate {
+                deflated.extend(FLUSH_END);
+            }
+            // Like the compressor, kept from frame to frame.
+            let mut inflater = Decompress::new(false);
+            let mut text = vec![0; plain_text.len() + 1];
+            let mut outcome = Ok(());
+            inflate_us = Some(median_us(|| {
+                inflater.reset(false);
+                let flush = FlushDecompress::Sync;
+                let inflated = inflater.decompress(black_box(&deflated), &mut text, flush);
+                outcome = inflated.map(|_| ());
+                black_box(&text);
+            }));
+            outcome?;
+            if text[..plain_text.len()] != plain_text {
+                return Err("what was compressed is not what is inflated".into());
+            }
+        }
+        Ok(Self { plain_bytes, compressed_bytes: frame.len(), compress_us, inflate_us })
+    }
+}
+
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { plain_bytes, compressed_bytes, compress_us, inflate_us } = self;
+        let ratio = *plain_bytes as f64 / *compressed_bytes as f64;
+        write!(f, "{plain_bytes} | {compressed_bytes} | {ratio:.1} | {compress_us:.1} | ")?;
+        match inflate_us {
+            Some(inflate_us) => write!(f, "{inflate_us:.1}"),
+            None => f.write_str("–"),
+        }
+    }
+}
+
+/// A frame without a WebSocket's header.
+fn text_of(framing: Framing, frame: &[u8]) -> &[u8] {
+    let is_websocket = matches!(framing, Framing::WebSocket | Framing::WebSocketDeflate);
+    let header = match frame {
+        [_, 127, ..] => 10,
+        [_, 126, ..] => 4,
+        _ => 2,
+    };
+    if is_websocket { &frame[header..] } else { frame }
+}
+
+/// How long `what` takes, in µs.
+fn median_us(mut what: impl FnMut()) -> f64 {
+    let mut once = || {
+        let begun = Instant::now();
+        what();
+        begun.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..TIMES).map(|_| once()).collect();
+    times.sort_unstable();
+    times[TIMES / 2].as_secs_f64() * 1e6
+}
+
+/// The same in every run: an LCG with Knuth's constants.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn choose<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// As the server's source `constant`: a number, and everything else the same.
+fn fixed_row(n: usize, _: &mut Random) -> String {
+    format!(
+        r#"[{n},8123456789,1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]"#
+    )
+}
+
+/// As the server's source `cars`: every column its own, in one tick.
+fn cars_row(n: usize, random: &mut Random) -> String {
+    let mut digits = |end| random.below(end);
+    let (longitude, latitude) = (16_600_000 + digits(500_000), 54_100_000 + digits(500_000));
+    let (speed, fuel, km) = (3000 + digits(6000), 2000 + digits(8000), digits(2_000_000));
+    let fixed = |value: u64, one: u64| (value / one, value % one);
+    let ((east, e), (north, m)) = (fixed(longitude, 1_000_000), fixed(latitude, 1_000_000));
+    let ((speed, s), (fuel, f), (km, k)) = (fixed(speed, 100), fixed(fuel, 100), fixed(km, 1000));
+    let time = "2022-07-13T21:04:08.419Z";
+    format!(
+        r#"[1,{east}.{e:06},{north}.{m:06},{speed}.{s:02},"{fuel}.{f:02}",{km}.{k:03},0,"c{n:05}","{time}","{time}","1970-01-01T00:00:00Z"]"#
+    )
+}
+
+fn chat_message(n: usize, random: &mut Random) -> String {
+    const NAMES: [&str; 8] = ["ada", "grace", "linus", "edsger", "barbara", "ken", "radia", "tony"];
+    const WORDS: [&str; 32] = [
+        "the", "a", "and", "you", "I", "we", "is", "was", "not", "match", "goal", "today", "never",
+        "again", "great", "what", "who", "saw", "that", "referee", "corner", "late", "please",
+        "think", "so", "lol", "yes", "no", "really", "second", "half", "home",
+    ];
+    let name = random.choose(&NAMES);
+    let words: Vec<&str> = (0..3 + random.below(15)).map(|_| random.choose(&WORDS)).collect();
+    let ms = 1_657_746_248_000 + 700 * n as u64 + random.below(700);
+    let text = words.join(" ");
+    format!(r#"{{"id":{n},"from":"{name}","at":{ms},"text":"{text}"}}"#)
+}
+
+fn small_event(n: usize, random: &mut Random) -> String {
+    format!(r#"{{"id":{n},"speed":{}}}"#, random.below(130))
+}
