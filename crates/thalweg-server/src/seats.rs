@@ -49,12 +49,10 @@ impl Seats {
     /// # Errors
     /// When there is none.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Seat, Refusal> {
-        self.check_room()?;
         let address = self.counts_addresses().then_some(address.to_canonical());
-        self.count(address)?;
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
-        Ok(self.seat(shard, address))
+        self.seat(shard, address)
     }
 
     /// One more from an address, if it is counted.
@@ -70,18 +68,25 @@ impl Seats {
         Ok(())
     }
 
-    fn check_room(&self) -> Result<(), Refusal> {
-        if self.taken.load(Relaxed) < self.limits.connections {
+    /// One more in all.
+    fn take_room(&self) -> Result<(), Refusal> {
+        let one_more = |taken| (taken < self.limits.connections).then_some(taken + 1);
+        if self.taken.fetch_update(Relaxed, Relaxed, one_more).is_ok() {
             return Ok(());
         }
         let message = "the server has all the connections that it may have: try again later";
         Err(Refusal::new(ErrorCode::TooManyConnections, message))
     }
 
-    fn seat(self: &Arc<Self>, shard: usize, address: Option<IpAddr>) -> Seat {
+    fn seat(self: &Arc<Self>, shard: usize, address: Option<IpAddr>) -> Result<Seat, Refusal> {
+        self.take_room()?;
+        if let Err(refusal) = self.count(address) {
+            self.taken.fetch_sub(1, Relaxed);
+            return Err(refusal);
+        }
         self.loads[shard].fetch_add(1, Relaxed);
-        self.taken.fetch_add(1, Relaxed);
-        Seat { seats: Arc::clone(self), shard: shard as u32, address: address.map(Box::new) }
+        let address = address.map(Box::new);
+        Ok(Seat { seats: Arc::clone(self), shard: shard as u32, address })
     }
 
     fn counts_addresses(&self) -> bool {
@@ -101,10 +106,7 @@ impl Seat {
     /// # Errors
     /// When there is none.
     pub(crate) fn beside(&self) -> Result<Self, Refusal> {
-        self.seats.check_room()?;
-        let address = self.address.as_deref().copied();
-        self.seats.count(address)?;
-        Ok(self.seats.seat(self.shard(), address))
+        self.seats.seat(self.shard(), self.address.as_deref().copied())
     }
 }
 

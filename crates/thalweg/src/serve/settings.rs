@@ -139,7 +139,8 @@ pub(super) struct Settings {
     /// How long one event's body, a line or a message may take to arrive [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
     pub(super) body_wait: Option<Time>,
-    /// Requests whose bodies are being read [default: 1024]
+    /// Requests whose bodies are being read; besides, a quarter as many of clients who may
+    /// not publish [default: 1024]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_requests: Option<Count>,
     /// Memory of unfinished WebSocket messages, on each shard [default: 64MiB]
@@ -158,7 +159,8 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
     pub(super) retry_time: Option<Time>,
 
-    /// A frame partly sent must move on within this time [default: 30s]
+    /// A frame partly sent must move on within this time, and a connection of HTTP/2 have a
+    /// stream [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) stall: Option<Time>,
     /// Kernel memory for what is on its way to it [default: what the kernel finds right]
