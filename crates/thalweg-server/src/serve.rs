@@ -81,7 +81,6 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         peers: peers.clone(),
         gate: Arc::new(gate),
         tls: certificate.clone(),
-        requests: Arc::default(),
         requests_of_publishers: Arc::default(),
         requests_of_others: Arc::default(),
         acked: Arc::new(acked(&sources)),

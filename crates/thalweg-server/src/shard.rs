@@ -87,9 +87,8 @@ pub(crate) struct Common {
     pub(crate) gate: Arc<Gate>,
     /// TLS, if sockets are to speak it.
     pub(crate) tls: Option<Certificate>,
-    /// Requests whose bodies are being read, on all shards.
-    pub(crate) requests: Arc<AtomicUsize>,
-    /// Those of them whose clients may publish, and the rest: each bounded apart.
+    /// Requests whose bodies are being read, on all shards: of clients that may
+    /// publish, and of the rest, each bounded apart.
     pub(crate) requests_of_publishers: Arc<AtomicUsize>,
     pub(crate) requests_of_others: Arc<AtomicUsize>,
     /// Topics whose sources wait for acks.

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::incoming::is_list;
+
 /// A command as received, borrowed from its text. Texts are not checked yet.
 #[derive(Debug)]
 pub enum Command<'a> {
@@ -111,8 +113,7 @@ where
 impl<'a> Asked<'a> {
     /// Reads a text.
     pub fn parse(text: &'a str) -> Self {
-        // serde would take its elements for the members, in our order.
-        if text.trim_ascii_start().starts_with('[') {
+        if is_list(text) {
             return Self { id: None, command: Err("not a command: a list and no object".into()) };
         }
         match serde_json::from_str::<Fields<'a>>(text) {

@@ -1,10 +1,16 @@
 //! A subscriber's reading of what it is sent: the inverse of `envelope`,
 //! `notice` and `command`, for clients and tests.
 
-use serde::Deserialize;
+use serde::{Deserialize, de::Error};
 use serde_json::value::RawValue;
 
 use crate::{GapReason, Offset};
+
+/// Whether a JSON text is a list: serde would take its elements for the members of
+/// an object, in the order in which we declare them.
+pub(crate) fn is_list(json: &str) -> bool {
+    json.trim_ascii_start().starts_with('[')
+}
 
 /// One message to a subscriber. Exactly one of its halves is there; which one
 /// says what it is: [`Incoming::kind`].
@@ -71,8 +77,11 @@ impl<'a> Incoming<'a> {
     /// Reads one message.
     ///
     /// # Errors
-    /// When it is not JSON or a known part has the wrong form.
+    /// When it is no JSON object or a known part has the wrong form.
     pub fn parse(json: &'a str) -> Result<Self, serde_json::Error> {
+        if is_list(json) {
+            return Err(Error::custom("not a message: a list and no object"));
+        }
         serde_json::from_str(json)
     }
 
@@ -105,6 +114,13 @@ impl<'a> Incoming<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_no_message() {
+        assert!(Incoming::parse(r#"["a","1.2"]"#).is_err());
+        assert!(Incoming::parse(" []").is_err());
+        assert!(Incoming::parse("{}").is_ok());
+    }
 
     #[test]
     fn an_offset_beyond_all_numbers_does_not_overflow() {

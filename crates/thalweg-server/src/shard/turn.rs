@@ -79,7 +79,9 @@ impl Shard {
         self.ask();
         self.walk();
         if self.id == 0 {
-            self.counts.requests = self.common.requests.load(Relaxed) as u64;
+            let common = &self.common;
+            let alike = [&common.requests_of_publishers, &common.requests_of_others];
+            self.counts.requests = alike.iter().map(|count| count.load(Relaxed) as u64).sum();
         }
         self.common.metrics.store(self.id, &self.counts);
         if let Some(Reverse((at_us, _))) = self.timers.peek() {

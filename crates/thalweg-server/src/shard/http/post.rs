@@ -36,9 +36,8 @@ const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotenc
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;
 
-/// A request whose body is being read, counted among all and among its like.
+/// A request whose body is being read, counted among its like.
 struct InFlight {
-    all: Arc<AtomicUsize>,
     alike: Arc<AtomicUsize>,
 }
 
@@ -56,14 +55,12 @@ impl InFlight {
             alike.fetch_sub(1, Relaxed);
             return Err(Refusal::busy("requests with a body"));
         }
-        common.requests.fetch_add(1, Relaxed);
-        Ok(Self { all: Arc::clone(&common.requests), alike: Arc::clone(alike) })
+        Ok(Self { alike: Arc::clone(alike) })
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.all.fetch_sub(1, Relaxed);
         self.alike.fetch_sub(1, Relaxed);
     }
 }
