@@ -127,6 +127,8 @@ pub(crate) struct Handle {
     drain: Notify,
     /// Connections that HTTP serves.
     serving: Cell<usize>,
+    /// Memory that those of HTTP/2 send from.
+    spare: http::Spare,
     /// Has reads wait for each other.
     reading: Semaphore,
     /// Memory of answers to reads that are not taken yet.
@@ -256,6 +258,7 @@ impl Handle {
             draining: Cell::new(false),
             drain: Notify::new(),
             serving: Cell::new(0),
+            spare: http::Spare::default(),
             reading: Semaphore::new(1),
             answered: Arc::default(),
         }))

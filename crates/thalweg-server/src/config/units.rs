@@ -1,11 +1,12 @@
 use std::time::Duration;
 
-/// Reads `250ms`, `500us`, `2s`, `5m` or `0`.
+/// Reads `250ms`, `500us`, `2s`, `5m`, `1h` or `0`.
 ///
 /// # Errors
 /// One sentence with an example.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text:?} is no duration: write a number and us, ms, s or m, as 250ms");
+    let wrong =
+        || format!("{text:?} is no duration: write a number and us, ms, s, m or h, as 250ms");
     let (number, unit) = split_unit(text);
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let us_per_unit = match unit {
@@ -13,6 +14,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "ms" => 1_000,
         "s" => 1_000_000,
         "m" => 60_000_000,
+        "h" => 3_600_000_000,
         "" if number == 0 => 0,
         _ => return Err(wrong()),
     };
@@ -53,8 +55,9 @@ mod tests {
         check("1us", Some(Duration::from_micros(1)));
         check("2s", Some(Duration::from_secs(2)));
         check("5m", Some(Duration::from_secs(300)));
+        check("1h", Some(Duration::from_secs(3600)));
         check("0", Some(Duration::ZERO));
-        for wrong in ["", "5", "ms", "1.5s", "-1s", "1h", "99999999999999999999s"] {
+        for wrong in ["", "5", "ms", "1.5s", "-1s", "1d", "99999999999999999999s"] {
             check(wrong, None);
         }
     }

@@ -9,8 +9,10 @@
 //! post        bodies: events, commands, tickets
 //! respond     answers' bytes
 //! patience    how long a peer may take
+//! gather      one send for what HTTP/2 writes at a time
 //! ```
 
+mod gather;
 mod patience;
 mod post;
 mod respond;
@@ -47,6 +49,8 @@ use crate::{
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
+pub(super) use gather::Spare;
+use gather::gather;
 use patience::{Impatience, Patient, Run, Running, Streams, Taken};
 use routes::Takeover;
 
@@ -242,7 +246,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
 /// hyper answers most of what is wrong itself; a head that never comes it leaves
 /// unanswered.
 async fn count_http1_error(handle: &Handle, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
-    if count_impatience(handle, error) {
+    if count_impatience(handle, Impatience::behind(error)) {
         return;
     }
     let code = if error.is_timeout() {
@@ -270,8 +274,7 @@ async fn refuse_slow(handle: &Handle, mut stream: impl AsyncWrite + Unpin) {
 }
 
 /// Counts a connection that was given up because its peer took too long; whether it was.
-fn count_impatience(handle: &Handle, error: &hyper::Error) -> bool {
-    let impatience = Impatience::behind(error);
+fn count_impatience(handle: &Handle, impatience: Option<Impatience>) -> bool {
     handle.count(|counts| match impatience {
         Some(Impatience::Hello) => counts.count_refused(ErrorCode::SlowRequest),
         Some(Impatience::Stall) => counts.count_closed(close::STALLED.code),
@@ -290,6 +293,8 @@ async fn serve_http2(
     let served = Rc::new((Rc::clone(handle), seat));
     let running = Rc::<Running>::default();
     let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
+    let patient = Patient::new(stream, limits.stall).with_hello(limits.head_wait);
+    let (gathering, gathered) = gather(patient, &handle.spare);
     let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
@@ -301,7 +306,7 @@ async fn serve_http2(
         .keep_alive_interval(config.heartbeat)
         .keep_alive_timeout(limits.stall)
         .serve_connection(
-            TokioIo::new(Patient::new(stream, limits.stall).with_hello(limits.head_wait)),
+            TokioIo::new(gathering),
             service_fn(move |request| {
                 let served = Rc::clone(&served);
                 async move {
@@ -322,14 +327,30 @@ async fn serve_http2(
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        Pin::new(&mut connection).poll(context)
+        let polled = Pin::new(&mut connection).poll(context);
+        match polled {
+            Poll::Ready(ended) => Poll::Ready(ended.map_err(Ended::Http)),
+            Poll::Pending => match gathered.poll_send(context) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Ended::Send(error))),
+                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+            },
+        }
     });
-    if let Err(error) = ended.await
-        && !count_impatience(handle, &error)
-        && is_misuse(&error)
-    {
-        handle.count(|counts| counts.h2_misuses += 1);
+    match ended.await {
+        Ok(()) => {}
+        Err(Ended::Send(error)) => _ = count_impatience(handle, Impatience::of(&error)),
+        Err(Ended::Http(error)) => {
+            if !count_impatience(handle, Impatience::behind(&error)) && is_misuse(&error) {
+                handle.count(|counts| counts.h2_misuses += 1);
+            }
+        }
     }
+}
+
+/// Why an HTTP/2 connection ended other than rightly.
+enum Ended {
+    Http(hyper::Error),
+    Send(io::Error),
 }
 
 /// Whether we ended an HTTP/2 connection, and not its peer or the network.

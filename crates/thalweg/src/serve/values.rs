@@ -301,7 +301,7 @@ written! {
     Size<MIN: usize, MAX: usize> = {
         "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB|GiB)?$", "minimum": MIN
     }
-    Time<MIN_US: u64, MAX_US: u64> = { "type": "string", "pattern": "^([0-9]+(us|ms|s|m)|0)$" }
+    Time<MIN_US: u64, MAX_US: u64> = { "type": "string", "pattern": "^([0-9]+(us|ms|s|m|h)|0)$" }
     Address = { "type": "string" }
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }

@@ -51,10 +51,14 @@ impl Impatience {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
 
+    /// Whether this error is it.
+    pub(super) fn of(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref().copied()
+    }
+
     /// Whether it is behind this error.
     pub(super) fn behind(error: &hyper::Error) -> Option<Self> {
-        let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
-        source.get_ref()?.downcast_ref().copied()
+        Self::of(std::error::Error::source(error)?.downcast_ref()?)
     }
 }
 

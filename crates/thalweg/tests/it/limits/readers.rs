@@ -152,6 +152,31 @@ fn answers_that_are_not_read_over_http_2_end_their_streams() {
     });
 }
 
+/// Its windows are wide open, but nobody reads its socket: its place goes to another.
+#[test]
+fn a_connection_of_http_2_that_is_not_read_is_ended() {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    const WINDOW: u32 = 1 << 30;
+    let limits = ["--stall", "500ms", "--heartbeat", "1h", "--max-connections-per-address", "3"];
+    let server = with_history(&limits);
+    unharmed(&server, || {
+        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, WINDOW)]);
+        h2.send(kind::WINDOW_UPDATE, 0, 0, WINDOW.to_be_bytes());
+        for number in 0..8 {
+            h2.get(2 * number + 1, "/v1/topics/read?limit=10000", &[]);
+        }
+        let mut kept = Raw::connect(server.address);
+        wait_for("its place", || {
+            kept.ask("GET", "/healthz", &[], "");
+            kept.answer();
+            let mut raw = Raw::connect(server.address);
+            raw.ask("GET", "/healthz", &[], "");
+            (raw.answer_if_any()?.status == 200).then_some(())
+        });
+    });
+    assert!(server.count("thalweg_closed_total{code=\"4002\"}") > 0);
+}
+
 /// Each is within what one answer may be; all of them together are not.
 #[test]
 fn answers_that_wait_to_be_read_are_bounded_together() {

@@ -1,0 +1,204 @@
+//! One send for what HTTP/2 writes at a time. It writes each frame of data by itself,
+//! and flushes it: with a hundred streams on a connection and one small frame for each
+//! of them that is a hundred system calls, which cost more than all the rest.
+
+use std::{
+    cell::{Cell, RefCell},
+    io, mem,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Bytes gathered at most before they are sent without waiting for more: about what
+/// one send takes.
+const GATHERED_BYTES: usize = 64 << 10;
+
+/// The memory that the connections of a shard gather in, one after the other: only
+/// those whose socket is full hold some of their own.
+pub(in crate::shard) type Spare = Rc<Cell<Vec<u8>>>;
+
+/// The sending end of a [`Gathering`]: for whoever polls what writes to it.
+pub(super) struct Gathered<S>(Rc<RefCell<State<S>>>);
+
+/// A stream that gathers what is written to it until [`Gathered::poll_send`].
+/// Flushing it sends nothing.
+pub(super) struct Gathering<S>(Rc<RefCell<State<S>>>);
+
+struct State<S> {
+    stream: S,
+    waiting: Vec<u8>,
+    /// Bytes of `waiting` that are sent.
+    sent: usize,
+    spare: Spare,
+}
+
+/// Gathers what is written to a stream.
+pub(super) fn gather<S>(stream: S, spare: &Spare) -> (Gathering<S>, Gathered<S>) {
+    let spare = Rc::clone(spare);
+    let state = Rc::new(RefCell::new(State { stream, waiting: Vec::new(), sent: 0, spare }));
+    (Gathering(Rc::clone(&state)), Gathered(state))
+}
+
+impl<S: AsyncWrite + Unpin> Gathered<S> {
+    /// Sends what was gathered. Call it each time after polling what writes, in the
+    /// same task.
+    pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.borrow_mut().poll_send(context)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> State<S> {
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.sent < self.waiting.len() {
+            let rest = &self.waiting[self.sent..];
+            let sent = ready!(Pin::new(&mut self.stream).poll_write(context, rest))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.sent += sent;
+        }
+        if self.sent > 0 {
+            self.sent = 0;
+            self.waiting.clear();
+            self.spare.set(mem::take(&mut self.waiting));
+        }
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    /// Takes as much as there is room for.
+    fn take(&mut self, bytes: &[u8]) -> usize {
+        if self.waiting.is_empty() {
+            self.waiting = self.spare.take();
+            self.waiting.reserve(GATHERED_BYTES);
+        }
+        let taken = bytes.len().min(GATHERED_BYTES - self.waiting.len());
+        self.waiting.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0.borrow_mut().stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut state = self.0.borrow_mut();
+        if state.waiting.len() >= GATHERED_BYTES {
+            ready!(state.poll_send(context))?;
+        }
+        Poll::Ready(Ok(state.take(bytes)))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = self.0.borrow_mut();
+        ready!(state.poll_send(context))?;
+        Pin::new(&mut state.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Takes a number of bytes at a time, and notes how many.
+    struct Slow {
+        at_a_time: usize,
+        taken: Vec<usize>,
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            if self.at_a_time == 0 {
+                return Poll::Pending;
+            }
+            let taken = bytes.len().min(self.at_a_time);
+            self.taken.push(taken);
+            Poll::Ready(Ok(taken))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn slow(at_a_time: usize) -> (Gathering<Slow>, Gathered<Slow>) {
+        gather(Slow { at_a_time, taken: Vec::new() }, &Spare::default())
+    }
+
+    fn write(to: &mut Gathering<Slow>, bytes: usize) -> Poll<usize> {
+        let context = &mut Context::from_waker(Waker::noop());
+        let written = Pin::new(&mut *to).poll_write(context, &vec![0; bytes]);
+        assert!(Pin::new(to).poll_flush(context).is_ready());
+        written.map(|written| written.expect("taken"))
+    }
+
+    #[test]
+    fn frames_that_were_each_flushed_are_one_send() {
+        let context = &mut Context::from_waker(Waker::noop());
+        let (mut gathering, gathered) = slow(usize::MAX);
+        for _ in 0..100 {
+            assert_eq!(write(&mut gathering, 200), Poll::Ready(200));
+        }
+        assert!(gathered.0.borrow().stream.taken.is_empty());
+        assert!(gathered.poll_send(context).is_ready());
+        assert!(gathered.poll_send(context).is_ready());
+        assert_eq!(gathered.0.borrow().stream.taken, [20_000]);
+    }
+
+    #[test]
+    fn it_holds_no_more_than_it_may() {
+        let context = &mut Context::from_waker(Waker::noop());
+        let (mut gathering, gathered) = slow(0);
+        assert_eq!(write(&mut gathering, GATHERED_BYTES - 10), Poll::Ready(GATHERED_BYTES - 10));
+        assert_eq!(write(&mut gathering, 100), Poll::Ready(10));
+        assert_eq!(write(&mut gathering, 90), Poll::Pending);
+        assert!(gathered.poll_send(context).is_pending());
+        gathered.0.borrow_mut().stream.at_a_time = 40_000;
+        assert_eq!(write(&mut gathering, 90), Poll::Ready(90));
+        assert!(Pin::new(&mut gathering).poll_shutdown(context).is_ready());
+        assert_eq!(gathered.0.borrow().stream.taken, [40_000, GATHERED_BYTES - 40_000, 90]);
+    }
+
+    #[test]
+    fn connections_share_the_memory_unless_their_socket_is_full() {
+        let context = &mut Context::from_waker(Waker::noop());
+        let spare = Spare::default();
+        let (mut one, its_sending) =
+            gather(Slow { at_a_time: usize::MAX, taken: Vec::new() }, &spare);
+        let (mut other, _) = gather(Slow { at_a_time: 0, taken: Vec::new() }, &spare);
+        assert_eq!(write(&mut one, 1), Poll::Ready(1));
+        let memory = its_sending.0.borrow().waiting.as_ptr();
+        assert!(its_sending.poll_send(context).is_ready());
+        assert_eq!(its_sending.0.borrow().waiting.capacity(), 0);
+        assert_eq!(write(&mut other, 1), Poll::Ready(1));
+        assert_eq!(other.0.borrow().waiting.as_ptr(), memory);
+    }
+}
