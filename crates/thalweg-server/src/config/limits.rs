@@ -31,18 +31,20 @@ pub struct Limits {
     /// Subscriptions of one connection (`too_many_topics`): one visit looks at
     /// them all.
     pub subscriptions: usize,
-    /// Memory of all topics' histories, divided among the shards. Beyond it a topic that grows loses its
-    /// oldest batches before its own bounds say so, and when it has no more than its
-    /// newest, the others do in turn.
+    /// Memory of all topics' histories, divided among the shards. Beyond it a topic
+    /// that grows loses its oldest batches before its own bounds say so, and when it has
+    /// no more than its newest, the others do in turn.
     pub history_bytes: usize,
     /// Requests whose bodies are being read (`busy`): each may hold a largest event.
     /// Where publishing needs a token, those without it have a quarter as many (at
-    /// least 1) besides, and publishers all of these.
+    /// least 1) besides, and publishers all of these. A publish connection of lines has
+    /// its place for as long as it lasts.
     pub requests: usize,
     /// Memory of unfinished WebSocket messages on each shard (close 1013).
     pub unfinished_bytes: usize,
     /// Streams of one HTTP/2 connection at a time (RFC 9113 §5.1.2): beyond it they
-    /// are refused. A hundred is what the RFC recommends at least.
+    /// are refused (`REFUSED_STREAM`), by the library, which does not say so: the one
+    /// limit without a counter. A hundred is what the RFC recommends at least.
     pub h2_streams: u32,
     /// Streams of one HTTP/2 connection that were reset before they were looked
     /// at; one more ends the connection (CVE-2023-44487).
