@@ -12,11 +12,11 @@ help:
 	@echo "make autobahn  run Autobahn's WebSocket cases; needs Python 2.7"
 
 run: toolchain
-	$(CARGO) build --release
+	$(CARGO) build --release --package thalweg
 	./target/release/thalweg serve --demo --listen $(ADDRESS)
 
 bench: toolchain
-	$(CARGO) build --release
+	$(CARGO) build --release --package thalweg
 	./target/release/thalweg bench quick
 
 test: setup
