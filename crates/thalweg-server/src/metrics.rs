@@ -92,6 +92,8 @@ counts! {
     requests: Gauge,
     /// Memory of unfinished WebSocket messages, in bytes.
     unfinished_bytes: Gauge,
+    /// HTTP/2 streams refused because their connection had as many as it may.
+    h2_refused_streams: Counter,
     /// HTTP/2 connections ended for resetting streams or for other misuse.
     h2_misuses: Counter,
     /// TLS handshakes that failed or took too long.

@@ -43,8 +43,7 @@ pub struct Limits {
     /// Memory of unfinished WebSocket messages on each shard (close 1013).
     pub unfinished_bytes: usize,
     /// Streams of one HTTP/2 connection at a time (RFC 9113 §5.1.2): beyond it they
-    /// are refused (`REFUSED_STREAM`), by the library, which does not say so: the one
-    /// limit without a counter. A hundred is what the RFC recommends at least.
+    /// are refused (`REFUSED_STREAM`). A hundred is what the RFC recommends at least.
     pub h2_streams: u32,
     /// Streams of one HTTP/2 connection that were reset before they were looked
     /// at; one more ends the connection (CVE-2023-44487).

@@ -10,11 +10,13 @@
 //! respond     answers' bytes
 //! patience    how long a peer may take
 //! gather      one send for what HTTP/2 writes at a time
+//! refusals    the streams that HTTP/2 refuses
 //! ```
 
 mod gather;
 mod patience;
 mod post;
+mod refusals;
 mod respond;
 mod routes;
 
@@ -328,6 +330,10 @@ async fn serve_http2(
             Pin::new(&mut connection).graceful_shutdown();
         }
         let polled = Pin::new(&mut connection).poll(context);
+        let refused = gathered.take_refused();
+        if refused > 0 {
+            handle.count(|counts| counts.h2_refused_streams += refused);
+        }
         match polled {
             Poll::Ready(ended) => Poll::Ready(ended.map_err(Ended::Http)),
             Poll::Pending => match gathered.poll_send(context) {

@@ -12,6 +12,8 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::refusals::Refusals;
+
 /// Bytes gathered at most before they are sent without waiting for more: about what
 /// one send takes.
 const GATHERED_BYTES: usize = 64 << 10;
@@ -33,12 +35,14 @@ struct State<S> {
     /// Bytes of `waiting` that are sent.
     sent: usize,
     spare: Spare,
+    refusals: Refusals,
 }
 
 /// Gathers what is written to a stream.
 pub(super) fn gather<S>(stream: S, spare: &Spare) -> (Gathering<S>, Gathered<S>) {
     let spare = Rc::clone(spare);
-    let state = Rc::new(RefCell::new(State { stream, waiting: Vec::new(), sent: 0, spare }));
+    let (waiting, refusals) = (Vec::new(), Refusals::default());
+    let state = Rc::new(RefCell::new(State { stream, waiting, sent: 0, spare, refusals }));
     (Gathering(Rc::clone(&state)), Gathered(state))
 }
 
@@ -47,6 +51,11 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     /// same task.
     pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(context)
+    }
+
+    /// How many streams HTTP/2 has refused since it was asked last.
+    pub(super) fn take_refused(&self) -> u64 {
+        self.0.borrow_mut().refusals.take()
     }
 }
 
@@ -76,6 +85,7 @@ impl<S: AsyncWrite + Unpin> State<S> {
         }
         let taken = bytes.len().min(GATHERED_BYTES - self.waiting.len());
         self.waiting.extend_from_slice(&bytes[..taken]);
+        self.refusals.see(&bytes[..taken]);
         taken
     }
 }

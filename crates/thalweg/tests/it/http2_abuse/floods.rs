@@ -68,6 +68,7 @@ fn streams_beyond_the_limit_are_refused_and_the_others_go_on() {
         h2.get(one_more, "/healthz", &[]);
         let reset = h2.until(|frame| frame.stream == one_more).expect("a refusal");
         assert_eq!((reset.kind, reset.error()), (kind::RST_STREAM, error::REFUSED_STREAM));
+        server.has_counted("thalweg_h2_refused_streams_total", 1);
         // One that ends makes room.
         h2.send(kind::RST_STREAM, 0, 1, CANCEL);
         let again = stream_of(STREAMS + 1);
