@@ -174,7 +174,9 @@ fn a_connection_of_http_2_that_is_not_read_is_ended() {
             (raw.answer_if_any()?.status == 200).then_some(())
         });
     });
-    assert!(server.count("thalweg_closed_total{code=\"4002\"}") > 0);
+    wait_for("it to be counted", || {
+        (server.count("thalweg_closed_total{code=\"4002\"}") > 0).then_some(())
+    });
 }
 
 /// Each is within what one answer may be; all of them together are not.
@@ -233,7 +235,7 @@ fn who_unsubscribes_in_a_frame_and_goes_is_gone() {
 /// take nothing.
 #[test]
 fn an_answer_read_slowly_is_whole() {
-    let server = with_history(&["--stall", "500ms"]);
+    let server = with_history(&["--stall", "1500ms"]);
     unharmed(&server, || {
         let mut h1 = Raw::connect(server.address);
         h1.ask("GET", "/v1/topics/read?limit=10000", &[], "");
