@@ -22,5 +22,8 @@ pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
 pub use machine::{MachineNote, dropped_packets, stolen_s};
 pub use process::Resources;
-pub use sample::{KernelMemory, Memory, RoundTrips, Sample, Traffic};
+pub use sample::{
+    Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
+    Traffic, WarmUp,
+};
 pub use verdict::{Evidence, Verdict};

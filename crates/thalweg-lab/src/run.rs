@@ -8,7 +8,7 @@ mod sample;
 use crate::measure::{MachineNote, Sample};
 use crate::report::{self, Manifest, Summary};
 use crate::scenario::{self, Changes, Plan};
-use crate::subject::{Cores, Place};
+use crate::subject::{self, Cores, Place};
 use anyhow::{Context, bail};
 use bundle::Bundle;
 use progress::Progress;
@@ -28,6 +28,8 @@ pub struct Order {
     pub program: PathBuf,
     /// Where the subjects run.
     pub place: Place,
+    /// Folders of peers, each with a `subject.toml`.
+    pub peers: Vec<PathBuf>,
     /// The folder to write to; a new one under `thalweg-runs`, else.
     pub out: Option<PathBuf>,
     /// What was typed, for the archive.
@@ -39,6 +41,7 @@ pub struct Order {
 /// Runs the order, prints the table and leaves everything in a folder.
 pub fn run(order: &Order) -> anyhow::Result<()> {
     let plan = read_plan(order)?;
+    let versions = subject::build_peers(&plan)?;
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
@@ -61,6 +64,7 @@ pub fn run(order: &Order) -> anyhow::Result<()> {
     progress.finish();
 
     let mut manifest = Manifest::new(&order.version, &order.command_line, machine);
+    manifest.peers = versions;
     manifest.begun = date::rfc3339(bundle.begun());
     manifest.ended = date::rfc3339(std::time::SystemTime::now());
     manifest.was_interrupted = interrupted.load(Ordering::Relaxed);
@@ -109,7 +113,11 @@ fn read_plan(order: &Order) -> anyhow::Result<Plan> {
     };
     let source =
         if is_file { order.scenario.clone() } else { format!("scenario {}", order.scenario) };
-    scenario::read(&text, &order.changes).context(source)
+    let mut peers = Vec::new();
+    for folder in &order.peers {
+        peers.extend(subject::peers(folder)?);
+    }
+    scenario::read(&text, &order.changes, &peers).context(source)
 }
 
 fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {

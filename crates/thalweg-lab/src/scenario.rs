@@ -4,6 +4,7 @@
 //!
 //! - `file`: the file as it is written
 //! - `settings`: everything that may differ between two samples
+//! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `plan`: every combination of its axes, as cells
 //! - `check`: what cannot be measured
 //! - `library`: the scenarios that come with Thalweg
@@ -13,6 +14,7 @@ mod check;
 mod error;
 mod file;
 mod library;
+mod peer;
 mod plan;
 mod settings;
 #[cfg(test)]
@@ -20,6 +22,7 @@ mod tests;
 
 pub use error::ScenarioError;
 pub use library::{LIBRARY, find};
+pub use peer::{Dialect, Peer};
 pub use plan::{Cell, Changes, Part, Plan, Slot, Subject, read};
 pub use settings::Settings;
 
@@ -46,7 +49,8 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drive {
-    /// The lab publishes: event n + window as soon as all subscribers have n.
+    /// The lab publishes: event n + window as soon as all subscribers have n, or
+    /// at a fixed rate whatever happens.
     Posted,
     /// The subject broadcasts on a schedule announced once, at its start.
     SelfDriven,
@@ -59,16 +63,69 @@ pub enum Drive {
     Echo,
     /// Experiment B: the subject sends the next event when the last is acked.
     RoundTrip,
+    /// The lab publishes at rates that rise until the latency is over the
+    /// objective: the highest that is not.
+    Ceiling,
+}
+
+impl Drive {
+    /// Whether the lab publishes what the subscribers get.
+    pub fn is_posted(self) -> bool {
+        matches!(self, Drive::Posted | Drive::Ceiling)
+    }
 }
 
 /// Which program the subject is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
     /// `thalweg serve`.
     Thalweg,
     /// `thalweg limit`: what this machine can do at all.
     Limit,
+    /// Somebody else's.
+    Peer(Box<Peer>),
+}
+
+impl Program {
+    /// What it says on top of a transport.
+    pub fn dialect(&self) -> Dialect {
+        match self {
+            Program::Thalweg => Dialect::Thalweg,
+            Program::Limit => Dialect::Limit,
+            Program::Peer(peer) => peer.dialect,
+        }
+    }
+
+    /// Where its WebSocket is, if not where topics are.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Program::Peer(peer) => peer.path.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// Which connection carries the answers of the echo drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// That of the firehose.
+    Same,
+    /// One of their own beside it.
+    Beside,
+}
+
+/// Which cells have their baseline twice, so that the noise is known (A/A).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Again {
+    /// Every one.
+    EveryCell,
+    /// The first of each scenario.
+    FirstCell,
+    /// None.
+    None,
 }
 
 /// How `limit` sends.
@@ -89,6 +146,13 @@ pub enum Request {
     Ndjson,
     /// One event per request, the next when it is answered.
     Single,
+}
+
+impl Again {
+    /// The quick form of it: once for each scenario.
+    fn min_first(self) -> Again {
+        if self == Again::None { self } else { Again::FirstCell }
+    }
 }
 
 impl fmt::Display for Transport {

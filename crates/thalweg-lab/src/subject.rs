@@ -1,6 +1,7 @@
 //! A server under test: started on its own cores, probed until it is ready,
 //! stopped.
 //!
+//! - `build`: peers, built before a run
 //! - `command`: how each program is started
 //! - `cores`: who runs where
 //! - `dialect`: what a subject says on top of a transport
@@ -9,6 +10,7 @@
 //! - `sockets`: what the kernel holds for a subject's connections
 //! - `tls`: TLS as a client of a subject speaks it
 
+mod build;
 mod command;
 mod cores;
 pub mod dialect;
@@ -17,17 +19,19 @@ mod probe;
 mod sockets;
 pub mod tls;
 
+pub use build::{build_peers, peers};
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use place::Place;
 pub use sockets::unsent_bytes_by_port;
 
+use crate::scenario::Program;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,9 +58,14 @@ impl Running {
         log: &File,
     ) -> anyhow::Result<Running> {
         let address = place.free_address()?;
-        let mut command = place.command(program);
+        let mut words = arguments(launch, address);
+        let program = match launch.program {
+            Program::Peer(_) => PathBuf::from(words.remove(0)),
+            _ => program.to_owned(),
+        };
+        let mut command = place.command(&program);
         command
-            .args(arguments(launch, address))
+            .args(words)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log.try_clone()?)

@@ -34,8 +34,8 @@ mod talk;
 mod tally;
 mod writer;
 
-use crate::measure::{Counts, Latency, RoundTrips, Traffic};
-use crate::scenario::{Drive, Program, Settings};
+use crate::measure::{Counts, Latency, Negotiated, RoundTrips, Step, Traffic, WarmUp};
+use crate::scenario::{Dialect, Drive, Settings};
 use crate::subject::dialect;
 use anyhow::{anyhow, bail};
 use link::Dialer;
@@ -70,8 +70,10 @@ const PUBLISHER_KEYS: u64 = 1 << 32;
 pub struct Workload<'a> {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Which program it is.
-    pub program: Program,
+    /// What it says on top of a transport.
+    pub dialect: Dialect,
+    /// Where its WebSocket is, if not where topics are.
+    pub path: Option<&'a str>,
     /// The settings of the sample.
     pub settings: &'a Settings,
     /// Who makes the subject broadcast.
@@ -124,6 +126,14 @@ pub struct Outcome {
     pub latency: Latency,
     /// Where the client talks back.
     pub round_trips: Option<RoundTrips>,
+    /// How the subject got warm.
+    pub warm_up: WarmUp,
+    /// In a closed loop: what is outstanding by Little's law, to what was.
+    pub littles_ratio: Option<f64>,
+    /// Rates tried.
+    pub steps: Vec<Step>,
+    /// Of the first connection.
+    pub negotiated: Negotiated,
     /// Over everything.
     pub ledger: Counts,
     /// Until all connections stood.
@@ -220,11 +230,11 @@ impl<'a> Swarm<'a> {
         Ok(Outcome {
             traffic: tally.traffic,
             latency: tally.latency,
-            round_trips: None,
             ledger: self.subscribers.close_ledger(),
             open_us,
             span_us,
             swarm_cpu_ns,
+            ..Outcome::default()
         })
     }
 

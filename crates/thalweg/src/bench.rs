@@ -5,7 +5,7 @@ use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use thalweg_lab::run::{Order, run as run_lab};
-use thalweg_lab::scenario::Changes;
+use thalweg_lab::scenario::{Again, Changes};
 use thalweg_lab::subject::Place;
 
 /// Measure what push costs on this machine.
@@ -32,8 +32,14 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transports: Vec<String>,
     /// Only these subjects, as the scenario names them.
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    subjects: Vec<String>,
+    #[arg(long, alias = "subjects", value_name = "LIST", value_delimiter = ',')]
+    subject: Vec<String>,
+    /// Folders of peers, each with its subject.toml.
+    #[arg(long, value_name = "DIR", default_value = "lab/subjects")]
+    peers: Vec<PathBuf>,
+    /// Without a second run of the baseline, which shows the noise.
+    #[arg(long)]
+    no_again: bool,
     /// Override a setting in every cell, e.g. connections=500 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -70,7 +76,7 @@ Scenarios:
 Examples:
   thalweg bench
   thalweg bench fanout --transports websocket --set connections=1000 --repeats 9
-  thalweg bench a1 --quick --subjects limit,thalweg
+  thalweg bench a1 --quick --subject limit,thalweg
   thalweg bench my-load.toml --out runs/my-load";
 
 /// Runs the lab as told.
@@ -85,7 +91,8 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
             quick: args.quick,
             repeats: args.repeats,
             measured_ms: args.seconds.map(|seconds| (seconds * 1000.0).round() as u64),
-            subjects: args.subjects,
+            subjects: args.subject,
+            again: args.no_again.then_some(Again::None),
             set: args.set,
             transports: args.transports,
         },
@@ -94,6 +101,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
             under: args.under.split_whitespace().map(str::to_owned).collect(),
             address: args.at,
         },
+        peers: args.peers,
         out: args.out,
         command_line: command_line(),
         version: env!("THALWEG_VERSION").to_owned(),

@@ -4,7 +4,7 @@ use crate::measure::{Counts, Latency, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Index of the plan's part.
     pub part: usize,
@@ -44,6 +44,28 @@ pub struct Sample {
     /// Where the client talks back.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
+    /// How the subject got warm.
+    #[serde(default)]
+    pub warm_up: WarmUp,
+    /// What is outstanding by Little's law (throughput × mean time in the system),
+    /// as a ratio to what was; `None` in an open loop.
+    #[serde(default)]
+    pub littles_ratio: Option<f64>,
+    /// Of the `ceiling` drive: the rates tried, in order.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// What the subject's threads did in the span.
+    #[serde(default)]
+    pub activity: Activity,
+    /// Kernel memory of all of the subject's connections at the end of the span.
+    #[serde(default)]
+    pub sockets: Option<SocketMemory>,
+    /// How things went over the span, a few times a second.
+    #[serde(default)]
+    pub timeline: Vec<Point>,
+    /// What was really agreed and set, as seen on the first connection.
+    #[serde(default)]
+    pub negotiated: Negotiated,
     /// Latencies; written to a file of their own.
     #[serde(skip)]
     pub latency: Latency,
@@ -63,6 +85,77 @@ pub struct Traffic {
     pub wire_bytes: u64,
     /// Heartbeats.
     pub heartbeats: u64,
+}
+
+/// How a subject got warm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// From full load to the span's beginning.
+    pub took_us: u64,
+    /// Whether its figures had stopped drifting by then.
+    pub is_steady: bool,
+}
+
+/// One rate that was tried.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Events published per second and topic.
+    pub rate: f64,
+    /// For how long.
+    pub span_us: u64,
+    /// Events delivered per second, over all subscribers.
+    pub events_per_s: f64,
+    /// 99 of 100 events were no later.
+    pub p99_us: u64,
+    /// Whether it was a longer look at a rate already met.
+    pub is_confirmation: bool,
+    /// Why the objective was missed; `None` if it was met.
+    pub missed: Option<String>,
+}
+
+/// What a subject's threads did in the span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// Times a thread gave its core up by itself.
+    pub switches_voluntary: u64,
+    /// Times it was taken from one.
+    pub switches_forced: u64,
+    /// System calls; `None` where the kernel does not tell.
+    pub system_calls: Option<u64>,
+}
+
+/// What the kernel holds for a subject's connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SocketMemory {
+    /// Connections found.
+    pub connections: u64,
+    /// Received and not read, sent and not acknowledged, with bookkeeping.
+    pub bytes: u64,
+    /// Buffers of the first connection, as set: for sending.
+    pub send_buffer_bytes: u64,
+    /// For receiving.
+    pub receive_buffer_bytes: u64,
+}
+
+/// A look at a sample while it lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// Since the span began.
+    pub at_us: u64,
+    /// Events so far.
+    pub events: u64,
+    /// CPU time of the subject so far.
+    pub cpu_ns: u64,
+    /// Its resident memory.
+    pub rss_bytes: u64,
+}
+
+/// What was really agreed and set, as the swarm sees it on its first connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Negotiated {
+    /// Name and value of each, in a fixed order; e.g. `TLS` is `TLSv1.3
+    /// TLS13_AES_128_GCM_SHA256`, `Sec-WebSocket-Extensions` is `none`.
+    pub facts: Vec<(String, String)>,
 }
 
 /// What the client said and what came back.

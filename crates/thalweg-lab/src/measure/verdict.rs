@@ -12,7 +12,7 @@ const SATURATED: f64 = 0.95;
 const DISTURBED: f64 = 0.10;
 
 /// What limited a sample.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The subject's cores were saturated: its throughput counts.
@@ -26,6 +26,7 @@ pub enum Verdict {
     Machine,
     /// Nobody: the schedule or the window left everyone time. CPU per event
     /// counts, throughput does not.
+    #[default]
     Schedule,
     /// Why nothing here counts.
     Invalid(String),

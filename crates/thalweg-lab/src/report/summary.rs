@@ -4,8 +4,9 @@
 use crate::measure::statistics::{Estimate, estimate, median, noise_factor, ratio};
 use crate::measure::{MachineNote, Sample, Verdict};
 use crate::report::Talk;
-use crate::scenario::{Cell, Drive, Part, Plan, Subject};
+use crate::scenario::{Cell, Drive, Part, Plan, Settings, Subject};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What a run found.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +35,8 @@ pub struct Manifest {
     pub was_interrupted: bool,
     /// The machine.
     pub machine: MachineNote,
+    /// Versions of the peers that took part, by name.
+    pub peers: BTreeMap<String, String>,
     /// How connections are set, and where the subjects differ.
     pub connections: Vec<&'static str>,
 }
@@ -49,6 +52,7 @@ impl Manifest {
             ended: String::new(),
             was_interrupted: false,
             machine,
+            peers: BTreeMap::new(),
             connections: Vec::new(),
         }
     }
@@ -85,6 +89,8 @@ pub struct Row {
     pub cell: String,
     /// The subject.
     pub subject: String,
+    /// Its settings.
+    pub settings: Settings,
     /// Whether the others of the cell are compared with it.
     pub is_baseline: bool,
     /// Whether it is the baseline once more (A/A).
@@ -223,9 +229,10 @@ fn summarise(
     Row {
         cell: cell.label.clone(),
         subject: subject.name.clone(),
+        settings: subject.settings.clone(),
         is_baseline,
         is_noise: !is_baseline
-            && (base.program, &base.settings) == (subject.program, &subject.settings),
+            && (&base.program, &base.settings) == (&subject.program, &subject.settings),
         samples: samples.len(),
         valid: valid.len(),
         verdict: verdict_of(samples),

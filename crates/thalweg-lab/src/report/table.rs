@@ -114,7 +114,7 @@ fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
     let has_stopped = part.rows.iter().any(|row| row.stopped_bytes_max.is_some());
     let mut groups: Vec<&[Column]> = match part.drive {
-        Drive::Posted => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
+        Drive::Posted | Drive::Ceiling => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
         Drive::Idle => vec![IDLE, MEMORY],
         Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],

@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::measure::{
-    Counts, KernelMemory, Latency, MachineNote, Memory, Resources, RoundTrips, Sample, Traffic,
-    Verdict,
+    Counts, KernelMemory, Latency, MachineNote, Memory, RoundTrips, Sample, Traffic, Verdict,
 };
 use crate::scenario::{Changes, Plan, Slot, read};
 
@@ -66,15 +65,13 @@ fn sample(slot: Slot) -> Sample {
             rss_end_bytes: 4_024_000,
             pss_end_bytes: None,
         },
-        resources: Resources::default(),
-        kernel: None,
-        round_trips: None,
         latency,
+        ..Sample::default()
     }
 }
 
 fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
-    let plan: Plan = read(text, &Changes::default()).unwrap();
+    let plan: Plan = read(text, &Changes::default(), &[]).unwrap();
     let samples: Vec<Sample> = plan
         .slots()
         .map(|slot| {

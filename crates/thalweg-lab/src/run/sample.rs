@@ -2,8 +2,7 @@
 
 use super::progress::Progress;
 use crate::measure::{
-    Counts, Evidence, KernelMemory, Memory, Resources, Sample, Traffic, Verdict, dropped_packets,
-    stolen_s,
+    Evidence, KernelMemory, Memory, Resources, Sample, Verdict, dropped_packets, stolen_s,
 };
 use crate::scenario::{Plan, Slot};
 use crate::subject::{Cores, Launch, Place, Running, unsent_bytes_by_port};
@@ -47,7 +46,7 @@ impl Bench<'_> {
         let (part, subject) = (self.plan.part(slot), self.plan.subject(slot));
         let settings = &subject.settings;
         let launch = Launch {
-            program: subject.program,
+            program: &subject.program,
             settings,
             drive: part.drive,
             start_us: monotonic_us() + START_AFTER_US,
@@ -55,7 +54,8 @@ impl Bench<'_> {
         let running = Running::start(self.program, &launch, self.place, self.cores, &self.log)?;
         let workload = Workload {
             address: running.address(),
-            program: subject.program,
+            dialect: subject.program.dialect(),
+            path: subject.program.path(),
             settings,
             drive: part.drive,
             start_us: launch.start_us,
@@ -108,6 +108,10 @@ impl Bench<'_> {
             resources: seen.end.resources,
             kernel: seen.kernel,
             round_trips: outcome.round_trips,
+            warm_up: outcome.warm_up,
+            littles_ratio: outcome.littles_ratio,
+            steps: outcome.steps,
+            negotiated: outcome.negotiated,
             latency: outcome.latency,
             ..blank(slot)
         }
@@ -115,27 +119,8 @@ impl Bench<'_> {
 }
 
 fn blank(slot: Slot) -> Sample {
-    Sample {
-        part: slot.part,
-        cell: slot.cell,
-        subject: slot.subject,
-        repeat: slot.repeat,
-        verdict: Verdict::Schedule,
-        span_us: 0,
-        traffic: Traffic::default(),
-        ledger: Counts::default(),
-        subject_cpu_ns: 0,
-        subject_busy: 0.0,
-        swarm_busy: 0.0,
-        disturbed: 0.0,
-        dropped_packets: 0,
-        open_us: 0,
-        memory: Memory::default(),
-        resources: Resources::default(),
-        kernel: None,
-        round_trips: None,
-        latency: crate::measure::Latency::default(),
-    }
+    let Slot { part, cell, subject, repeat } = slot;
+    Sample { part, cell, subject, repeat, ..Sample::default() }
 }
 
 /// What was seen of a subject besides its events.

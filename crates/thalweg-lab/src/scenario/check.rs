@@ -1,6 +1,6 @@
 //! What cannot be measured, and what to do about it.
 
-use super::{Drive, Program, Settings, Transport};
+use super::{Answers, Drive, Program, Settings, Transport};
 
 /// The least a posted event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
@@ -10,12 +10,13 @@ const EVENT_BYTES_MAX: u32 = 1 << 20;
 const DUMMY_BYTES_MIN: u32 = 64;
 
 /// Whether `program` can be measured so; if not, why.
-pub(super) fn check(settings: &Settings, drive: Drive, program: Program) -> Result<(), String> {
+pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     counts(settings)?;
     sizes(settings, drive)?;
     http2(settings, drive, program)?;
     conversation(settings, drive, program)?;
-    if drive == Drive::Publish && program == Program::Limit {
+    peer(drive, program)?;
+    if drive == Drive::Publish && *program == Program::Limit {
         return Err("`limit` takes no part in the `publish` drive".to_owned());
     }
     if drive == Drive::Publish && settings.tls {
@@ -27,7 +28,23 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: Program) -> Resu
     if drive == Drive::SelfDriven && (settings.topics > 1 || settings.stopped > 0) {
         return Err("several topics and stopped subscribers need the posted drive".to_owned());
     }
+    if drive == Drive::Ceiling && (settings.p99_us_max == 0 || settings.stopped > 0) {
+        return Err("a ceiling needs a p99_us_max, e.g. 50000, and readers only".to_owned());
+    }
+    if settings.answers == Answers::Beside && drive != Drive::Echo {
+        return Err("`answers` are the echo drive's".to_owned());
+    }
     Ok(())
+}
+
+/// What a peer says that it can do.
+fn peer(drive: Drive, program: &Program) -> Result<(), String> {
+    match program {
+        Program::Peer(peer) if !peer.drives.contains(&drive) => {
+            Err(format!("`{}` takes no part in this drive: see its subject.toml", peer.name))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn counts(settings: &Settings) -> Result<(), String> {
@@ -43,7 +60,7 @@ fn counts(settings: &Settings) -> Result<(), String> {
 
 fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     let Settings { event_bytes, dummy_bytes, .. } = *settings;
-    let posted = matches!(drive, Drive::Posted | Drive::Publish);
+    let posted = drive.is_posted() || drive == Drive::Publish;
     if posted && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
         return Err(format!(
             "event_bytes is {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {event_bytes}"
@@ -57,12 +74,12 @@ fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     Ok(())
 }
 
-fn http2(settings: &Settings, drive: Drive, program: Program) -> Result<(), String> {
+fn http2(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { streams, connections, stopped, .. } = *settings;
     if streams == 0 {
         return Ok(());
     }
-    if program == Program::Limit {
+    if *program == Program::Limit {
         return Err("`limit` speaks no HTTP/2: leave streams out for it".to_owned());
     }
     if !matches!(settings.transport, Transport::Sse | Transport::HttpStreaming) {
@@ -84,7 +101,7 @@ fn http2(settings: &Settings, drive: Drive, program: Program) -> Result<(), Stri
 }
 
 /// The drives in which the client talks back.
-fn conversation(settings: &Settings, drive: Drive, program: Program) -> Result<(), String> {
+fn conversation(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, connections, requests, tls, .. } = *settings;
     match drive {
         Drive::Echo | Drive::RoundTrip => {}
@@ -111,7 +128,7 @@ fn conversation(settings: &Settings, drive: Drive, program: Program) -> Result<(
     if requests == 0 {
         return Err("the round-trip drive needs requests, e.g. 1000".to_owned());
     }
-    if program == Program::Limit && transport != Transport::Websocket {
+    if *program == Program::Limit && transport != Transport::Websocket {
         return Err(format!("`limit` has round trips over websocket only, not {transport}"));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! A scenario file as it is written (TOML).
 
-use super::{Drive, Mode, Program, Request, Transport};
+use super::{Again, Answers, Drive, Mode, Request, Transport};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -10,15 +10,23 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioFile {
     pub(super) name: String,
-    pub(super) title: String,
+    /// What it is for; its name, else.
+    pub(super) title: Option<String>,
     pub(super) drive: Drive,
+    #[serde(default = "repeats")]
     pub(super) repeats: u32,
+    #[serde(default = "warm_up_ms")]
     pub(super) warm_up_ms: u64,
+    #[serde(default = "measured_ms")]
     pub(super) measured_ms: u64,
+    #[serde(default = "again")]
+    pub(super) again: Again,
     #[serde(default)]
     pub(super) defaults: Block,
-    pub(super) cells: Vec<Spanned<Block>>,
-    pub(super) subjects: Vec<Spanned<SubjectBlock>>,
+    /// One cell of the defaults, else.
+    pub(super) cells: Option<Vec<Spanned<Block>>>,
+    /// Thalweg, and the limit where it can take part, else.
+    pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
     #[serde(default)]
     pub(super) quick: Quick,
 }
@@ -41,15 +49,38 @@ pub(super) struct Quick {
     pub(super) repeats: Option<u32>,
     pub(super) warm_up_ms: Option<u64>,
     pub(super) measured_ms: Option<u64>,
+    pub(super) again: Option<Again>,
     pub(super) cells: Option<Vec<Spanned<Block>>>,
+}
+
+/// What a file need not say.
+fn repeats() -> u32 {
+    5
+}
+
+fn warm_up_ms() -> u64 {
+    500
+}
+
+fn measured_ms() -> u64 {
+    2000
+}
+
+fn again() -> Again {
+    Again::EveryCell
 }
 
 /// One server to measure, and how it differs from the cell's settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubjectBlock {
-    pub(super) name: String,
-    pub(super) program: Program,
+    /// The program's, else.
+    pub(super) name: Option<String>,
+    /// `thalweg`, `limit`, or the name of a peer.
+    pub(super) program: String,
+    /// Added to a peer's command.
+    #[serde(default)]
+    pub(super) arguments: Vec<String>,
     /// Left out unless a block of cells names it.
     #[serde(default)]
     pub(super) on_demand: bool,
@@ -67,6 +98,9 @@ pub(super) struct Block {
     pub(super) topics: Option<Axis<u32>>,
     pub(super) event_bytes: Option<Axis<u32>>,
     pub(super) window: Option<Axis<u32>>,
+    pub(super) rate: Option<Axis<u32>>,
+    pub(super) p99_us_max: Option<Axis<u64>>,
+    pub(super) answers: Option<Axis<Answers>>,
     pub(super) batch: Option<Axis<u32>>,
     pub(super) interval_us: Option<Axis<u64>>,
     pub(super) stopped: Option<Axis<u32>>,
@@ -88,36 +122,37 @@ pub(super) struct Block {
     pub(super) baseline: Option<String>,
 }
 
+/// Every key of a [`Block`], field by field.
+macro_rules! each_key {
+    ($combine:expr, $above:ident, $below:ident) => {
+        each_key!($combine, $above, $below;
+            transport, connections, topics, event_bytes, window, rate, p99_us_max, batch,
+            interval_us, stopped, shards, mode, request, tls, streams, requests, request_us,
+            answers, dummy_bytes, window_bytes, receive_buffer_bytes, send_buffer_bytes,
+            unsent_bytes, subjects, baseline)
+    };
+    ($combine:expr, $above:ident, $below:ident; $($key:ident),*) => {
+        Block { $($key: $combine(&$above.$key, &$below.$key)),* }
+    };
+}
+
+fn either<T: Clone>(above: &Option<T>, below: &Option<T>) -> Option<T> {
+    above.as_ref().or(below.as_ref()).cloned()
+}
+
+fn unless<T: Clone, U>(own: &Option<T>, other: &Option<U>) -> Option<T> {
+    own.as_ref().filter(|_| other.is_none()).cloned()
+}
+
 impl Block {
     /// These settings, and `below` where they say nothing.
     pub(super) fn over(&self, below: &Block) -> Block {
-        fn either<T: Clone>(above: &Option<T>, below: &Option<T>) -> Option<T> {
-            above.as_ref().or(below.as_ref()).cloned()
-        }
-        Block {
-            transport: either(&self.transport, &below.transport),
-            connections: either(&self.connections, &below.connections),
-            topics: either(&self.topics, &below.topics),
-            event_bytes: either(&self.event_bytes, &below.event_bytes),
-            window: either(&self.window, &below.window),
-            batch: either(&self.batch, &below.batch),
-            interval_us: either(&self.interval_us, &below.interval_us),
-            stopped: either(&self.stopped, &below.stopped),
-            shards: either(&self.shards, &below.shards),
-            mode: either(&self.mode, &below.mode),
-            request: either(&self.request, &below.request),
-            tls: either(&self.tls, &below.tls),
-            streams: either(&self.streams, &below.streams),
-            requests: either(&self.requests, &below.requests),
-            request_us: either(&self.request_us, &below.request_us),
-            dummy_bytes: either(&self.dummy_bytes, &below.dummy_bytes),
-            window_bytes: either(&self.window_bytes, &below.window_bytes),
-            receive_buffer_bytes: either(&self.receive_buffer_bytes, &below.receive_buffer_bytes),
-            send_buffer_bytes: either(&self.send_buffer_bytes, &below.send_buffer_bytes),
-            unsent_bytes: either(&self.unsent_bytes, &below.unsent_bytes),
-            subjects: either(&self.subjects, &below.subjects),
-            baseline: either(&self.baseline, &below.baseline),
-        }
+        each_key!(either, self, below)
+    }
+
+    /// These settings where `other` says nothing.
+    pub(super) fn except(&self, other: &Block) -> Block {
+        each_key!(unless, self, other)
     }
 }
 

@@ -3,9 +3,11 @@
 use super::check::check;
 use super::error::unknown;
 use super::file::{Axis, Block, ScenarioFile, SubjectBlock, SuiteFile};
-use super::{Drive, Program, ScenarioError, Settings, Transport, find};
-use serde::Serialize;
+use super::{Again, Drive, Peer, Program, ScenarioError, Settings, Transport, find};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::time::Duration;
+use toml::Spanned;
 
 /// What a subject takes to start and to stop, about.
 const STARTING_MS: u64 = 60;
@@ -13,9 +15,11 @@ const STARTING_MS: u64 = 60;
 const OPENING_US: u64 = 150;
 /// What a round trip takes, about.
 const ROUND_TRIP_US: u64 = 100;
+/// Spans of a search for the highest rate, about.
+const CEILING_STEPS: u64 = 15;
 
 /// What to measure, in order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// Of the scenario or suite.
     pub name: String,
@@ -26,7 +30,7 @@ pub struct Plan {
 }
 
 /// One scenario of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Of the scenario.
     pub name: String,
@@ -45,7 +49,7 @@ pub struct Part {
 }
 
 /// One combination of settings and the subjects to compare in it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// What the settings say.
     pub label: String,
@@ -58,7 +62,7 @@ pub struct Cell {
 }
 
 /// One server in one cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// As the report calls it.
     pub name: String,
@@ -130,6 +134,7 @@ impl Plan {
                 u64::from(settings.requests) * settings.request_us
             }
             Drive::RoundTrip => u64::from(settings.requests) * ROUND_TRIP_US,
+            Drive::Ceiling => CEILING_STEPS * part.measured_ms * 1000,
             _ => part.measured_ms * 1000,
         };
         Duration::from_millis(STARTING_MS + part.warm_up_ms)
@@ -152,20 +157,23 @@ pub struct Changes {
     pub set: Vec<String>,
     /// These transports instead of the file's.
     pub transports: Vec<String>,
+    /// Which cells have their baseline twice, instead of the file's.
+    pub again: Option<Again>,
 }
 
-/// Reads a scenario or a suite.
-pub fn read(text: &str, changes: &Changes) -> Result<Plan, ScenarioError> {
+/// Reads a scenario or a suite; `peers` are the subjects of others that it may
+/// name.
+pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
     let table: toml::Table =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     if table.contains_key("scenarios") {
-        return read_suite(text, changes);
+        return read_suite(text, changes, peers);
     }
-    let part = read_part(text, changes)?;
+    let part = read_part(text, changes, peers)?;
     Ok(Plan { name: part.name.clone(), title: part.title.clone(), parts: vec![part] })
 }
 
-fn read_suite(text: &str, changes: &Changes) -> Result<Plan, ScenarioError> {
+fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
     let suite: SuiteFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let changes = Changes { quick: suite.quick || changes.quick, ..changes.clone() };
@@ -178,7 +186,7 @@ fn read_suite(text: &str, changes: &Changes) -> Result<Plan, ScenarioError> {
             return Err(blame(format!("`{}` is itself a suite", name.get_ref())));
         }
         // A suite keeps what is left of it when `--subjects` empties a part.
-        match read_part(found, &changes) {
+        match read_part(found, &changes, peers) {
             Err(error) if error.message == NO_SUBJECT => {}
             part => parts.push(part.map_err(|error| blame(error.to_string()))?),
         }
@@ -191,19 +199,26 @@ fn read_suite(text: &str, changes: &Changes) -> Result<Plan, ScenarioError> {
 
 const NO_SUBJECT: &str = "none of the subjects asked for is in this scenario";
 
-fn read_part(text: &str, changes: &Changes) -> Result<Part, ScenarioError> {
+fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let quick = changes.quick.then_some(&file.quick);
-    let blocks = quick.and_then(|quick| quick.cells.as_ref());
+    let blocks = quick.and_then(|quick| quick.cells.as_ref()).or(file.cells.as_ref());
     let forced = forced_block(changes)?;
-
+    let subjects = declared(text, &file, peers)?;
+    let cast = Cast { subjects: &subjects, drive: file.drive, only: &changes.subjects };
+    let expand = |block: &Block, span: &Range<usize>| {
+        cast.expand(&block.over(&file.defaults), &forced)
+            .map_err(|message| ScenarioError::at(text, span, message))
+    };
     let mut cells = Vec::new();
-    for block in blocks.unwrap_or(&file.cells) {
-        let merged = forced.over(&block.get_ref().over(&file.defaults));
-        let expanded = expand_block(&file, &merged, &changes.subjects)
-            .map_err(|message| ScenarioError::at(text, &block.span(), message))?;
-        cells.extend(expanded);
+    match blocks {
+        None => cells = expand(&Block::default(), &(0..0))?,
+        Some(blocks) => {
+            for block in blocks {
+                cells.extend(expand(block.get_ref(), &block.span())?);
+            }
+        }
     }
     // `--set` may have made combinations equal.
     let mut distinct: Vec<Cell> = Vec::new();
@@ -215,13 +230,19 @@ fn read_part(text: &str, changes: &Changes) -> Result<Part, ScenarioError> {
     if distinct.is_empty() {
         return Err(ScenarioError::new(NO_SUBJECT));
     }
+    let quick_again = quick.map(|quick| quick.again.unwrap_or(file.again.min_first()));
+    match changes.again.or(quick_again).unwrap_or(file.again) {
+        Again::EveryCell => distinct.iter_mut().for_each(Cell::repeat_baseline),
+        Again::FirstCell => distinct.iter_mut().take(1).for_each(Cell::repeat_baseline),
+        Again::None => {}
+    }
 
     let repeats = quick.and_then(|quick| quick.repeats);
     let measured_ms = quick.and_then(|quick| quick.measured_ms);
     let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
     let part = Part {
+        title: file.title.unwrap_or_else(|| file.name.clone()),
         name: file.name,
-        title: file.title,
         drive: file.drive,
         repeats: changes.repeats.or(repeats).unwrap_or(file.repeats),
         warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
@@ -232,6 +253,82 @@ fn read_part(text: &str, changes: &Changes) -> Result<Part, ScenarioError> {
         return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
     }
     Ok(part)
+}
+
+impl Cell {
+    /// The baseline once more, next to itself, unless it is there already: two
+    /// samples of the same thing tell the noise.
+    fn repeat_baseline(&mut self) {
+        let baseline = &self.subjects[self.baseline];
+        let is_same = |other: &&Subject| {
+            (&other.program, &other.settings) == (&baseline.program, &baseline.settings)
+        };
+        if self.subjects.iter().filter(is_same).count() < 2 {
+            let again = Subject { name: format!("{} again", baseline.name), ..baseline.clone() };
+            self.subjects.insert(self.baseline + 1, again);
+        }
+    }
+}
+
+/// A subject as a file declares it.
+struct Declared {
+    name: String,
+    program: Program,
+    on_demand: bool,
+    with: Block,
+}
+
+/// The subjects of a file; Thalweg, and the limit where it can take part, if it
+/// has none.
+fn declared(
+    text: &str,
+    file: &ScenarioFile,
+    peers: &[Peer],
+) -> Result<Vec<Declared>, ScenarioError> {
+    let plain = |name: &str, program| Declared {
+        name: name.to_owned(),
+        program,
+        on_demand: false,
+        with: Block::default(),
+    };
+    let Some(blocks) = &file.subjects else {
+        let has_limit = file.drive != Drive::Publish;
+        let limit = has_limit.then(|| plain("limit", Program::Limit));
+        return Ok(limit.into_iter().chain([plain("thalweg", Program::Thalweg)]).collect());
+    };
+    let declare = |spanned: &Spanned<SubjectBlock>| {
+        let block = spanned.get_ref();
+        let program = program(block, peers)
+            .map_err(|message| ScenarioError::at(text, &spanned.span(), message))?;
+        Ok(Declared {
+            name: block.name.clone().unwrap_or_else(|| block.program.clone()),
+            program,
+            on_demand: block.on_demand,
+            with: block.with.clone(),
+        })
+    };
+    blocks.iter().map(declare).collect()
+}
+
+fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
+    let ours = match block.program.as_str() {
+        "thalweg" => Some(Program::Thalweg),
+        "limit" => Some(Program::Limit),
+        _ => None,
+    };
+    if let Some(ours) = ours {
+        return match block.arguments.as_slice() {
+            [] => Ok(ours),
+            _ => Err("`arguments` are for peers; Thalweg's are settings".to_owned()),
+        };
+    }
+    let Some(peer) = peers.iter().find(|peer| peer.name == block.program) else {
+        let peers = peers.iter().map(|peer| peer.name.as_str());
+        let known: Vec<&str> = ["thalweg", "limit"].into_iter().chain(peers).collect();
+        return Err(unknown("program", &block.program, &known));
+    };
+    let arguments = block.arguments.clone();
+    Ok(Program::Peer(Box::new(Peer { arguments, ..peer.clone() })))
 }
 
 /// The command line's `--set` and `--transports` as a block of settings.
@@ -255,52 +352,72 @@ fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
     Ok(forced)
 }
 
-fn expand_block(file: &ScenarioFile, block: &Block, only: &[String]) -> Result<Vec<Cell>, String> {
-    let names: Vec<&str> = file.subjects.iter().map(|it| it.get_ref().name.as_str()).collect();
-    let known = |name: &str| match names.iter().position(|known| *known == name) {
-        Some(index) => Ok(index),
-        None => Err(unknown("subject", name, &names)),
-    };
-    let listed: Vec<usize> = match &block.subjects {
-        Some(listed) => listed.iter().map(|name| known(name)).collect::<Result<_, _>>()?,
-        None => {
-            (0..names.len()).filter(|&index| !file.subjects[index].get_ref().on_demand).collect()
-        }
-    };
-    let chosen: Vec<&SubjectBlock> = listed
-        .into_iter()
-        .map(|index| file.subjects[index].get_ref())
-        .filter(|subject| only.is_empty() || only.contains(&subject.name))
-        .collect();
-    let baseline = match &block.baseline {
-        Some(name) => names[known(name)?],
-        None => chosen.first().map_or("", |subject| &subject.name),
-    };
-    combinations(block)
-        .into_iter()
-        .map(|settings| {
-            let subjects: Result<Vec<_>, _> =
-                chosen.iter().map(|subject| place(subject, &settings, file.drive)).collect();
-            let subjects = subjects?;
-            let baseline = subjects.iter().position(|subject| subject.name == baseline);
-            Ok(Cell {
-                label: settings.label(file.drive),
-                settings,
-                baseline: baseline.unwrap_or(0),
-                subjects,
-            })
-        })
-        .collect()
+/// Who may take part in the cells of a file.
+struct Cast<'a> {
+    subjects: &'a [Declared],
+    drive: Drive,
+    /// Only these, by name, unless it is empty.
+    only: &'a [String],
 }
 
-/// A subject in a cell, with its own settings on top.
-fn place(block: &SubjectBlock, settings: &Settings, drive: Drive) -> Result<Subject, String> {
-    let own = combinations_over(&block.with, settings);
-    let [settings] = own.as_slice() else {
-        return Err(format!("subject `{}` needs one value per setting, not a list", block.name));
-    };
-    check(settings, drive, block.program)?;
-    Ok(Subject { name: block.name.clone(), program: block.program, settings: settings.clone() })
+impl Cast<'_> {
+    /// The cells that a block stands for; `forced` is what the command line says.
+    fn expand(&self, block: &Block, forced: &Block) -> Result<Vec<Cell>, String> {
+        let names: Vec<&str> = self.subjects.iter().map(|it| it.name.as_str()).collect();
+        let known = |name: &str| match names.iter().position(|known| *known == name) {
+            Some(index) => Ok(index),
+            None => Err(unknown("subject", name, &names)),
+        };
+        let listed: Vec<usize> = match &block.subjects {
+            Some(listed) => listed.iter().map(|name| known(name)).collect::<Result<_, _>>()?,
+            None => (0..names.len()).filter(|&index| !self.subjects[index].on_demand).collect(),
+        };
+        let chosen: Vec<&Declared> = listed
+            .into_iter()
+            .map(|index| &self.subjects[index])
+            .filter(|subject| self.only.is_empty() || self.only.contains(&subject.name))
+            .collect();
+        let baseline = match &block.baseline {
+            Some(name) => names[known(name)?],
+            None => chosen.first().map_or("", |subject| &subject.name),
+        };
+        combinations(&forced.over(block))
+            .into_iter()
+            .map(|settings| {
+                let subjects: Result<Vec<_>, _> =
+                    chosen.iter().map(|subject| self.place(subject, &settings, forced)).collect();
+                let subjects = subjects?;
+                let baseline = subjects.iter().position(|subject| subject.name == baseline);
+                Ok(Cell {
+                    label: settings.label(self.drive),
+                    settings,
+                    baseline: baseline.unwrap_or(0),
+                    subjects,
+                })
+            })
+            .collect()
+    }
+
+    /// A subject in a cell, with its own settings on top, and on top of these the
+    /// command line's.
+    fn place(
+        &self,
+        subject: &Declared,
+        settings: &Settings,
+        forced: &Block,
+    ) -> Result<Subject, String> {
+        let own = combinations_over(&subject.with.except(forced), settings);
+        let [settings] = own.as_slice() else {
+            let name = &subject.name;
+            return Err(format!("subject `{name}` needs one value per setting, not a list"));
+        };
+        check(settings, self.drive, &subject.program)?;
+        Ok(Subject {
+            name: subject.name.clone(),
+            program: subject.program.clone(),
+            settings: settings.clone(),
+        })
+    }
 }
 
 fn combinations(block: &Block) -> Vec<Settings> {
@@ -318,6 +435,9 @@ fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings> {
     vary(&mut all, &block.connections, |settings, value| settings.connections = value);
     vary(&mut all, &block.stopped, |settings, value| settings.stopped = value);
     vary(&mut all, &block.window, |settings, value| settings.window = value);
+    vary(&mut all, &block.rate, |settings, value| settings.rate = value);
+    vary(&mut all, &block.p99_us_max, |settings, value| settings.p99_us_max = value);
+    vary(&mut all, &block.answers, |settings, value| settings.answers = value);
     vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);
     vary(&mut all, &block.batch, |settings, value| settings.batch = value);
     vary(&mut all, &block.tls, |settings, value| settings.tls = value);

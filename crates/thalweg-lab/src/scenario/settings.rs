@@ -1,6 +1,6 @@
 //! Everything that may differ between two samples.
 
-use super::{Drive, Mode, Request, Transport};
+use super::{Answers, Drive, Mode, Request, Transport};
 use serde::{Deserialize, Serialize};
 
 /// Everything that may differ between two samples of a scenario.
@@ -22,6 +22,11 @@ pub struct Settings {
     pub event_bytes: u32,
     /// Posted events outstanding per topic.
     pub window: u32,
+    /// Posted events per second and topic, on a schedule set in advance; 0 posts
+    /// as fast as the window allows. With the `ceiling` drive the first rate tried.
+    pub rate: u32,
+    /// The latency objective of the `ceiling` drive, for 99 of 100 events.
+    pub p99_us_max: u64,
     /// Rows in a self-driven batch.
     pub batch: u32,
     /// Time between two self-driven batches.
@@ -38,6 +43,8 @@ pub struct Settings {
     pub requests: u32,
     /// From request to request.
     pub request_us: u64,
+    /// Which connection carries the answers.
+    pub answers: Answers,
     /// Size of the firehose's event; 0 is no firehose.
     pub dummy_bytes: u32,
     /// Bytes that may be under way and not acked; 0 is no window.
@@ -60,12 +67,15 @@ impl Default for Settings {
             topics: 1,
             event_bytes: 128,
             window: 4,
+            rate: 0,
+            p99_us_max: 50_000,
             batch: 1,
             interval_us: 1000,
             stopped: 0,
             shards: 1,
             mode: Mode::Coalesced,
             request: Request::Ndjson,
+            answers: Answers::Same,
             requests: 1000,
             request_us: 1000,
             dummy_bytes: 0,
@@ -87,11 +97,19 @@ impl Settings {
     pub fn label(&self, drive: Drive) -> String {
         let connections = self.connections;
         let mut label = match drive {
-            Drive::Posted => format!(
-                "{} {connections} × {} W{}",
+            Drive::Posted => {
+                let pace = match self.rate {
+                    0 => format!("W{}", self.window),
+                    rate => format!("{rate}/s"),
+                };
+                let bytes = bytes_label(self.event_bytes);
+                format!("{} {connections} × {bytes} {pace}", self.transport)
+            }
+            Drive::Ceiling => format!(
+                "{} {connections} × {}, p99 ≤ {}",
                 self.transport,
                 bytes_label(self.event_bytes),
-                self.window
+                interval_label(self.p99_us_max)
             ),
             Drive::SelfDriven => format!(
                 "{} {connections} × {} / {}",
@@ -134,11 +152,15 @@ impl Settings {
             0 => "no echo".to_owned(),
             _ => format!("echo every {}", interval_label(self.request_us)),
         };
+        let place = match self.answers {
+            Answers::Same => "",
+            Answers::Beside => ", on a connection of its own",
+        };
         match self.dummy_bytes {
-            0 => format!("{asks}, no firehose"),
+            0 => format!("{asks}, no firehose{place}"),
             bytes => {
                 let every = interval_label(self.interval_us);
-                format!("{asks} beside {} / {every}", bytes_label(bytes))
+                format!("{asks} beside {} / {every}{place}", bytes_label(bytes))
             }
         }
     }

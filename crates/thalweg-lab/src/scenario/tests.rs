@@ -10,6 +10,7 @@ const GOOD: &str = r#"
 name = "mine"
 title = "my load"
 drive = "posted"
+again = "none"
 repeats = 5
 warm_up_ms = 100
 measured_ms = 400
@@ -46,12 +47,12 @@ program = "thalweg"
 fn refusal(from: &str, to: &str) -> String {
     let text = GOOD.replacen(from, to, 1);
     assert_ne!(text, GOOD, "{from:?} is not in the file");
-    read(&text, &changes(false)).unwrap_err().to_string()
+    read(&text, &changes(false), &[]).unwrap_err().to_string()
 }
 
 #[test]
 fn blocks_become_cells() {
-    let plan = read(GOOD, &changes(false)).unwrap();
+    let plan = read(GOOD, &changes(false), &[]).unwrap();
     let cells: Vec<String> = plan.parts[0]
         .cells
         .iter()
@@ -70,9 +71,40 @@ fn blocks_become_cells() {
 }
 
 #[test]
+fn five_lines_are_a_scenario() {
+    let text =
+        "name = \"mine\"\ndrive = \"posted\"\n[defaults]\nconnections = [10, 100]\nrate = 50\n";
+    let plan = read(text, &changes(false), &[]).unwrap();
+    let part = &plan.parts[0];
+    let names: Vec<_> = part.cells[1].subjects.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(part.cells[1].label, "websocket 100 × 128 B 50/s");
+    assert_eq!(names, ["limit", "limit again", "thalweg"]);
+}
+
+#[test]
+fn baselines_run_twice_to_show_the_noise() {
+    let names = |again: &str, quick| -> Vec<usize> {
+        let text = GOOD.replace("again = \"none\"", again);
+        let plan = read(&text, &changes(quick), &[]).unwrap();
+        plan.parts[0].cells.iter().map(|cell| cell.subjects.len()).collect()
+    };
+    assert_eq!(names("", false), [3, 3, 3, 3, 3]);
+    assert_eq!(names("again = \"first-cell\"", false), [3, 2, 2, 2, 2]);
+    assert_eq!(names("", true), [3, 2, 2, 2, 2]);
+    assert_eq!(names("again = \"none\"", true), [2, 2, 2, 2, 2]);
+}
+
+#[test]
+fn the_command_line_is_above_a_subjects_own_settings() {
+    let forced = Changes { set: vec!["mode=coalesced".into()], ..Changes::default() };
+    let plan = read(GOOD, &forced, &[]).unwrap();
+    assert!(plan.subjects().all(|subject| subject.settings.mode == Mode::Coalesced));
+}
+
+#[test]
 fn repeats_are_interleaved_and_rotate() {
     let text = GOOD.replace("repeats = 5", "repeats = 2");
-    let plan = read(&text, &changes(false)).unwrap();
+    let plan = read(&text, &changes(false), &[]).unwrap();
     let first: Vec<&str> =
         plan.slots().take(4).map(|slot| plan.subject(slot).name.as_str()).collect();
     assert_eq!(first, ["limit", "thalweg", "thalweg", "limit"]);
@@ -88,7 +120,7 @@ fn the_command_line_overrides_and_equal_cells_fall_together() {
         repeats: Some(1),
         ..Changes::default()
     };
-    let plan = read(GOOD, &forced).unwrap();
+    let plan = read(GOOD, &forced, &[]).unwrap();
     let labels: Vec<_> = plan.parts[0].cells.iter().map(|cell| cell.label.as_str()).collect();
     assert_eq!(labels, ["sse 7 × 1 KiB W4"]);
     assert_eq!(plan.slots().count(), 1);
@@ -113,7 +145,8 @@ fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
         refusal("drive = \"posted\"", "drive = \"echo\""),
         refusal("repeats = 5", "repeats = "),
         refusal("repeats = 5", "repeats = 0"),
-        refusal("title = \"my load\"", ""),
+        refusal("drive = \"posted\"", ""),
+        refusal("program = \"thalweg\"", "program = \"thalweq\""),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
 }
@@ -122,7 +155,7 @@ fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
 fn mistakes_on_the_command_line() {
     let refusal = |set: &str| {
         let changes = Changes { set: vec![set.into()], ..Changes::default() };
-        read(GOOD, &changes).unwrap_err().to_string()
+        read(GOOD, &changes, &[]).unwrap_err().to_string()
     };
     let refusals = [refusal("connections"), refusal("conections=3"), refusal("transport=web")];
     insta::assert_snapshot!(refusals.join("\n"));
@@ -137,7 +170,7 @@ fn the_library_reads_in_full_and_quick() {
     for (name, text) in LIBRARY {
         for quick in [false, true] {
             let plan =
-                read(text, &changes(quick)).unwrap_or_else(|error| panic!("{name}: {error}"));
+                read(text, &changes(quick), &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.name, *name);
         }
     }
@@ -146,7 +179,7 @@ fn the_library_reads_in_full_and_quick() {
 #[test]
 fn the_quick_suite_keeps_its_promise() {
     let (_, quick) = LIBRARY[0];
-    let plan = read(quick, &changes(false)).unwrap();
+    let plan = read(quick, &changes(false), &[]).unwrap();
     let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
     assert!(time.as_secs() < 4 * 60, "{time:?}");
 }
@@ -155,6 +188,6 @@ fn the_quick_suite_keeps_its_promise() {
 fn the_example_in_the_manual_is_a_scenario() {
     let manual = include_str!("../../../../lab/README.md");
     let example = manual.split("```toml").nth(1).and_then(|rest| rest.split("```").next());
-    let plan = read(example.unwrap(), &changes(true)).unwrap();
+    let plan = read(example.unwrap(), &changes(true), &[]).unwrap();
     assert_eq!(plan.parts[0].cells.len(), 5);
 }

@@ -1,14 +1,14 @@
 //! How each program is started: its command line is all the lab knows of it
 //! besides the wire.
 
-use crate::scenario::{Drive, Mode, Program, Settings};
+use crate::scenario::{Drive, Mode, Peer, Program, Settings};
 use std::net::SocketAddr;
 
 /// What to start, and for what.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
     /// Which program.
-    pub program: Program,
+    pub program: &'a Program,
     /// Settings of the sample.
     pub settings: &'a Settings,
     /// Who makes it broadcast.
@@ -22,14 +22,29 @@ pub fn topic_name(index: u32) -> String {
     format!("bench/{index}")
 }
 
-/// The command line after the binary's name.
+/// The command line after the binary's name; for a peer, with it.
 pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let mut arguments = match launch.program {
         Program::Thalweg => thalweg(launch, listen),
         Program::Limit => limit(launch),
+        Program::Peer(peer) => return peer_command(peer, launch.settings, listen),
     };
     arguments.splice(1..1, ["--listen".to_owned(), listen.to_string()]);
     arguments
+}
+
+/// A peer's own command line, filled in.
+fn peer_command(peer: &Peer, settings: &Settings, listen: SocketAddr) -> Vec<String> {
+    let settings = serde_json::to_value(settings).unwrap_or_default();
+    let fill = |word: &String| {
+        let mut word = peer.fill(word).replace("{listen}", &listen.to_string());
+        for (name, value) in settings.as_object().into_iter().flatten() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            word = word.replace(&format!("{{{name}}}"), &value);
+        }
+        word
+    };
+    peer.command.iter().chain(&peer.arguments).map(fill).collect()
 }
 
 fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
@@ -54,7 +69,7 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
             option("--source", format!("{topic}=dummy,size={dummy_bytes},interval={interval}"));
         }
         Drive::RoundTrip => option("--source", format!("{topic}=runner,ack={topic}/acks")),
-        Drive::Posted | Drive::Idle | Drive::Publish | Drive::Echo => {}
+        Drive::Posted | Drive::Ceiling | Drive::Idle | Drive::Publish | Drive::Echo => {}
     }
     if launch.settings.tls {
         arguments.push("--tls-self-signed".to_owned());
@@ -108,7 +123,7 @@ mod tests {
 
     fn check(program: Program, drive: Drive, expected: &str) {
         let settings = Settings { batch: 50, dummy_bytes: 10_000, ..Settings::default() };
-        let launch = Launch { program, settings: &settings, drive, start_us: 7 };
+        let launch = Launch { program: &program, settings: &settings, drive, start_us: 7 };
         let listen = SocketAddr::from(([127, 0, 0, 1], 9));
         assert_eq!(arguments(&launch, listen).join(" "), expected);
     }
@@ -151,7 +166,12 @@ mod tests {
     fn what_is_set_and_where_it_listens() {
         let settings = Settings { tls: true, unsent_bytes: 4096, ..Settings::default() };
         let arguments = |program, host| {
-            let launch = Launch { program, settings: &settings, drive: Drive::Posted, start_us: 0 };
+            let launch = Launch {
+                program: &program,
+                settings: &settings,
+                drive: Drive::Posted,
+                start_us: 0,
+            };
             arguments(&launch, SocketAddr::from((host, 9))).join(" ")
         };
         assert_eq!(

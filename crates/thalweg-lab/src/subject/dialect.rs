@@ -2,7 +2,7 @@
 //! Both subjects speak Thalweg's wire (`docs/wire.md`).
 
 use super::command::topic_name;
-use crate::scenario::{Program, Transport};
+use crate::scenario::{Dialect, Transport};
 use std::net::SocketAddr;
 
 /// The key of RFC 6455 §1.3, so that the right answer is a constant: the lab
@@ -25,6 +25,8 @@ pub struct Subscription<'a> {
     pub transport: Transport,
     /// Whom it asks.
     pub host: SocketAddr,
+    /// Where it is to be found, if not where topics are.
+    pub path: Option<&'a str>,
     /// It subscribes to the first so many topics.
     pub topics: u32,
     /// More of the query, e.g. `cursor=earliest`.
@@ -35,7 +37,9 @@ impl Subscription<'_> {
     /// Path and query.
     pub fn target(&self) -> String {
         let mut query: Vec<String> = Vec::new();
-        let path = if self.topics == 1 {
+        let path = if let Some(path) = self.path {
+            path.to_owned()
+        } else if self.topics == 1 {
             format!("/v1/topics/{}", topic_name(0))
         } else {
             query.extend((0..self.topics).map(|index| format!("topic={}", topic_name(index))));
@@ -120,14 +124,14 @@ fn uuid(number: u64) -> String {
 }
 
 /// The message with this number that is to come back, and what comes back.
-pub fn echo(program: Program, number: u64) -> (Vec<u8>, Vec<u8>) {
+pub fn echo(dialect: Dialect, number: u64) -> (Vec<u8>, Vec<u8>) {
     let data = uuid(number);
-    match program {
-        Program::Thalweg => (
+    match dialect {
+        Dialect::Thalweg => (
             format!(r#"{{"command":"echo","id":{number},"data":"{data}"}}"#).into_bytes(),
             format!(r#"{{"answer":{{"id":{number},"data":"{data}"}}}}"#).into_bytes(),
         ),
-        Program::Limit => (data.clone().into_bytes(), data.into_bytes()),
+        Dialect::Limit | Dialect::Bare => (data.clone().into_bytes(), data.into_bytes()),
     }
 }
 
@@ -298,7 +302,7 @@ mod tests {
     fn every_transport_asks_in_its_way() {
         let target = |transport, topics, query| {
             let host = SocketAddr::from(([127, 0, 0, 1], 9));
-            Subscription { transport, host, topics, query }.target()
+            Subscription { transport, host, path: None, topics, query }.target()
         };
         assert_eq!(target(Transport::Sse, 1, ""), "/v1/topics/bench/0");
         assert_eq!(

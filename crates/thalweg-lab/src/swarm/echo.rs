@@ -10,7 +10,7 @@ use super::talk::{Attention, Talk, unknown};
 use super::tally::Tally;
 use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload};
 use crate::measure::{Counts, RoundTrips};
-use crate::scenario::{Program, Transport};
+use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use anyhow::bail;
 use std::collections::VecDeque;
@@ -21,16 +21,22 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let poller = Poller::new()?;
     let dialer = Dialer::new(workload.address, workload.settings, dialect::HTTP_1)?;
     let query = match workload.settings.window_bytes {
-        bytes @ 1.. if workload.program == Program::Thalweg => format!("window={bytes}"),
+        bytes @ 1.. if workload.dialect == Dialect::Thalweg => format!("window={bytes}"),
         _ => String::new(),
     };
     let host = workload.address;
-    let subscription =
-        Subscription { transport: Transport::Websocket, host, topics: 1, query: &query };
+    let subscription = Subscription {
+        transport: Transport::Websocket,
+        host,
+        path: workload.path,
+        topics: 1,
+        query: &query,
+    };
     let talk = Talk::open(&dialer, &subscription, 0, &poller)?;
     let attention = Attention::new(observer);
     let acks = !query.is_empty();
-    let inbox = Inbox { acks, ..Inbox::default() };
+    let is_bare = workload.dialect == Dialect::Bare;
+    let inbox = Inbox { acks, is_bare, ..Inbox::default() };
     let mut echo = Echo { workload, poller, talk, attention, inbox, number: 0, begun_us: 0 };
 
     echo.run_until(|echo| echo.inbox.is_confirmed, u64::MAX)?;
@@ -65,6 +71,8 @@ struct Echo<'a> {
 #[derive(Debug, Default)]
 struct Inbox {
     is_confirmed: bool,
+    /// Whether messages come as they are, without an envelope.
+    is_bare: bool,
     /// Whether the subject waits for acks.
     acks: bool,
     /// Of what was processed last, and is not acked.
@@ -148,7 +156,7 @@ impl Echo<'_> {
                 return Ok(due_us);
             }
             self.number += 1;
-            let (message, answer) = dialect::echo(self.workload.program, self.number);
+            let (message, answer) = dialect::echo(self.workload.dialect, self.number);
             let sent_us = super::socket::now_us();
             self.inbox.outstanding.push_back(Request { due_us, sent_us, answer });
             self.talk.say(&message, &self.poller)?;
@@ -163,6 +171,8 @@ impl Echo<'_> {
             attention.heard_us = heard_us;
             inbox.message(message, heard_us, dummy_bytes)
         })?;
+        // Without envelopes nothing confirms a subscription but the handshake.
+        inbox.is_confirmed |= inbox.is_bare && talk.is_open();
         let position = std::mem::take(&mut inbox.position);
         if inbox.acks && !position.is_empty() {
             talk.say(&dialect::ack_command(&position), poller)?;
@@ -183,6 +193,7 @@ impl Echo<'_> {
             open_us,
             span_us,
             swarm_cpu_ns,
+            ..Outcome::default()
         }
     }
 }
@@ -197,6 +208,12 @@ impl Inbox {
                 self.round_trips_us.push(heard_us.saturating_sub(sent_us));
                 self.tally.latency.record(heard_us.saturating_sub(due_us), 1);
             }
+            return Ok(());
+        }
+        if self.is_bare {
+            self.tally.traffic.events += 1;
+            self.tally.traffic.envelopes += 1;
+            self.ledger.corrupt += u64::from(message.len() != dummy_bytes);
             return Ok(());
         }
         match dialect::unwrap(message) {

@@ -181,7 +181,7 @@ impl Inbox {
     pub(super) fn new(settings: &Settings, drive: Drive) -> Inbox {
         let Settings { connections, topics, window, event_bytes, .. } = *settings;
         let (expected, first) = match drive {
-            Drive::Posted => {
+            Drive::Posted | Drive::Ceiling => {
                 let topic = || Topic::new(window, settings.readers(), event_bytes);
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }

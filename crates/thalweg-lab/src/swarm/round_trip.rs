@@ -12,7 +12,7 @@ use super::socket::{Poller, now_us};
 use super::talk::{Attention, Talk, unknown};
 use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
 use crate::measure::{Latency, Ledger, RoundTrips, Traffic};
-use crate::scenario::{Program, Transport};
+use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use anyhow::bail;
 
@@ -59,6 +59,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
         open_us,
         span_us,
         swarm_cpu_ns,
+        ..Outcome::default()
     })
 }
 
@@ -80,7 +81,7 @@ enum Listener {
 
 /// How far it is.
 struct State {
-    program: Program,
+    dialect: Dialect,
     is_confirmed: bool,
     /// Of what was heard last.
     position: Vec<u8>,
@@ -94,12 +95,13 @@ struct State {
 
 impl<'a> RoundTrip<'a> {
     fn open(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        let Workload { address, program, settings, .. } = *workload;
+        let Workload { address, dialect, settings, .. } = *workload;
         let poller = Poller::new()?;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let transport = settings.transport;
-        let query = if program == Program::Limit { "" } else { FROM };
-        let subscription = Subscription { transport, host: address, topics: 1, query };
+        let query = if dialect == Dialect::Limit { "" } else { FROM };
+        let subscription =
+            Subscription { transport, host: address, path: workload.path, topics: 1, query };
         let listener = match transport {
             Transport::LongPolling => Listener::Polls(Asker::open(&dialer, LISTENER, &poller)?),
             _ => Listener::Talk(Talk::open(&dialer, &subscription, LISTENER, &poller)?),
@@ -115,7 +117,7 @@ impl<'a> RoundTrip<'a> {
             listener,
             acks,
             state: State {
-                program,
+                dialect,
                 is_confirmed: false,
                 position: Vec::new(),
                 runner: None,
@@ -172,9 +174,9 @@ impl<'a> RoundTrip<'a> {
             (_, Some(acks)) => {
                 acks.ask(&dialect::ack_request(self.workload.address, &runner), &self.poller)?;
             }
-            (Listener::Talk(talk), None) => match state.program {
-                Program::Thalweg => talk.say(&dialect::ack_command(&position), &self.poller)?,
-                Program::Limit => talk.say(&runner, &self.poller)?,
+            (Listener::Talk(talk), None) => match state.dialect {
+                Dialect::Thalweg => talk.say(&dialect::ack_command(&position), &self.poller)?,
+                Dialect::Limit | Dialect::Bare => talk.say(&runner, &self.poller)?,
             },
             (Listener::Polls(_), None) => bail!("polls have no way for acks"),
         }
@@ -191,7 +193,10 @@ impl<'a> RoundTrip<'a> {
             return Ok(());
         };
         let (transport, host) = (Transport::LongPolling, self.workload.address);
-        polls.ask(&Subscription { transport, host, topics: 1, query }.request(), &self.poller)
+        polls.ask(
+            &Subscription { transport, host, path: self.workload.path, topics: 1, query }.request(),
+            &self.poller,
+        )
     }
 
     fn hear(&mut self) -> anyhow::Result<bool> {
@@ -268,7 +273,7 @@ impl State {
             Some(Said::Gap { .. }) => bail!("a gap where one Runner follows the other"),
             Some(Said::Heartbeat) => {}
             Some(Said::Close) => bail!("the subject closed the connection"),
-            None if self.program == Program::Limit => self.runner(message, heard_us),
+            None if self.dialect == Dialect::Limit => self.runner(message, heard_us),
             None => return Err(unknown(message)),
         }
         Ok(())
@@ -286,9 +291,9 @@ impl State {
         if let Some(sent_us) = self.sent_us.take() {
             self.each_us.push(heard_us.saturating_sub(sent_us));
         }
-        let next = match self.program {
-            Program::Thalweg => event.to_vec(),
-            Program::Limit => dialect::runner(id + 1),
+        let next = match self.dialect {
+            Dialect::Thalweg => event.to_vec(),
+            Dialect::Limit | Dialect::Bare => dialect::runner(id + 1),
         };
         self.runner = Some((self.position.clone(), next));
     }

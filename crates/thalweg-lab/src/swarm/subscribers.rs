@@ -57,7 +57,7 @@ impl Subscribers {
         let Settings { transport, connections, topics, .. } = *settings;
         let streams = settings.streams as usize;
         let host = dialer.address();
-        let subscription = Subscription { transport, host, topics, query: "" };
+        let subscription = Subscription { transport, host, path: None, topics, query: "" };
         let request = match streams {
             0 => subscription.request(),
             _ => Streams::requests(&subscription, streams, dialer.is_tls()),

@@ -47,6 +47,11 @@ impl Talk {
         })
     }
 
+    /// Whether the handshake is done.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// Says a WebSocket message.
     pub(super) fn say(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
         self.writer.send(poller, |out| carrier::text(message, out))

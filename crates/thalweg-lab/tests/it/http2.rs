@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
+use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
 use thalweg_lab::swarm::{Outcome, Workload, run};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -129,7 +129,8 @@ fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
     let transport = settings.transport;
     let workload = Workload {
         address: serve(transport, fault)?,
-        program: Program::Thalweg,
+        dialect: Dialect::Thalweg,
+        path: None,
         settings,
         drive: Drive::Posted,
         start_us: 0,

@@ -3,7 +3,7 @@
 use crate::fake::serve;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
+use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
 use thalweg_lab::swarm::{Figures, Interrupted, Moment, Observer, Outcome, Workload, run};
 
 pub(crate) struct Blind;
@@ -23,7 +23,8 @@ fn measure(
         Settings { transport, connections: 5, window: 3, event_bytes: 200, ..Settings::default() };
     let workload = Workload {
         address: serve(fault)?,
-        program: Program::Thalweg,
+        dialect: Dialect::Thalweg,
+        path: None,
         settings: &settings,
         drive: Drive::Posted,
         start_us: 0,
@@ -132,7 +133,8 @@ fn an_observer_can_end_it() {
     let settings = Settings { connections: 1, ..Settings::default() };
     let workload = Workload {
         address: serve(|_, event| vec![event.into()]).unwrap(),
-        program: Program::Thalweg,
+        dialect: Dialect::Thalweg,
+        path: None,
         settings: &settings,
         drive: Drive::Posted,
         start_us: 0,

@@ -82,7 +82,8 @@ fn measure(drive: Drive, program: Program, answer: Answer) -> anyhow::Result<Out
     };
     let workload = Workload {
         address: serve(answer)?,
-        program,
+        dialect: program.dialect(),
+        path: None,
         settings: &settings,
         drive,
         start_us: 0,
@@ -122,7 +123,7 @@ fn a_known_delay_is_measured() {
         (Drive::RoundTrip, Program::Thalweg, thalweg_runner),
     ];
     for (drive, program, answer) in cases {
-        let outcome = measure(drive, program, answer).unwrap();
+        let outcome = measure(drive, program.clone(), answer).unwrap();
         let trips = outcome.round_trips.unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
         assert_eq!(trips.count, 20);

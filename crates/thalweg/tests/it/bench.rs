@@ -16,6 +16,7 @@ fn bench(name: &str, drive: &str, cells: &str) -> Vec<Value> {
 name = "{name}"
 title = "{name}"
 drive = "{drive}"
+again = "none"
 repeats = 1
 warm_up_ms = 50
 measured_ms = 100

@@ -1,0 +1,98 @@
+//! Peers are built before a run, so that no sample waits for a compiler.
+
+use crate::scenario::{Peer, Plan, Program};
+use anyhow::{Context, bail};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+/// Every peer in a folder of folders, each with its `subject.toml`. None where
+/// there is no such folder.
+pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Ok(Vec::new());
+    };
+    let mut peers = Vec::new();
+    for entry in entries {
+        let folder = entry?.path();
+        let file = folder.join("subject.toml");
+        if file.exists() {
+            let text = fs::read_to_string(&file);
+            let text = text.with_context(|| format!("{} cannot be read", file.display()))?;
+            let peer = Peer::read(&text, &folder.to_string_lossy());
+            peers.push(peer.with_context(|| file.display().to_string())?);
+        }
+    }
+    peers.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(peers)
+}
+
+/// Builds the plan's peers where their sources are newer than what was built;
+/// says each one's version, by name.
+pub fn build_peers(plan: &Plan) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut versions = BTreeMap::new();
+    for subject in plan.subjects() {
+        if let Program::Peer(peer) = &subject.program
+            && !versions.contains_key(&peer.name)
+        {
+            build(peer)?;
+            versions.insert(peer.name.clone(), version(peer));
+        }
+    }
+    Ok(versions)
+}
+
+fn build(peer: &Peer) -> anyhow::Result<()> {
+    let Some((tool, words)) = peer.build.split_first() else {
+        return Ok(());
+    };
+    let program = Path::new(&peer.folder).join("build").join(&peer.name);
+    if is_newer(&program, Path::new(&peer.folder)) {
+        return Ok(());
+    }
+    eprintln!("building {}: {}", peer.name, peer.build.join(" "));
+    // It runs in the peer's folder, so what it leaves has to be named from the root.
+    let program = std::path::absolute(&program)?;
+    let fill = |word: &String| word.replace("{out}", &program.to_string_lossy());
+    let status = Command::new(tool)
+        .args(words.iter().map(fill))
+        .current_dir(&peer.folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .with_context(|| format!("`{tool}` is needed to build the subject `{}`", peer.name))?;
+    if !status.success() {
+        bail!("the subject `{}` cannot be built: `{}` failed", peer.name, peer.build.join(" "));
+    }
+    Ok(())
+}
+
+/// Whether the program was built after every source beside its `subject.toml`.
+fn is_newer(program: &Path, folder: &Path) -> bool {
+    let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
+    let (Some(built), Ok(entries)) = (modified(program), fs::read_dir(folder)) else {
+        return false;
+    };
+    let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
+    files.all(|file| modified(&file).is_some_and(|changed| changed <= built))
+}
+
+/// What it says of its version, on one line.
+fn version(peer: &Peer) -> String {
+    let words: Vec<String> = peer.version.iter().map(|word| peer.fill(word)).collect();
+    let Some((tool, words)) = words.split_first() else {
+        return "not told".to_owned();
+    };
+    let Ok(output) = Command::new(tool).args(words).stdin(Stdio::null()).output() else {
+        return "not told".to_owned();
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("build\t"));
+    lines
+        .collect::<Vec<_>>()
+        .join("; ")
+        .replace('\t', " ")
+        .replace(&format!("{}/", peer.folder), "")
+}
