@@ -1,24 +1,25 @@
 //! What was found, in every form. Pure: samples in, text out.
 //!
-//! - `summary`: medians, ratios and their intervals
-//! - `talk`: the same of round trips
+//! - `summary`: what a run found; in it a `row` for each subject of a cell
+//! - `compare`: subjects next to each other, and which are ties
 //! - `connections`: what a reader must know of them
 //! - `table`: for a terminal
 //! - `csv`, and JSON through serde
 //! - `number`: how figures are written
 
+mod compare;
 mod connections;
 mod csv;
 mod number;
+mod row;
 mod summary;
 mod table;
-mod talk;
 
 pub use csv::csv;
 pub use number::short;
-pub use summary::{Manifest, PartSummary, Row, Summary};
+pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
+pub use summary::{Manifest, PartSummary, Summary};
 pub use table::table;
-pub use talk::Talk;
 
 #[cfg(test)]
 mod tests;

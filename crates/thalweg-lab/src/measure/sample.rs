@@ -230,6 +230,19 @@ impl Sample {
         self.traffic.events as f64 * 1e6 / self.span_us.max(1) as f64
     }
 
+    /// Context switches of the subject's threads per second.
+    pub fn switches_per_s(&self) -> Option<f64> {
+        let Activity { switches_voluntary, switches_forced, .. } = self.activity;
+        let count = switches_voluntary + switches_forced;
+        (count > 0).then(|| count as f64 * 1e6 / self.span_us.max(1) as f64)
+    }
+
+    /// System calls of the subject per event, where the kernel tells.
+    pub fn system_calls_per_event(&self) -> Option<f64> {
+        let events = self.traffic.events;
+        self.activity.system_calls.filter(|_| events > 0).map(|calls| calls as f64 / events as f64)
+    }
+
     /// What one of `connections` adds to the resident memory.
     pub fn rss_bytes_per_connection(&self, connections: u32) -> f64 {
         let grown = self.memory.rss_end_bytes.saturating_sub(self.memory.rss_ready_bytes);

@@ -30,6 +30,11 @@ impl Estimate {
     pub fn is_tie(&self) -> bool {
         self.low <= 1.0 && self.high >= 1.0
     }
+
+    /// Whether the two intervals have a value in common.
+    pub fn overlaps(&self, other: &Estimate) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
 }
 
 /// The median; `None` of no values. Values that are not numbers are left out.
@@ -64,15 +69,6 @@ pub fn ratio(values: &[f64], baseline: &[f64]) -> Option<Estimate> {
         .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
         .collect();
     estimate(&ratios)
-}
-
-/// How far two samples of the same thing lie apart: the factor that 95 % of
-/// the A/A ratios stay within, in either direction. At least 1.
-pub fn noise_factor(ratios: &[f64]) -> Option<f64> {
-    let factors: Vec<f64> = ratios.iter().map(|ratio| ratio.ln().abs().exp()).collect();
-    let sorted = sorted(&factors);
-    let rank = (COVER * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.checked_sub(1)?).copied()
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {
@@ -128,8 +124,6 @@ mod tests {
         assert_eq!(tie, Estimate { median: 1.0, low: 1.0, high: 1.0 });
         assert!(tie.is_tie());
         assert!(!ratio(&[2.2, 40.0, 630.0], &[1.0, 20.0, 300.0]).unwrap().is_tie());
-        assert_eq!(noise_factor(&[0.5, 1.0, 1.1]), Some(2.0));
-        assert_eq!(noise_factor(&[]), None);
     }
 
     /// A linear congruential generator: the test must be the same every time.

@@ -1,36 +1,83 @@
 //! The summary as CSV (RFC 4180): one line per subject and cell, figures
-//! unrounded.
+//! unrounded. A figure that does not exist is an empty field.
 
-use super::summary::{PartSummary, Row, Summary};
+use super::row::{Comparison, Row};
+use super::summary::Summary;
 use crate::measure::statistics::Estimate;
 
-const HEAD: &str = "scenario,cell,subject,samples,valid,verdict,throughput_counts,\
-cpu_us_per_event,cpu_us_per_event_low,cpu_us_per_event_high,\
-cpu_ratio,cpu_ratio_low,cpu_ratio_high,cpu_noise_factor,\
-events_per_s,share_of_schedule,latency_us_p50,latency_us_p99,latency_us_p999,\
-p99_ratio,p99_ratio_low,p99_ratio_high,p99_noise_factor,\
-wire_bytes_per_event,events_per_envelope,events_per_read,envelopes_per_read,\
-rss_bytes,rss_bytes_per_connection,open_ms,subject_busy,swarm_busy,\
-stopped_bytes_max,stopped_bytes_mean,\
-round_trip_us_mean,round_trip_us_mean_worst,round_trip_us_p50,round_trip_us_p99,\
-round_trip_ratio,round_trip_ratio_low,round_trip_ratio_high,round_trips_ms,\
-received_mb_per_s\n";
+/// A column: its name, and what it says of a row.
+type Column = (&'static str, fn(&Row) -> Option<f64>);
+
+const COLUMNS: &[Column] = &[
+    ("cpu_us_per_event", |row| median(row.cpu.us_per_event)),
+    ("cpu_us_per_event_low", |row| low(row.cpu.us_per_event)),
+    ("cpu_us_per_event_high", |row| high(row.cpu.us_per_event)),
+    ("cpu_ratio", |row| median(ratio(row.cpu.compared))),
+    ("cpu_ratio_low", |row| low(ratio(row.cpu.compared))),
+    ("cpu_ratio_high", |row| high(ratio(row.cpu.compared))),
+    ("events_per_s", |row| median(row.throughput.events_per_s)),
+    ("events_per_s_low", |row| low(row.throughput.events_per_s)),
+    ("events_per_s_high", |row| high(row.throughput.events_per_s)),
+    ("events_per_s_ratio", |row| median(ratio(row.throughput.compared))),
+    ("events_per_s_ratio_low", |row| low(ratio(row.throughput.compared))),
+    ("events_per_s_ratio_high", |row| high(ratio(row.throughput.compared))),
+    ("share_of_schedule", |row| row.throughput.share_of_schedule),
+    ("mb_per_s", |row| row.throughput.mb_per_s),
+    ("latency_p50_us", |row| row.latency.p50_us),
+    ("latency_p90_us", |row| row.latency.p90_us),
+    ("latency_p99_us", |row| row.latency.p99_us),
+    ("latency_p999_us", |row| row.latency.p999_us),
+    ("latency_max_us", |row| row.latency.max_us),
+    ("p99_ratio", |row| median(ratio(row.latency.compared))),
+    ("p99_ratio_low", |row| low(ratio(row.latency.compared))),
+    ("p99_ratio_high", |row| high(ratio(row.latency.compared))),
+    ("wire_bytes_per_event", |row| row.wire.bytes_per_event),
+    ("events_per_envelope", |row| row.wire.events_per_envelope),
+    ("events_per_read", |row| row.wire.events_per_read),
+    ("envelopes_per_read", |row| row.wire.envelopes_per_read),
+    ("rss_bytes", |row| row.memory.rss_bytes),
+    ("pss_bytes", |row| row.memory.pss_bytes),
+    ("rss_bytes_per_connection", |row| row.memory.rss_bytes_per_connection),
+    ("socket_bytes", |row| row.memory.socket_bytes),
+    ("stopped_bytes_max", |row| row.memory.stopped_bytes_max),
+    ("stopped_bytes_mean", |row| row.memory.stopped_bytes_mean),
+    ("subject_busy", |row| row.load.subject_busy),
+    ("swarm_busy", |row| row.load.swarm_busy),
+    ("open_ms", |row| row.load.open_ms),
+    ("switches_per_s", |row| row.load.switches_per_s),
+    ("system_calls_per_event", |row| row.load.system_calls_per_event),
+    ("littles_ratio", |row| row.load.littles_ratio),
+    ("steady", |row| row.load.steady),
+    ("round_trip_mean_us", |row| row.round_trip.mean_us),
+    ("round_trip_mean_us_worst", |row| row.round_trip.mean_us_worst),
+    ("round_trip_p50_us", |row| row.round_trip.p50_us),
+    ("round_trip_p99_us", |row| row.round_trip.p99_us),
+    ("round_trip_ratio", |row| median(ratio(row.round_trip.compared))),
+    ("round_trip_ratio_low", |row| low(ratio(row.round_trip.compared))),
+    ("round_trip_ratio_high", |row| high(ratio(row.round_trip.compared))),
+    ("round_trips_ms", |row| row.round_trip.total_ms),
+];
 
 /// The whole summary.
 pub fn csv(summary: &Summary) -> String {
-    let mut text = HEAD.to_owned();
+    let mut text = "scenario,cell,subject,samples,valid,verdict,throughput_counts".to_owned();
+    for (name, _) in COLUMNS {
+        text.push(',');
+        text += name;
+    }
+    text.push('\n');
     for part in &summary.parts {
         for row in &part.rows {
-            text += &line(part, row).join(",");
+            text += &line(&part.name, row).join(",");
             text.push('\n');
         }
     }
     text
 }
 
-fn line(part: &PartSummary, row: &Row) -> Vec<String> {
-    let mut fields = vec![
-        quoted(&part.name),
+fn line(part: &str, row: &Row) -> Vec<String> {
+    let words = [
+        quoted(part),
         quoted(&row.cell),
         quoted(&row.subject),
         row.samples.to_string(),
@@ -38,46 +85,24 @@ fn line(part: &PartSummary, row: &Row) -> Vec<String> {
         quoted(&row.verdict),
         row.is_ranked.to_string(),
     ];
-    let mut figures = Vec::new();
-    figures.extend(spread(row.cpu_us_per_event));
-    figures.extend(spread(row.cpu_ratio));
-    figures.extend([
-        part.cpu_noise,
-        row.events_per_s,
-        row.share_of_schedule,
-        row.latency_us_p50,
-        row.latency_us_p99,
-        row.latency_us_p999,
-    ]);
-    figures.extend(spread(row.p99_ratio));
-    figures.extend([
-        part.p99_noise,
-        row.wire_bytes_per_event,
-        row.events_per_envelope,
-        row.events_per_read,
-        row.envelopes_per_read,
-        row.rss_bytes,
-        row.rss_bytes_per_connection,
-        row.open_ms,
-        row.subject_busy,
-        row.swarm_busy,
-        row.stopped_bytes_max,
-        row.stopped_bytes_mean,
-        row.talk.mean_us,
-        row.talk.mean_us_worst,
-        row.talk.p50_us,
-        row.talk.p99_us,
-    ]);
-    figures.extend(spread(row.talk.mean_ratio));
-    figures.extend([row.talk.total_ms, row.talk.received_mb_per_s]);
-    let written =
-        figures.into_iter().map(|figure| figure.map_or(String::new(), |it| it.to_string()));
-    fields.extend(written);
-    fields
+    let figures = COLUMNS.iter().map(|(_, of)| of(row).map_or(String::new(), |it| it.to_string()));
+    words.into_iter().chain(figures).collect()
 }
 
-fn spread(estimate: Option<Estimate>) -> [Option<f64>; 3] {
-    [estimate.map(|it| it.median), estimate.map(|it| it.low), estimate.map(|it| it.high)]
+fn ratio(comparison: Option<Comparison>) -> Option<Estimate> {
+    comparison.map(|it| it.ratio)
+}
+
+fn median(estimate: Option<Estimate>) -> Option<f64> {
+    estimate.map(|it| it.median)
+}
+
+fn low(estimate: Option<Estimate>) -> Option<f64> {
+    estimate.map(|it| it.low)
+}
+
+fn high(estimate: Option<Estimate>) -> Option<f64> {
+    estimate.map(|it| it.high)
 }
 
 fn quoted(text: &str) -> String {

@@ -1,10 +1,9 @@
-//! Medians over the repeats, ratios to the baseline, and the noise between two
-//! runs of the same subject.
+//! What a run found: its rows, and on what they were taken.
 
-use crate::measure::statistics::{Estimate, estimate, median, noise_factor, ratio};
+use super::compare;
+use super::row::{Row, Valid};
 use crate::measure::{MachineNote, Sample, Verdict};
-use crate::report::Talk;
-use crate::scenario::{Cell, Drive, Part, Plan, Settings, Subject};
+use crate::scenario::{Cell, Drive, Part, Plan};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -71,78 +70,8 @@ pub struct PartSummary {
     pub repeats: u32,
     /// Time measured in each.
     pub measured_ms: u64,
-    /// Factor within which two runs of the same subject agree in CPU per
-    /// event, where the scenario has such a pair.
-    pub cpu_noise: Option<f64>,
-    /// The same for the p99.
-    pub p99_noise: Option<f64>,
-    /// The same for the mean round trip.
-    pub round_trip_noise: Option<f64>,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
-}
-
-/// One subject in one cell: medians of its valid samples.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Row {
-    /// The cell.
-    pub cell: String,
-    /// The subject.
-    pub subject: String,
-    /// Its settings.
-    pub settings: Settings,
-    /// Whether the others of the cell are compared with it.
-    pub is_baseline: bool,
-    /// Whether it is the baseline once more (A/A).
-    pub is_noise: bool,
-    /// Samples taken.
-    pub samples: usize,
-    /// Of them, those that count.
-    pub valid: usize,
-    /// What limited most of them, or why the first does not count.
-    pub verdict: String,
-    /// Whether the subject was saturated in most, so that throughput counts.
-    pub is_ranked: bool,
-    /// Subject's CPU per event delivered (published, with that drive).
-    pub cpu_us_per_event: Option<Estimate>,
-    /// To the baseline's, paired by repeat.
-    pub cpu_ratio: Option<Estimate>,
-    /// All subscribers together.
-    pub events_per_s: Option<f64>,
-    /// Of the self-driven schedule, the share that was delivered.
-    pub share_of_schedule: Option<f64>,
-    /// From the intended time.
-    pub latency_us_p50: Option<f64>,
-    /// From the intended time.
-    pub latency_us_p99: Option<f64>,
-    /// From the intended time.
-    pub latency_us_p999: Option<f64>,
-    /// To the baseline's, paired by repeat.
-    pub p99_ratio: Option<Estimate>,
-    /// With framing.
-    pub wire_bytes_per_event: Option<f64>,
-    /// As seen.
-    pub events_per_envelope: Option<f64>,
-    /// As seen: the subject sends at most as often.
-    pub events_per_read: Option<f64>,
-    /// As seen; with several topics, what one visit to a connection saves.
-    pub envelopes_per_read: Option<f64>,
-    /// At the end of the span.
-    pub rss_bytes: Option<f64>,
-    /// Grown since it was ready, for each connection.
-    pub rss_bytes_per_connection: Option<f64>,
-    /// Until all connections stood.
-    pub open_ms: Option<f64>,
-    /// Mean share of its cores.
-    pub subject_busy: Option<f64>,
-    /// Share of its core.
-    pub swarm_busy: Option<f64>,
-    /// Kernel memory of the send queue, most for one stopped subscriber.
-    pub stopped_bytes_max: Option<f64>,
-    /// The same, on average.
-    pub stopped_bytes_mean: Option<f64>,
-    /// Where the client talks back.
-    pub talk: Talk,
 }
 
 impl Summary {
@@ -164,121 +93,57 @@ impl Summary {
 
 fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
     let mut rows = Vec::new();
-    for (cell_index, cell) in part.cells.iter().enumerate() {
-        let of_subject = |subject: usize| -> Vec<&Sample> {
-            let own = samples.iter().filter(|it| it.cell == cell_index && it.subject == subject);
-            own.copied().collect()
-        };
-        let baseline = of_subject(cell.baseline);
-        for (index, subject) in cell.subjects.iter().enumerate() {
-            let own = of_subject(index);
-            if !own.is_empty() {
-                rows.push(summarise(part.drive, cell, index, subject, &own, &baseline));
-            }
-        }
+    for (index, cell) in part.cells.iter().enumerate() {
+        let of_cell = samples.iter().copied().filter(|it| it.cell == index).collect::<Vec<_>>();
+        rows.extend(summarise_cell(part.drive, cell, &of_cell));
     }
-    let noise = |of: fn(&Row) -> Option<Estimate>| {
-        let pairs = rows.iter().filter(|row| row.is_noise);
-        noise_factor(&pairs.filter_map(|row| Some(of(row)?.median)).collect::<Vec<_>>())
-    };
+    compare::call_ties(&mut rows);
     PartSummary {
         name: part.name.clone(),
         title: part.title.clone(),
         drive: part.drive,
         repeats: part.repeats,
         measured_ms: part.measured_ms,
-        cpu_noise: noise(|row| row.cpu_ratio),
-        p99_noise: noise(|row| row.p99_ratio),
-        round_trip_noise: noise(|row| row.talk.mean_ratio),
         rows,
     }
 }
 
-fn summarise(
-    drive: Drive,
-    cell: &Cell,
-    index: usize,
-    subject: &Subject,
-    samples: &[&Sample],
-    baseline: &[&Sample],
-) -> Row {
-    let valid: Vec<&Sample> =
-        samples.iter().copied().filter(|sample| sample.verdict.is_valid()).collect();
-    let values = |of: &dyn Fn(&Sample) -> Option<f64>| -> Vec<f64> {
-        valid.iter().filter_map(|sample| of(sample)).collect()
+/// A row for each subject that has samples.
+fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
+    let of_subject = |subject: usize| -> Vec<&Sample> {
+        samples.iter().copied().filter(|it| it.subject == subject).collect()
     };
-    let middle = |of: &dyn Fn(&Sample) -> Option<f64>| median(&values(of));
     let base = &cell.subjects[cell.baseline];
-    let is_baseline = index == cell.baseline;
-    let versus = |of: &dyn Fn(&Sample) -> Option<f64>| {
-        if is_baseline { None } else { paired_ratio(&valid, baseline, of) }
-    };
-    let is_broadcast = matches!(drive, Drive::Posted | Drive::SelfDriven | Drive::RoundTrip);
-    let schedule = (drive == Drive::SelfDriven).then(|| {
-        let settings = &subject.settings;
-        let rows = f64::from(settings.batch) * f64::from(settings.connections);
-        rows * 1e6 / settings.interval_us as f64
-    });
-    let per = |events: fn(&Sample) -> u64, of: fn(&Sample) -> u64| {
-        middle(&|sample| (of(sample) > 0).then(|| events(sample) as f64 / of(sample) as f64))
-            .filter(|_| is_broadcast)
-    };
-    let quantile =
-        |share: f64| middle(&|sample| sample.latency.quantile_us(share).map(|us| us as f64));
-    let ranked = valid.iter().filter(|sample| sample.verdict == Verdict::Subject).count();
-    Row {
-        cell: cell.label.clone(),
-        subject: subject.name.clone(),
-        settings: subject.settings.clone(),
-        is_baseline,
-        is_noise: !is_baseline
-            && (&base.program, &base.settings) == (&subject.program, &subject.settings),
-        samples: samples.len(),
-        valid: valid.len(),
-        verdict: verdict_of(samples),
-        is_ranked: ranked * 2 > valid.len(),
-        cpu_us_per_event: estimate(&values(&Sample::cpu_us_per_event)),
-        cpu_ratio: versus(&Sample::cpu_us_per_event),
-        events_per_s: middle(&|sample| Some(sample.events_per_s()))
-            .filter(|_| !matches!(drive, Drive::Idle | Drive::RoundTrip)),
-        share_of_schedule: schedule
-            .and_then(|offered| middle(&|sample| Some(sample.events_per_s() / offered))),
-        latency_us_p50: quantile(0.5),
-        latency_us_p99: quantile(0.99),
-        latency_us_p999: quantile(0.999),
-        p99_ratio: versus(&|sample| sample.latency.quantile_us(0.99).map(|us| us as f64)),
-        wire_bytes_per_event: per(|it| it.traffic.wire_bytes, |it| it.traffic.events),
-        events_per_envelope: per(|it| it.traffic.events, |it| it.traffic.envelopes),
-        events_per_read: per(|it| it.traffic.events, |it| it.traffic.reads),
-        envelopes_per_read: per(|it| it.traffic.envelopes, |it| it.traffic.reads),
-        rss_bytes: middle(&|sample| Some(sample.memory.rss_end_bytes as f64)),
-        rss_bytes_per_connection: middle(&|sample| {
-            Some(sample.rss_bytes_per_connection(subject.settings.connections))
-        }),
-        open_ms: middle(&|sample| Some(sample.open_us as f64 / 1000.0)),
-        subject_busy: middle(&|sample| Some(sample.subject_busy)),
-        swarm_busy: middle(&|sample| Some(sample.swarm_busy)),
-        stopped_bytes_max: middle(&|sample| Some(sample.kernel?.send_queue_bytes_max as f64)),
-        stopped_bytes_mean: middle(&|sample| Some(sample.kernel?.send_queue_bytes_mean as f64)),
-        talk: Talk::of(drive, &valid, versus(&|sample| Some(sample.round_trips?.mean_us))),
-    }
-}
-
-/// Ratios of samples of the same repeat, where both count.
-fn paired_ratio(
-    samples: &[&Sample],
-    baseline: &[&Sample],
-    of: &dyn Fn(&Sample) -> Option<f64>,
-) -> Option<Estimate> {
-    let pairs = samples.iter().filter_map(|sample| {
-        let partner = baseline.iter().find(|base| base.repeat == sample.repeat)?;
-        if !partner.verdict.is_valid() {
-            return None;
+    let baseline = of_subject(cell.baseline);
+    let mut rows = Vec::new();
+    for (index, subject) in cell.subjects.iter().enumerate() {
+        let own = of_subject(index);
+        if own.is_empty() {
+            continue;
         }
-        Some((of(sample)?, of(partner)?))
-    });
-    let (values, bases): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    ratio(&values, &bases)
+        let valid = Valid(own.iter().copied().filter(|it| it.verdict.is_valid()).collect());
+        let ranked = valid.0.iter().filter(|it| it.verdict == Verdict::Subject).count();
+        let is_baseline = index == cell.baseline;
+        let mut row = Row {
+            cell: cell.label.clone(),
+            subject: subject.name.clone(),
+            settings: subject.settings.clone(),
+            is_baseline,
+            is_noise: !is_baseline
+                && (&base.program, &base.settings) == (&subject.program, &subject.settings),
+            samples: own.len(),
+            valid: valid.0.len(),
+            verdict: verdict_of(&own),
+            is_ranked: drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
+            ..Row::default()
+        };
+        valid.fill(&mut row, drive, subject);
+        if !is_baseline {
+            compare::with_baseline(&mut row, &valid.0, &baseline);
+        }
+        rows.push(row);
+    }
+    rows
 }
 
 /// The verdict of most, and how many do not count.

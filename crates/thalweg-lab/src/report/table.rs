@@ -1,64 +1,64 @@
 //! The summary as a table for a terminal.
 
 use super::number::{digits, short};
-use super::summary::{PartSummary, Row, Summary};
-use crate::measure::statistics::Estimate;
+use super::row::{Comparison, Row};
+use super::summary::{PartSummary, Summary};
 use crate::scenario::Drive;
 
 /// A column: the two lines of its head, and what it shows of a row.
-type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> String);
+type Column = (&'static str, &'static str, fn(&Row) -> String);
 
 const CPU: &[Column] = &[
-    ("CPU µs", "per event", |_, row| figure(row.cpu_us_per_event.map(|it| it.median))),
-    ("CPU", "× baseline", |part, row| compared(row, row.cpu_ratio, part.cpu_noise)),
+    ("CPU µs", "per event", |row| figure(row.cpu.us_per_event.map(|it| it.median))),
+    ("CPU", "× baseline", |row| compared(row, row.cpu.compared)),
 ];
-const THROUGHPUT: &[Column] = &[("events", "per s", |_, row| match row.events_per_s {
-    Some(events) if row.is_ranked => short(events),
-    Some(events) => format!("({})", short(events)),
+const THROUGHPUT: &[Column] = &[("events", "per s", |row| match row.throughput.events_per_s {
+    Some(events) if row.is_ranked => short(events.median),
+    Some(events) => format!("({})", short(events.median)),
     None => String::new(),
 })];
 const SCHEDULE: &[Column] =
-    &[("% of", "schedule", |_, row| row.share_of_schedule.map_or(String::new(), percent))];
+    &[("% of", "schedule", |row| row.throughput.share_of_schedule.map_or(String::new(), percent))];
 const LATENCY: &[Column] = &[
-    ("latency µs", "p50", |_, row| whole(row.latency_us_p50)),
-    ("", "p99", |_, row| whole(row.latency_us_p99)),
-    ("", "p99.9", |_, row| whole(row.latency_us_p999)),
-    ("p99", "× baseline", |part, row| compared(row, row.p99_ratio, part.p99_noise)),
+    ("latency µs", "p50", |row| whole(row.latency.p50_us)),
+    ("", "p99", |row| whole(row.latency.p99_us)),
+    ("", "p99.9", |row| whole(row.latency.p999_us)),
+    ("p99", "× baseline", |row| compared(row, row.latency.compared)),
 ];
 const BATCHING: &[Column] = &[
-    ("wire B", "per event", |_, row| figure(row.wire_bytes_per_event)),
-    ("events per", "envelope", |_, row| figure(row.events_per_envelope)),
-    ("", "read", |_, row| figure(row.events_per_read)),
+    ("wire B", "per event", |row| figure(row.wire.bytes_per_event)),
+    ("events per", "envelope", |row| figure(row.wire.events_per_envelope)),
+    ("", "read", |row| figure(row.wire.events_per_read)),
 ];
-const TOPICS: &[Column] = &[("envelopes", "per read", |_, row| figure(row.envelopes_per_read))];
-const MEMORY: &[Column] = &[("RSS", "MB", |_, row| figure(row.rss_bytes.map(|it| it / 1e6)))];
+const TOPICS: &[Column] = &[("envelopes", "per read", |row| figure(row.wire.envelopes_per_read))];
+const MEMORY: &[Column] = &[("RSS", "MB", |row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
 const STOPPED: &[Column] = &[
-    ("KiB per stopped", "mean", |_, row| figure(row.stopped_bytes_mean.map(|it| it / 1024.0))),
-    ("", "max", |_, row| figure(row.stopped_bytes_max.map(|it| it / 1024.0))),
+    ("KiB per stopped", "mean", |row| figure(row.memory.stopped_bytes_mean.map(|it| it / 1024.0))),
+    ("", "max", |row| figure(row.memory.stopped_bytes_max.map(|it| it / 1024.0))),
 ];
 const IDLE: &[Column] = &[
-    ("RSS KiB per", "connection", |_, row| {
-        figure(row.rss_bytes_per_connection.map(|it| it / 1024.0))
+    ("RSS KiB per", "connection", |row| {
+        figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
     }),
-    ("opened", "in ms", |_, row| whole(row.open_ms)),
+    ("opened", "in ms", |row| whole(row.load.open_ms)),
 ];
 const ROUND_TRIP: &[Column] = &[
-    ("round trip µs", "mean", |_, row| figure(row.talk.mean_us)),
-    ("", "worst run", |_, row| figure(row.talk.mean_us_worst)),
-    ("", "p50", |_, row| whole(row.talk.p50_us)),
-    ("", "p99", |_, row| whole(row.talk.p99_us)),
-    ("mean", "× baseline", |part, row| compared(row, row.talk.mean_ratio, part.round_trip_noise)),
+    ("round trip µs", "mean", |row| figure(row.round_trip.mean_us)),
+    ("", "worst run", |row| figure(row.round_trip.mean_us_worst)),
+    ("", "p50", |row| whole(row.round_trip.p50_us)),
+    ("", "p99", |row| whole(row.round_trip.p99_us)),
+    ("mean", "× baseline", |row| compared(row, row.round_trip.compared)),
 ];
-const TOTAL: &[Column] = &[("total", "ms", |_, row| figure(row.talk.total_ms))];
+const TOTAL: &[Column] = &[("total", "ms", |row| figure(row.round_trip.total_ms))];
 const FROM_INTENDED: &[Column] = &[
-    ("from intended µs", "p50", |_, row| whole(row.latency_us_p50)),
-    ("", "p99", |_, row| whole(row.latency_us_p99)),
+    ("from intended µs", "p50", |row| whole(row.latency.p50_us)),
+    ("", "p99", |row| whole(row.latency.p99_us)),
 ];
-const RECEIVED: &[Column] = &[("received", "MB/s", |_, row| figure(row.talk.received_mb_per_s))];
+const RECEIVED: &[Column] = &[("received", "MB/s", |row| figure(row.throughput.mb_per_s))];
 const LOAD: &[Column] = &[
-    ("% of core", "subject", |_, row| row.subject_busy.map_or(String::new(), percent)),
-    ("", "swarm", |_, row| row.swarm_busy.map_or(String::new(), percent)),
-    ("limited", "by", |_, row| row.verdict.clone()),
+    ("% of core", "subject", |row| row.load.subject_busy.map_or(String::new(), percent)),
+    ("", "swarm", |row| row.load.swarm_busy.map_or(String::new(), percent)),
+    ("limited", "by", |row| row.verdict.clone()),
 ];
 
 /// The whole summary.
@@ -104,7 +104,7 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
             lines.push(vec![row.cell.clone()]);
             last_cell = &row.cell;
         }
-        let figures = columns.iter().map(|(_, _, show)| show(part, row));
+        let figures = columns.iter().map(|(_, _, show)| show(row));
         lines.push(std::iter::once(format!("  {}", row.subject)).chain(figures).collect());
     }
     lines
@@ -112,7 +112,7 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
 
 fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
-    let has_stopped = part.rows.iter().any(|row| row.stopped_bytes_max.is_some());
+    let has_stopped = part.rows.iter().any(|row| row.memory.stopped_bytes_max.is_some());
     let mut groups: Vec<&[Column]> = match part.drive {
         Drive::Posted | Drive::Ceiling => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
@@ -157,21 +157,17 @@ fn draw(lines: &[Vec<String>]) -> String {
 
 fn notes(part: &PartSummary) -> String {
     let mut text = String::new();
-    if let Some(noise) = part.round_trip_noise {
-        text += &format!(
-            "Noise (A/A): two runs of one subject agree within {noise:.2} × in the mean round trip. \
-             `=`: a tie, within the noise or the interval.\n"
-        );
-    } else if let Some(noise) = part.cpu_noise {
-        text += &format!("Noise (A/A): two runs of one subject agree within {noise:.2} × in CPU");
-        text += &part.p99_noise.map_or(String::new(), |p99| format!(", {p99:.2} × in p99"));
-        text += ". `=`: a tie, within the noise or the interval.\n";
+    if part.rows.iter().any(|row| row.is_noise) {
+        text += "\"Again\" is the baseline once more: the noise (A/A). `=`: a tie, for the interval \
+                 contains 1 or overlaps the noise.\n";
     }
-    if part.rows.iter().any(|row| row.cpu_ratio.is_some()) {
+    if part.rows.iter().any(|row| row.cpu.compared.is_some() || row.round_trip.compared.is_some()) {
         text += "Ratios: medians of paired repeats (interval of the median).\n";
     }
     let has_throughput = part.drive != Drive::Echo;
-    if has_throughput && part.rows.iter().any(|row| row.events_per_s.is_some() && !row.is_ranked) {
+    if has_throughput
+        && part.rows.iter().any(|row| row.throughput.events_per_s.is_some() && !row.is_ranked)
+    {
         text += "(events/s) in brackets: no throughput, for the subject's core was not saturated or it left gaps.\n";
     }
     if !text.is_empty() {
@@ -193,14 +189,13 @@ fn whole(value: Option<f64>) -> String {
 }
 
 /// `1.04 (1.01–1.08)`, with `=` where it is a tie.
-fn compared(row: &Row, ratio: Option<Estimate>, noise: Option<f64>) -> String {
+fn compared(row: &Row, comparison: Option<Comparison>) -> String {
     if row.is_baseline {
         return "baseline".to_owned();
     }
-    let Some(ratio) = ratio else {
+    let Some(Comparison { ratio, is_tie }) = comparison else {
         return String::new();
     };
-    let within_noise = noise.is_some_and(|noise| ratio.median.ln().abs() <= noise.ln());
-    let tie = if !row.is_noise && (within_noise || ratio.is_tie()) { "= " } else { "" };
+    let tie = if !row.is_noise && is_tie { "= " } else { "" };
     format!("{tie}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
 }

@@ -93,6 +93,21 @@ impl Settings {
         self.connections - self.stopped
     }
 
+    /// Events per second, over all subscribers, that the schedule offers, where
+    /// there is one.
+    pub fn scheduled_events_per_s(&self, drive: Drive) -> Option<f64> {
+        let readers = f64::from(self.readers());
+        match drive {
+            Drive::SelfDriven => {
+                Some(f64::from(self.batch) * readers * 1e6 / self.interval_us.max(1) as f64)
+            }
+            Drive::Posted if self.rate > 0 => {
+                Some(f64::from(self.rate) * f64::from(self.topics) * readers)
+            }
+            _ => None,
+        }
+    }
+
     /// What a cell is called: the settings that matter under its drive.
     pub fn label(&self, drive: Drive) -> String {
         let connections = self.connections;

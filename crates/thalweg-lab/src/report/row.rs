@@ -1,0 +1,267 @@
+//! One subject in one cell: medians of its samples that count.
+
+use crate::measure::Sample;
+use crate::measure::statistics::{Estimate, estimate, median};
+use crate::scenario::{Drive, Settings, Subject};
+use serde::Serialize;
+
+/// One subject in one cell.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Row {
+    /// The cell.
+    pub cell: String,
+    /// The subject.
+    pub subject: String,
+    /// Its settings.
+    pub settings: Settings,
+    /// Whether the others of the cell are compared with it.
+    pub is_baseline: bool,
+    /// Whether it is the baseline once more (A/A).
+    pub is_noise: bool,
+    /// Samples taken.
+    pub samples: usize,
+    /// Of them, those that count.
+    pub valid: usize,
+    /// What limited most of them, or why the first does not count.
+    pub verdict: String,
+    /// Whether the subject was saturated in most, so that throughput counts.
+    pub is_ranked: bool,
+    /// What it cost.
+    pub cpu: Cpu,
+    /// How much there was.
+    pub throughput: Throughput,
+    /// How late it was.
+    pub latency: Lateness,
+    /// How it came.
+    pub wire: Wire,
+    /// What it held.
+    pub memory: Held,
+    /// Who was how busy.
+    pub load: Load,
+    /// Where the client talks back.
+    pub round_trip: Trips,
+}
+
+/// A figure next to the baseline's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The figure to the baseline's, paired by repeat.
+    pub ratio: Estimate,
+    /// Whether no difference was found: the interval contains 1, or overlaps that
+    /// of the baseline against itself.
+    pub is_tie: bool,
+}
+
+/// What a subject cost.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Cpu {
+    /// Subject's CPU per event delivered (published, with that drive).
+    pub us_per_event: Option<Estimate>,
+    /// The same, to the baseline's.
+    pub compared: Option<Comparison>,
+}
+
+/// How much there was.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Throughput {
+    /// All subscribers together; with the `ceiling` drive, the highest rate that
+    /// met the objective.
+    pub events_per_s: Option<Estimate>,
+    /// The same, to the baseline's.
+    pub compared: Option<Comparison>,
+    /// Of the schedule, the share that was delivered.
+    pub share_of_schedule: Option<f64>,
+    /// With framing, in millions of bytes.
+    pub mb_per_s: Option<f64>,
+}
+
+/// From the intended time to the arrival.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Lateness {
+    /// Half of the events were no later.
+    pub p50_us: Option<f64>,
+    /// 90 of 100.
+    pub p90_us: Option<f64>,
+    /// 99 of 100.
+    pub p99_us: Option<f64>,
+    /// 999 of 1,000.
+    pub p999_us: Option<f64>,
+    /// The latest.
+    pub max_us: Option<f64>,
+    /// The p99, to the baseline's.
+    pub compared: Option<Comparison>,
+}
+
+/// How it came.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Wire {
+    /// With framing.
+    pub bytes_per_event: Option<f64>,
+    /// As seen.
+    pub events_per_envelope: Option<f64>,
+    /// As seen: the subject sends at most as often.
+    pub events_per_read: Option<f64>,
+    /// As seen; with several topics, what one visit to a connection saves.
+    pub envelopes_per_read: Option<f64>,
+}
+
+/// What a subject held.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Held {
+    /// Resident at the end of the span.
+    pub rss_bytes: Option<f64>,
+    /// Proportional at the end of the span.
+    pub pss_bytes: Option<f64>,
+    /// Grown since it was ready, for each connection.
+    pub rss_bytes_per_connection: Option<f64>,
+    /// In the kernel, for all its connections.
+    pub socket_bytes: Option<f64>,
+    /// Kernel memory of the send queue, most for one stopped subscriber.
+    pub stopped_bytes_max: Option<f64>,
+    /// The same, on average.
+    pub stopped_bytes_mean: Option<f64>,
+}
+
+/// Who was how busy.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Load {
+    /// Mean share of the subject's cores.
+    pub subject_busy: Option<f64>,
+    /// Share of the swarm's core.
+    pub swarm_busy: Option<f64>,
+    /// Until all connections stood.
+    pub open_ms: Option<f64>,
+    /// Of the subject's threads, by themselves or not.
+    pub switches_per_s: Option<f64>,
+    /// Where the kernel tells.
+    pub system_calls_per_event: Option<f64>,
+    /// What is outstanding by Little's law, to what was.
+    pub littles_ratio: Option<f64>,
+    /// Of the samples, the share that had stopped drifting when the span began.
+    pub steady: Option<f64>,
+}
+
+/// What it took to be answered; all from sent to come back.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Trips {
+    /// Mean of a sample, of these the median.
+    pub mean_us: Option<f64>,
+    /// Mean of the worst sample.
+    pub mean_us_worst: Option<f64>,
+    /// The means, to the baseline's.
+    pub compared: Option<Comparison>,
+    /// Median.
+    pub p50_us: Option<f64>,
+    /// 99 of 100 took no longer.
+    pub p99_us: Option<f64>,
+    /// All of a sample, one after the other.
+    pub total_ms: Option<f64>,
+}
+
+/// Samples of one subject that count, and how to take medians of them.
+pub(super) struct Valid<'a>(pub(super) Vec<&'a Sample>);
+
+impl Valid<'_> {
+    fn values(&self, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+        self.0.iter().filter_map(|sample| of(sample)).collect()
+    }
+
+    fn middle(&self, of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        median(&self.values(of))
+    }
+
+    fn spread(&self, of: impl Fn(&Sample) -> Option<f64>) -> Option<Estimate> {
+        estimate(&self.values(of))
+    }
+
+    /// Fills in everything of a row that needs no other subject.
+    pub(super) fn fill(&self, row: &mut Row, drive: Drive, subject: &Subject) {
+        let settings = &subject.settings;
+        row.cpu.us_per_event = self.spread(Sample::cpu_us_per_event);
+        row.throughput = self.throughput(drive, settings);
+        row.latency = self.latency();
+        row.wire = self.wire(drive);
+        row.memory = self.memory(settings);
+        row.load = self.load();
+        row.round_trip = self.round_trip();
+    }
+
+    fn throughput(&self, drive: Drive, settings: &Settings) -> Throughput {
+        let is_told = !matches!(drive, Drive::Idle | Drive::RoundTrip);
+        Throughput {
+            events_per_s: self.spread(|it| is_told.then(|| it.events_per_s())),
+            compared: None,
+            share_of_schedule: settings
+                .scheduled_events_per_s(drive)
+                .and_then(|offered| self.middle(|it| Some(it.events_per_s() / offered))),
+            mb_per_s: self.middle(|it| {
+                is_told.then(|| it.traffic.wire_bytes as f64 / it.span_us.max(1) as f64)
+            }),
+        }
+    }
+
+    fn latency(&self) -> Lateness {
+        let quantile =
+            |share: f64| self.middle(|it| it.latency.quantile_us(share).map(|us| us as f64));
+        Lateness {
+            p50_us: quantile(0.5),
+            p90_us: quantile(0.9),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            max_us: quantile(1.0),
+            compared: None,
+        }
+    }
+
+    fn wire(&self, drive: Drive) -> Wire {
+        let is_broadcast = drive.is_posted() || drive == Drive::SelfDriven;
+        let per = |events: fn(&Sample) -> u64, of: fn(&Sample) -> u64| {
+            self.middle(|it| (of(it) > 0).then(|| events(it) as f64 / of(it) as f64))
+                .filter(|_| is_broadcast || drive == Drive::RoundTrip)
+        };
+        Wire {
+            bytes_per_event: per(|it| it.traffic.wire_bytes, |it| it.traffic.events),
+            events_per_envelope: per(|it| it.traffic.events, |it| it.traffic.envelopes),
+            events_per_read: per(|it| it.traffic.events, |it| it.traffic.reads),
+            envelopes_per_read: per(|it| it.traffic.envelopes, |it| it.traffic.reads),
+        }
+    }
+
+    fn memory(&self, settings: &Settings) -> Held {
+        Held {
+            rss_bytes: self.middle(|it| Some(it.memory.rss_end_bytes as f64)),
+            pss_bytes: self.middle(|it| it.memory.pss_end_bytes.map(|bytes| bytes as f64)),
+            rss_bytes_per_connection: self
+                .middle(|it| Some(it.rss_bytes_per_connection(settings.connections))),
+            socket_bytes: self.middle(|it| Some(it.sockets?.bytes as f64)),
+            stopped_bytes_max: self.middle(|it| Some(it.kernel?.send_queue_bytes_max as f64)),
+            stopped_bytes_mean: self.middle(|it| Some(it.kernel?.send_queue_bytes_mean as f64)),
+        }
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            subject_busy: self.middle(|it| Some(it.subject_busy)),
+            swarm_busy: self.middle(|it| Some(it.swarm_busy)),
+            open_ms: self.middle(|it| Some(it.open_us as f64 / 1000.0)),
+            switches_per_s: self.middle(Sample::switches_per_s),
+            system_calls_per_event: self.middle(Sample::system_calls_per_event),
+            littles_ratio: self.middle(|it| it.littles_ratio),
+            steady: self.middle(|it| {
+                (it.warm_up.took_us > 0).then(|| if it.warm_up.is_steady { 1.0 } else { 0.0 })
+            }),
+        }
+    }
+
+    fn round_trip(&self) -> Trips {
+        let means = self.values(|it| Some(it.round_trips?.mean_us));
+        Trips {
+            mean_us: median(&means),
+            mean_us_worst: means.iter().copied().max_by(f64::total_cmp),
+            compared: None,
+            p50_us: self.middle(|it| Some(it.round_trips?.p50_us as f64)),
+            p99_us: self.middle(|it| Some(it.round_trips?.p99_us as f64)),
+            total_ms: self.middle(|it| Some(it.round_trips?.total_us as f64 / 1000.0)),
+        }
+    }
+}
