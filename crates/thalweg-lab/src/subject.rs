@@ -8,6 +8,7 @@
 //! - `probe`: whether it answers
 //! - `place`: under which command, at which address
 //! - `sockets`: what the kernel holds for a subject's connections
+//! - `system_calls`: how many a subject makes
 //! - `tls`: TLS as a client of a subject speaks it
 
 mod build;
@@ -17,13 +18,15 @@ pub mod dialect;
 mod place;
 mod probe;
 mod sockets;
+mod system_calls;
 pub mod tls;
 
 pub use build::{build_peers, peers};
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use place::Place;
-pub use sockets::unsent_bytes_by_port;
+pub use sockets::{Socket, sockets};
+pub use system_calls::SystemCallCount;
 
 use crate::scenario::Program;
 use anyhow::{Context, bail};

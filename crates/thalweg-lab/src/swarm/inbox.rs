@@ -43,6 +43,8 @@ pub(super) struct Inbox {
     /// How many rows a subscription may be behind the furthest at the end: a
     /// second's.
     rows_slack: u64,
+    /// Head of the first connection's answer.
+    pub(super) head: Vec<u8>,
 }
 
 /// What the events are compared with.
@@ -80,6 +82,9 @@ impl Parser<'_> {
             used = self.head_length(bytes)?;
             if used == 0 {
                 return Ok(0);
+            }
+            if self.index == 0 {
+                self.inbox.head = bytes[..used].to_vec();
             }
             *stage = self.inbox.subscribing();
         }
@@ -198,7 +203,14 @@ impl Inbox {
             heard_us: 0,
             rows_slack: u64::from(settings.batch)
                 * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
+            head: Vec::new(),
         }
+    }
+
+    /// The span begins: what came before does not count.
+    pub(super) fn begin_span(&mut self) {
+        self.tally.reset();
+        self.topics().iter_mut().for_each(Topic::begin_span);
     }
 
     /// What a transport is at that has just opened.

@@ -1,12 +1,13 @@
 //! The swarm's subscribers: opened a few at a time, then read as they get
 //! ready.
 
+use super::facts;
 use super::inbox::{Inbox, Parser, Stage};
 use super::link::{Dialer, Link, Received};
 use super::read_buffer::ReadBuffer;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
-use crate::measure::Counts;
+use crate::measure::{Counts, Negotiated};
 use crate::scenario::{Drive, Settings, Transport};
 use crate::subject::dialect::Subscription;
 use anyhow::{anyhow, bail};
@@ -219,6 +220,12 @@ impl Subscribers {
             }
         }
         Ok(ports)
+    }
+
+    /// What the first connection agreed on.
+    pub(super) fn negotiated(&self) -> Negotiated {
+        let first = self.connections.first();
+        first.map_or_else(Negotiated::default, |first| facts::of(&first.link, &self.inbox.head))
     }
 
     /// What arrived.

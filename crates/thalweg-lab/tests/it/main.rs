@@ -3,5 +3,6 @@
 
 mod fake;
 mod http2;
+mod resources;
 mod swarm;
 mod talk;
