@@ -146,7 +146,9 @@ mod tests {
     #[test]
     fn noise_does_not_keep_it_waiting() {
         for seed in 0..50 {
-            let slice = |n: u32| (1000.0 + 300.0 * noise(n + 97 * seed), 50.0 + 20.0 * noise(n + 31 * seed));
+            let slice = |n: u32| {
+                (1000.0 + 300.0 * noise(n + 97 * seed), 50.0 + 20.0 * noise(n + 31 * seed))
+            };
             let mut steadiness = Steadiness::new(6 * SLICE, false);
             let ended = (0..12u32).find(|&n| {
                 let (events_per_s, mean_us) = slice(n);

@@ -56,6 +56,8 @@ pub struct Evidence {
     pub swarm_away_us: u64,
     /// The span.
     pub span_us: u64,
+    /// Mean latency.
+    pub mean_us: f64,
     /// What is outstanding by Little's law, to what was.
     pub littles_ratio: Option<f64>,
     /// Whether the swarm did not offer the schedule, or could not go on to try
@@ -77,11 +79,13 @@ impl Evidence {
         if let Some(failure) = self.broken(ledger) {
             return (Verdict::Invalid(failure.clone()), failure);
         }
+        if self.is_starved() {
+            let waited = percent(self.swarm_waited);
+            let why = format!("the swarm was kept from its core for {waited} of the span");
+            return (Verdict::Swarm, why);
+        }
         if let Some(why) = self.disturbance() {
             return (Verdict::Machine, why);
-        }
-        if self.swarm_waited >= DISTURBED {
-            return (Verdict::Swarm, self.starved());
         }
         if !ledger.is_whole() {
             return (Verdict::Gaps, ledger.to_string());
@@ -113,7 +117,9 @@ impl Evidence {
             return Some(ledger.to_string());
         }
         // With gaps it is not known how many were outstanding.
-        self.littles_ratio.filter(|_| ledger.is_whole()).and_then(littles::broken)
+        let ratio = self.littles_ratio.filter(|_| ledger.is_whole())?;
+        let slack_us = self.swarm_away_us as f64 + self.mean_us;
+        littles::broken(ratio, slack_us / self.span_us.max(1) as f64)
     }
 
     /// What others did to the subject, or to both.
@@ -127,14 +133,22 @@ impl Evidence {
         }
         if self.subject_waited + self.stolen >= DISTURBED {
             let waited = percent(self.subject_waited + self.stolen);
-            return Some(format!("others kept the subject from its cores for {waited} of the span"));
+            return Some(format!(
+                "others kept the subject from its cores for {waited} of the span"
+            ));
         }
         None
     }
 
-    fn starved(&self) -> String {
-        let waited = percent(self.swarm_waited);
-        format!("the swarm was kept from its core for {waited} of the span")
+    /// Whether the swarm is the one to blame that was kept from its core: it wanted
+    /// all of it, or the subject was hardly disturbed next to it.
+    fn is_starved(&self) -> bool {
+        let subject_disturbed = self.subject_waited + self.stolen;
+        self.swarm_waited >= DISTURBED
+            && self.dropped_packets == 0
+            && (self.swarm_busy + self.swarm_waited >= SATURATED
+                || subject_disturbed < DISTURBED
+                || self.swarm_waited > 2.0 * subject_disturbed)
     }
 
     fn swarm_bound(&self) -> Option<String> {
@@ -144,7 +158,9 @@ impl Evidence {
             return Some(match self.swarm_waited {
                 waited if waited >= 0.01 => {
                     let waited = percent(waited);
-                    format!("the swarm's core was busy for {busy}, and it waited for it for {waited}")
+                    format!(
+                        "the swarm's core was busy for {busy}, and it waited for it for {waited}"
+                    )
                 }
                 _ => format!("the swarm's core was busy for {busy}"),
             });
@@ -215,6 +231,9 @@ mod tests {
         check(both, Verdict::Swarm, "20 %");
         let subject = Evidence { subject_waited: 0.2, swarm_waited: 0.4, ..busy(0.99, 0.5) };
         check(subject, Verdict::Machine, "others kept the subject from its cores for 20 %");
+        // Of two that were, the one that was far more.
+        let swarm = Evidence { subject_waited: 0.12, swarm_waited: 0.6, ..busy(0.5, 0.2) };
+        check(swarm, Verdict::Swarm, "60 %");
         let stolen = Evidence { stolen: 0.12, ..busy(0.99, 0.5) };
         check(stolen, Verdict::Machine, "the hypervisor took the cores away for 12 %");
         let a_little = Evidence { subject_waited: 0.05, swarm_waited: 0.05, ..busy(0.5, 0.5) };
@@ -255,7 +274,10 @@ mod tests {
     fn a_hole_in_the_ledger_invalidates() {
         let counts = Counts { missing: 3, ..Counts::default() };
         let (verdict, why) = Evidence::default().judge(&counts);
-        assert_eq!((verdict.to_string().as_str(), why.as_str()), ("invalid: 3 missing", "3 missing"));
+        assert_eq!(
+            (verdict.to_string().as_str(), why.as_str()),
+            ("invalid: 3 missing", "3 missing")
+        );
         assert!(!verdict.is_valid());
     }
 

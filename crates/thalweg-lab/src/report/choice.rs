@@ -123,11 +123,7 @@ mod tests {
             3,
             "subject; 1 of 5 left out: machine; 1 of 5 invalid: 3 missing",
         );
-        check(
-            &[Subject, Machine, Machine],
-            3,
-            "machine; disturbed ones taken, too few others",
-        );
+        check(&[Subject, Machine, Machine], 3, "machine; disturbed ones taken, too few others");
         check(&[Gaps, Gaps, Gaps], 3, "gaps; disturbed ones taken, too few others");
         check(&[broken(), broken()], 0, "invalid: 3 missing");
         check(&[], 0, "");

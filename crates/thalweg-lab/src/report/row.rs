@@ -255,9 +255,8 @@ impl Valid<'_> {
 
     fn steady(&self) -> Option<f64> {
         let looked_at = self.0.iter().filter(|it| it.warm_up.took_us > 0);
-        let (all, steady) = looked_at.fold((0, 0), |(all, steady), it| {
-            (all + 1, steady + u32::from(it.warm_up.is_steady))
-        });
+        let (all, steady) = looked_at
+            .fold((0, 0), |(all, steady), it| (all + 1, steady + u32::from(it.warm_up.is_steady)));
         (all > 0).then(|| f64::from(steady) / f64::from(all))
     }
 

@@ -6,12 +6,12 @@ use thalweg_lab::measure::Resources;
 
 const TIME: &str = "/usr/bin/time";
 
-/// Two processes that burn 0.75 s of CPU each, the second with 80 MB; both then wait
+/// Two processes that burn 1.2 s of CPU each, the second with 80 MB; both then wait
 /// until their input ends.
 const BURN: &str = r#"
 import os, sys, time
 def burn():
-    while time.process_time() < 0.75:
+    while time.process_time() < 1.2:
         sum(range(1000))
 pid = os.fork()
 if pid == 0:
@@ -61,12 +61,13 @@ fn cpu_and_memory_agree_with_time_and_proc() {
     assert!(pss_bytes > 80_000_000 && pss_bytes < all.rss_bytes, "{pss_bytes} {all:?}");
 }
 
-/// User and system time of a process, by its own count in ticks of 10 ms.
+/// User and system time of a process and of its children that have ended, by its own
+/// count in ticks of 10 ms.
 fn stat_cpu_s(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = |field: usize| fields.split_whitespace().nth(field - 3).unwrap().parse::<f64>();
-    (ticks(14).unwrap() + ticks(15).unwrap()) / 100.0
+    (14..=17).map(|field| ticks(field).unwrap()).sum::<f64>() / 100.0
 }
 
 /// What `time -v` says of `what`, e.g. `User time (seconds): 1.48`.

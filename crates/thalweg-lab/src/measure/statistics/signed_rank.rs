@@ -165,8 +165,10 @@ mod tests {
         let (runs, mut dice, mut hits) = (6000, Dice(pairs as u64), 0);
         for _ in 0..runs {
             let base: Vec<f64> = (0..pairs).map(|_| (3.0 * dice.normal()).exp()).collect();
-            let values: Vec<f64> =
-                base.iter().map(|base| base * TRUE_RATIO * (0.1 * noise(&mut dice)).exp()).collect();
+            let values: Vec<f64> = base
+                .iter()
+                .map(|base| base * TRUE_RATIO * (0.1 * noise(&mut dice)).exp())
+                .collect();
             let found = ratio(&values, &base).unwrap();
             hits += u32::from(found.low <= TRUE_RATIO && TRUE_RATIO <= found.high);
         }
