@@ -119,7 +119,8 @@ fn head(head: &[u8]) -> anyhow::Result<(u16, Place)> {
         Some(line)
     });
     let status = lines.next().and_then(status);
-    let status = status.ok_or_else(|| anyhow!("not an HTTP answer: {}", super::inbox::shown(head)))?;
+    let status =
+        status.ok_or_else(|| anyhow!("not an HTTP answer: {}", super::inbox::shown(head)))?;
     let (mut place, mut is_chunked) = (None, false);
     for line in lines {
         let Some(colon) = memchr::memchr(b':', line) else { continue };

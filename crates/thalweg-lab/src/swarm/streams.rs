@@ -246,3 +246,13 @@ impl Returns {
 fn id(index: usize) -> u32 {
     1 + 2 * index as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_small() {
+        assert!(size_of::<Stream>() <= 40, "{}", size_of::<Stream>());
+    }
+}

@@ -170,8 +170,7 @@ impl Subscribers {
                 // The end is told once, and a read may stop just before it.
                 while self.read(index, poller)?
                     || ready.has_ended && !self.connections[index].stage.is_over()
-                {
-                }
+                {}
                 Ok(())
             }
             _ => Ok(()),
@@ -319,4 +318,14 @@ fn too_long(request: &[u8]) -> anyhow::Error {
 fn is_reset(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
     matches!(error.kind(), ConnectionReset | BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 64, "{}", size_of::<Connection>());
+    }
 }

@@ -136,8 +136,7 @@ impl Topic {
             let (from, events) = self.wait(&head);
             let mut lines = format!("{}\n", envelope(from as u64, ""));
             for (number, event) in (from as u64 + 1..).zip(events) {
-                let said =
-                    if is_first { locked(&self.fault)(number, &event) } else { vec![event] };
+                let said = if is_first { locked(&self.fault)(number, &event) } else { vec![event] };
                 for event in said {
                     if event == "END" {
                         return socket.shutdown(std::net::Shutdown::Both);
