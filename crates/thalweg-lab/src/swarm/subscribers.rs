@@ -179,15 +179,16 @@ impl Subscribers {
 
     fn ask(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
-        let mut request = &self.request;
-        let mut stage = Stage::Asked;
-        if let Some(Shape::Document(cursors)) = connection.shape.as_deref()
-            && cursors.are_known()
-        {
-            self.replies.clear();
-            self.asking.again(cursors, &mut self.replies);
-            (request, stage) = (&self.replies, Stage::Returning);
-        }
+        let again = match connection.shape.as_deref() {
+            Some(Shape::Document(cursors)) if cursors.are_known() => {
+                let mut request = Vec::new();
+                self.asking.again(cursors, &mut request);
+                Some(request)
+            }
+            _ => None,
+        };
+        let stage = if again.is_some() { Stage::Returning } else { Stage::Asked };
+        let request = again.as_ref().unwrap_or(&self.request);
         let sent = connection
             .link
             .write(request)
@@ -197,7 +198,6 @@ impl Subscribers {
             Some(length) if length < request.len() => return Err(too_long(request)),
             Some(_) => {}
         }
-        self.replies.clear();
         connection.stage = stage;
         Ok(poller.change(connection.link.socket(), index as u64, Interest::Read)?)
     }
