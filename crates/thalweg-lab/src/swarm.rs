@@ -6,6 +6,8 @@
 //! - `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
 //! - `streams`: those that share an HTTP/2 connection
+//! - `polls`: long polling over HTTP/1.1; `asking` and `cursors`: what those ask with
+//!   whose answers have an end, and where they go on
 //! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive
@@ -16,11 +18,14 @@
 
 mod answer;
 mod asker;
+mod asking;
 mod carrier;
+mod cursors;
 mod echo;
 mod event;
 mod inbox;
 mod link;
+mod polls;
 mod posted;
 mod posting;
 mod publisher;
@@ -195,7 +200,7 @@ impl<'a> Swarm<'a> {
             workload,
             observer,
             poller: Poller::new()?,
-            subscribers: Subscribers::new(subscribers, settings, drive),
+            subscribers: Subscribers::new(subscribers, settings, drive)?,
             dialer,
             publishers: Vec::new(),
             is_posting: false,

@@ -142,6 +142,7 @@ fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
         refusal("window = 1", "streams = 7"),
         refusal("connections = [10, 20]", "connections = 10\nstreams = 10"),
         refusal("\"sse\"]", "\"long-polling\"]"),
+        refusal("window = 1", "transport = \"long-polling\"\nstopped = 3"),
         refusal("drive = \"posted\"", "drive = \"echo\""),
         refusal("repeats = 5", "repeats = "),
         refusal("repeats = 5", "repeats = 0"),

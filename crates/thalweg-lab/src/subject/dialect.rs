@@ -65,6 +65,11 @@ impl Subscription<'_> {
 
     /// The request over HTTP/1.1.
     pub fn request(&self) -> Vec<u8> {
+        format!("GET {}{}", self.target(), self.behind_target()).into_bytes()
+    }
+
+    /// What follows the target in a request over HTTP/1.1.
+    pub fn behind_target(&self) -> String {
         let wanted = match self.transport {
             Transport::Websocket => format!(
                 "Upgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -72,8 +77,7 @@ impl Subscription<'_> {
             ),
             _ => format!("Accept: {}\r\n", self.accept()),
         };
-        let (target, host) = (self.target(), self.host);
-        format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{wanted}\r\n").into_bytes()
+        format!(" HTTP/1.1\r\nHost: {}\r\n{wanted}\r\n", self.host)
     }
 }
 
@@ -195,6 +199,8 @@ pub enum Said<'a> {
     },
     /// Nothing, but still there.
     Heartbeat,
+    /// The last words of a document that has grown large: to be loaded again.
+    Reload,
     /// The last words.
     Close,
 }
@@ -207,6 +213,7 @@ pub fn unwrap(message: &[u8]) -> Option<Said<'_>> {
     let Some(rest) = message.strip_prefix(b"{\"topic\":\"") else {
         return match message {
             b"{\"heartbeat\":{}}" => Some(Said::Heartbeat),
+            _ if message.starts_with(b"{\"close\":{\"code\":4003,") => Some(Said::Reload),
             _ => message.starts_with(b"{\"close\":").then_some(Said::Close),
         };
     };
@@ -285,6 +292,10 @@ mod tests {
         assert_eq!(
             said(r#"{"close":{"code":1001,"reason":"draining","reconnect":true}}"#),
             Some(Said::Close)
+        );
+        assert_eq!(
+            said(r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#),
+            Some(Said::Reload)
         );
         assert_eq!(said("[1]"), None);
         assert_eq!(said(r#"{"topic":"cars","position":"1.1","first":1,"events":[1}"#), None);

@@ -235,7 +235,7 @@ impl Inbox {
                 self.position = position.to_vec();
             }
             Some(Said::Heartbeat) => self.tally.traffic.heartbeats += 1,
-            Some(Said::Close) => bail!("the subject closed the connection"),
+            Some(Said::Close | Said::Reload) => bail!("the subject closed the connection"),
             None => return Err(unknown(message)),
         }
         Ok(())

@@ -65,6 +65,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
 
 struct RoundTrip<'a> {
     workload: &'a Workload<'a>,
+    dialer: Dialer,
     poller: Poller,
     attention: Attention<'a>,
     listener: Listener,
@@ -90,6 +91,8 @@ struct State {
     /// When the last ack was sent, until the next Runner comes.
     sent_us: Option<u64>,
     each_us: Vec<u64>,
+    /// The document is to be loaded again.
+    must_reload: bool,
     ledger: Ledger,
 }
 
@@ -112,6 +115,7 @@ impl<'a> RoundTrip<'a> {
         };
         let mut trips = RoundTrip {
             workload,
+            dialer,
             poller,
             attention: Attention::new(observer),
             listener,
@@ -123,6 +127,7 @@ impl<'a> RoundTrip<'a> {
                 runner: None,
                 sent_us: None,
                 each_us: Vec::new(),
+                must_reload: false,
                 ledger: Ledger::new(1, None),
             },
         };
@@ -202,10 +207,17 @@ impl<'a> RoundTrip<'a> {
     fn hear(&mut self) -> anyhow::Result<bool> {
         let RoundTrip { listener, state, poller, attention, .. } = self;
         match listener {
-            Listener::Talk(talk) => talk.hear(poller, |message, heard_us| {
-                attention.heard_us = heard_us;
-                state.message(message, heard_us)
-            }),
+            Listener::Talk(talk) => {
+                let may_be_more = talk.hear(poller, |message, heard_us| {
+                    attention.heard_us = heard_us;
+                    state.message(message, heard_us)
+                })?;
+                if std::mem::take(&mut state.must_reload) {
+                    self.reload()?;
+                    return Ok(false);
+                }
+                Ok(may_be_more)
+            }
             Listener::Polls(polls) => {
                 let Some(answer) = polls.hear()? else {
                     return Ok(false);
@@ -231,6 +243,21 @@ impl<'a> RoundTrip<'a> {
                 Ok(false)
             }
         }
+    }
+
+    /// Leaves a document that has grown large for a new one, at its cursor.
+    fn reload(&mut self) -> anyhow::Result<()> {
+        let RoundTrip { workload, dialer, poller, listener, state, .. } = self;
+        let Listener::Talk(talk) = listener else { return Ok(()) };
+        let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
+        let Workload { address: host, settings, .. } = **workload;
+        let transport = settings.transport;
+        let subscription =
+            Subscription { transport, host, path: self.workload.path, topics: 1, query: &query };
+        let (wire_bytes, reads) = (talk.wire_bytes, talk.reads);
+        *talk = Talk::open(dialer, &subscription, LISTENER, poller)?;
+        (talk.wire_bytes, talk.reads) = (wire_bytes, reads);
+        Ok(())
     }
 
     fn hear_ack_answer(&mut self, is_writable: bool) -> anyhow::Result<()> {
@@ -272,6 +299,7 @@ impl State {
             }
             Some(Said::Gap { .. }) => bail!("a gap where one Runner follows the other"),
             Some(Said::Heartbeat) => {}
+            Some(Said::Reload) => self.must_reload = true,
             Some(Said::Close) => bail!("the subject closed the connection"),
             None if self.dialect == Dialect::Limit => self.runner(message, heard_us),
             None => return Err(unknown(message)),
