@@ -43,7 +43,7 @@ pub(super) struct Turn {
     /// There may be more to read.
     pub(super) may_be_more: bool,
     /// The head of the answer that has just opened the transport.
-    pub(super) opened: Option<Head>,
+    pub(super) opened: Option<Box<Head>>,
 }
 
 impl Guest {
@@ -112,7 +112,7 @@ impl Guest {
         let mut carry = Vec::new();
         let received = buffer.read(&mut writer.link, &mut carry, |bytes| {
             let mut reading = ear.reading(now_us(), now_real_ns);
-            let fed = voice.feed(bytes, &mut reading, |head| turn.opened = Some(head.clone()));
+            let fed = voice.feed(bytes, &mut reading);
             reading.finish(pace);
             fed.map(|()| bytes.len()).map_err(anyhow::Error::from)
         });
@@ -127,12 +127,13 @@ impl Guest {
             Err(error) => match error.downcast_ref::<io::Error>() {
                 // What TLS finds wrong is told by it, not by the socket.
                 Some(error) if error.raw_os_error().is_none() => {
-                    self.voice.break_off(&error.to_string());
+                    self.voice.break_off(&encryption(error));
                 }
                 Some(_) => self.end(End::Reset, ear),
                 None => return Err(error),
             },
         }
+        turn.opened = self.voice.take_opened();
         self.reply(ear, poller);
         if self.is_over() {
             self.writer = None;
@@ -148,12 +149,6 @@ impl Guest {
         } else {
             self.voice.give_up(format!("{reason:#}"));
         }
-        self.writer = None;
-    }
-
-    /// Nobody waits for the answer any longer.
-    pub(super) fn give_up(&mut self, reason: &str) {
-        self.voice.give_up(reason.to_owned());
         self.writer = None;
     }
 
@@ -185,6 +180,20 @@ impl Guest {
         if writer.pending_bytes() < REPLIES_BYTES_MAX {
             let _ = writer.send(poller, |out| out.extend_from_slice(&replies));
         }
+    }
+}
+
+/// What went wrong inside TLS, with the remedy.
+fn encryption(error: &io::Error) -> String {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match cause {
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            format!("{error}; name its authority with --cacert, or trust anyone with --insecure")
+        }
+        Some(rustls::Error::InvalidMessage(_)) => {
+            format!("{error}; if there is no TLS, write the URL with ws:// or http://")
+        }
+        _ => error.to_string(),
     }
 }
 

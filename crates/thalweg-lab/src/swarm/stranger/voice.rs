@@ -56,6 +56,8 @@ pub(super) enum End {
 pub(super) struct Voice {
     state: State,
     wanted: Wanted,
+    /// Until somebody asks for it.
+    opened: Option<Box<Head>>,
 }
 
 #[derive(Debug)]
@@ -79,7 +81,7 @@ struct Refusing {
 
 impl Voice {
     pub(super) fn new(wanted: Wanted) -> Voice {
-        Voice { state: State::Head(Vec::new()), wanted }
+        Voice { state: State::Head(Vec::new()), wanted, opened: None }
     }
 
     /// Whether the transport is open.
@@ -102,15 +104,15 @@ impl Voice {
         if let State::Ended(how) = &self.state { Some(how) } else { None }
     }
 
-    /// Takes bytes. `opened` is told the head of an answer that opens the
-    /// transport. What is wrong before that, is a refusal; after it, an error.
+    /// The head of the answer that opened the transport, once.
+    pub(super) fn take_opened(&mut self) -> Option<Box<Head>> {
+        self.opened.take()
+    }
+
+    /// Takes bytes. What is wrong before the transport is open, is a refusal;
+    /// after that, an error.
     #[inline]
-    pub(super) fn feed(
-        &mut self,
-        bytes: &[u8],
-        hear: &mut impl Hear,
-        opened: impl FnOnce(&Head),
-    ) -> Result<(), Malformed> {
+    pub(super) fn feed(&mut self, bytes: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
         let ended = match &mut self.state {
             State::Websocket(websocket) => websocket.feed(bytes, hear)?,
             State::Sse(body, sse) => {
@@ -127,7 +129,7 @@ impl Voice {
             State::Head(head) => {
                 head.extend_from_slice(bytes);
                 let head = std::mem::take(head);
-                return self.head(&head, hear, opened);
+                return self.head(&head, hear);
             }
             State::Refusing(refusing) => {
                 if refusing.feed(bytes) {
@@ -143,12 +145,7 @@ impl Voice {
         Ok(())
     }
 
-    fn head(
-        &mut self,
-        bytes: &[u8],
-        hear: &mut impl Hear,
-        opened: impl FnOnce(&Head),
-    ) -> Result<(), Malformed> {
+    fn head(&mut self, bytes: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
         let mut rest = bytes;
         let head = loop {
             match Head::read(rest) {
@@ -179,9 +176,9 @@ impl Voice {
             }
         };
         if self.is_open() {
-            opened(&head);
+            self.opened = Some(Box::new(head));
         }
-        self.feed(rest, hear, |_| {})
+        self.feed(rest, hear)
     }
 
     /// The socket has ended.

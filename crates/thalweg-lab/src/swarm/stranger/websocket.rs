@@ -84,11 +84,6 @@ impl Websocket {
         }
     }
 
-    /// Whether it waits for the first byte of a message.
-    pub(super) fn is_between(&self) -> bool {
-        self.frame.is_none() && self.kind.is_none() && self.head_length == 0
-    }
-
     /// The next frame's head, checked; `None` while it is incomplete.
     #[inline]
     fn head(&mut self, bytes: &mut &[u8]) -> Result<Option<Frame>, Malformed> {
