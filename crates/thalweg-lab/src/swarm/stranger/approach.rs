@@ -27,7 +27,7 @@ pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
 /// The way to an endpoint.
 #[derive(Debug)]
 pub(super) struct Approach {
-    addresses: Vec<SocketAddr>,
+    pub(super) addresses: Vec<SocketAddr>,
     /// The one that is tried, or was found to answer.
     current: usize,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,

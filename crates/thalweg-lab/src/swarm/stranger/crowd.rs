@@ -279,3 +279,47 @@ fn answer(head: &Head, address: String) -> Answer {
         is_chunked: head.list("transfer-encoding").iter().any(|coding| coding == "chunked"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Typed;
+    use std::io::Write;
+    use std::net::{SocketAddr, TcpListener};
+
+    /// Opens three connections to these addresses.
+    fn open(addresses: Vec<SocketAddr>) -> anyhow::Result<Heard> {
+        let url = "http://localhost:1/".to_owned();
+        let endpoint = Endpoint::read(&Typed { url, ..Typed::default() })?;
+        let mut poller = Poller::new()?;
+        let mut crowd = Crowd::new(&endpoint, 3)?;
+        crowd.approach.addresses = addresses;
+        crowd.open_more(&poller)?;
+        while !crowd.is_complete() {
+            for index in 0..poller.wait(1000)? {
+                crowd.on_ready(poller.ready(index), &poller)?;
+            }
+        }
+        Ok(crowd.end(now_us(), 0))
+    }
+
+    #[test]
+    fn the_first_address_that_answers_is_taken() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || -> std::io::Result<()> {
+            let mut peers = Vec::new();
+            loop {
+                let (mut peer, _) = listener.accept()?;
+                peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")?;
+                peers.push(peer);
+            }
+        });
+        let heard = open(vec![nobody, nobody, address, nobody]).unwrap();
+        assert_eq!((heard.stood, heard.refused.count), (3, 0));
+        assert_eq!(heard.answer.address, address.to_string());
+        let error = open(vec![nobody, nobody]).unwrap_err().to_string();
+        assert!(error.contains("nothing listens at http://localhost:1/"), "{error}");
+    }
+}
