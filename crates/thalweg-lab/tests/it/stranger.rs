@@ -34,7 +34,7 @@ fn visit(typed: &Typed, connections: u32) -> anyhow::Result<Outcome> {
 }
 
 fn heard(typed: &Typed, connections: u32) -> Heard {
-    visit(typed, connections).unwrap().heard
+    visit(typed, connections).expect("an endpoint that is heard").heard
 }
 
 /// Says something again and again, until the client is gone.
@@ -242,5 +242,7 @@ fn names_and_both_families_of_addresses_are_reached() {
 
 /// Where nobody listens.
 fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
 }

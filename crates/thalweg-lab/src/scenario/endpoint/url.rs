@@ -125,7 +125,11 @@ fn host_and_port(authority: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']')?;
-            host.parse::<std::net::Ipv6Addr>().ok()?;
+            // Whether it is one is found out when it is looked up.
+            let is_address_byte = |byte: u8| byte.is_ascii_hexdigit() || b":.".contains(&byte);
+            if !host.contains(':') || !host.bytes().all(is_address_byte) {
+                return None;
+            }
             (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) })
         }
         None => match authority.split_once(':') {

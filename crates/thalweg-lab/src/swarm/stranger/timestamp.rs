@@ -36,11 +36,8 @@ fn number(text: &[u8]) -> Option<(u64, Unit)> {
         [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => billionths(fraction),
         _ => return float(text),
     };
-    in_unit(|ns| {
-        whole
-            .checked_mul(ns)?
-            .checked_add((u128::from(fraction) * u128::from(ns) / 1_000_000_000) as u64)
-    })
+    // Both factors are below 2^30.
+    in_unit(|ns| whole.checked_mul(ns)?.checked_add(fraction * ns / 1_000_000_000))
 }
 
 /// With an exponent: `1.7e12`.
@@ -79,10 +76,7 @@ fn rfc3339(text: &[u8]) -> Option<u64> {
     let (time, rest) = rest.split_at_checked(9)?;
     let [y @ .., b'-', m1, m2, b'-', d1, d2] = date else { return None };
     let [b'T' | b't' | b' ', h1, h2, b':', i1, i2, b':', s1, s2] = time else { return None };
-    let year = match digits(y)? {
-        (year, []) => year,
-        _ => return None,
-    };
+    let (year, []) = digits(y)? else { return None };
     let month = two(*m1, *m2).filter(|month| (1..=12).contains(month))?;
     let day = two(*d1, *d2).filter(|day| (1..=31).contains(day))?;
     let hour = two(*h1, *h2).filter(|hour| *hour < 24)?;

@@ -209,7 +209,7 @@ fn close(payload: &[u8]) -> Result<String, Malformed> {
         [a, b, reason @ ..] => (u16::from_be_bytes([*a, *b]), reason),
     };
     // §7.4: these are never sent, or belong to nobody.
-    if code < 1000 || code >= 5000 || matches!(code, 1004..=1006 | 1015) {
+    if !(1000..5000).contains(&code) || matches!(code, 1004..=1006 | 1015) {
         return wrong(&format!("the close code {code}, which may not be sent (RFC 6455 §7.4)"));
     }
     let Ok(reason) = std::str::from_utf8(reason) else {

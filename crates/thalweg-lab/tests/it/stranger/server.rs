@@ -31,21 +31,23 @@ pub(crate) fn script(script: impl Fn(Peer) -> io::Result<()> + Send + Sync + 'st
 
 /// Serves until the process ends.
 pub(crate) fn serve(script: Script) -> SocketAddr {
-    serve_at("127.0.0.1:0", None, script).unwrap()
+    serve_at("127.0.0.1:0", None, script).expect("a free port")
 }
 
 /// The same inside TLS, with a certificate for `localhost` that is returned.
 pub(crate) fn serve_tls(script: Script) -> (SocketAddr, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let made =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a usable certificate");
+    let key =
+        PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a usable certificate");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .unwrap()
+        .expect("a usable certificate")
         .with_no_client_auth()
         .with_single_cert(vec![made.cert.der().clone()], key)
-        .unwrap();
-    let address = serve_at("127.0.0.1:0", Some(Arc::new(config)), script).unwrap();
+        .expect("a usable certificate");
+    let address = serve_at("127.0.0.1:0", Some(Arc::new(config)), script).expect("a free port");
     (address, made.cert.pem())
 }
 

@@ -13,7 +13,7 @@ const AGE_US: u64 = 1_500_000;
 const LATE_US: u64 = 60_000_000;
 
 fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970")
 }
 
 /// Sends what `event` makes of the time.
@@ -27,18 +27,20 @@ fn stamped(event: impl Fn(Duration) -> String + Copy + Send + Sync + 'static) ->
 fn stamps(script: Script, path: &str) -> Timestamps {
     let timestamp = Some(path.to_owned());
     let found = heard(&Typed { timestamp, ..typed(format!("ws://{}/", serve(script))) }, 2);
-    let stamps = found.timestamps.unwrap();
+    let stamps = found.timestamps.expect("a path was given");
     assert_eq!(stamps.read + stamps.ahead + stamps.missing, found.events);
     assert!(found.events > 10);
     stamps
 }
 
-/// Hours, minutes and seconds of today, by the day of 1970's first.
+/// The date is found by counting days, year by year.
 fn rfc3339(time: Duration) -> String {
-    // The date is found as a client of libc would: by counting days.
-    let (mut days, mut year) = (time.as_secs() / 86_400, 1970);
-    let length =
-        |year: u64| if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) { 366 } else { 365 };
+    let (mut days, mut year) = (time.as_secs() / 86_400, 1970_u64);
+    let length = |year: u64| {
+        let is_leap =
+            year.is_multiple_of(400) || year.is_multiple_of(4) && !year.is_multiple_of(100);
+        365 + u64::from(is_leap)
+    };
     while days >= length(year) {
         days -= length(year);
         year += 1;

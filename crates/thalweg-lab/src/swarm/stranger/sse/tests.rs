@@ -97,7 +97,7 @@ proptest! {
     ) {
         let bytes = text.as_bytes();
         let expected = naive(bytes);
-        prop_assert_eq!(hear([bytes]), expected.clone());
+        prop_assert_eq!(&hear([bytes]), &expected);
         let (mut pieces, mut rest) = (Vec::new(), bytes);
         for cut in cuts {
             let (piece, behind) = rest.split_at(cut.min(rest.len()));
