@@ -25,10 +25,19 @@ fn typed(url: String) -> Typed {
 }
 
 fn visit(typed: &Typed, connections: u32) -> anyhow::Result<Outcome> {
+    visit_for(typed, connections, 20, 150)
+}
+
+fn visit_for(
+    typed: &Typed,
+    connections: u32,
+    warm_up_ms: u64,
+    measured_ms: u64,
+) -> anyhow::Result<Outcome> {
     let visit = Visit {
         connections,
-        warm_up: Duration::from_millis(20),
-        measured: Duration::from_millis(150),
+        warm_up: Duration::from_millis(warm_up_ms),
+        measured: Duration::from_millis(measured_ms),
     };
     run(&Endpoint::read(typed)?, &visit, &mut crate::swarm::Blind)
 }
@@ -126,7 +135,6 @@ fn every_transport_is_heard() {
         let recorded: u64 = intervals.buckets().map(|(_, count)| count).sum();
         assert!(heard.events - 3 <= recorded && recorded <= heard.events, "{index}");
         assert!(heard.silence_us_max >= heard.intervals.unwrap().p99_us);
-        assert!(heard.silence_us_max < heard.span_us, "{heard:?}");
         assert_eq!((heard.timestamps.clone(), latency.quantile_us(0.5)), (None, None));
         assert_eq!((traffic.events, traffic.wire_bytes), (heard.events, heard.wire_bytes));
         assert_eq!(heard.span_us, span_us);
@@ -179,7 +187,7 @@ fn what_was_typed_is_said() {
         send_on_open: vec!["{\"type\":\"connection_init\"}".to_owned(), "second".to_owned()],
         ..typed(format!("ws://{address}/graphql?x=1"))
     };
-    let heard = heard(&typed, 1);
+    let heard = visit_for(&typed, 1, 0, 400).unwrap().heard;
     assert!(heard.events > 0 && heard.json_found == 0 && heard.json_tried > 0, "{heard:?}");
     assert_eq!(heard.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
     let said = tell.recv().unwrap();

@@ -1,10 +1,10 @@
 //! Endpoints that refuse, leave early, or do not keep to what they speak.
 
 use super::server::{Peer, Script, script, serve};
-use super::{SSE, forever, free_address, heard, typed, visit};
+use super::{SSE, forever, free_address, heard, typed, visit, visit_for};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use thalweg_lab::scenario::Typed;
 
@@ -34,8 +34,8 @@ fn a_limit_of_connections_is_found() {
 
 #[test]
 fn connections_that_end_early_say_how() {
-    let answers = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&answers);
+    let (answered, answers) = channel();
+    let answered = Mutex::new(answered);
     let address = serve(script(move |mut peer| {
         let number = peer.number;
         if number > 1 {
@@ -51,16 +51,16 @@ fn connections_that_end_early_say_how() {
         }
         peer.frame(0x88, b"\x0f\xa1bye")?;
         let (first, _, said) = peer.read_frame()?;
-        counted.fetch_add(usize::from(first == 0x88 && said.len() == 2), Ordering::Relaxed);
+        let _ = answered.lock().map(|answered| answered.send((first, said)));
         Ok(())
     }));
-    let heard = heard(&typed(format!("ws://{address}/")), 4);
+    let heard = visit_for(&typed(format!("ws://{address}/")), 4, 0, 600).unwrap().heard;
     assert_eq!((heard.stood, heard.ended_early.count), (4, 2));
     let mut reasons = heard.ended_early.first;
     reasons.sort();
     let cut = "the connection was ended without a close frame (1006)";
     assert_eq!(reasons, [("closed with 4001: bye".to_owned(), 1), (cut.to_owned(), 1)]);
-    assert_eq!(answers.load(Ordering::Relaxed), 1, "a close is answered");
+    assert_eq!(answers.recv().unwrap(), (0x88, b"\x0f\xa1".to_vec()), "a close is answered");
 }
 
 #[test]
@@ -73,14 +73,8 @@ fn the_span_is_over_when_all_have_left() {
         }
         peer.say("0\r\n\r\n")
     }));
-    let visit = thalweg_lab::swarm::stranger::Visit {
-        connections: 2,
-        warm_up: Duration::ZERO,
-        measured: Duration::from_secs(3600),
-    };
-    let endpoint = thalweg_lab::scenario::Endpoint::read(&typed(format!("http://{address}/")));
-    let outcome =
-        thalweg_lab::swarm::stranger::run(&endpoint.unwrap(), &visit, &mut crate::swarm::Blind);
+    // An hour, if nobody left.
+    let outcome = visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000);
     let heard = outcome.unwrap().heard;
     assert_eq!(heard.ended_early.first, [("the answer was over".to_owned(), 2)]);
     assert!(0 < heard.events_per_connection_min && heard.events_per_connection_max <= 60);
@@ -156,6 +150,7 @@ fn an_end_before_the_span_is_told() {
         let _ = peer.read_frame()?;
         Ok(())
     }));
-    let error = visit(&typed(format!("ws://{address}/")), 2).unwrap_err().to_string();
+    let error = visit_for(&typed(format!("ws://{address}/")), 2, 3_600_000, 1).unwrap_err();
+    let error = error.to_string();
     assert!(error.contains("before the span: 2× closed with 1013"), "{error}");
 }
