@@ -2,6 +2,7 @@
 //!
 //! Pure but for reading `/proc`.
 //!
+//! - `heard`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got
 //! - `process`: CPU and memory of a subject's processes
@@ -10,6 +11,7 @@
 //! - `statistics`: medians and their intervals
 //! - `verdict`: what limited a sample
 
+mod heard;
 mod latency;
 mod ledger;
 mod machine;
@@ -18,6 +20,7 @@ mod sample;
 pub mod statistics;
 mod verdict;
 
+pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
 pub use machine::{MachineNote, dropped_packets, stolen_s};

@@ -8,9 +8,11 @@
 //! - `plan`: every combination of its axes, as cells
 //! - `check`: what cannot be measured
 //! - `library`: the scenarios that come with Thalweg
+//! - `endpoint`: what `--url` names, instead of a subject
 //! - `error`: the line, what is wrong there, and the nearest right name
 
 mod check;
+mod endpoint;
 mod error;
 mod file;
 mod library;
@@ -20,6 +22,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url};
 pub use error::ScenarioError;
 pub use library::{LIBRARY, find};
 pub use peer::{Dialect, Peer};

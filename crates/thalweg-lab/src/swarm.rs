@@ -14,6 +14,7 @@
 //! - `writer`: what a connection sends and the kernel has not taken
 //! - `talk`: a subscriber that talks back, and for that
 //!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
+//! - `stranger`: an endpoint that somebody else runs
 //! - `posting`: publishing for its own sake, without subscribers
 
 mod answer;
@@ -33,6 +34,7 @@ mod read_buffer;
 mod round_trip;
 mod rows;
 mod socket;
+pub mod stranger;
 mod streams;
 mod subscribers;
 mod talk;

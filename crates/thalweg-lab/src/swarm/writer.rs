@@ -24,7 +24,16 @@ impl Writer {
         first: Vec<u8>,
         poller: &Poller,
     ) -> anyhow::Result<Writer> {
-        let link = dialer.dial(0)?;
+        Writer::over(dialer.dial(0)?, key, first, poller)
+    }
+
+    /// The same on a link that connects.
+    pub(super) fn over(
+        link: Link,
+        key: u64,
+        first: Vec<u8>,
+        poller: &Poller,
+    ) -> anyhow::Result<Writer> {
         poller.add(link.socket(), key, Interest::ReadAndWrite)?;
         Ok(Writer { link, key, pending: first, sent: 0, waits: true })
     }

@@ -3,5 +3,6 @@
 
 mod fake;
 mod http2;
+mod stranger;
 mod swarm;
 mod talk;
