@@ -117,6 +117,7 @@ fn columns(part: &PartSummary) -> Vec<Column> {
         Drive::Posted | Drive::Ceiling => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
         Drive::Idle => vec![IDLE, MEMORY],
+        Drive::Listen => vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
         Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],
         Drive::Echo => vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
         Drive::RoundTrip => vec![TOTAL, ROUND_TRIP, CPU, MEMORY],

@@ -32,6 +32,9 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if settings.answers == Answers::Beside && drive != Drive::Echo {
         return Err("`answers` are the echo drive's".to_owned());
     }
+    if drive == Drive::Listen {
+        return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
+    }
     Ok(())
 }
 

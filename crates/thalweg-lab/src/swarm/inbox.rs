@@ -232,7 +232,7 @@ impl Inbox {
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }
             Drive::SelfDriven => (Expected::Rows(Rows::default()), None),
-            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip => {
+            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip | Drive::Listen => {
                 (Expected::Nothing, None)
             }
         };
