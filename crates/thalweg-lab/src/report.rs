@@ -3,6 +3,7 @@
 //! - `summary`: what a run found; in it a `row` for each subject of a cell
 //! - `compare`: subjects next to each other, and which are ties
 //! - `connections`: what a reader must know of them
+//! - `heard`: what an endpoint said that does not cooperate
 //! - `table`: for a terminal
 //! - `csv`, and JSON through serde
 //! - `number`: how figures are written
@@ -10,6 +11,7 @@
 mod compare;
 mod connections;
 mod csv;
+mod heard;
 mod number;
 mod row;
 mod summary;

@@ -1,6 +1,6 @@
 //! One measurement: one subject, once, in one cell.
 
-use crate::measure::{Counts, Latency, Resources, Verdict};
+use crate::measure::{Counts, Heard, Latency, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -66,6 +66,9 @@ pub struct Sample {
     /// What was really agreed and set, as seen on the first connection.
     #[serde(default)]
     pub negotiated: Negotiated,
+    /// What was heard from an endpoint that does not cooperate.
+    #[serde(default)]
+    pub heard: Option<Heard>,
     /// Latencies; written to a file of their own.
     #[serde(skip)]
     pub latency: Latency,

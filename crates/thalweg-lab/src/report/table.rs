@@ -1,5 +1,6 @@
 //! The summary as a table for a terminal.
 
+use super::heard;
 use super::number::{digits, short};
 use super::row::{Comparison, Row};
 use super::summary::{PartSummary, Summary};
@@ -85,6 +86,9 @@ pub fn table(summary: &Summary) -> String {
             part.measured_ms as f64 / 1000.0
         );
         text += &draw(&grid(part));
+        for row in &part.rows {
+            text += &heard::lines(row);
+        }
         text += &notes(part);
     }
     text
