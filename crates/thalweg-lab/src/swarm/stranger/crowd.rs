@@ -11,8 +11,10 @@ use crate::swarm::read_buffer::ReadBuffer;
 use crate::swarm::socket::{Poller, Ready, now_us};
 use anyhow::{Context, anyhow, bail};
 
-/// Handshakes under way at once: below any server's queue of connections.
-const OPENING_MAX: usize = 256;
+/// Handshakes under way at once: below the queue that a stranger's listener has
+/// (100 with asyncio, 128 with much else). Beyond it the kernel drops connections,
+/// and asks again after a second, which would pass for the endpoint's set-up time.
+const OPENING_MAX: usize = 64;
 /// A TLS handshake is work for both sides: so many do not wait for each other.
 const OPENING_TLS_MAX: usize = 32;
 /// How long a connection may take to stand.
