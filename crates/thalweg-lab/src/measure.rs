@@ -4,6 +4,7 @@
 //!
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got
+//! - `pacing`: how the swarm kept an open loop's schedule
 //! - `process`: CPU and memory of a subject's processes
 //! - `machine`: what it ran on, and what else ran there
 //! - `sample`: one measurement
@@ -13,6 +14,7 @@
 mod latency;
 mod ledger;
 mod machine;
+mod pacing;
 mod process;
 mod sample;
 pub mod statistics;
@@ -21,6 +23,7 @@ mod verdict;
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
 pub use machine::{MachineNote, dropped_packets, stolen_s};
+pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
