@@ -261,7 +261,7 @@ impl<'a> Swarm<'a> {
         self.observer.at(Moment::Begin);
         let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
-        self.schedule.begin_span(self.begun_us);
+        self.schedule.begin_span();
         self.run_for(time)?;
         let now_us = now_us();
         let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;

@@ -69,11 +69,7 @@ impl Swarm<'_> {
     }
 
     /// Offers a rate for a span, or longer, and lets what is left of it come.
-    fn step(
-        &mut self,
-        rate: f64,
-        is_confirmation: bool,
-    ) -> anyhow::Result<(Outcome, End, Step)> {
+    fn step(&mut self, rate: f64, is_confirmation: bool) -> anyhow::Result<(Outcome, End, Step)> {
         let spans = if is_confirmation { CONFIRMATION_SPANS } else { 1 };
         let before = self.subscribers.inbox().ledger.counts().clone();
         self.offer(rate);

@@ -130,7 +130,10 @@ impl Echo<'_> {
         }
         let all = u64::from(settings.requests);
         let deadline_us = self.begun_us + all * settings.request_us + SILENCE_US_MAX;
-        self.run_until(|echo| echo.inbox.asked == all && echo.inbox.outstanding.is_empty(), deadline_us)
+        self.run_until(
+            |echo| echo.inbox.asked == all && echo.inbox.outstanding.is_empty(),
+            deadline_us,
+        )
     }
 
     fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {

@@ -138,8 +138,7 @@ impl Swarm<'_> {
         while !self.is_drained() {
             self.turn(PROGRESS_EVERY_US)?;
             let now_us = now_us();
-            if now_us - begun_us.max(self.subscribers.inbox().heard_us).min(now_us)
-                > SILENCE_US_MAX
+            if now_us - begun_us.max(self.subscribers.inbox().heard_us).min(now_us) > SILENCE_US_MAX
             {
                 return Ok(false);
             }

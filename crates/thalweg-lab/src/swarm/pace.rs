@@ -56,8 +56,8 @@ pub(super) struct Schedule {
     /// From due to published, since the span began.
     late: Latency,
     published: u64,
-    /// Events due before the span.
-    due_before: u64,
+    /// Events published before the span.
+    taken_before: u64,
 }
 
 impl Schedule {
@@ -109,24 +109,21 @@ impl Schedule {
     }
 
     /// A new span begins.
-    pub(super) fn begin_span(&mut self, now_us: u64) {
+    pub(super) fn begin_span(&mut self) {
         self.late.clear();
         self.published = 0;
-        self.due_before = self.due_by(now_us);
+        self.taken_before = self.paces.iter().map(|pace| pace.next).sum();
     }
 
     /// How the schedule was kept since the span began; `None` without one.
     pub(super) fn pacing(&self, now_us: u64) -> Option<Pacing> {
         (!self.paces.is_empty()).then(|| Pacing {
-            scheduled: self.due_by(now_us) - self.due_before,
+            scheduled: self.paces.iter().map(|pace| pace.due_by(now_us)).sum::<u64>()
+                - self.taken_before,
             published: self.published,
             late_p99_us: self.late.quantile_us(0.99).unwrap_or(0),
             late_max_us: self.late.quantile_us(1.0).unwrap_or(0),
         })
-    }
-
-    fn due_by(&self, now_us: u64) -> u64 {
-        self.paces.iter().map(|pace| pace.due_by(now_us)).sum()
     }
 }
 
@@ -157,7 +154,7 @@ mod tests {
             leaps_us in prop::collection::vec(0u64..2000, 1..40),
         ) {
             let mut schedule = Schedule::new(rate_milli as f64 / MILLI, topics, 500);
-            schedule.begin_span(0);
+            schedule.begin_span();
             let mut now_us = 0;
             for leap_us in leaps_us {
                 now_us += leap_us;
@@ -206,7 +203,7 @@ mod tests {
     #[test]
     fn a_swarm_that_was_late_says_so() {
         let mut schedule = Schedule::new(1000.0, 1, 0);
-        schedule.begin_span(0);
+        schedule.begin_span();
         while schedule.take(0, 90_000).is_some() {}
         let pacing = schedule.pacing(100_000).unwrap();
         assert_eq!((pacing.scheduled, pacing.published), (101, 91));

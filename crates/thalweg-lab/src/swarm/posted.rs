@@ -266,7 +266,9 @@ mod tests {
             assert_eq!((topic.waits_since_us(), topic.outstanding()), (None, 0));
         }
         assert_eq!(ledger.counts().to_string(), "whole");
-        assert_eq!((tally.traffic.events, tally.latency.quantile_us(1.0)), (heard, Some(4000)));
+        assert_eq!(tally.traffic.events, heard);
+        // Exact to three digits.
+        assert!((4000..4005).contains(&tally.latency.quantile_us(1.0).unwrap()));
     }
 
     #[test]

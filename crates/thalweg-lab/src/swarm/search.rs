@@ -139,16 +139,15 @@ mod tests {
 
     #[test]
     fn ends_of_a_search() {
-        let never = |_, _| End::Missed;
+        let never = |_: f64, _: bool| End::Missed;
         check(4.0, never, Next::NothingMet, &[4.0, 2.0, 1.0]);
-        let briefly = |rate, is_confirmation| {
+        let briefly = |rate: f64, is_confirmation: bool| {
             if rate <= 100.0 && !is_confirmation { End::Met } else { End::Missed }
         };
-        let tried =
-            [100.0, 200.0, 141.0, 119.0, 109.0, 104.0, 100.0, 95.0, 90.0, 86.0, 81.0, 77.0];
+        let tried = [100.0, 200.0, 141.0, 119.0, 109.0, 104.0, 100.0, 95.0, 90.0, 86.0, 81.0, 77.0];
         check(100.0, briefly, Next::NothingConfirmed, &tried);
         // Above 300 the swarm is the bound: what was met is confirmed.
-        let swarm = |rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met };
+        let swarm = |rate: f64, _: bool| if rate > 300.0 { End::SwarmBound } else { End::Met };
         check(100.0, swarm, Next::Found(200.0), &[100.0, 200.0, 400.0, 200.0]);
         check(400.0, swarm, Next::NothingMet, &[400.0]);
     }
