@@ -11,6 +11,8 @@
 //! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive
+//! - `offer`: publishing, as the window moves or on the schedule of `pace`
+//! - `search`: the highest rate within an objective; `ceiling`: tried on a subject
 //! - `writer`: what a connection sends and the kernel has not taken
 //! - `talk`: a subscriber that talks back, and for that
 //!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
@@ -21,11 +23,14 @@ mod answer;
 mod asker;
 mod asking;
 mod carrier;
+mod ceiling;
 mod cursors;
 mod echo;
 mod event;
 mod inbox;
 mod link;
+mod offer;
+mod pace;
 mod polls;
 mod posted;
 mod posting;
@@ -33,6 +38,7 @@ mod publisher;
 mod read_buffer;
 mod round_trip;
 mod rows;
+mod search;
 mod socket;
 pub mod stranger;
 mod streams;
@@ -41,11 +47,13 @@ mod talk;
 mod tally;
 mod writer;
 
-use crate::measure::{Counts, Latency, Negotiated, RoundTrips, Step, Traffic, WarmUp};
+use crate::measure::{Counts, Latency, Negotiated, Pacing, RoundTrips, Step, Traffic, WarmUp};
 use crate::scenario::{Dialect, Drive, Settings};
 use crate::subject::dialect;
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use link::Dialer;
+use offer::{Behind, Posting};
+use pace::Schedule;
 use publisher::Publisher;
 use socket::{Poller, allow_open_files, now_us};
 use std::net::SocketAddr;
@@ -60,8 +68,6 @@ const OPEN_EACH_US: u64 = 1000;
 const OPEN_TLS_EACH_US: u64 = 5000;
 /// Under the posted drive, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
-/// How long the last events may take once nothing more is published.
-const SETTLE_US_MAX: u64 = 1_000_000;
 /// So long the swarm looks for work before it sleeps.
 const SPIN_US: u64 = 50;
 /// The same in a conversation: longer than a round trip, so that only the subject
@@ -106,7 +112,8 @@ pub trait Observer {
 pub enum Moment<'a> {
     /// All subscriptions stand.
     Open,
-    /// The span begins.
+    /// The span begins. Of several spans, as in a search for a ceiling, the last
+    /// counts.
     Begin,
     /// The span ends; the connections still stand.
     End {
@@ -137,6 +144,12 @@ pub struct Outcome {
     pub warm_up: WarmUp,
     /// In a closed loop: what is outstanding by Little's law, to what was.
     pub littles_ratio: Option<f64>,
+    /// In an open loop: how the swarm kept the schedule.
+    pub pacing: Option<Pacing>,
+    /// Whether the swarm is the reason why it is not more.
+    pub swarm_fell_short: bool,
+    /// Why the figures do not count, where they do not.
+    pub failure: Option<String>,
     /// Rates tried.
     pub steps: Vec<Step>,
     /// Of the first connection.
@@ -164,6 +177,7 @@ pub fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Resu
         Drive::Publish => posting::run(workload, observer),
         Drive::Echo => echo::run(workload, observer),
         Drive::RoundTrip => round_trip::run(workload, observer),
+        Drive::Ceiling => Swarm::new(workload, observer)?.find_ceiling(),
         _ => Swarm::new(workload, observer)?.run(),
     }
 }
@@ -182,7 +196,13 @@ struct Swarm<'a> {
     dialer: Dialer,
     /// One per topic.
     publishers: Vec<Publisher>,
-    is_posting: bool,
+    posting: Posting,
+    /// Of an open loop.
+    schedule: Schedule,
+    /// Why the schedule was given up.
+    behind: Option<Behind>,
+    /// Whether publish requests are being ended.
+    is_finishing: bool,
     /// Scratch for the events that are due.
     lines: Vec<u8>,
     /// When the span began; 0 before.
@@ -205,7 +225,10 @@ impl<'a> Swarm<'a> {
             subscribers: Subscribers::new(subscribers, settings, drive)?,
             dialer,
             publishers: Vec::new(),
-            is_posting: false,
+            posting: Posting::Nothing,
+            schedule: Schedule::default(),
+            behind: None,
+            is_finishing: false,
             lines: Vec::new(),
             begun_us: 0,
             told_us: 0,
@@ -215,7 +238,7 @@ impl<'a> Swarm<'a> {
     fn run(mut self) -> anyhow::Result<Outcome> {
         let open_us = self.open()?;
         self.observer.at(Moment::Open);
-        self.start_posting()?;
+        self.start_posting(f64::from(self.workload.settings.rate))?;
         if self.workload.drive == Drive::SelfDriven {
             let silent_us = self.workload.start_us.saturating_sub(now_us());
             self.run_for(Duration::from_micros(silent_us))?;
@@ -223,23 +246,39 @@ impl<'a> Swarm<'a> {
         self.run_for(self.workload.warm_up)?;
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
+        let span = self.span(self.workload.measured, &stopped_ports)?;
+        self.settle()?;
+        let latency = match self.posting {
+            // What was due in the span and came after it, has its latency all the same.
+            Posting::Schedule => std::mem::take(&mut self.subscribers.inbox().tally.latency),
+            _ => span.latency,
+        };
+        Ok(Outcome {
+            latency,
+            ledger: self.subscribers.close_ledger(),
+            open_us,
+            swarm_fell_short: span.pacing.as_ref().is_some_and(Pacing::is_short),
+            ..span
+        })
+    }
+
+    /// Measures for a while: everything that is known when the span ends.
+    fn span(&mut self, time: Duration, stopped_ports: &[u16]) -> anyhow::Result<Outcome> {
         self.subscribers.inbox().tally.reset();
         self.observer.at(Moment::Begin);
         let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
-        self.run_for(self.workload.measured)?;
-        let span_us = now_us() - self.begun_us;
+        self.schedule.begin_span();
+        self.run_for(time)?;
+        let now_us = now_us();
         let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
-        self.observer.at(Moment::End { stopped_ports: &stopped_ports });
-        let tally = std::mem::take(&mut self.subscribers.inbox().tally);
-
-        self.settle()?;
+        self.observer.at(Moment::End { stopped_ports });
+        let tally = &mut self.subscribers.inbox().tally;
         Ok(Outcome {
-            traffic: tally.traffic,
-            latency: tally.latency,
-            ledger: self.subscribers.close_ledger(),
-            open_us,
-            span_us,
+            traffic: std::mem::take(&mut tally.traffic),
+            latency: tally.latency.clone(),
+            pacing: self.schedule.pacing(now_us),
+            span_us: now_us - self.begun_us,
             swarm_cpu_ns,
             ..Outcome::default()
         })
@@ -260,18 +299,6 @@ impl<'a> Swarm<'a> {
         Ok(now_us() - start_us)
     }
 
-    fn start_posting(&mut self) -> anyhow::Result<()> {
-        if self.workload.drive != Drive::Posted {
-            return Ok(());
-        }
-        for topic in 0..self.workload.settings.topics {
-            let key = PUBLISHER_KEYS + u64::from(topic);
-            self.publishers.push(Publisher::open(&self.dialer, topic, key, &self.poller)?);
-        }
-        self.is_posting = true;
-        self.post_what_is_due()
-    }
-
     fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
         let begun_us = now_us();
         let until_us = begun_us + time.as_micros() as u64;
@@ -281,32 +308,24 @@ impl<'a> Swarm<'a> {
                 return Ok(());
             }
             self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
+            if let Some(behind) = self.behind.take() {
+                return Err(behind.into());
+            }
             let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
-            if self.is_posting && now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
+            if now_us.saturating_sub(heard_us) > SILENCE_US_MAX && self.is_silent(now_us) {
                 let counts = self.subscribers.close_ledger();
-                bail!("the window has not moved for 2 s: {counts}");
+                bail!("the subject has been silent for 2 s: {counts}");
             }
         }
     }
 
-    /// Waits for what was published last.
-    fn settle(&mut self) -> anyhow::Result<()> {
-        self.is_posting = false;
-        let deadline_us = now_us() + SETTLE_US_MAX;
-        while !self.subscribers.inbox().topics().iter().all(posted::Topic::is_settled)
-            && now_us() < deadline_us
-        {
-            self.turn(PROGRESS_EVERY_US)?;
-        }
-        for publisher in &mut self.publishers {
-            publisher.finish(&self.poller)?;
-        }
-        Ok(())
-    }
-
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let count = self.poller.wait_awake(timeout_us, SPIN_US)?;
+        let (timeout_us, spin_us) = match self.posting {
+            Posting::Schedule => self.post_on_schedule(timeout_us)?,
+            _ => (timeout_us, SPIN_US),
+        };
+        let count = self.poller.wait_awake(timeout_us, spin_us)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if ready.key >= PUBLISHER_KEYS {
@@ -314,38 +333,16 @@ impl<'a> Swarm<'a> {
                 continue;
             }
             self.subscribers.on_ready(ready, &self.poller)?;
-            if self.is_posting {
+            match self.posting {
                 // At once: the window's latency begins with this read.
-                self.post_what_is_due()?;
+                Posting::Window => self.post_what_is_due()?,
+                Posting::Schedule if self.schedule.is_due(self.subscribers.inbox().heard_us) => {
+                    self.post_on_schedule(0)?;
+                }
+                _ => {}
             }
         }
         self.tell_progress()
-    }
-
-    #[inline]
-    fn post_what_is_due(&mut self) -> anyhow::Result<()> {
-        for (topic, publisher) in
-            self.subscribers.inbox().topics().iter_mut().zip(&mut self.publishers)
-        {
-            if topic.is_due() {
-                self.lines.clear();
-                topic.publish(now_us(), &mut self.lines);
-                publisher.post(&self.lines, &self.poller)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn on_publisher(&mut self, index: usize, is_readable: bool) -> anyhow::Result<()> {
-        let publisher = &mut self.publishers[index];
-        if is_readable {
-            let answer = publisher.answer()?;
-            if !answer.is_empty() && self.is_posting {
-                let text = String::from_utf8_lossy(&answer).into_owned();
-                return Err(anyhow!("the subject ended publishing: {text}"));
-            }
-        }
-        publisher.flush(&self.poller)
     }
 
     fn tell_progress(&mut self) -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! One measurement: one subject, once, in one cell.
 
-use crate::measure::{Counts, Heard, Latency, Resources, Verdict};
+use crate::measure::{Counts, Heard, Latency, Pacing, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -51,6 +51,9 @@ pub struct Sample {
     /// as a ratio to what was; `None` in an open loop.
     #[serde(default)]
     pub littles_ratio: Option<f64>,
+    /// In an open loop: how the swarm kept the schedule.
+    #[serde(default)]
+    pub pacing: Option<Pacing>,
     /// Of the `ceiling` drive: the rates tried, in order.
     #[serde(default)]
     pub steps: Vec<Step>,

@@ -44,6 +44,9 @@ pub struct Evidence {
     pub disturbed: f64,
     /// Packets the kernel dropped.
     pub dropped_packets: u64,
+    /// Whether the swarm did not offer the schedule, or could not go on to try
+    /// what the subject might have met.
+    pub swarm_fell_short: bool,
     /// Why the sample failed, where it did.
     pub failure: Option<String>,
 }
@@ -63,6 +66,9 @@ impl Verdict {
         }
         if !ledger.is_whole() {
             return Verdict::Gaps;
+        }
+        if evidence.swarm_fell_short {
+            return Verdict::Swarm;
         }
         if evidence.subject_busy >= SATURATED {
             return Verdict::Subject;
@@ -116,6 +122,13 @@ mod tests {
     fn dropped_packets_are_the_machines() {
         let evidence = Evidence { dropped_packets: 1, ..Evidence::default() };
         assert_eq!(Verdict::of(&evidence, &Counts::default()), Verdict::Machine);
+    }
+
+    #[test]
+    fn a_schedule_not_offered_is_the_swarms() {
+        let evidence =
+            Evidence { subject_busy: 1.0, swarm_fell_short: true, ..Evidence::default() };
+        assert_eq!(Verdict::of(&evidence, &Counts::default()), Verdict::Swarm);
     }
 
     #[test]

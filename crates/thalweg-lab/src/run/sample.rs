@@ -84,7 +84,8 @@ impl Bench<'_> {
             swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
             disturbed: (subject_waited.max(swarm_waited) as f64 + stolen) / span_ns,
             dropped_packets: seen.end.dropped_packets - seen.begin.dropped_packets,
-            failure: match &seen.failure {
+            swarm_fell_short: outcome.swarm_fell_short,
+            failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
                 Some(failure) => Some(failure.clone()),
                 None if has_died => Some("the subject has died".to_owned()),
                 None if !self.cores.are_disjoint(1) => {
@@ -110,6 +111,7 @@ impl Bench<'_> {
             round_trips: outcome.round_trips,
             warm_up: outcome.warm_up,
             littles_ratio: outcome.littles_ratio,
+            pacing: outcome.pacing,
             steps: outcome.steps,
             negotiated: outcome.negotiated,
             latency: outcome.latency,

@@ -1,6 +1,6 @@
 //! What cannot be measured, and what to do about it.
 
-use super::{Answers, Drive, Program, Settings, Transport};
+use super::{Answers, Dialect, Drive, Program, Settings, Transport};
 
 /// The least a posted event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
@@ -8,6 +8,9 @@ const EVENT_BYTES_MIN: u32 = 96;
 const EVENT_BYTES_MAX: u32 = 1 << 20;
 /// The least a dummy event needs.
 const DUMMY_BYTES_MIN: u32 = 64;
+
+/// Events per second and topic: as fast as one thread could write them.
+const RATE_MAX: u32 = 10_000_000;
 
 /// Whether `program` can be measured so; if not, why.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
@@ -34,6 +37,14 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     if drive == Drive::Listen {
         return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
+    }
+    if settings.answers == Answers::Beside
+        && (program.dialect() == Dialect::Bare || program.path().is_some())
+    {
+        return Err("this subject's firehose is on every connection: no answers beside it".into());
+    }
+    if settings.rate > RATE_MAX || settings.rate > 0 && !drive.is_posted() {
+        return Err(format!("a rate is up to {RATE_MAX}/s, of the posted and the ceiling drive"));
     }
     Ok(())
 }

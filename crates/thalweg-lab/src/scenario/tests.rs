@@ -186,6 +186,40 @@ fn the_quick_suite_keeps_its_promise() {
 }
 
 #[test]
+fn quick_forms_are_quick() {
+    for name in ["latency", "ceiling", "interference", "swarm"] {
+        let plan = read(find(name).unwrap(), &changes(true), &[]).unwrap();
+        let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
+        assert!(time.as_secs() < 40, "{name}: {time:?}");
+    }
+}
+
+#[test]
+fn rates_and_answers_have_their_drives() {
+    let refusal = |drive: &str, set: &str| {
+        let text =
+            format!("name = \"mine\"\ndrive = \"{drive}\"\n[defaults]\nconnections = 1\n{set}");
+        read(&text, &changes(false), &[]).err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal("posted", "rate = 10"), None);
+    assert_eq!(refusal("ceiling", "rate = 10"), None);
+    assert_eq!(refusal("echo", "answers = \"beside\""), None);
+    let refused = [
+        refusal("self-driven", "rate = 10"),
+        refusal("posted", "rate = 10000001"),
+        refusal("posted", "answers = \"beside\""),
+        refusal("ceiling", "p99_us_max = 0"),
+    ];
+    let refused: Vec<String> = refused.into_iter().flatten().collect();
+    insta::assert_snapshot!(refused.join("\n"), @r"
+    line 1: a rate is up to 10000000/s, of the posted and the ceiling drive
+    line 1: a rate is up to 10000000/s, of the posted and the ceiling drive
+    line 1: `answers` are the echo drive's
+    line 1: a ceiling needs a p99_us_max, e.g. 50000, and readers only
+    ");
+}
+
+#[test]
 fn the_example_in_the_manual_is_a_scenario() {
     let manual = include_str!("../../../../lab/README.md");
     let example = manual.split("```toml").nth(1).and_then(|rest| rest.split("```").next());

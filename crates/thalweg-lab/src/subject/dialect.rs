@@ -139,6 +139,20 @@ pub fn echo(dialect: Dialect, number: u64) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
+/// The number of what is to come back, whether or not it was asked for; `None` of
+/// anything else.
+pub fn echo_number(dialect: Dialect, answer: &[u8]) -> Option<u64> {
+    let found = match dialect {
+        Dialect::Thalweg => number(until(answer.strip_prefix(b"{\"answer\":{\"id\":")?, b',')?.0)?,
+        Dialect::Limit | Dialect::Bare => {
+            // Of a megabyte of something else only so much is looked at.
+            let digits = std::str::from_utf8(answer.get(..8)?).ok()?;
+            u64::from_str_radix(digits, 16).ok()?
+        }
+    };
+    (echo(dialect, found).1 == answer).then_some(found)
+}
+
 /// A Runner that the client makes itself, where the subject makes none: of the
 /// size of Thalweg's.
 pub fn runner(id: u64) -> Vec<u8> {
@@ -307,6 +321,16 @@ mod tests {
         assert_eq!(runner_id(&runner(1042)), Some(1042));
         assert_eq!(runner_id(br#"{"id":1,"a":2},{"id":2,"a":2}"#), None);
         assert_eq!(runner_id(b"[1]"), None);
+    }
+
+    #[test]
+    fn what_comes_back_is_told_by_its_number() {
+        for dialect in [Dialect::Thalweg, Dialect::Limit, Dialect::Bare] {
+            let (_, answer) = echo(dialect, 4711);
+            assert_eq!(echo_number(dialect, &answer), Some(4711));
+            assert_eq!(echo_number(dialect, &answer[1..]), None);
+            assert_eq!(echo_number(dialect, b"{\"pad\":\"xxxx-xxx\"}"), None);
+        }
     }
 
     #[test]

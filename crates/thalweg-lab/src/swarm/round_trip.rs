@@ -316,8 +316,10 @@ impl State {
         if !self.ledger.arrived(0, id) {
             return;
         }
-        if let Some(sent_us) = self.sent_us.take() {
-            self.each_us.push(heard_us.saturating_sub(sent_us));
+        match self.sent_us.take() {
+            Some(sent_us) => self.each_us.push(heard_us.saturating_sub(sent_us)),
+            // Before the one before it was acked.
+            None => self.ledger.early(1),
         }
         let next = match self.dialect {
             Dialect::Thalweg => event.to_vec(),

@@ -3,6 +3,10 @@
 use super::link::{Dialer, Link};
 use super::socket::{Interest, Poller};
 
+/// What was sent is forgotten once it is this long, should there never be a
+/// moment at which everything is.
+const SENT_BYTES_MAX: usize = 1 << 20;
+
 /// A connection, and what it has still to send.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -59,7 +63,13 @@ impl Writer {
         while self.sent < self.pending.len() {
             match self.link.write(&self.pending[self.sent..])? {
                 Some(length) => self.sent += length,
-                None => return self.wait_to_write(true, poller),
+                None => {
+                    if self.sent > SENT_BYTES_MAX.max(self.pending.len() / 2) {
+                        self.pending.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return self.wait_to_write(true, poller);
+                }
             }
         }
         self.pending.clear();

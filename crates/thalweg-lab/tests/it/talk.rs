@@ -249,7 +249,20 @@ fn answers_that_are_missing_or_wrong_are_seen() {
     };
     check(Drive::Echo, late, "1 reordered");
     let twice: Answer = |number, message| vec![message.to_owned(); if number == 7 { 2 } else { 1 }];
-    check(Drive::Echo, twice, "neither an answer nor an envelope");
+    check(Drive::Echo, twice, "1 duplicated");
+    let unasked: Answer =
+        |number, message| if number == 7 { vec!["?".to_owned()] } else { vec![message.to_owned()] };
+    check(Drive::Echo, unasked, "neither an answer nor an envelope");
+    // The eighth with the seventh, made as the lab makes them.
+    let early: Answer = |number, message| match number {
+        7 => {
+            let eighth = (8 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
+            vec![message.to_owned(), format!("00000008-7468-416c-8765-{eighth:012x}")]
+        }
+        8 => vec![],
+        _ => vec![message.to_owned()],
+    };
+    check(Drive::Echo, early, "1 early");
     check(Drive::RoundTrip, twice, "1 duplicated");
     let damaged: Answer = |number, message| match number {
         7 => vec![message.replacen("\"id\":", "\"ix\":", 1), message.to_owned()],
