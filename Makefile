@@ -34,7 +34,8 @@ autobahn: toolchain
 toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
 
-# The tests run curl (README's lines), a C linker, ss (kernel memory), and Python
+# The tests run curl (README's lines), a C linker, ss (kernel memory), time (another
+# opinion on CPU and memory), and Python
 # (its example, whose packages stay in target/python).
 setup: toolchain
 	@missing=""; \
@@ -43,6 +44,7 @@ setup: toolchain
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v ss >/dev/null || missing="$$missing iproute2"; \
+	test -x /usr/bin/time || missing="$$missing time"; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq $$missing; \

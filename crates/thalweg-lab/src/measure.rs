@@ -6,30 +6,35 @@
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got
 //! - `pacing`: how the swarm kept an open loop's schedule
+//! - `littles`: Little's law, where it is known what is outstanding
 //! - `process`: CPU and memory of a subject's processes
 //! - `machine`: what it ran on, and what else ran there
 //! - `sample`: one measurement
-//! - `statistics`: medians and their intervals
+//! - `statistics`: medians, ratios and their intervals
+//! - `steady`: whether a subject is warm
 //! - `verdict`: what limited a sample
 
 mod heard;
 mod latency;
 mod ledger;
+pub mod littles;
 mod machine;
 mod pacing;
 mod process;
 mod sample;
 pub mod statistics;
+mod steady;
 mod verdict;
 
 pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
-pub use machine::{MachineNote, dropped_packets, stolen_s};
+pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
-    Traffic, WarmUp,
+    SystemCalls, Traffic, WarmUp,
 };
+pub use steady::{Slice, Steadiness, Warm};
 pub use verdict::{Evidence, Verdict};

@@ -1,23 +1,31 @@
 //! What was found, in every form. Pure: samples in, text out.
 //!
 //! - `summary`: what a run found; in it a `row` for each subject of a cell
+//! - `choice`: which samples count
 //! - `compare`: subjects next to each other, and which are ties
 //! - `connections`: what a reader must know of them
 //! - `heard`: what an endpoint said that does not cooperate
+//! - `equality`: what subjects agreed on, and what they differ in
+//! - `cover`: what A/A pairs say of the intervals
 //! - `table`: for a terminal
 //! - `csv`, and JSON through serde
 //! - `number`: how figures are written
 
+mod choice;
 mod compare;
 mod connections;
+mod cover;
 mod csv;
+mod equality;
 mod heard;
 mod number;
 mod row;
 mod summary;
 mod table;
 
+pub use cover::Cover;
 pub use csv::csv;
+pub use equality::{Difference, Equality};
 pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Manifest, PartSummary, Summary};

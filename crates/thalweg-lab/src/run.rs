@@ -4,6 +4,7 @@ mod bundle;
 mod date;
 mod progress;
 mod sample;
+mod watch;
 
 use crate::measure::{MachineNote, Sample};
 use crate::report::{self, Manifest, Summary};
@@ -32,6 +33,8 @@ pub struct Order {
     pub peers: Vec<PathBuf>,
     /// The folder to write to; a new one under `thalweg-runs`, else.
     pub out: Option<PathBuf>,
+    /// Whether to count the subjects' system calls behind every span.
+    pub system_calls: bool,
     /// What was typed, for the archive.
     pub command_line: String,
     /// Thalweg's version.
@@ -59,10 +62,14 @@ pub fn run(order: &Order) -> anyhow::Result<()> {
         cores: &cores,
         log: bundle.log()?,
         interrupted: &interrupted,
+        system_calls: order.system_calls,
+        remark: std::cell::RefCell::default(),
     };
     let samples = take_samples(&bench, &mut progress, &mut bundle)?;
     progress.finish();
 
+    let mut machine = machine;
+    machine.remarks.extend(bench.remark.take());
     let mut manifest = Manifest::new(&order.version, &order.command_line, machine);
     manifest.peers = versions;
     manifest.begun = date::rfc3339(bundle.begun());

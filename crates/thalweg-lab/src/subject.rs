@@ -9,6 +9,7 @@
 //! - `listener`: who listens at an address, if the lab has not started it
 //! - `place`: under which command, at which address
 //! - `sockets`: what the kernel holds for a subject's connections
+//! - `system_calls`: how many a subject makes
 //! - `tls`: TLS as a client of a subject speaks it
 
 mod build;
@@ -19,6 +20,7 @@ mod listener;
 mod place;
 mod probe;
 mod sockets;
+mod system_calls;
 pub mod tls;
 
 pub use build::{build_peers, peers};
@@ -26,7 +28,8 @@ pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
 pub use listener::{Listener, NotSeen};
 pub use place::Place;
-pub use sockets::unsent_bytes_by_port;
+pub use sockets::{Socket, sockets};
+pub use system_calls::SystemCallCount;
 
 use crate::scenario::Program;
 use anyhow::{Context, bail};

@@ -17,6 +17,8 @@
 //! - `talk`: a subscriber that talks back, and for that
 //!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
 //! - `stranger`: an endpoint that somebody else runs
+//! - `warm_up`: until figures have stopped drifting
+//! - `facts`: what connections really agreed on
 //! - `posting`: publishing for its own sake, without subscribers
 
 mod answer;
@@ -27,6 +29,7 @@ mod ceiling;
 mod cursors;
 mod echo;
 mod event;
+mod facts;
 mod inbox;
 mod link;
 mod offer;
@@ -45,6 +48,7 @@ mod streams;
 mod subscribers;
 mod talk;
 mod tally;
+mod warm_up;
 mod writer;
 
 use crate::measure::{Counts, Latency, Negotiated, Pacing, RoundTrips, Step, Traffic, WarmUp};
@@ -75,6 +79,8 @@ const SPIN_US: u64 = 50;
 const SPIN_TALK_US: u64 = 2000;
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
+/// How often it is asked whether the load shall go on.
+const MORE_EVERY: Duration = Duration::from_millis(5);
 /// Publishers' keys for the poller begin here; connections' are their numbers.
 const PUBLISHER_KEYS: u64 = 1 << 32;
 
@@ -105,6 +111,12 @@ pub trait Observer {
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
+    /// Called behind the span's end, every few ms: whether the load shall go on so
+    /// that more can be counted. `events` have been delivered since the end.
+    fn wants_more(&mut self, events: u64) -> bool {
+        let _ = events;
+        false
+    }
 }
 
 /// When an observer looks.
@@ -129,6 +141,8 @@ pub struct Figures {
     pub connections: usize,
     /// Events per second so far; 0 before the span.
     pub events_per_s: f64,
+    /// Events so far; 0 before the span.
+    pub events: u64,
 }
 
 /// What came of it.
@@ -162,6 +176,8 @@ pub struct Outcome {
     pub span_us: u64,
     /// CPU time of the swarm in the span, but for looking for work in vain.
     pub swarm_cpu_ns: u64,
+    /// The longest time between two looks of the swarm at its sockets.
+    pub swarm_away_us: u64,
 }
 
 /// The observer ended the sample.
@@ -237,23 +253,31 @@ impl<'a> Swarm<'a> {
 
     fn run(mut self) -> anyhow::Result<Outcome> {
         let open_us = self.open()?;
+        // Before the kernel makes the buffers larger.
+        let negotiated = self.subscribers.negotiated();
         self.observer.at(Moment::Open);
         self.start_posting(f64::from(self.workload.settings.rate))?;
         if self.workload.drive == Drive::SelfDriven {
             let silent_us = self.workload.start_us.saturating_sub(now_us());
             self.run_for(Duration::from_micros(silent_us))?;
         }
-        self.run_for(self.workload.warm_up)?;
+        let warm_up = self.get_warm()?;
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
         let span = self.span(self.workload.measured, &stopped_ports)?;
-        self.settle()?;
         let latency = match self.posting {
             // What was due in the span and came after it, has its latency all the same.
-            Posting::Schedule => std::mem::take(&mut self.subscribers.inbox().tally.latency),
+            Posting::Schedule => {
+                self.drain()?;
+                std::mem::take(&mut self.subscribers.inbox().tally.latency)
+            }
             _ => span.latency,
         };
+        self.go_on_while_wanted()?;
+        self.settle()?;
         Ok(Outcome {
+            warm_up,
+            negotiated,
             latency,
             ledger: self.subscribers.close_ledger(),
             open_us,
@@ -264,24 +288,42 @@ impl<'a> Swarm<'a> {
 
     /// Measures for a while: everything that is known when the span ends.
     fn span(&mut self, time: Duration, stopped_ports: &[u16]) -> anyhow::Result<Outcome> {
-        self.subscribers.inbox().tally.reset();
+        self.subscribers.inbox().begin_span();
         self.observer.at(Moment::Begin);
+        self.poller.take_away_us_max();
         let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
         self.schedule.begin_span();
         self.run_for(time)?;
         let now_us = now_us();
         let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
+        let swarm_away_us = self.poller.take_away_us_max();
         self.observer.at(Moment::End { stopped_ports });
+        let span_us = now_us - self.begun_us;
+        let littles_ratio = self.littles_ratio(span_us);
         let tally = &mut self.subscribers.inbox().tally;
         Ok(Outcome {
             traffic: std::mem::take(&mut tally.traffic),
             latency: tally.latency.clone(),
             pacing: self.schedule.pacing(now_us),
-            span_us: now_us - self.begun_us,
+            littles_ratio,
+            span_us,
+            swarm_away_us,
             swarm_cpu_ns,
             ..Outcome::default()
         })
+    }
+
+    /// The same load behind the span, for as long as the observer wants it.
+    fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
+        self.subscribers.inbox().tally.reset();
+        if self.posting == Posting::Schedule && self.observer.wants_more(0) {
+            self.offer(f64::from(self.workload.settings.rate));
+        }
+        while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
+            self.run_for(MORE_EVERY)?;
+        }
+        Ok(())
     }
 
     /// Opens all connections; says how long it took, µs.
@@ -356,6 +398,7 @@ impl<'a> Swarm<'a> {
         let figures = Figures {
             connections: self.subscribers.standing(),
             events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
+            events: if span_us == 0 { 0 } else { events },
         };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),

@@ -40,6 +40,9 @@ pub(crate) struct BenchArgs {
     /// Without a second run of the baseline, which shows the noise.
     #[arg(long)]
     no_again: bool,
+    /// Count the subjects' system calls behind every measured span; needs perf.
+    #[arg(long)]
+    system_calls: bool,
     /// Override a setting in every cell, e.g. connections=500 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -71,6 +74,7 @@ Scenarios:
   h2                SSE over HTTP/2, a hundred subscribers on a connection
   a1 a2 a3-1 a3-2   the published experiments A1, A2, A3.1, A3.2
   b, c              the published experiments B and C: round trips
+  a-a               the same subject against itself, twenty times
   netem             send buffers over a slow link, see lab/netem.md
 
 Examples:
@@ -103,6 +107,7 @@ pub(crate) fn run(args: BenchArgs) -> anyhow::Result<()> {
         },
         peers: args.peers,
         out: args.out,
+        system_calls: args.system_calls,
         command_line: command_line(),
         version: env!("THALWEG_VERSION").to_owned(),
     })

@@ -31,6 +31,11 @@ impl Latency {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(share))
     }
 
+    /// Mean; `None` without events. Walks the whole histogram, some ten µs.
+    pub fn mean_us(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.mean())
+    }
+
     /// Latency and count of every bucket that is not empty, in order.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0
@@ -57,6 +62,7 @@ mod tests {
         }
         assert_eq!(latency.quantile_us(0.5), Some(500));
         assert_eq!(latency.quantile_us(0.99), Some(990));
+        assert!((latency.mean_us().unwrap() - 500.5).abs() < 0.5);
         assert_eq!(latency.buckets().map(|(_, count)| count).sum::<u64>(), 2000);
     }
 }

@@ -3,14 +3,27 @@
 use procfs::{Current, CurrentSI};
 use serde::{Deserialize, Serialize};
 
-/// Time the hypervisor has taken from a core so far, in seconds; 0 where there
-/// is none.
-pub fn stolen_s(core: usize) -> f64 {
+/// What some cores have done so far, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CoreTimes {
+    /// Programs and the kernel on their behalf, in seconds.
+    pub busy_s: f64,
+    /// What the hypervisor has taken, in seconds; 0 where there is none.
+    pub stolen_s: f64,
+}
+
+/// Of these cores, so far; counted by the kernel in ticks of 10 ms as a rule.
+pub fn core_times(cores: &[usize]) -> CoreTimes {
     let Ok(stat) = procfs::KernelStats::current() else {
-        return 0.0;
+        return CoreTimes::default();
     };
-    let ticks = stat.cpu_time.get(core).and_then(|times| times.steal);
-    ticks.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64
+    let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
+    let mut total = CoreTimes::default();
+    for times in cores.iter().filter_map(|&core| stat.cpu_time.get(core)) {
+        total.busy_s += seconds(times.user + times.nice + times.system);
+        total.stolen_s += seconds(times.steal.unwrap_or(0));
+    }
+    total
 }
 
 /// Packets that the kernel has dropped so far because a core's queue of
@@ -113,6 +126,6 @@ mod tests {
     fn this_machine_has_a_core_and_memory() {
         let note = MachineNote::read();
         assert!(note.cores >= 1 && note.memory_bytes > 0 && !note.kernel.is_empty());
-        assert!(stolen_s(0) >= 0.0);
+        assert!(core_times(&[0]).busy_s > 0.0);
     }
 }

@@ -22,18 +22,24 @@ pub struct Resources {
     pub switches_forced: u64,
 }
 
+/// Of a process with more threads the CPU time is read from one file, in ticks of
+/// 10 ms, while a sample lasts: a file for each thread would take too long.
+const GLANCE_THREADS_MAX: usize = 8;
+
 impl Resources {
-    /// Reads the tree under `pid`, which must not have ended.
+    /// Reads the tree under `pid`, which must not have ended. What threads and
+    /// children have used that have ended since is in it, in ticks of 10 ms.
     pub fn read(pid: u32) -> ProcResult<Resources> {
         let mut total = Resources::default();
         let mut pending = vec![pid];
         while let Some(pid) = pending.pop() {
             let process = Process::new(pid as i32)?;
             total.rss_bytes += process.statm()?.resident * procfs::page_size();
+            let mut living_ns = 0;
             // Threads come and go while the directory is read.
             for task in process.tasks()?.flatten() {
                 let Ok(used) = task.schedstat() else { continue };
-                total.cpu_ns += used.sum_exec_runtime;
+                living_ns += used.sum_exec_runtime;
                 total.waited_ns += used.run_delay;
                 total.threads += 1;
                 if let Ok(status) = task.status() {
@@ -42,8 +48,47 @@ impl Resources {
                 }
                 pending.extend(task.children().unwrap_or_default());
             }
+            let stat = process.stat()?;
+            // The process's own count is coarse, but does not forget a thread.
+            total.cpu_ns += living_ns.max(ticks_ns(stat.utime + stat.stime));
+            total.cpu_ns += ticks_ns((stat.cutime + stat.cstime).max(0) as u64);
         }
         Ok(total)
+    }
+
+    /// The processes of the tree under `pid`, itself first; none if it has ended.
+    pub fn tree(pid: u32) -> Vec<u32> {
+        let mut tree = vec![pid];
+        let mut next = 0;
+        while let Some(&pid) = tree.get(next) {
+            next += 1;
+            let tasks = Process::new(pid as i32).and_then(|process| process.tasks());
+            for task in tasks.into_iter().flatten().flatten() {
+                tree.extend(task.children().unwrap_or_default());
+            }
+        }
+        tree
+    }
+
+    /// CPU time and resident memory of these processes, as cheaply as can be: for
+    /// a look while a sample lasts. With three threads it takes some 40 µs, on the
+    /// swarm's core, which ten times a second is 0.04 % of it.
+    pub fn glance(processes: &[u32]) -> (u64, u64) {
+        let (mut cpu_ns, mut rss_bytes) = (0, 0);
+        for &pid in processes {
+            let Ok(process) = Process::new(pid as i32) else { continue };
+            let resident = process.statm().map_or(0, |memory| memory.resident);
+            rss_bytes += resident * procfs::page_size();
+            let tasks: Vec<_> = process.tasks().into_iter().flatten().flatten().collect();
+            cpu_ns += match tasks.len() {
+                ..=GLANCE_THREADS_MAX => {
+                    let used = tasks.iter().filter_map(|task| task.schedstat().ok());
+                    used.map(|used| used.sum_exec_runtime).sum()
+                }
+                _ => process.stat().map_or(0, |stat| ticks_ns(stat.utime + stat.stime)),
+            };
+        }
+        (cpu_ns, rss_bytes)
     }
 
     /// Time the calling process's first thread was ready to run while its core
@@ -53,13 +98,21 @@ impl Resources {
         used.map_or(0, |used| used.run_delay)
     }
 
-    /// Proportional set size of `pid` alone: memory that it shares, shared out.
-    /// Walks the page tables, so never within a measured span.
-    pub fn pss_bytes(pid: u32) -> Option<u64> {
-        let rollup = Process::new(pid as i32).ok()?.smaps_rollup().ok()?;
-        let maps = rollup.memory_map_rollup.into_iter();
-        maps.filter_map(|map| map.extension.map.get("Pss").copied()).next()
+    /// Proportional set size of these processes: memory that they share with others,
+    /// shared out. Walks the page tables, so never within a measured span. `None`
+    /// where the kernel does not tell of all of them.
+    pub fn pss_bytes(processes: &[u32]) -> Option<u64> {
+        let of = |pid: u32| {
+            let rollup = Process::new(pid as i32).ok()?.smaps_rollup().ok()?;
+            let maps = rollup.memory_map_rollup.into_iter();
+            maps.filter_map(|map| map.extension.map.get("Pss").copied()).next()
+        };
+        processes.iter().map(|&pid| of(pid)).sum()
     }
+}
+
+fn ticks_ns(ticks: u64) -> u64 {
+    ticks * (1_000_000_000 / procfs::ticks_per_second().max(1))
 }
 
 #[cfg(test)]
@@ -71,7 +124,19 @@ mod tests {
         let resources = Resources::read(std::process::id()).unwrap();
         assert!(resources.rss_bytes > 100_000);
         assert!(resources.threads >= 1);
-        assert!(Resources::pss_bytes(std::process::id()).unwrap() > 10_000);
+        assert_eq!(Resources::tree(std::process::id())[0], std::process::id());
+        assert!(Resources::pss_bytes(&[std::process::id()]).unwrap() > 10_000);
+        assert_eq!(Resources::pss_bytes(&[u32::MAX / 4]), None);
+    }
+
+    #[test]
+    fn a_glance_sees_what_a_long_look_sees() {
+        let before = Resources::read(std::process::id()).unwrap();
+        let (cpu_ns, rss_bytes) = Resources::glance(&[std::process::id()]);
+        let after = Resources::read(std::process::id()).unwrap();
+        // Other tests' threads come and go meanwhile.
+        assert!(cpu_ns > 0 && cpu_ns <= after.cpu_ns, "{cpu_ns} {after:?}");
+        assert!(rss_bytes * 2 > before.rss_bytes && rss_bytes < after.rss_bytes * 2);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One measurement: one subject, once, in one cell.
 
+use super::verdict::DISTURBED;
 use crate::measure::{Counts, Heard, Latency, Pacing, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,9 @@ pub struct Sample {
     pub repeat: u32,
     /// What limited it.
     pub verdict: Verdict,
+    /// Why, in words with figures.
+    #[serde(default)]
+    pub why: String,
     /// Length of the measured span.
     pub span_us: u64,
     /// What came in during the span.
@@ -31,6 +35,12 @@ pub struct Sample {
     /// Share of the span that subject or swarm, whichever is worse off, was kept
     /// from its core by others.
     pub disturbed: f64,
+    /// Share of the span for which others kept the swarm from its core.
+    #[serde(default)]
+    pub swarm_waited: f64,
+    /// The longest time between two looks of the swarm at its sockets in the span.
+    #[serde(default)]
+    pub swarm_away_us: u64,
     /// Packets the kernel dropped in the span.
     pub dropped_packets: u64,
     /// Until all connections stood.
@@ -126,8 +136,18 @@ pub struct Activity {
     pub switches_voluntary: u64,
     /// Times it was taken from one.
     pub switches_forced: u64,
-    /// System calls; `None` where the kernel does not tell.
-    pub system_calls: Option<u64>,
+    /// System calls; `None` where nobody asked or the kernel does not tell.
+    pub system_calls: Option<SystemCalls>,
+}
+
+/// System calls, counted for a while after the span: to count them costs the subject
+/// time, and so does not belong into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemCalls {
+    /// By all threads of the subject.
+    pub calls: u64,
+    /// Events that were delivered meanwhile.
+    pub events: u64,
 }
 
 /// What the kernel holds for a subject's connections.
@@ -225,6 +245,17 @@ pub struct KernelMemory {
 }
 
 impl Sample {
+    /// Whether its figures belong beside those of others: nobody disturbed subject
+    /// or swarm, and nothing was left out. One that is valid and not sound counts
+    /// only if there are no others.
+    pub fn is_sound(&self) -> bool {
+        match self.verdict {
+            Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps => false,
+            Verdict::Swarm => self.disturbed < DISTURBED,
+            Verdict::Subject | Verdict::Schedule => true,
+        }
+    }
+
     /// The subject's CPU time per event; `None` where nothing came.
     pub fn cpu_us_per_event(&self) -> Option<f64> {
         let events = self.traffic.events;
@@ -245,8 +276,8 @@ impl Sample {
 
     /// System calls of the subject per event, where the kernel tells.
     pub fn system_calls_per_event(&self) -> Option<f64> {
-        let events = self.traffic.events;
-        self.activity.system_calls.filter(|_| events > 0).map(|calls| calls as f64 / events as f64)
+        let SystemCalls { calls, events } = self.activity.system_calls?;
+        (events > 0).then(|| calls as f64 / events as f64)
     }
 
     /// What one of `connections` adds to the resident memory.

@@ -1,15 +1,20 @@
 //! What limited a sample, or why it must not be believed.
 
-use crate::measure::Counts;
+use crate::measure::{Counts, littles};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// From this share on a core counts as saturated.
 const SATURATED: f64 = 0.95;
 /// From this share on, time that subject or swarm had to wait for their core
-/// makes the sample the machine's. Stolen time is counted in ticks of 10 ms, so
-/// half a second knows 2 % at best.
-const DISTURBED: f64 = 0.10;
+/// disturbs the sample. Stolen time is counted in ticks of 10 ms, so half a second
+/// knows 2 % at best.
+pub(super) const DISTURBED: f64 = 0.10;
+/// A swarm that has not looked at its sockets for this share of the span has made
+/// the p99 itself: what arrives meanwhile is one event of a hundred.
+const AWAY: f64 = 0.01;
+/// Shorter absences are a scheduler's slice, as every program has them.
+const AWAY_US_MIN: u64 = 10_000;
 
 /// What limited a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,18 +37,27 @@ pub enum Verdict {
     Invalid(String),
 }
 
-/// What a verdict is found from; shares of one core's time in the span.
+/// What a verdict is found from; shares are of the span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// Mean over the subject's cores.
     pub subject_busy: f64,
     /// The swarm's thread.
     pub swarm_busy: f64,
-    /// Time that subject or swarm, whichever is worse off, was kept from its
-    /// core by others.
-    pub disturbed: f64,
+    /// Time for which others kept the subject from its cores.
+    pub subject_waited: f64,
+    /// Time for which others kept the swarm from its core.
+    pub swarm_waited: f64,
+    /// Time that the hypervisor took from the cores of both.
+    pub stolen: f64,
     /// Packets the kernel dropped.
     pub dropped_packets: u64,
+    /// The longest time between two looks of the swarm at its sockets.
+    pub swarm_away_us: u64,
+    /// The span.
+    pub span_us: u64,
+    /// What is outstanding by Little's law, to what was.
+    pub littles_ratio: Option<f64>,
     /// Whether the swarm did not offer the schedule, or could not go on to try
     /// what the subject might have met.
     pub swarm_fell_short: bool,
@@ -51,34 +65,107 @@ pub struct Evidence {
     pub failure: Option<String>,
 }
 
-impl Verdict {
-    /// The first that applies: a broken sample, a disturbed one, then whoever
-    /// was saturated.
-    pub fn of(evidence: &Evidence, ledger: &Counts) -> Verdict {
-        if let Some(failure) = &evidence.failure {
-            return Verdict::Invalid(failure.clone());
-        }
-        if !ledger.is_honest() {
-            return Verdict::Invalid(ledger.to_string());
-        }
-        if evidence.disturbed >= DISTURBED || evidence.dropped_packets > 0 {
-            return Verdict::Machine;
-        }
-        if !ledger.is_whole() {
-            return Verdict::Gaps;
-        }
-        if evidence.swarm_fell_short {
-            return Verdict::Swarm;
-        }
-        if evidence.subject_busy >= SATURATED {
-            return Verdict::Subject;
-        }
-        if evidence.swarm_busy >= SATURATED {
-            return Verdict::Swarm;
-        }
-        Verdict::Schedule
+impl Evidence {
+    /// Time that subject or swarm, whichever is worse off, was kept from its core.
+    pub fn disturbed(&self) -> f64 {
+        self.subject_waited.max(self.swarm_waited) + self.stolen
     }
 
+    /// What limited the sample, and why in words with figures. The first that
+    /// applies: a broken sample, a disturbed one, then whoever was saturated.
+    pub fn judge(&self, ledger: &Counts) -> (Verdict, String) {
+        if let Some(failure) = self.broken(ledger) {
+            return (Verdict::Invalid(failure.clone()), failure);
+        }
+        if let Some(why) = self.disturbance() {
+            return (Verdict::Machine, why);
+        }
+        if self.swarm_waited >= DISTURBED {
+            return (Verdict::Swarm, self.starved());
+        }
+        if !ledger.is_whole() {
+            return (Verdict::Gaps, ledger.to_string());
+        }
+        if self.swarm_fell_short {
+            return (Verdict::Swarm, "the swarm could not offer more".to_owned());
+        }
+        if self.subject_busy >= SATURATED {
+            let why = format!("the subject's cores were busy for {}", percent(self.subject_busy));
+            return (Verdict::Subject, why);
+        }
+        if let Some(why) = self.swarm_bound() {
+            return (Verdict::Swarm, why);
+        }
+        let why = format!(
+            "nobody was saturated: the subject was busy for {}, the swarm for {}",
+            percent(self.subject_busy),
+            percent(self.swarm_busy)
+        );
+        (Verdict::Schedule, why)
+    }
+
+    /// Why nothing counts.
+    fn broken(&self, ledger: &Counts) -> Option<String> {
+        if self.failure.is_some() {
+            return self.failure.clone();
+        }
+        if !ledger.is_honest() {
+            return Some(ledger.to_string());
+        }
+        // With gaps it is not known how many were outstanding.
+        self.littles_ratio.filter(|_| ledger.is_whole()).and_then(littles::broken)
+    }
+
+    /// What others did to the subject, or to both.
+    fn disturbance(&self) -> Option<String> {
+        if self.dropped_packets > 0 {
+            return Some(format!("the kernel dropped {} packets", self.dropped_packets));
+        }
+        if self.stolen >= DISTURBED {
+            let stolen = percent(self.stolen);
+            return Some(format!("the hypervisor took the cores away for {stolen} of the span"));
+        }
+        if self.subject_waited + self.stolen >= DISTURBED {
+            let waited = percent(self.subject_waited + self.stolen);
+            return Some(format!(
+                "others kept the subject from its cores for {waited} of the span"
+            ));
+        }
+        None
+    }
+
+    fn starved(&self) -> String {
+        let waited = percent(self.swarm_waited);
+        format!("the swarm was kept from its core for {waited} of the span")
+    }
+
+    fn swarm_bound(&self) -> Option<String> {
+        // What it used and what it would have used.
+        if self.swarm_busy + self.swarm_waited >= SATURATED {
+            let busy = percent(self.swarm_busy);
+            return Some(match self.swarm_waited {
+                waited if waited >= 0.01 => {
+                    let waited = percent(waited);
+                    format!(
+                        "the swarm's core was busy for {busy}, and it waited for it for {waited}"
+                    )
+                }
+                _ => format!("the swarm's core was busy for {busy}"),
+            });
+        }
+        let away_us_max = (self.span_us as f64 * AWAY).max(AWAY_US_MIN as f64);
+        (self.swarm_away_us as f64 >= away_us_max).then(|| {
+            let away = self.swarm_away_us / 1000;
+            format!("the swarm once did not look at its sockets for {away} ms: the p99 is its own")
+        })
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+impl Verdict {
     /// Whether the sample's figures may be used at all.
     pub fn is_valid(&self) -> bool {
         !matches!(self, Verdict::Invalid(_))
@@ -102,49 +189,101 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
-    fn check(subject: f64, swarm: f64, disturbed: f64, expected: &str) {
-        let evidence =
-            Evidence { subject_busy: subject, swarm_busy: swarm, disturbed, ..Evidence::default() };
-        let verdict = Verdict::of(&evidence, &Counts::default());
-        assert_eq!(verdict.to_string(), expected);
+    fn check(evidence: Evidence, verdict: Verdict, why: &str) {
+        let evidence = Evidence { span_us: 1_000_000, ..evidence };
+        let (found, reason) = evidence.judge(&Counts::default());
+        assert_eq!(found, verdict, "{reason}");
+        assert!(reason.contains(why), "{reason:?} should say {why:?}");
+    }
+
+    fn busy(subject_busy: f64, swarm_busy: f64) -> Evidence {
+        Evidence { subject_busy, swarm_busy, ..Evidence::default() }
     }
 
     #[test]
     fn who_was_saturated() {
-        check(0.99, 0.5, 0.0, "subject");
-        check(0.99, 0.99, 0.0, "subject");
-        check(0.94, 0.96, 0.02, "swarm");
-        check(0.94, 0.50, 0.02, "schedule");
-        check(0.99, 0.50, 0.2, "machine");
+        check(busy(0.99, 0.5), Verdict::Subject, "the subject's cores were busy for 99 %");
+        check(busy(0.99, 0.99), Verdict::Subject, "99 %");
+        check(busy(0.94, 0.96), Verdict::Swarm, "the swarm's core was busy for 96 %");
+        check(busy(0.94, 0.50), Verdict::Schedule, "busy for 94 %, the swarm for 50 %");
+    }
+
+    #[test]
+    fn who_was_kept_from_its_core() {
+        let starved = Evidence { swarm_waited: 0.43, ..busy(0.1, 0.2) };
+        check(starved, Verdict::Swarm, "the swarm was kept from its core for 43 % of the span");
+        let wants_more = Evidence { swarm_waited: 0.06, ..busy(0.1, 0.9) };
+        check(wants_more, Verdict::Swarm, "busy for 90 %, and it waited for it for 6 %");
+        // Even if the subject is saturated: with the swarm its latency is not known.
+        let both = Evidence { swarm_waited: 0.2, ..busy(0.99, 0.8) };
+        check(both, Verdict::Swarm, "20 %");
+        let subject = Evidence { subject_waited: 0.2, swarm_waited: 0.4, ..busy(0.99, 0.5) };
+        check(subject, Verdict::Machine, "others kept the subject from its cores for 20 %");
+        let stolen = Evidence { stolen: 0.12, ..busy(0.99, 0.5) };
+        check(stolen, Verdict::Machine, "the hypervisor took the cores away for 12 %");
+        let a_little = Evidence { subject_waited: 0.05, swarm_waited: 0.05, ..busy(0.5, 0.5) };
+        check(a_little, Verdict::Schedule, "");
     }
 
     #[test]
     fn dropped_packets_are_the_machines() {
-        let evidence = Evidence { dropped_packets: 1, ..Evidence::default() };
-        assert_eq!(Verdict::of(&evidence, &Counts::default()), Verdict::Machine);
+        let evidence = Evidence { dropped_packets: 3, ..Evidence::default() };
+        check(evidence, Verdict::Machine, "the kernel dropped 3 packets");
+    }
+
+    #[test]
+    fn latencies_of_a_swarm_that_was_away_are_its_own() {
+        let away = |swarm_away_us| Evidence { swarm_away_us, ..busy(0.1, 0.1) };
+        check(away(34_000), Verdict::Swarm, "did not look at its sockets for 34 ms");
+        check(away(9000), Verdict::Schedule, "");
+        // A saturated subject's throughput counts all the same.
+        check(Evidence { swarm_away_us: 34_000, ..busy(0.99, 0.1) }, Verdict::Subject, "");
     }
 
     #[test]
     fn a_schedule_not_offered_is_the_swarms() {
-        let evidence =
-            Evidence { subject_busy: 1.0, swarm_fell_short: true, ..Evidence::default() };
-        assert_eq!(Verdict::of(&evidence, &Counts::default()), Verdict::Swarm);
+        let evidence = Evidence { swarm_fell_short: true, ..busy(1.0, 0.5) };
+        check(evidence, Verdict::Swarm, "could not offer more");
+    }
+
+    #[test]
+    fn a_broken_clock_invalidates() {
+        let why = "Little's law: throughput times latency are 1.32 of what was outstanding, \
+                   so a clock or a count is wrong";
+        let evidence = Evidence { littles_ratio: Some(1.32), ..busy(0.99, 0.5) };
+        check(evidence, Verdict::Invalid(why.to_owned()), why);
+        check(Evidence { littles_ratio: Some(0.97), ..busy(0.99, 0.5) }, Verdict::Subject, "");
     }
 
     #[test]
     fn a_hole_in_the_ledger_invalidates() {
         let counts = Counts { missing: 3, ..Counts::default() };
-        let verdict = Verdict::of(&Evidence::default(), &counts);
-        assert_eq!(verdict.to_string(), "invalid: 3 missing");
+        let (verdict, why) = Evidence::default().judge(&counts);
+        assert_eq!(
+            (verdict.to_string().as_str(), why.as_str()),
+            ("invalid: 3 missing", "3 missing")
+        );
         assert!(!verdict.is_valid());
     }
 
     #[test]
     fn an_announced_gap_only_costs_the_throughput() {
         let counts = Counts { gaps: 3, ..Counts::default() };
-        let saturated = Evidence { subject_busy: 1.0, ..Evidence::default() };
-        let verdict = Verdict::of(&saturated, &counts);
-        assert_eq!(verdict, Verdict::Gaps);
+        // What Little's law says then is not asked.
+        let evidence = Evidence { littles_ratio: Some(2.0), ..busy(1.0, 0.5) };
+        let (verdict, why) = evidence.judge(&counts);
+        assert_eq!((verdict.clone(), why.as_str()), (Verdict::Gaps, "3 gaps announced"));
         assert!(verdict.is_valid());
+    }
+
+    #[test]
+    fn archived_verdicts_can_be_read() {
+        for (text, verdict) in [
+            ("\"swarm\"", Verdict::Swarm),
+            ("{\"invalid\":\"3 missing\"}", Verdict::Invalid("3 missing".to_owned())),
+        ] {
+            assert_eq!(serde_json::from_str::<Verdict>(text).unwrap(), verdict);
+            assert_eq!(serde_json::to_string(&verdict).unwrap(), text);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Subjects next to each other: ratios of paired repeats, and which of them are
 //! ties.
 
+use super::choice;
 use super::row::{Comparison, Row};
 use crate::measure::Sample;
 use crate::measure::statistics::{Estimate, ratio};
@@ -19,20 +20,14 @@ pub(super) fn with_baseline(row: &mut Row, samples: &[&Sample], baseline: &[&Sam
     }
 }
 
-/// Ratios of samples of the same repeat, where both count: what drifts with the
-/// machine cancels out.
+/// Ratios of samples of the same repeat, where both count.
 fn paired_ratio(
     samples: &[&Sample],
     baseline: &[&Sample],
     of: &dyn Fn(&Sample) -> Option<f64>,
 ) -> Option<Estimate> {
-    let pairs = samples.iter().filter_map(|sample| {
-        let partner = baseline.iter().find(|base| base.repeat == sample.repeat)?;
-        if !partner.verdict.is_valid() {
-            return None;
-        }
-        Some((of(sample)?, of(partner)?))
-    });
+    let pairs = choice::pairs(samples, baseline).into_iter();
+    let pairs = pairs.filter_map(|(sample, partner)| Some((of(sample)?, of(partner)?)));
     let (values, bases): (Vec<f64>, Vec<f64>) = pairs.unzip();
     ratio(&values, &bases)
 }

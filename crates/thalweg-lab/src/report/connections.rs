@@ -1,5 +1,5 @@
-//! How connections are set, and where the subjects differ: what a reader of a
-//! figure must know and no setting says.
+//! How connections are set: what a reader of a figure must know, no setting says and
+//! nobody outside a subject can see. What can be seen is in `equality`.
 
 use crate::scenario::{Drive, Plan, Settings};
 
@@ -20,11 +20,10 @@ pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
             "TLS: rustls with ring on both sides, one self-signed certificate, no resumption",
         ),
         (true, "no WebSocket extensions offered, no compression asked for"),
-        (true, "swarm: TCP_NODELAY, the kernel's default buffers"),
         (any(|it| it.receive_buffer_bytes > 0), "swarm: SO_RCVBUF where receive_buffer_bytes"),
-        (true, "limit: TCP_NODELAY, the kernel's default buffers"),
+        (true, "limit: TCP_NODELAY"),
         (talks, "limit --echo: TCP_NOTSENT_LOWAT 16 KiB"),
-        (true, "thalweg: TCP_NODELAY, SO_SNDBUF 512 KiB, TCP_NOTSENT_LOWAT 16 KiB (its defaults)"),
+        (true, "thalweg: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB (its default)"),
         (
             any(|it| it.send_buffer_bytes > 0 || it.unsent_bytes > 0),
             "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",

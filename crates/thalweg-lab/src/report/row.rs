@@ -24,6 +24,8 @@ pub struct Row {
     pub valid: usize,
     /// What limited most of them, or why the first does not count.
     pub verdict: String,
+    /// Why, in words with figures, of the first such sample.
+    pub why: String,
     /// Whether the subject was saturated in most, so that throughput counts.
     pub is_ranked: bool,
     /// What it cost.
@@ -251,9 +253,7 @@ impl Valid<'_> {
             switches_per_s: self.middle(Sample::switches_per_s),
             system_calls_per_event: self.middle(Sample::system_calls_per_event),
             littles_ratio: self.middle(|it| it.littles_ratio),
-            steady: self.middle(|it| {
-                (it.warm_up.took_us > 0).then(|| if it.warm_up.is_steady { 1.0 } else { 0.0 })
-            }),
+            steady: self.steady(),
         }
     }
 
@@ -262,6 +262,13 @@ impl Valid<'_> {
         let mut all: Vec<&Heard> = self.0.iter().filter_map(|it| it.heard.as_ref()).collect();
         all.sort_by_key(|heard| heard.events);
         all.get(all.len() / 2).map(|heard| (*heard).clone())
+    }
+
+    fn steady(&self) -> Option<f64> {
+        let looked_at = self.0.iter().filter(|it| it.warm_up.took_us > 0);
+        let (all, steady) = looked_at
+            .fold((0, 0), |(all, steady), it| (all + 1, steady + u32::from(it.warm_up.is_steady)));
+        (all > 0).then(|| f64::from(steady) / f64::from(all))
     }
 
     fn round_trip(&self) -> Trips {

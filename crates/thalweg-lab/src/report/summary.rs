@@ -1,6 +1,9 @@
 //! What a run found: its rows, and on what they were taken.
 
+use super::choice::Choice;
 use super::compare;
+use super::cover::{Cover, covers};
+use super::equality::Equality;
 use super::row::{Row, Valid};
 use crate::measure::{MachineNote, Sample, Verdict};
 use crate::scenario::{Cell, Drive, Part, Plan};
@@ -72,6 +75,10 @@ pub struct PartSummary {
     pub measured_ms: u64,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
+    /// What subjects agreed on and have set, and what they differ in, cell by cell.
+    pub equality: Vec<Equality>,
+    /// What the A/A pairs say of the intervals, where there are enough.
+    pub covers: Vec<Cover>,
 }
 
 impl Summary {
@@ -92,9 +99,12 @@ impl Summary {
 }
 
 fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
-    let mut rows = Vec::new();
+    let (mut rows, mut equality) = (Vec::new(), Vec::new());
     for (index, cell) in part.cells.iter().enumerate() {
         let of_cell = samples.iter().copied().filter(|it| it.cell == index).collect::<Vec<_>>();
+        if !of_cell.is_empty() {
+            equality.push(Equality::of(cell, &of_cell));
+        }
         rows.extend(summarise_cell(part.drive, cell, &of_cell));
     }
     compare::call_ties(&mut rows);
@@ -104,7 +114,9 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         drive: part.drive,
         repeats: part.repeats,
         measured_ms: part.measured_ms,
+        covers: covers(&rows, part.repeats),
         rows,
+        equality,
     }
 }
 
@@ -121,7 +133,8 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         if own.is_empty() {
             continue;
         }
-        let valid = Valid(own.iter().copied().filter(|it| it.verdict.is_valid()).collect());
+        let choice = Choice::of(&own);
+        let valid = Valid(choice.counted.clone());
         let ranked = valid.0.iter().filter(|it| it.verdict == Verdict::Subject).count();
         let is_baseline = index == cell.baseline;
         let mut row = Row {
@@ -133,39 +146,16 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
                 && (&base.program, &base.settings) == (&subject.program, &subject.settings),
             samples: own.len(),
             valid: valid.0.len(),
-            verdict: verdict_of(&own),
+            verdict: choice.verdict(&own),
+            why: choice.most().or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
             is_ranked: drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             ..Row::default()
         };
         valid.fill(&mut row, drive, subject);
         if !is_baseline {
-            compare::with_baseline(&mut row, &valid.0, &baseline);
+            compare::with_baseline(&mut row, &own, &baseline);
         }
         rows.push(row);
     }
     rows
-}
-
-/// The verdict of most, and how many do not count.
-fn verdict_of(samples: &[&Sample]) -> String {
-    let valid: Vec<String> = samples
-        .iter()
-        .filter(|sample| sample.verdict.is_valid())
-        .map(|sample| sample.verdict.to_string())
-        .collect();
-    let count = |verdict: &String| valid.iter().filter(|other| *other == verdict).count();
-    let invalid = samples.iter().find(|sample| !sample.verdict.is_valid());
-    match (valid.iter().max_by_key(|verdict| count(verdict)), invalid) {
-        (Some(most), None) => most.clone(),
-        (Some(most), Some(first)) => {
-            format!(
-                "{most}; {} of {} {}",
-                samples.len() - valid.len(),
-                samples.len(),
-                first.verdict
-            )
-        }
-        (None, Some(first)) => first.verdict.to_string(),
-        (None, None) => String::new(),
-    }
 }

@@ -4,6 +4,7 @@ use super::heard;
 use super::number::{digits, short};
 use super::row::{Comparison, Row};
 use super::summary::{PartSummary, Summary};
+use crate::measure::statistics::cover;
 use crate::scenario::Drive;
 
 /// A column: the two lines of its head, and what it shows of a row.
@@ -167,7 +168,12 @@ fn notes(part: &PartSummary) -> String {
                  contains 1 or overlaps the noise.\n";
     }
     if part.rows.iter().any(|row| row.cpu.compared.is_some() || row.round_trip.compared.is_some()) {
-        text += "Ratios: medians of paired repeats (interval of the median).\n";
+        text += &format!(
+            "Ratios: of paired repeats (Hodges–Lehmann, signed-rank interval; with all {} pairs it \
+             covers {:.1} %).\n",
+            part.repeats,
+            cover(part.repeats as usize) * 100.0
+        );
     }
     let has_throughput = part.drive != Drive::Echo;
     if has_throughput
@@ -175,10 +181,40 @@ fn notes(part: &PartSummary) -> String {
     {
         text += "(events/s) in brackets: no throughput, for the subject's core was not saturated or it left gaps.\n";
     }
+    for cover in &part.covers {
+        text += &format!("{}.\n", cover.line());
+    }
+    text += &reasons(part);
+    text += &differences(part);
     if !text.is_empty() {
         text.insert(0, '\n');
     }
     text
+}
+
+/// Why figures do not count as they might, an example of each.
+fn reasons(part: &PartSummary) -> String {
+    let example = |kind: &&str| {
+        let row = part.rows.iter().find(|row| row.verdict.starts_with(*kind))?;
+        let Row { cell, subject, why, .. } = row;
+        (!why.is_empty()).then(|| format!("{kind}, e.g. {cell} · {subject}: {why}.\n"))
+    };
+    ["swarm", "machine", "gaps"].iter().filter_map(example).collect()
+}
+
+/// What subjects differ in: once if it is the same in every cell, else by cell.
+fn differences(part: &PartSummary) -> String {
+    let told: Vec<String> = part.equality.iter().map(|cell| cell.differences()).collect();
+    match told.first() {
+        Some(first) if told.iter().all(|other| other == first) => match first.as_str() {
+            "" => String::new(),
+            _ => format!("differs: {first}.\n"),
+        },
+        _ => {
+            let cells = part.equality.iter().zip(&told).filter(|(_, told)| !told.is_empty());
+            cells.map(|(of, told)| format!("{} differs: {told}.\n", of.cell)).collect()
+        }
+    }
 }
 
 fn figure(value: Option<f64>) -> String {

@@ -1,15 +1,13 @@
 //! One sample: a fresh subject, the swarm, and what was seen of both.
 
 use super::progress::Progress;
-use crate::measure::{
-    Evidence, KernelMemory, Memory, Resources, Sample, Verdict, dropped_packets, stolen_s,
-};
+use super::watch::{Seen, Watch};
+use crate::measure::{Activity, Evidence, Sample, Verdict};
 use crate::scenario::{Plan, Slot};
-use crate::subject::{Cores, Launch, Place, Running, unsent_bytes_by_port};
-use crate::swarm::{self, Figures, Interrupted, Moment, Observer, Outcome, Workload, monotonic_us};
+use crate::subject::{Cores, Launch, Place, Running};
+use crate::swarm::{self, Interrupted, Outcome, Workload, monotonic_us};
+use std::cell::RefCell;
 use std::fs::File;
-use std::net::SocketAddr;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,6 +23,10 @@ pub(super) struct Bench<'a> {
     pub(super) cores: &'a Cores,
     pub(super) log: File,
     pub(super) interrupted: &'a AtomicBool,
+    /// Whether to count system calls behind every span.
+    pub(super) system_calls: bool,
+    /// What a reader of the report must know, that a sample has shown.
+    pub(super) remark: RefCell<Option<String>>,
 }
 
 impl Bench<'_> {
@@ -34,7 +36,8 @@ impl Bench<'_> {
             Ok(sample) => Some(sample),
             Err(error) if error.is::<Interrupted>() => None,
             Err(error) => {
-                Some(Sample { verdict: Verdict::Invalid(format!("{error:#}")), ..blank(slot) })
+                let why = format!("{error:#}");
+                Some(Sample { verdict: Verdict::Invalid(why.clone()), why, ..blank(slot) })
             }
         }
     }
@@ -64,45 +67,31 @@ impl Bench<'_> {
         };
         let mut watch = Watch::new(self, &running, settings.shards, progress)?;
         let outcome = swarm::run(&workload, &mut watch)?;
-        let seen = watch.seen;
+        let seen = watch.into_seen();
         running.stop();
-        Ok(self.judge(slot, outcome, &seen))
+        if seen.remark.is_some() {
+            self.remark.replace(seen.remark.clone());
+        }
+        Ok(self.judge(slot, outcome, seen))
     }
 
-    fn judge(&self, slot: Slot, outcome: Outcome, seen: &Seen) -> Sample {
-        let shards = self.plan.subject(slot).settings.shards;
-        let span_ns = (seen.end.at_us - seen.begin.at_us).max(1) as f64 * 1000.0;
-        let has_died = seen.end.resources.cpu_ns < seen.begin.resources.cpu_ns;
-        let subject_cpu_ns = seen.end.resources.cpu_ns.saturating_sub(seen.begin.resources.cpu_ns);
-        let subject_cores = self.cores.of_subject(shards).len() as f64;
-        let subject_waited =
-            seen.end.resources.waited_ns.saturating_sub(seen.begin.resources.waited_ns);
-        let swarm_waited = seen.end.swarm_waited_ns.saturating_sub(seen.begin.swarm_waited_ns);
-        let stolen = (seen.end.stolen_s - seen.begin.stolen_s).max(0.0) * 1e9;
-        let evidence = Evidence {
-            subject_busy: subject_cpu_ns as f64 / span_ns / subject_cores,
-            swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
-            disturbed: (subject_waited.max(swarm_waited) as f64 + stolen) / span_ns,
-            dropped_packets: seen.end.dropped_packets - seen.begin.dropped_packets,
-            swarm_fell_short: outcome.swarm_fell_short,
-            failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
-                Some(failure) => Some(failure.clone()),
-                None if has_died => Some("the subject has died".to_owned()),
-                None if !self.cores.are_disjoint(1) => {
-                    Some("only one core: subject and swarm share it".to_owned())
-                }
-                None => None,
-            },
-        };
+    fn judge(&self, slot: Slot, outcome: Outcome, mut seen: Seen) -> Sample {
+        let evidence = self.evidence(slot, &outcome, &seen);
+        let (verdict, why) = evidence.judge(&outcome.ledger);
+        let mut negotiated = outcome.negotiated;
+        negotiated.facts.append(&mut seen.facts);
         Sample {
-            verdict: Verdict::of(&evidence, &outcome.ledger),
+            verdict,
+            why,
             span_us: outcome.span_us,
             traffic: outcome.traffic,
             ledger: outcome.ledger,
-            subject_cpu_ns,
+            subject_cpu_ns: seen.end.resources.cpu_ns.saturating_sub(seen.begin.resources.cpu_ns),
             subject_busy: evidence.subject_busy,
             swarm_busy: evidence.swarm_busy,
-            disturbed: evidence.disturbed,
+            disturbed: evidence.disturbed(),
+            swarm_waited: evidence.swarm_waited,
+            swarm_away_us: evidence.swarm_away_us,
             dropped_packets: evidence.dropped_packets,
             open_us: outcome.open_us,
             memory: seen.memory,
@@ -113,9 +102,51 @@ impl Bench<'_> {
             littles_ratio: outcome.littles_ratio,
             pacing: outcome.pacing,
             steps: outcome.steps,
-            negotiated: outcome.negotiated,
+            activity: Activity {
+                switches_voluntary: seen.between(|it| it.resources.switches_voluntary),
+                switches_forced: seen.between(|it| it.resources.switches_forced),
+                system_calls: seen.system_calls,
+            },
+            sockets: seen.sockets,
+            timeline: seen.timeline,
+            negotiated,
             latency: outcome.latency,
             ..blank(slot)
+        }
+    }
+
+    /// What the verdict is found from.
+    fn evidence(&self, slot: Slot, outcome: &Outcome, seen: &Seen) -> Evidence {
+        let shards = self.plan.subject(slot).settings.shards;
+        let span_ns = seen.between(|it| it.at_us).max(1) as f64 * 1000.0;
+        let has_died = seen.end.resources.cpu_ns < seen.begin.resources.cpu_ns;
+        let cpu_ns = seen.between(|it| it.resources.cpu_ns) as f64;
+        let subject_cores = self.cores.of_subject(shards).len() as f64;
+        // Threads of one subject wait for each other, too: others are to blame for no
+        // more than what its cores did besides.
+        let others_s = seen.end.subject_cores.busy_s - seen.begin.subject_cores.busy_s;
+        let others_ns = (others_s * 1e9 - cpu_ns).max(0.0);
+        let waited_ns = (seen.between(|it| it.resources.waited_ns) as f64).min(others_ns);
+        let stolen_s = seen.end.stolen_s - seen.begin.stolen_s;
+        Evidence {
+            subject_busy: cpu_ns / span_ns / subject_cores,
+            swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
+            subject_waited: waited_ns / span_ns,
+            swarm_waited: seen.between(|it| it.swarm_waited_ns) as f64 / span_ns,
+            stolen: stolen_s.max(0.0) * 1e9 / span_ns,
+            dropped_packets: seen.between(|it| it.dropped_packets),
+            swarm_away_us: outcome.swarm_away_us,
+            span_us: outcome.span_us,
+            littles_ratio: outcome.littles_ratio,
+            swarm_fell_short: outcome.swarm_fell_short,
+            failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
+                Some(failure) => Some(failure.clone()),
+                None if has_died => Some("the subject has died".to_owned()),
+                None if !self.cores.are_disjoint(1) => {
+                    Some("only one core: subject and swarm share it".to_owned())
+                }
+                None => None,
+            },
         }
     }
 }
@@ -123,121 +154,4 @@ impl Bench<'_> {
 fn blank(slot: Slot) -> Sample {
     let Slot { part, cell, subject, repeat } = slot;
     Sample { part, cell, subject, repeat, ..Sample::default() }
-}
-
-/// What was seen of a subject besides its events.
-#[derive(Debug, Default)]
-struct Seen {
-    begin: Spot,
-    end: Spot,
-    memory: Memory,
-    kernel: Option<KernelMemory>,
-    /// Why the sample does not count, whatever the ledger says.
-    failure: Option<String>,
-}
-
-/// Everything that counts up, at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spot {
-    at_us: u64,
-    resources: Resources,
-    swarm_waited_ns: u64,
-    /// From all cores in use.
-    stolen_s: f64,
-    dropped_packets: u64,
-}
-
-/// Looks at the subject while the swarm is at it.
-struct Watch<'a> {
-    pid: u32,
-    place: &'a Place,
-    address: SocketAddr,
-    cores: Vec<usize>,
-    interrupted: &'a AtomicBool,
-    progress: &'a mut Progress,
-    seen: Seen,
-}
-
-impl<'a> Watch<'a> {
-    fn new(
-        bench: &Bench<'a>,
-        running: &Running,
-        shards: u32,
-        progress: &'a mut Progress,
-    ) -> anyhow::Result<Watch<'a>> {
-        let mut cores = bench.cores.of_subject(shards).to_vec();
-        cores.push(bench.cores.of_swarm(shards));
-        cores.dedup();
-        let mut seen = Seen::default();
-        seen.memory.rss_ready_bytes = Resources::read(running.pid())?.rss_bytes;
-        Ok(Watch {
-            pid: running.pid(),
-            place: bench.place,
-            address: running.address(),
-            cores,
-            interrupted: bench.interrupted,
-            progress,
-            seen,
-        })
-    }
-
-    fn spot(&self) -> Spot {
-        Spot {
-            at_us: monotonic_us(),
-            // A subject that has died shows as connections cut.
-            resources: Resources::read(self.pid).unwrap_or_default(),
-            swarm_waited_ns: Resources::own_waited_ns(),
-            stolen_s: self.cores.iter().map(|&core| stolen_s(core)).sum(),
-            dropped_packets: dropped_packets(),
-        }
-    }
-
-    /// What the kernel holds for the subscribers at `ports`, all of which must
-    /// still be connected: to drop them is not to hold little.
-    fn kernel_memory(&self, ports: &[u16]) -> Result<Option<KernelMemory>, String> {
-        if ports.is_empty() {
-            return Ok(None);
-        }
-        let unsent =
-            unsent_bytes_by_port(self.place, self.address).map_err(|error| format!("{error:#}"))?;
-        let held: Vec<u64> = ports.iter().filter_map(|port| unsent.get(port).copied()).collect();
-        if held.len() < ports.len() {
-            let (held, all) = (held.len(), ports.len());
-            return Err(format!("only {held} of {all} stopped subscribers are still connected"));
-        }
-        Ok(Some(KernelMemory {
-            connections: held.len() as u64,
-            send_queue_bytes_max: held.iter().copied().max().unwrap_or(0),
-            send_queue_bytes_mean: held.iter().sum::<u64>() / held.len().max(1) as u64,
-        }))
-    }
-}
-
-impl Observer for Watch<'_> {
-    fn at(&mut self, moment: Moment<'_>) {
-        match moment {
-            Moment::Open => {
-                let resources = Resources::read(self.pid).unwrap_or_default();
-                self.seen.memory.rss_open_bytes = resources.rss_bytes;
-            }
-            Moment::Begin => self.seen.begin = self.spot(),
-            Moment::End { stopped_ports } => {
-                self.seen.end = self.spot();
-                self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
-                self.seen.memory.pss_end_bytes = Resources::pss_bytes(self.pid);
-                match self.kernel_memory(stopped_ports) {
-                    Ok(kernel) => self.seen.kernel = kernel,
-                    Err(failure) => self.seen.failure = Some(failure),
-                }
-            }
-        }
-    }
-
-    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
-        self.progress.figures(figures);
-        if self.interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    }
 }

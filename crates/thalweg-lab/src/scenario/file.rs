@@ -116,6 +116,7 @@ pub(super) struct Block {
     pub(super) receive_buffer_bytes: Option<Axis<u32>>,
     pub(super) send_buffer_bytes: Option<Axis<u32>>,
     pub(super) unsent_bytes: Option<Axis<u32>>,
+    pub(super) round: Option<Axis<u32>>,
     /// The subjects of these cells, by name; all that are not on demand, else.
     pub(super) subjects: Option<Vec<String>>,
     /// The subject the others are compared with; the first, else.
@@ -129,7 +130,7 @@ macro_rules! each_key {
             transport, connections, topics, event_bytes, window, rate, p99_us_max, batch,
             interval_us, stopped, shards, mode, request, tls, streams, requests, request_us,
             answers, dummy_bytes, window_bytes, receive_buffer_bytes, send_buffer_bytes,
-            unsent_bytes, subjects, baseline)
+            unsent_bytes, round, subjects, baseline)
     };
     ($combine:expr, $above:ident, $below:ident; $($key:ident),*) => {
         Block { $($key: $combine(&$above.$key, &$below.$key)),* }

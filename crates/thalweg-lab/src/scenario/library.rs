@@ -23,6 +23,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("tls", include_str!("../../../../lab/scenarios/tls.toml")),
     ("idle-tls", include_str!("../../../../lab/scenarios/idle-tls.toml")),
     ("h2", include_str!("../../../../lab/scenarios/h2.toml")),
+    ("a-a", include_str!("../../../../lab/scenarios/a-a.toml")),
     ("netem", include_str!("../../../../lab/scenarios/netem.toml")),
     ("swarm", include_str!("../../../../lab/scenarios/swarm.toml")),
 ];

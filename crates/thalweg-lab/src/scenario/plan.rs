@@ -459,6 +459,7 @@ fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings> {
     });
     vary(&mut all, &block.send_buffer_bytes, |settings, value| settings.send_buffer_bytes = value);
     vary(&mut all, &block.unsent_bytes, |settings, value| settings.unsent_bytes = value);
+    vary(&mut all, &block.round, |settings, value| settings.round = value);
     all
 }
 

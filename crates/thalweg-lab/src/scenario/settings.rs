@@ -55,6 +55,9 @@ pub struct Settings {
     pub send_buffer_bytes: u32,
     /// `--unsent` of `thalweg serve`; 0 is its default.
     pub unsent_bytes: u32,
+    /// Changes nothing: cells that differ in it are measured one by one, where equal
+    /// ones would be one.
+    pub round: u32,
 }
 
 impl Default for Settings {
@@ -83,6 +86,7 @@ impl Default for Settings {
             receive_buffer_bytes: 0,
             send_buffer_bytes: 0,
             unsent_bytes: 0,
+            round: 0,
         }
     }
 }
@@ -159,6 +163,9 @@ impl Settings {
         }
         if self.shards > 1 {
             label += &format!(", {} shards", self.shards);
+        }
+        if self.round > 0 {
+            label += &format!(", round {}", self.round);
         }
         label
     }

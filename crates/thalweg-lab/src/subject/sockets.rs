@@ -1,20 +1,34 @@
-//! What the kernel holds unsent for a subject's connections.
+//! What the kernel holds for a subject's connections, and how they are set.
 
 use super::Place;
 use anyhow::{Context, bail};
-use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Bytes of kernel memory in the send queue of each of the subject's
-/// connections (`wmem_queued`: payload and bookkeeping), by the port of the
-/// other end. Asks `ss`, of iproute2.
-pub fn unsent_bytes_by_port(
-    place: &Place,
-    subject: SocketAddr,
-) -> anyhow::Result<HashMap<u16, u64>> {
+/// One of a subject's connections, on its side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Socket {
+    /// The port of the other end.
+    pub peer_port: u16,
+    /// Kernel memory of what was received and not read, with bookkeeping.
+    pub received_bytes: u64,
+    /// Of what was sent and is not acknowledged, or not sent yet (`wmem_queued`).
+    pub unsent_bytes: u64,
+    /// `SO_RCVBUF`, or what the kernel has made of it.
+    pub receive_buffer_bytes: u64,
+    /// `SO_SNDBUF`, or what the kernel has made of it.
+    pub send_buffer_bytes: u64,
+    /// The largest segment that it sends.
+    pub segment_bytes: Option<u64>,
+    /// How it avoids congestion, e.g. `cubic`.
+    pub congestion_control: Option<String>,
+}
+
+/// The subject's connections. Asks `ss`, of iproute2, which takes some ms and more
+/// with many connections: never within a measured span.
+pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>> {
     let output = place
         .command("ss")
-        .args(["-tmnH", "state", "connected", "sport", "=", &format!(":{}", subject.port())])
+        .args(["-tmniH", "state", "connected", "sport", "=", &format!(":{}", subject.port())])
         .output()
         .context("`ss` (package iproute2) is needed to see the kernel's memory")?;
     if !output.status.success() {
@@ -24,24 +38,46 @@ pub fn unsent_bytes_by_port(
 }
 
 /// Each connection is a line with both addresses, then one with its
-/// `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)`; some versions put
-/// both on one line.
-fn parse(text: &str) -> HashMap<u16, u64> {
-    let mut found = HashMap::new();
+/// `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)` and what TCP says
+/// (`cubic wscale:7,7 … mss:32768 …`); some versions put both on one line.
+fn parse(text: &str) -> Vec<Socket> {
+    let mut found: Vec<Socket> = Vec::new();
     let mut peer_port: Option<u16> = None;
+    let mut last_word = "";
     for word in text.split_whitespace() {
         if let Some(memory) = word.strip_prefix("skmem:(") {
-            let queued = memory
-                .trim_end_matches(')')
-                .split(',')
-                .find_map(|field| field.strip_prefix('w').and_then(|digits| digits.parse().ok()));
-            found.extend(peer_port.take().zip(queued));
-        } else if let Some((_, port)) = word.rsplit_once(':') {
-            // The peer's address is the last before the memory.
-            peer_port = port.parse().ok().or(peer_port);
+            found.extend(peer_port.take().map(|port| socket(port, memory.trim_end_matches(')'))));
+        } else if let Some((name, value)) = word.rsplit_once(':') {
+            match (name, found.last_mut()) {
+                ("mss", Some(socket)) => socket.segment_bytes = value.parse().ok(),
+                ("wscale", Some(socket)) => {
+                    socket.congestion_control = Some(last_word.to_owned());
+                }
+                // The peer's address is the last before the memory.
+                _ if name.ends_with(|c: char| c.is_ascii_digit() || c == ']' || c == '*') => {
+                    peer_port = value.parse().ok().or(peer_port);
+                }
+                _ => {}
+            }
         }
+        last_word = word;
     }
     found
+}
+
+fn socket(peer_port: u16, memory: &str) -> Socket {
+    let field = |name: &str| {
+        let digits = memory.split(',').filter_map(|field| field.strip_prefix(name));
+        digits.filter_map(|digits| digits.parse().ok()).next().unwrap_or(0)
+    };
+    Socket {
+        peer_port,
+        received_bytes: field("r"),
+        unsent_bytes: field("w"),
+        receive_buffer_bytes: field("rb"),
+        send_buffer_bytes: field("tb"),
+        ..Socket::default()
+    }
 }
 
 #[cfg(test)]
@@ -49,12 +85,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_found_by_the_peers_port() {
+    fn memory_and_settings_are_found() {
         let text = "ESTAB 0 2048 127.0.0.1:9000 127.0.0.1:40001\n\
-                    \t skmem:(r0,rb131072,t0,tb2626560,f1792,w4864,o0,bl0,d0)\n\
-                    ESTAB 0 0 127.0.0.1:9000 127.0.0.1:40002\n\
-                    \t skmem:(r0,rb131072,t0,tb2626560,f0,w0,o0,bl0,d0)\n";
-        assert_eq!(parse(text), HashMap::from([(40001, 4864), (40002, 0)]));
+                    \t skmem:(r7,rb131072,t0,tb2626560,f1792,w4864,o0,bl0,d0) ts sack cubic \
+                    wscale:7,7 rto:201 rtt:0.02/0.01 mss:32768 pmtu:65535 cwnd:10 \
+                    lastsnd:4 minrtt:0.01\n\
+                    ESTAB 0 0 [::ffff:127.0.0.1]:9000 [::ffff:127.0.0.1]:40002\n\
+                    \t skmem:(r0,rb65536,t0,tb1048576,f0,w0,o0,bl0,d0)\n";
+        let first = Socket {
+            peer_port: 40001,
+            received_bytes: 7,
+            unsent_bytes: 4864,
+            receive_buffer_bytes: 131_072,
+            send_buffer_bytes: 2_626_560,
+            segment_bytes: Some(32_768),
+            congestion_control: Some("cubic".to_owned()),
+        };
+        let second = Socket {
+            peer_port: 40002,
+            receive_buffer_bytes: 65_536,
+            send_buffer_bytes: 1_048_576,
+            ..Socket::default()
+        };
+        assert_eq!(parse(text), [first, second]);
         assert!(parse("").is_empty());
     }
 }

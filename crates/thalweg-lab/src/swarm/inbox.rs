@@ -52,6 +52,8 @@ pub(super) struct Inbox {
     /// How many rows a subscription may be behind the furthest at the end: a
     /// second's.
     rows_slack: u64,
+    /// Head of the first connection's answer.
+    pub(super) head: Vec<u8>,
 }
 
 /// What the events are compared with.
@@ -94,6 +96,9 @@ impl Parser<'_> {
                 return Ok(0);
             }
             *stage = self.inbox.opened(*stage);
+            if self.index == 0 {
+                self.inbox.head = bytes[..used].to_vec();
+            }
         }
         Ok(used + self.frames(&bytes[used..], stage, searched, memory)?)
     }
@@ -244,6 +249,7 @@ impl Inbox {
             heard_us: 0,
             rows_slack: u64::from(settings.batch)
                 * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
+            head: Vec::new(),
         }
     }
 
@@ -255,6 +261,12 @@ impl Inbox {
             Stage::Returning => Stage::Standing,
             open => open,
         }
+    }
+
+    /// The span begins: what came before does not count.
+    pub(super) fn begin_span(&mut self) {
+        self.tally.reset();
+        self.topics().iter_mut().for_each(Topic::begin_span);
     }
 
     /// The topics that the lab publishes to.

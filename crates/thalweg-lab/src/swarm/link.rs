@@ -105,6 +105,19 @@ impl Link {
         }
     }
 
+    /// Protocol version and cipher suite of TLS, and what was agreed to be spoken
+    /// inside; `None` of each without.
+    pub(super) fn tls(&self) -> (Option<String>, Option<String>) {
+        let Link::Tls(tls) = self else {
+            return (None, None);
+        };
+        let version = tls.session.protocol_version().map(|it| format!("{it:?}"));
+        let suite = tls.session.negotiated_cipher_suite().map(|it| format!("{:?}", it.suite()));
+        let inside = tls.session.alpn_protocol().map(String::from_utf8_lossy);
+        let both = version.zip(suite).map(|(version, suite)| format!("{version} {suite}"));
+        (both, inside.map(|it| it.into_owned()))
+    }
+
     /// The port it comes from.
     pub(super) fn local_port(&self) -> io::Result<u16> {
         local_port(self.socket())

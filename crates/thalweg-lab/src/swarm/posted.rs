@@ -7,7 +7,7 @@
 
 use super::event::{self, Stamp};
 use super::tally::Tally;
-use crate::measure::Ledger;
+use crate::measure::{Ledger, littles};
 
 /// One topic and its outstanding events.
 #[derive(Debug)]
@@ -22,6 +22,16 @@ pub(super) struct Topic {
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
+    /// Of the span, for Little's law.
+    completed: Completed,
+}
+
+/// Events that all readers have got since the span began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Completed {
+    events: u64,
+    /// From published to complete, all of them together.
+    total_us: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -53,7 +63,24 @@ impl Topic {
             ring: vec![Slot::default(); (window as usize).next_power_of_two()],
             published: 0,
             complete: 0,
+            completed: Completed::default(),
         }
+    }
+
+    /// The span begins.
+    pub(super) fn begin_span(&mut self) {
+        self.completed = Completed::default();
+    }
+
+    /// Little's law over the span, in which so many events were delivered to this
+    /// topic's readers: what must have been outstanding, to the window. Deliveries
+    /// and completions are counted in different places, so neither vouches for
+    /// itself.
+    pub(super) fn littles_ratio(&self, delivered: f64, span_us: u64) -> Option<f64> {
+        let Completed { events, total_us } = self.completed;
+        let mean_us = total_us as f64 / events.max(1) as f64;
+        let complete = delivered / f64::from(self.readers.max(1));
+        littles::ratio(self.window as f64, complete, span_us, mean_us)
     }
 
     /// Whether something is to be published.
@@ -137,7 +164,7 @@ impl Topic {
             };
             tally.late(arrival.now_us.saturating_sub(due_us), 1);
             if arrival.is_reader {
-                self.count_reader(index);
+                self.count_reader(index, arrival.now_us);
             }
             rest = after;
             next += 1;
@@ -164,7 +191,7 @@ impl Topic {
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
                 let index = self.index(stamp.seq);
                 if is_new && arrival.is_reader && self.ring[index].seq == stamp.seq {
-                    self.count_reader(index);
+                    self.count_reader(index, arrival.now_us);
                 }
             }
             _ => ledger.corrupt(),
@@ -173,11 +200,13 @@ impl Topic {
     }
 
     #[inline]
-    fn count_reader(&mut self, index: usize) {
+    fn count_reader(&mut self, index: usize, now_us: u64) {
         let slot = &mut self.ring[index];
         slot.have += 1;
         if slot.have == self.readers {
             self.complete = self.complete.max(slot.seq);
+            self.completed.events += 1;
+            self.completed.total_us += now_us.saturating_sub(slot.due_us);
         }
     }
 
@@ -286,5 +315,33 @@ mod tests {
         assert!(!arrive(0, true, &mut topic));
         assert!(!arrive(2, false, &mut topic), "nobody waits for one that will stop");
         assert!(arrive(1, true, &mut topic));
+    }
+
+    /// Two outstanding, each for 1 ms, on one reader, for 100 ms: what Little's law
+    /// says if the clock runs `fast` times too fast, and each delivery counts as
+    /// `counted`.
+    fn littles(fast: u64, counted: f64) -> f64 {
+        let mut topic = Topic::new(2, 1, 128);
+        let (mut ledger, mut tally) = (Ledger::new(1, Some(1)), Tally::default());
+        let mut lines = Vec::new();
+        topic.publish(0, &mut lines);
+        topic.begin_span();
+        for number in 1..=100 {
+            let events = String::from_utf8(lines.clone()).unwrap().trim().replace('\n', ",");
+            let now_us = number * 1000 * fast;
+            let events = events.as_bytes();
+            let arrival = Arrival { subscription: 0, is_reader: true, events, now_us };
+            topic.receive(arrival, &mut ledger, &mut tally);
+            lines.clear();
+            topic.publish(now_us, &mut lines);
+        }
+        topic.littles_ratio(tally.traffic.events as f64 * counted, 100_000).unwrap()
+    }
+
+    #[test]
+    fn littles_law_holds_and_finds_a_broken_clock_and_a_broken_count() {
+        assert!((littles(1, 1.0) - 1.0).abs() < 1e-9);
+        assert!((littles(2, 1.0) - 2.0).abs() < 1e-9);
+        assert!((littles(1, 0.5) - 0.5).abs() < 1e-9);
     }
 }

@@ -11,7 +11,7 @@ use super::link::Dialer;
 use super::socket::{Poller, now_us};
 use super::talk::{Attention, Talk, unknown};
 use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
-use crate::measure::{Latency, Ledger, RoundTrips, Traffic};
+use crate::measure::{Latency, Ledger, RoundTrips, Traffic, littles};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use anyhow::bail;
@@ -31,6 +31,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     trips.run_until(|trips| !trips.state.each_us.is_empty() && now_us() >= warm_us)?;
 
     trips.state.each_us.clear();
+    trips.poller.take_away_us_max();
     let (wire_bytes, reads) = trips.received();
     trips.attention.observer.at(Moment::Begin);
     let (begun_us, busy_ns) = (now_us(), trips.poller.busy_ns());
@@ -38,6 +39,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     trips.run_until(|trips| trips.state.each_us.len() == wanted)?;
     let span_us = now_us() - begun_us;
     let swarm_cpu_ns = trips.poller.busy_ns() - busy_ns;
+    let swarm_away_us = trips.poller.take_away_us_max();
     trips.attention.observer.at(Moment::End { stopped_ports: &[] });
 
     let (wire_bytes_end, reads_end) = trips.received();
@@ -45,6 +47,12 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let mut latency = Latency::default();
     each_us.iter().for_each(|&us| latency.record(us, 1));
     let count = each_us.len() as u64;
+    // One is under way; where acks have a connection of their own, the wait for the
+    // answer to the one before is not part of a trip.
+    let littles_ratio = latency
+        .mean_us()
+        .filter(|_| workload.settings.transport == Transport::Websocket)
+        .and_then(|mean_us| littles::ratio(1.0, count as f64, span_us, mean_us));
     Ok(Outcome {
         traffic: Traffic {
             events: count,
@@ -59,6 +67,8 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
         open_us,
         span_us,
         swarm_cpu_ns,
+        swarm_away_us,
+        littles_ratio,
         ..Outcome::default()
     })
 }

@@ -129,6 +129,10 @@ pub(super) struct Poller {
     ready: Vec<epoll::Event>,
     /// CPU time spent on looking for work, which is none of the swarm's load.
     spun_ns: u64,
+    /// When it last looked.
+    looked_us: u64,
+    /// The longest time between two looks.
+    away_us_max: u64,
 }
 
 /// What a socket waits for. Readiness is told once (edge-triggered), which
@@ -156,6 +160,8 @@ impl Poller {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             ready: Vec::with_capacity(READY_MAX),
             spun_ns: 0,
+            looked_us: now_us(),
+            away_us_max: 0,
         })
     }
 
@@ -178,11 +184,24 @@ impl Poller {
             tv_nsec: (timeout_us % 1_000_000 * 1000) as i64,
         };
         self.ready.clear();
+        let looks_us = now_us();
+        self.away_us_max = self.away_us_max.max(looks_us.saturating_sub(self.looked_us));
         let buffer = rustix::buffer::spare_capacity(&mut self.ready);
-        match epoll::wait(&self.epoll, buffer, Some(&timeout)) {
+        let waited = epoll::wait(&self.epoll, buffer, Some(&timeout));
+        // Asleep it is not away: it is woken.
+        self.looked_us = if timeout_us == 0 { looks_us } else { now_us() };
+        match waited {
             Ok(_) | Err(Errno::INTR) => Ok(self.ready.len()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The longest time between two looks at the sockets since this was last asked.
+    pub(super) fn take_away_us_max(&mut self) -> u64 {
+        // What has passed since the last look is part of what is asked for now.
+        let now_us = now_us();
+        let away_us = now_us.saturating_sub(std::mem::replace(&mut self.looked_us, now_us));
+        std::mem::take(&mut self.away_us_max).max(away_us)
     }
 
     /// The same: awake for `spin_us`, then asleep. Whoever wakes a sleeping thread

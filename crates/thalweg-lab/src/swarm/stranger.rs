@@ -171,6 +171,7 @@ impl Stay<'_> {
         let figures = Figures {
             connections: self.crowd.standing(),
             events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
+            events: if span_us == 0 { 0 } else { events },
         };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),

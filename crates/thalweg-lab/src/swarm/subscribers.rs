@@ -3,13 +3,14 @@
 
 use super::asking::Asking;
 use super::cursors::{Cursors, Nothing};
+use super::facts;
 use super::inbox::{Inbox, Parser, Stage};
 use super::link::{Dialer, Link, Received};
 use super::polls::Polls;
 use super::read_buffer::ReadBuffer;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
-use crate::measure::Counts;
+use crate::measure::{Counts, Negotiated};
 use crate::scenario::{Drive, Settings, Transport};
 use anyhow::{anyhow, bail};
 use std::collections::VecDeque;
@@ -296,6 +297,12 @@ impl Subscribers {
             }
         }
         Ok(ports)
+    }
+
+    /// What the first connection agreed on.
+    pub(super) fn negotiated(&self) -> Negotiated {
+        let first = self.connections.first();
+        first.map_or_else(Negotiated::default, |first| facts::of(&first.link, &self.inbox.head))
     }
 
     /// What arrived.

@@ -139,7 +139,8 @@ impl<'a> Attention<'a> {
             return Ok(());
         }
         self.told_us = now_us;
-        let figures = Figures { connections: 1, events_per_s: events_per_s() };
+        let figures =
+            Figures { connections: 1, events_per_s: events_per_s(), ..Figures::default() };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Interrupted.into()),

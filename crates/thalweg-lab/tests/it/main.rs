@@ -3,6 +3,7 @@
 
 mod fake;
 mod http2;
+mod resources;
 mod stranger;
 mod swarm;
 mod talk;

@@ -53,6 +53,14 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
             outcome.latency.buckets().map(|(_, count)| count).sum::<u64>(),
             outcome.traffic.events
         );
+        // What the window says was outstanding, was.
+        let littles_ratio = outcome.littles_ratio.unwrap();
+        assert!((0.9..1.1).contains(&littles_ratio), "{transport}: {littles_ratio}");
+        assert!(outcome.warm_up.took_us >= 50_000);
+        let facts = &outcome.negotiated.facts;
+        let fact = |name| facts.iter().find(|(of, _)| of == name).map(|(_, value)| &**value);
+        assert_eq!(fact("HTTP"), Some("HTTP/1.1"));
+        assert_eq!((fact("TLS"), fact("swarm TCP_NODELAY")), (Some("none"), Some("true")));
         assert!(outcome.span_us >= 150_000 && outcome.swarm_cpu_ns > 0);
     }
 }

@@ -1,0 +1,170 @@
+//! Which samples count. A sample that somebody disturbed, or that has gaps, does
+//! not stand beside good ones: it is left out, and that is said. Where good ones
+//! are too few to go without it, everything valid is taken, and that is said, too.
+
+use crate::measure::Sample;
+
+/// With fewer there is no median to speak of.
+const SOUND_MIN: usize = 3;
+
+/// Samples of one subject that count, and why not all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choice<'a> {
+    pub(super) counted: Vec<&'a Sample>,
+    /// Valid, and left out.
+    pub(super) left_out: Vec<&'a Sample>,
+    /// Whether disturbed ones had to be taken.
+    pub(super) takes_all: bool,
+}
+
+impl<'a> Choice<'a> {
+    pub(super) fn of(samples: &[&'a Sample]) -> Choice<'a> {
+        let valid = samples.iter().copied().filter(|it| it.verdict.is_valid());
+        let (counted, left_out, takes_all) = sound_first(valid, |sample| sample.is_sound());
+        Choice { counted, left_out, takes_all }
+    }
+
+    /// The verdict of most, how many do not count and why, and whether most were
+    /// not warm yet.
+    pub(super) fn verdict(&self, samples: &[&Sample]) -> String {
+        let invalid: Vec<_> = samples.iter().filter(|it| !it.verdict.is_valid()).collect();
+        let all = samples.len();
+        let Some(most) = self.most() else {
+            return invalid.first().map_or(String::new(), |first| first.verdict.to_string());
+        };
+        let mut text = most.verdict.to_string();
+        if self.takes_all {
+            text += "; disturbed ones taken, too few others";
+        }
+        if let Some(first) = self.left_out.first() {
+            text += &format!("; {} of {all} left out: {}", self.left_out.len(), first.verdict);
+        }
+        if let Some(first) = invalid.first() {
+            text += &format!("; {} of {all} {}", invalid.len(), first.verdict);
+        }
+        let drifting = self.counted.iter().filter(|it| it.warm_up.took_us > 0);
+        let drifting = drifting.filter(|it| !it.warm_up.is_steady).count();
+        if drifting * 2 > self.counted.len() {
+            text += &format!("; {drifting} of {all} not warm yet");
+        }
+        text
+    }
+
+    /// The first sample of the verdict that most have.
+    pub(super) fn most(&self) -> Option<&'a Sample> {
+        let count = |sample: &&&Sample| {
+            self.counted.iter().filter(|other| other.verdict == sample.verdict).count()
+        };
+        // Of equally many the first.
+        self.counted.iter().rev().max_by_key(count).copied()
+    }
+}
+
+/// Pairs of samples of the same repeat that count in a ratio: where both are sound,
+/// or, with too few of these, where both are valid.
+pub(super) fn pairs<'a>(
+    samples: &[&'a Sample],
+    baseline: &[&'a Sample],
+) -> Vec<(&'a Sample, &'a Sample)> {
+    let partner = |sample: &'a Sample| {
+        let mut same = baseline.iter().copied().filter(|base| base.repeat == sample.repeat);
+        Some((sample, same.next()?))
+    };
+    let valid = samples
+        .iter()
+        .filter_map(|sample| partner(sample))
+        .filter(|(sample, base)| sample.verdict.is_valid() && base.verdict.is_valid());
+    sound_first(valid, |(sample, base)| sample.is_sound() && base.is_sound()).0
+}
+
+/// The sound ones and the others; all, if the sound ones are too few.
+fn sound_first<T>(
+    valid: impl Iterator<Item = T>,
+    is_sound: impl Fn(&T) -> bool,
+) -> (Vec<T>, Vec<T>, bool) {
+    let (sound, mut others): (Vec<T>, Vec<T>) = valid.partition(is_sound);
+    if sound.len() >= SOUND_MIN || others.is_empty() {
+        return (sound, others, false);
+    }
+    others.splice(0..0, sound);
+    (others, Vec::new(), true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Verdict, WarmUp};
+
+    fn samples(verdicts: &[Verdict]) -> Vec<Sample> {
+        let sample = |(repeat, verdict): (usize, &Verdict)| Sample {
+            repeat: repeat as u32,
+            verdict: verdict.clone(),
+            ..Sample::default()
+        };
+        verdicts.iter().enumerate().map(sample).collect()
+    }
+
+    fn check(verdicts: &[Verdict], counted: usize, expected: &str) {
+        let samples = samples(verdicts);
+        let samples: Vec<&Sample> = samples.iter().collect();
+        let choice = Choice::of(&samples);
+        assert_eq!((choice.counted.len(), &*choice.verdict(&samples)), (counted, expected));
+    }
+
+    #[test]
+    fn disturbed_samples_do_not_stand_beside_good_ones() {
+        use Verdict::{Gaps, Invalid, Machine, Subject, Swarm};
+        let broken = || Invalid("3 missing".to_owned());
+        check(&[Subject, Subject, Swarm], 3, "subject");
+        check(&[Swarm, Subject], 2, "swarm");
+        check(&[Subject, Machine, Subject, Gaps, Subject], 3, "subject; 2 of 5 left out: machine");
+        check(
+            &[Subject, Machine, Subject, Subject, broken()],
+            3,
+            "subject; 1 of 5 left out: machine; 1 of 5 invalid: 3 missing",
+        );
+        check(&[Subject, Machine, Machine], 3, "machine; disturbed ones taken, too few others");
+        check(&[Gaps, Gaps, Gaps], 3, "gaps; disturbed ones taken, too few others");
+        check(&[broken(), broken()], 0, "invalid: 3 missing");
+        check(&[], 0, "");
+    }
+
+    #[test]
+    fn a_starved_swarm_is_a_disturbance() {
+        let mut samples = samples(&[const { Verdict::Swarm }; 4]);
+        samples[2].disturbed = 0.43;
+        let samples: Vec<&Sample> = samples.iter().collect();
+        let choice = Choice::of(&samples);
+        assert_eq!(choice.verdict(&samples), "swarm; 1 of 4 left out: swarm");
+    }
+
+    #[test]
+    fn a_pair_is_as_good_as_the_worse_of_both() {
+        use Verdict::{Invalid, Machine, Subject};
+        let count = |own: &[Verdict], base: &[Verdict]| {
+            let (own, base) = (samples(own), samples(base));
+            pairs(&own.iter().collect::<Vec<_>>(), &base.iter().collect::<Vec<_>>()).len()
+        };
+        let good = || vec![Subject; 5];
+        let mut one = good();
+        one[0] = Machine;
+        let mut other = good();
+        other[4] = Machine;
+        assert_eq!(count(&good(), &good()), 5);
+        assert_eq!(count(&one, &other), 3);
+        other[3] = Machine;
+        assert_eq!(count(&one, &other), 5, "two are too few: all are taken");
+        other[3] = Invalid(String::new());
+        assert_eq!(count(&one, &other), 4, "but what is invalid never counts");
+    }
+
+    #[test]
+    fn samples_that_were_not_warm_are_told_of() {
+        let mut samples = samples(&[const { Verdict::Subject }; 3]);
+        for sample in &mut samples[..2] {
+            sample.warm_up = WarmUp { took_us: 5, is_steady: false };
+        }
+        let samples: Vec<&Sample> = samples.iter().collect();
+        assert_eq!(Choice::of(&samples).verdict(&samples), "subject; 2 of 3 not warm yet");
+    }
+}

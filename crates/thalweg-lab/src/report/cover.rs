@@ -1,0 +1,91 @@
+//! What a run's A/A pairs say of its intervals: how many contain 1, as the same
+//! subject against itself must, and how wide they are.
+
+use super::row::{Comparison, Row};
+use crate::measure::statistics::{cover, median};
+use serde::Serialize;
+
+/// Fewer pairs say nothing of how often an interval is right.
+const PAIRS_MIN: usize = 5;
+
+/// The same subject as a pair, several times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Cover {
+    /// Of what figure.
+    pub figure: &'static str,
+    /// A/A rows.
+    pub rows: usize,
+    /// Of them, those whose interval contains 1.
+    pub contain_one: usize,
+    /// How often it should.
+    pub promised: f64,
+    /// Half the interval's width, as a factor less one: the median.
+    pub half_width: f64,
+}
+
+/// Of the A/A rows of one scenario; nothing of figures that too few have.
+pub(super) fn covers(rows: &[Row], repeats: u32) -> Vec<Cover> {
+    let figures: [(&'static str, fn(&Row) -> Option<Comparison>); 4] = [
+        ("CPU per event", |row| row.cpu.compared),
+        ("p99", |row| row.latency.compared),
+        ("events per second", |row| row.throughput.compared),
+        ("round trip", |row| row.round_trip.compared),
+    ];
+    let of = |(figure, of): (&'static str, fn(&Row) -> Option<Comparison>)| {
+        let noise = rows.iter().filter(|row| row.is_noise);
+        let ratios: Vec<_> = noise.filter_map(|row| Some(of(row)?.ratio)).collect();
+        let widths: Vec<f64> =
+            ratios.iter().map(|ratio| (ratio.high / ratio.low).sqrt() - 1.0).collect();
+        (ratios.len() >= PAIRS_MIN).then(|| Cover {
+            figure,
+            rows: ratios.len(),
+            contain_one: ratios.iter().filter(|ratio| ratio.is_tie()).count(),
+            promised: cover(repeats as usize),
+            half_width: median(&widths).unwrap_or(0.0),
+        })
+    };
+    figures.into_iter().filter_map(of).collect()
+}
+
+impl Cover {
+    /// `A/A, CPU per event: 19 of 20 intervals contain 1 (96.1 % should), median
+    /// half-width 2.1 %`.
+    pub fn line(&self) -> String {
+        format!(
+            "A/A, {}: {} of {} intervals contain 1 ({:.1} % should), median half-width {:.1} %",
+            self.figure,
+            self.contain_one,
+            self.rows,
+            self.promised * 100.0,
+            self.half_width * 100.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::statistics::Estimate;
+
+    fn row(is_noise: bool, low: f64, high: f64) -> Row {
+        let ratio = Estimate { median: (low * high).sqrt(), low, high };
+        let mut row = Row { is_noise, ..Row::default() };
+        row.cpu.compared = Some(Comparison { ratio, is_tie: ratio.is_tie() });
+        row
+    }
+
+    #[test]
+    fn noise_rows_are_counted() {
+        let mut rows: Vec<Row> = (0..4).map(|_| row(true, 0.98, 1.02)).collect();
+        rows.push(row(false, 1.5, 1.6));
+        assert_eq!(covers(&rows, 8), [], "four are too few");
+        rows.push(row(true, 1.01, 1.08));
+        let found = covers(&rows, 8);
+        assert_eq!(
+            found[0].line(),
+            "A/A, CPU per event: 4 of 5 intervals contain 1 (96.1 % should), \
+             median half-width 2.0 %"
+        );
+        assert_eq!(found.len(), 1);
+    }
+}

@@ -1,0 +1,136 @@
+//! The equality manifest: what subjects really agreed on and have set in a cell,
+//! and where they differ. A difference is shown, not hidden.
+
+use crate::measure::Sample;
+use crate::scenario::Cell;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// What was seen on the first connections of a cell's samples.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Equality {
+    /// The cell.
+    pub cell: String,
+    /// Name and value of what is the same for all subjects.
+    pub same: Vec<(String, String)>,
+    /// What is not.
+    pub different: Vec<Difference>,
+}
+
+/// What subjects differ in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Its name.
+    pub name: String,
+    /// Subject and value of each; several values if they changed from sample to
+    /// sample.
+    pub values: Vec<(String, String)>,
+}
+
+impl Equality {
+    /// Of a cell with these samples. Settings that subjects were given on purpose
+    /// show in what they lead to.
+    pub(super) fn of(cell: &Cell, samples: &[&Sample]) -> Equality {
+        let mut names: Vec<String> = Vec::new();
+        let seen: Vec<Vec<(usize, String, String)>> = samples.iter().map(|it| facts(it)).collect();
+        for (_, name, _) in seen.iter().flatten() {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        let mut equality = Equality { cell: cell.label.clone(), ..Equality::default() };
+        for name in names {
+            let mut values: Vec<(String, String)> = Vec::new();
+            for (index, subject) in cell.subjects.iter().enumerate() {
+                let own = seen.iter().flatten().filter(|(of, it, _)| *of == index && *it == name);
+                let own: BTreeSet<&str> = own.map(|(_, _, value)| value.as_str()).collect();
+                if !own.is_empty() {
+                    let own: Vec<&str> = own.into_iter().collect();
+                    values.push((subject.name.clone(), own.join(" or ")));
+                }
+            }
+            match values.first() {
+                Some((_, first)) if values.iter().all(|(_, value)| value == first) => {
+                    equality.same.push((name, first.clone()));
+                }
+                _ => equality.different.push(Difference { name, values }),
+            }
+        }
+        equality
+    }
+
+    /// `Server: none (limit), thalweg (thalweg)`; subjects of the same value
+    /// together. Nothing if nothing differs.
+    pub fn differences(&self) -> String {
+        let told = self.different.iter().map(|difference| {
+            let mut told: Vec<(&str, Vec<&str>)> = Vec::new();
+            for (subject, value) in &difference.values {
+                match told.iter_mut().find(|(known, _)| known == value) {
+                    Some((_, subjects)) => subjects.push(subject),
+                    None => told.push((value, vec![subject])),
+                }
+            }
+            let told = told.iter().map(|(value, of)| format!("{value} ({})", of.join(", ")));
+            format!("{}: {}", difference.name, told.collect::<Vec<_>>().join(", "))
+        });
+        told.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Subject, name and value. A buffer that the kernel makes larger as it goes is
+/// never the same twice: what counts is whether it was set.
+fn facts(sample: &Sample) -> Vec<(usize, String, String)> {
+    let agreed = sample.negotiated.facts.iter();
+    let agreed = agreed.map(|(name, value)| (sample.subject, name.clone(), value.clone()));
+    let buffer = sample.sockets.map(|sockets| set_or_grown(sockets.send_buffer_bytes));
+    let buffer = buffer.map(|value| (sample.subject, "subject SO_SNDBUF".to_owned(), value));
+    agreed.chain(buffer).collect()
+}
+
+/// What a program asks for the kernel doubles, and asked for are powers of two;
+/// what it grows to by itself is a multiple of a segment's.
+fn set_or_grown(bytes: u64) -> String {
+    match bytes.is_power_of_two() {
+        true => bytes.to_string(),
+        false => "the kernel's".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{Negotiated, SocketMemory};
+    use crate::scenario::{Changes, read};
+
+    #[test]
+    fn differences_are_told_apart() {
+        let text = "name = \"x\"\ndrive = \"posted\"\nagain = \"every-cell\"\n[[subjects]]\n\
+                    program = \"limit\"\n[[subjects]]\nprogram = \"thalweg\"\n";
+        let plan = read(text, &Changes::default(), &[]).unwrap();
+        let cell = &plan.parts[0].cells[0];
+        let sample = |subject: usize, server: &str, send_buffer_bytes: u64| {
+            let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            Sample {
+                subject,
+                negotiated: Negotiated { facts: vec![fact("TLS", "none"), fact("Server", server)] },
+                sockets: Some(SocketMemory { send_buffer_bytes, ..SocketMemory::default() }),
+                ..Sample::default()
+            }
+        };
+        let samples = [
+            sample(0, "none", 2_626_560),
+            sample(1, "none", 87_040),
+            sample(2, "it", 1 << 20),
+            sample(2, "it 2", 1 << 20),
+        ];
+        let equality = Equality::of(cell, &samples.iter().collect::<Vec<_>>());
+        assert_eq!(equality.same[0], ("TLS".to_owned(), "none".to_owned()));
+        assert_eq!(
+            equality.differences(),
+            "Server: none (limit, limit again), it or it 2 (thalweg); \
+             subject SO_SNDBUF: the kernel's (limit, limit again), 1048576 (thalweg)"
+        );
+        let alone = Equality::of(cell, &[&samples[0], &samples[1]]);
+        assert_eq!(alone.differences(), "");
+    }
+}

@@ -1,0 +1,274 @@
+//! What is seen of a subject besides its events, at the right moments.
+
+use super::progress::Progress;
+use super::sample::Bench;
+use crate::measure::{
+    CoreTimes, KernelMemory, Memory, Point, Resources, SocketMemory, SystemCalls, core_times,
+    dropped_packets,
+};
+use crate::subject::{Place, Running, Socket, SystemCallCount, sockets};
+use crate::swarm::{Figures, Moment, Observer, monotonic_us};
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Looks at a sample while it lasts: ten a second, and of a longer span than twenty
+/// seconds only the first.
+const POINTS_MAX: usize = 200;
+/// How long system calls are counted, and how long that may take to begin.
+const COUNT_US: u64 = 300_000;
+const COUNT_WITHIN_US: u64 = 3_000_000;
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) begin: Spot,
+    pub(super) end: Spot,
+    pub(super) memory: Memory,
+    pub(super) kernel: Option<KernelMemory>,
+    pub(super) sockets: Option<SocketMemory>,
+    /// How the subject's side of its connections is set.
+    pub(super) facts: Vec<(String, String)>,
+    pub(super) timeline: Vec<Point>,
+    pub(super) system_calls: Option<SystemCalls>,
+    /// Why something could not be seen.
+    pub(super) remark: Option<String>,
+    /// Why the sample does not count, whatever the ledger says.
+    pub(super) failure: Option<String>,
+}
+
+/// Everything that counts up, at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spot {
+    pub(super) at_us: u64,
+    pub(super) resources: Resources,
+    pub(super) swarm_waited_ns: u64,
+    /// Of the cores that the subject runs on.
+    pub(super) subject_cores: CoreTimes,
+    /// From all cores in use.
+    pub(super) stolen_s: f64,
+    pub(super) dropped_packets: u64,
+}
+
+impl Seen {
+    /// What something that counts up counted in the span.
+    pub(super) fn between(&self, of: impl Fn(&Spot) -> u64) -> u64 {
+        of(&self.end).saturating_sub(of(&self.begin))
+    }
+}
+
+/// Looks at the subject while the swarm is at it.
+pub(super) struct Watch<'a> {
+    pid: u32,
+    place: &'a Place,
+    address: SocketAddr,
+    /// The subject's.
+    cores: Vec<usize>,
+    /// The subject's and the swarm's.
+    all_cores: Vec<usize>,
+    interrupted: &'a AtomicBool,
+    progress: &'a mut Progress,
+    /// The subject's, as the span began.
+    processes: Vec<u32>,
+    is_in_span: bool,
+    counting: Counting,
+    seen: Seen,
+}
+
+/// How far the count of system calls is.
+enum Counting {
+    /// Nobody wants it, or it is over.
+    Nothing,
+    Wanted,
+    /// Since when.
+    Starting(SystemCallCount, u64),
+    /// Since when, and how many events had come.
+    Running(SystemCallCount, u64, u64),
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(
+        bench: &Bench<'a>,
+        running: &Running,
+        shards: u32,
+        progress: &'a mut Progress,
+    ) -> anyhow::Result<Watch<'a>> {
+        let cores = bench.cores.of_subject(shards).to_vec();
+        let mut all_cores = cores.clone();
+        all_cores.push(bench.cores.of_swarm(shards));
+        all_cores.dedup();
+        let mut seen = Seen::default();
+        seen.memory.rss_ready_bytes = Resources::read(running.pid())?.rss_bytes;
+        Ok(Watch {
+            pid: running.pid(),
+            place: bench.place,
+            address: running.address(),
+            cores,
+            all_cores,
+            interrupted: bench.interrupted,
+            progress,
+            processes: Vec::new(),
+            is_in_span: false,
+            counting: if bench.system_calls { Counting::Wanted } else { Counting::Nothing },
+            seen,
+        })
+    }
+
+    pub(super) fn into_seen(self) -> Seen {
+        self.seen
+    }
+
+    fn spot(&self) -> Spot {
+        Spot {
+            at_us: monotonic_us(),
+            // A subject that has died shows as connections cut.
+            resources: Resources::read(self.pid).unwrap_or_default(),
+            swarm_waited_ns: Resources::own_waited_ns(),
+            subject_cores: core_times(&self.cores),
+            stolen_s: core_times(&self.all_cores).stolen_s,
+            dropped_packets: dropped_packets(),
+        }
+    }
+
+    /// The subject's side of its connections.
+    fn look_at_sockets(&mut self, stopped_ports: &[u16]) {
+        let found = match sockets(self.place, self.address) {
+            Ok(found) => found,
+            Err(error) if stopped_ports.is_empty() => {
+                self.seen.remark = Some(format!("the kernel's memory was not seen: {error:#}"));
+                return;
+            }
+            Err(error) => {
+                self.seen.failure = Some(format!("{error:#}"));
+                return;
+            }
+        };
+        self.seen.sockets = memory(&found);
+        self.seen.facts = facts(&found);
+        match kernel_memory(&found, stopped_ports) {
+            Ok(kernel) => self.seen.kernel = kernel,
+            Err(failure) => self.seen.failure = Some(failure),
+        }
+    }
+
+    /// The next step of counting system calls; `events` have come since the span's
+    /// end. What cannot be counted is remarked, once.
+    fn count(&mut self, events: u64) -> anyhow::Result<Counting> {
+        let now_us = monotonic_us();
+        Ok(match std::mem::replace(&mut self.counting, Counting::Nothing) {
+            Counting::Nothing => Counting::Nothing,
+            Counting::Wanted => {
+                Counting::Starting(SystemCallCount::start(&self.processes)?, now_us)
+            }
+            Counting::Starting(mut count, since_us) => match count.has_begun()? {
+                true => Counting::Running(count, now_us, events),
+                false if now_us - since_us > COUNT_WITHIN_US => {
+                    anyhow::bail!("perf has not begun to count system calls within 3 s")
+                }
+                false => Counting::Starting(count, since_us),
+            },
+            Counting::Running(count, since_us, before) if now_us - since_us >= COUNT_US => {
+                let events = events - before;
+                self.seen.system_calls = Some(SystemCalls { calls: count.finish()?, events });
+                Counting::Nothing
+            }
+            running => running,
+        })
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn at(&mut self, moment: Moment<'_>) {
+        match moment {
+            Moment::Open => {
+                let resources = Resources::read(self.pid).unwrap_or_default();
+                self.seen.memory.rss_open_bytes = resources.rss_bytes;
+            }
+            Moment::Begin => {
+                self.processes = Resources::tree(self.pid);
+                self.seen.timeline.clear();
+                self.is_in_span = true;
+                self.seen.begin = self.spot();
+            }
+            Moment::End { stopped_ports } => {
+                self.seen.end = self.spot();
+                self.is_in_span = false;
+                self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
+                self.seen.memory.pss_end_bytes = Resources::pss_bytes(&Resources::tree(self.pid));
+                self.look_at_sockets(stopped_ports);
+            }
+        }
+    }
+
+    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
+        self.progress.figures(figures);
+        if self.is_in_span && self.seen.timeline.len() < POINTS_MAX {
+            let (cpu_ns, rss_bytes) = Resources::glance(&self.processes);
+            self.seen.timeline.push(Point {
+                at_us: monotonic_us() - self.seen.begin.at_us,
+                events: figures.events,
+                cpu_ns: cpu_ns.saturating_sub(self.seen.begin.resources.cpu_ns),
+                rss_bytes,
+            });
+        }
+        if self.interrupted.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn wants_more(&mut self, events: u64) -> bool {
+        self.counting = self.count(events).unwrap_or_else(|error| {
+            self.seen.remark = Some(format!("no system calls: {error:#}"));
+            Counting::Nothing
+        });
+        !matches!(self.counting, Counting::Nothing)
+    }
+}
+
+/// All of them together; `None` of none.
+fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
+    let first = sockets.first()?;
+    Some(SocketMemory {
+        connections: sockets.len() as u64,
+        bytes: sockets.iter().map(|it| it.received_bytes + it.unsent_bytes).sum(),
+        send_buffer_bytes: first.send_buffer_bytes,
+        receive_buffer_bytes: first.receive_buffer_bytes,
+    })
+}
+
+/// What the subject has set, or left to the kernel, of its first connection.
+fn facts(sockets: &[Socket]) -> Vec<(String, String)> {
+    let Some(first) = sockets.first() else {
+        return Vec::new();
+    };
+    let segment = first.segment_bytes.map(|bytes| bytes.to_string());
+    let facts = [
+        ("subject TCP_MAXSEG", segment),
+        ("subject congestion control", first.congestion_control.clone()),
+    ];
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// What the kernel holds for the subscribers at `ports`, all of which must still be
+/// connected: to drop them is not to hold little.
+fn kernel_memory(sockets: &[Socket], ports: &[u16]) -> Result<Option<KernelMemory>, String> {
+    if ports.is_empty() {
+        return Ok(None);
+    }
+    let ports: std::collections::HashSet<u16> = ports.iter().copied().collect();
+    let held: Vec<u64> = sockets
+        .iter()
+        .filter(|socket| ports.contains(&socket.peer_port))
+        .map(|socket| socket.unsent_bytes)
+        .collect();
+    if held.len() < ports.len() {
+        let (held, all) = (held.len(), ports.len());
+        return Err(format!("only {held} of {all} stopped subscribers are still connected"));
+    }
+    Ok(Some(KernelMemory {
+        connections: held.len() as u64,
+        send_queue_bytes_max: held.iter().copied().max().unwrap_or(0),
+        send_queue_bytes_mean: held.iter().sum::<u64>() / held.len().max(1) as u64,
+    }))
+}

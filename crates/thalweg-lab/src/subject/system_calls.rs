@@ -1,0 +1,113 @@
+//! System calls of a subject, counted by the kernel itself: `perf` with the
+//! tracepoint that every system call passes.
+//!
+//! Nothing else counts them all: `/proc/PID/io` knows reads and writes of files
+//! alone and not `send` or `epoll_wait`, and `strace` stops the subject at each.
+//! A tracepoint costs the subject some hundred ns a call, so it is set behind the
+//! measured span, for a while of its own.
+
+use anyhow::{Context, anyhow};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+/// A count under way. `perf` counts as long as the program runs that it was given,
+/// and that is `cat`: it answers the first line when counting has begun, and ends
+/// when nothing more can come.
+#[derive(Debug)]
+pub struct SystemCallCount {
+    perf: Child,
+    /// Of `cat`; closed, it ends.
+    input: Option<ChildStdin>,
+    has_begun: Receiver<()>,
+}
+
+impl SystemCallCount {
+    /// Begins to count what these processes do.
+    pub fn start(processes: &[u32]) -> anyhow::Result<SystemCallCount> {
+        let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
+        let mut perf = Command::new("perf")
+            .args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", &processes.join(",")])
+            .args(["--", "cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("`perf` is not to be had")?;
+        let (mut input, output) = (perf.stdin.take(), perf.stdout.take());
+        if let Some(input) = &mut input {
+            // Refused only if `perf` has ended, which shows when it is asked.
+            let _ = input.write_all(b"begin\n");
+        }
+        let (began, has_begun) = channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            if output.is_some_and(|output| BufReader::new(output).read_line(&mut line).is_ok())
+                && !line.is_empty()
+            {
+                // Nobody listens any more if it was given up.
+                let _ = began.send(());
+            }
+        });
+        Ok(SystemCallCount { perf, input, has_begun })
+    }
+
+    /// Whether counting has begun since this was last asked; an error if it never
+    /// will.
+    pub fn has_begun(&mut self) -> anyhow::Result<bool> {
+        match self.has_begun.try_recv() {
+            Ok(()) => Ok(true),
+            Err(TryRecvError::Empty) => Ok(false),
+            Err(TryRecvError::Disconnected) => Err(self.complaint()),
+        }
+    }
+
+    /// Ends the count.
+    pub fn finish(mut self) -> anyhow::Result<u64> {
+        drop(self.input.take());
+        let mut said = String::new();
+        if let Some(mut output) = self.perf.stderr.take() {
+            output.read_to_string(&mut said)?;
+        }
+        self.perf.wait()?;
+        count(&said).ok_or_else(|| anyhow!("perf counted no system calls: {}", said.trim()))
+    }
+
+    fn complaint(&mut self) -> anyhow::Error {
+        let mut said = String::new();
+        if let Some(mut output) = self.perf.stderr.take() {
+            // What it cannot say it cannot say.
+            let _ = output.read_to_string(&mut said);
+        }
+        let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+        anyhow!("perf cannot count system calls here: {}", first.trim())
+    }
+}
+
+impl Drop for SystemCallCount {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        // Both fail only if it has ended already.
+        let _ = self.perf.kill();
+        let _ = self.perf.wait();
+    }
+}
+
+/// `57824,,raw_syscalls:sys_enter,300512944,100.00,,`
+fn count(said: &str) -> Option<u64> {
+    said.lines()
+        .find(|line| line.contains("raw_syscalls:sys_enter"))
+        .and_then(|line| line.split(',').next()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_the_first_field() {
+        assert_eq!(count("57824,,raw_syscalls:sys_enter,300512944,100.00,,\n"), Some(57824));
+        assert_eq!(count("<not counted>,,raw_syscalls:sys_enter,0,100.00,,"), None);
+        assert_eq!(count(""), None);
+    }
+}

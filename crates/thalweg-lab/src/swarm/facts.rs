@@ -1,0 +1,69 @@
+//! What a connection really agreed on and has set, as seen from this end.
+
+use super::link::Link;
+use crate::measure::Negotiated;
+use rustix::net::sockopt;
+
+/// Fields of an answer's head that say how bytes come, or who sends them. `Date`
+/// and the like differ every time and say nothing.
+const FIELDS: [&str; 4] =
+    ["Sec-WebSocket-Extensions", "Content-Encoding", "Transfer-Encoding", "Server"];
+const NONE: &str = "none";
+
+/// Of a connection with this answer; without one it is HTTP/2, whose fields are
+/// compressed and are not looked at.
+pub(super) fn of(link: &Link, head: &[u8]) -> Negotiated {
+    let mut facts = in_head(&String::from_utf8_lossy(head));
+    let mut add = |name: &str, value: Option<String>| {
+        facts.push((name.to_owned(), value.unwrap_or_else(|| NONE.to_owned())));
+    };
+    let (tls, inside) = link.tls();
+    add("TLS", tls);
+    add("ALPN", inside);
+    let socket = link.socket();
+    add("swarm TCP_NODELAY", sockopt::tcp_nodelay(socket).ok().map(|it| it.to_string()));
+    let bytes = |size: rustix::io::Result<usize>| size.ok().map(|it| it.to_string());
+    add("swarm SO_SNDBUF", bytes(sockopt::socket_send_buffer_size(socket)));
+    add("swarm SO_RCVBUF", bytes(sockopt::socket_recv_buffer_size(socket)));
+    add("swarm congestion control", sockopt::tcp_congestion(socket).ok());
+    Negotiated { facts }
+}
+
+fn in_head(head: &str) -> Vec<(String, String)> {
+    let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap_or_default();
+    let Some((version, rest)) = status.split_once(' ') else {
+        return vec![fact("HTTP", "HTTP/2")];
+    };
+    let code = rest.split(' ').next().unwrap_or_default();
+    let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
+    let mut facts = vec![fact("HTTP", version), fact("status", code)];
+    for name in FIELDS {
+        let found = fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name));
+        facts.push(fact(name, found.map_or(NONE, |(_, value)| value.trim())));
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(head: &str, expected: &str) {
+        let said: Vec<String> =
+            in_head(head).iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(said.join(", "), expected);
+    }
+
+    #[test]
+    fn what_matters_in_a_head() {
+        check(
+            "HTTP/1.1 101 Switching Protocols\r\nsec-websocket-extensions: permessage-deflate\r\n\
+             Date: now\r\nserver:it\r\n\r\n",
+            "HTTP: HTTP/1.1, status: 101, Sec-WebSocket-Extensions: permessage-deflate, \
+             Content-Encoding: none, Transfer-Encoding: none, Server: it",
+        );
+        check("", "HTTP: HTTP/2");
+    }
+}

@@ -1,0 +1,72 @@
+//! Until figures have stopped drifting, and what Little's law says of the span
+//! that follows.
+
+use super::Swarm;
+use super::posted::Topic;
+use super::socket::now_us;
+use crate::measure::{Slice, Steadiness, Warm, WarmUp};
+use crate::scenario::{Drive, Settings};
+use std::time::Duration;
+
+impl Swarm<'_> {
+    /// Warms up for as long as the workload says, and on while figures drift.
+    pub(super) fn get_warm(&mut self) -> anyhow::Result<WarmUp> {
+        let least = self.workload.warm_up;
+        let Some(tick) = self.tick().filter(|_| !least.is_zero()) else {
+            self.run_for(least)?;
+            return Ok(WarmUp::default());
+        };
+        let begun_us = now_us();
+        let elapsed = || Duration::from_micros(now_us() - begun_us);
+        let mut steadiness = Steadiness::new(least, !self.is_closed_loop());
+        let slice = steadiness.slice(tick);
+        loop {
+            let slice_us = now_us();
+            self.subscribers.inbox().tally.reset();
+            self.run_for(slice)?;
+            let slice_us = (now_us() - slice_us).max(1);
+            let tally = &self.subscribers.inbox().tally;
+            steadiness.push(Slice {
+                events_per_s: tally.traffic.events as f64 * 1e6 / slice_us as f64,
+                mean_us: tally.latency.mean_us().unwrap_or(0.0),
+            });
+            let elapsed = elapsed();
+            let is_steady = match steadiness.after(elapsed) {
+                Warm::NotYet => continue,
+                Warm::Steady => true,
+                Warm::Drifting => false,
+            };
+            return Ok(WarmUp { took_us: elapsed.as_micros() as u64, is_steady });
+        }
+    }
+
+    /// Little's law over the span that has just ended, in a closed loop.
+    pub(super) fn littles_ratio(&mut self, span_us: u64) -> Option<f64> {
+        if !self.is_closed_loop() {
+            return None;
+        }
+        let inbox = self.subscribers.inbox();
+        let topics = inbox.topics().len() as f64;
+        let delivered = inbox.tally.traffic.events as f64 / topics;
+        let ratios: Option<Vec<f64>> =
+            inbox.topics().iter().map(|it: &Topic| it.littles_ratio(delivered, span_us)).collect();
+        Some(ratios?.iter().sum::<f64>() / topics)
+    }
+
+    /// Whether what is published waits for what arrives.
+    fn is_closed_loop(&self) -> bool {
+        self.workload.drive == Drive::Posted && self.workload.settings.rate == 0
+    }
+
+    /// Time between two events of the schedule, none in a closed loop; `None` if
+    /// nothing comes at all.
+    fn tick(&self) -> Option<Duration> {
+        let Settings { rate, interval_us, .. } = *self.workload.settings;
+        match self.workload.drive {
+            Drive::Posted if rate > 0 => Some(Duration::from_secs(1) / rate),
+            Drive::Posted => Some(Duration::ZERO),
+            Drive::SelfDriven => Some(Duration::from_micros(interval_us)),
+            _ => None,
+        }
+    }
+}

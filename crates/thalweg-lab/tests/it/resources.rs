@@ -1,0 +1,81 @@
+//! CPU and memory of a subject, next to what others say of it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use thalweg_lab::measure::Resources;
+
+const TIME: &str = "/usr/bin/time";
+
+/// Two processes that burn 0.75 s of CPU each, the second with 80 MB; both then wait
+/// until their input ends.
+const BURN: &str = r#"
+import os, sys, time
+def burn():
+    while time.process_time() < 0.75:
+        sum(range(1000))
+pid = os.fork()
+if pid == 0:
+    held = bytearray(os.urandom(1) * 80_000_000)
+    burn()
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+    os._exit(0)
+burn()
+print(os.getpid(), flush=True)
+os.waitpid(pid, 0)
+"#;
+
+#[test]
+fn cpu_and_memory_agree_with_time_and_proc() {
+    assert!(std::path::Path::new(TIME).exists(), "install time: apt-get install time");
+    let mut child = Command::new(TIME)
+        .args(["-v", "python3", "-c", BURN])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let pids = [(); 2].map(|()| lines.next().unwrap().unwrap().parse::<u32>().unwrap());
+
+    let tree = Resources::tree(child.id());
+    assert!(pids.iter().all(|pid| tree.contains(pid)), "{pids:?} in {tree:?}");
+    let all = Resources::read(child.id()).unwrap();
+    let largest = tree.iter().map(|&pid| Resources::glance(&[pid]).1).max().unwrap();
+    let in_proc: f64 = tree.iter().map(|&pid| stat_cpu_s(pid)).sum();
+    let pss_bytes = Resources::pss_bytes(&tree).unwrap();
+
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"end").unwrap();
+    drop(input);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+
+    let cpu_s = all.cpu_ns as f64 / 1e9;
+    let timed_s = number(&said, "User time") + number(&said, "System time");
+    assert_close(cpu_s, timed_s, "CPU and time's");
+    assert_close(cpu_s, in_proc, "CPU and /proc's");
+    assert_close(largest as f64, number(&said, "Maximum resident") * 1024.0, "memory and time's");
+    // What processes share is in each one's resident memory, and once in this.
+    assert!(pss_bytes > 80_000_000 && pss_bytes < all.rss_bytes, "{pss_bytes} {all:?}");
+}
+
+/// User and system time of a process, by its own count in ticks of 10 ms.
+fn stat_cpu_s(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = |field: usize| fields.split_whitespace().nth(field - 3).unwrap().parse::<f64>();
+    (ticks(14).unwrap() + ticks(15).unwrap()) / 100.0
+}
+
+/// What `time -v` says of `what`, e.g. `User time (seconds): 1.48`.
+fn number(said: &str, what: &str) -> f64 {
+    let line = said.lines().find(|line| line.trim().starts_with(what)).expect(said);
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn assert_close(found: f64, expected: f64, what: &str) {
+    let apart = (found / expected - 1.0).abs();
+    assert!(apart <= 0.03, "{what}: {found} and {expected} are {:.1} % apart", apart * 100.0);
+}
