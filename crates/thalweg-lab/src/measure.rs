@@ -2,8 +2,10 @@
 //!
 //! Pure but for reading `/proc`.
 //!
+//! - `heard`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got
+//! - `pacing`: how the swarm kept an open loop's schedule
 //! - `littles`: Little's law, where it is known what is outstanding
 //! - `process`: CPU and memory of a subject's processes
 //! - `machine`: what it ran on, and what else ran there
@@ -12,19 +14,23 @@
 //! - `steady`: whether a subject is warm
 //! - `verdict`: what limited a sample
 
+mod heard;
 mod latency;
 mod ledger;
 pub mod littles;
 mod machine;
+mod pacing;
 mod process;
 mod sample;
 pub mod statistics;
 mod steady;
 mod verdict;
 
+pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
 pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets};
+pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,

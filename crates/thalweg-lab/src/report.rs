@@ -4,6 +4,7 @@
 //! - `choice`: which samples count
 //! - `compare`: subjects next to each other, and which are ties
 //! - `connections`: what a reader must know of them
+//! - `heard`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `cover`: what A/A pairs say of the intervals
 //! - `table`: for a terminal
@@ -16,6 +17,7 @@ mod connections;
 mod cover;
 mod csv;
 mod equality;
+mod heard;
 mod number;
 mod row;
 mod summary;

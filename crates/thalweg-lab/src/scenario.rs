@@ -8,20 +8,26 @@
 //! - `plan`: every combination of its axes, as cells
 //! - `check`: what cannot be measured
 //! - `library`: the scenarios that come with Thalweg
+//! - `listen`: a plan for endpoints that somebody runs
+//! - `endpoint`: what `--url` names, instead of a subject
 //! - `error`: the line, what is wrong there, and the nearest right name
 
 mod check;
+mod endpoint;
 mod error;
 mod file;
 mod library;
+mod listen;
 mod peer;
 mod plan;
 mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url};
 pub use error::ScenarioError;
 pub use library::{LIBRARY, find};
+pub use listen::listen;
 pub use peer::{Dialect, Peer};
 pub use plan::{Cell, Changes, Part, Plan, Slot, Subject, read};
 pub use settings::Settings;
@@ -66,6 +72,8 @@ pub enum Drive {
     /// The lab publishes at rates that rise until the latency is over the
     /// objective: the highest that is not.
     Ceiling,
+    /// Whoever runs the endpoint: the lab only listens.
+    Listen,
 }
 
 impl Drive {
@@ -85,6 +93,8 @@ pub enum Program {
     Limit,
     /// Somebody else's.
     Peer(Box<Peer>),
+    /// Whatever answers at an endpoint; it runs already.
+    Url(Box<Endpoint>),
 }
 
 impl Program {
@@ -94,6 +104,7 @@ impl Program {
             Program::Thalweg => Dialect::Thalweg,
             Program::Limit => Dialect::Limit,
             Program::Peer(peer) => peer.dialect,
+            Program::Url(_) => Dialect::Bare,
         }
     }
 

@@ -6,6 +6,7 @@
 //! - `cores`: who runs where
 //! - `dialect`: what a subject says on top of a transport
 //! - `probe`: whether it answers
+//! - `listener`: who listens at an address, if the lab has not started it
 //! - `place`: under which command, at which address
 //! - `sockets`: what the kernel holds for a subject's connections
 //! - `system_calls`: how many a subject makes
@@ -15,6 +16,7 @@ mod build;
 mod command;
 mod cores;
 pub mod dialect;
+mod listener;
 mod place;
 mod probe;
 mod sockets;
@@ -24,6 +26,7 @@ pub mod tls;
 pub use build::{build_peers, peers};
 pub use command::{Launch, arguments, topic_name};
 pub use cores::Cores;
+pub use listener::{Listener, NotSeen};
 pub use place::Place;
 pub use sockets::{Socket, sockets};
 pub use system_calls::SystemCallCount;

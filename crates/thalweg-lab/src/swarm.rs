@@ -6,31 +6,44 @@
 //! - `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
 //! - `streams`: those that share an HTTP/2 connection
+//! - `polls`: long polling over HTTP/1.1; `asking` and `cursors`: what those ask with
+//!   whose answers have an end, and where they go on
 //! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive
+//! - `offer`: publishing, as the window moves or on the schedule of `pace`
+//! - `search`: the highest rate within an objective; `ceiling`: tried on a subject
 //! - `writer`: what a connection sends and the kernel has not taken
 //! - `talk`: a subscriber that talks back, and for that
 //!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
-//! - `warm_up`: until figures have stopped drifting
+//! - `stranger`: an endpoint that somebody else runs
+//! - `warm_up`: until figures have stopped drifting, and what follows the span
 //! - `facts`: what connections really agreed on
 //! - `posting`: publishing for its own sake, without subscribers
 
 mod answer;
 mod asker;
+mod asking;
 mod carrier;
+mod ceiling;
+mod cursors;
 mod echo;
 mod event;
 mod facts;
 mod inbox;
 mod link;
+mod offer;
+mod pace;
+mod polls;
 mod posted;
 mod posting;
 mod publisher;
 mod read_buffer;
 mod round_trip;
 mod rows;
+mod search;
 mod socket;
+pub mod stranger;
 mod streams;
 mod subscribers;
 mod talk;
@@ -38,11 +51,13 @@ mod tally;
 mod warm_up;
 mod writer;
 
-use crate::measure::{Counts, Latency, Negotiated, RoundTrips, Step, Traffic, WarmUp};
+use crate::measure::{Counts, Latency, Negotiated, Pacing, RoundTrips, Step, Traffic, WarmUp};
 use crate::scenario::{Dialect, Drive, Settings};
 use crate::subject::dialect;
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use link::Dialer;
+use offer::{Behind, Posting};
+use pace::Schedule;
 use publisher::Publisher;
 use socket::{Poller, allow_open_files, now_us};
 use std::net::SocketAddr;
@@ -57,8 +72,6 @@ const OPEN_EACH_US: u64 = 1000;
 const OPEN_TLS_EACH_US: u64 = 5000;
 /// Under the posted drive, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
-/// How long the last events may take once nothing more is published.
-const SETTLE_US_MAX: u64 = 1_000_000;
 /// So long the swarm looks for work before it sleeps.
 const SPIN_US: u64 = 50;
 /// The same in a conversation: longer than a round trip, so that only the subject
@@ -66,8 +79,6 @@ const SPIN_US: u64 = 50;
 const SPIN_TALK_US: u64 = 2000;
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
-/// How often it is asked whether the load shall go on.
-const MORE_EVERY: Duration = Duration::from_millis(5);
 /// Publishers' keys for the poller begin here; connections' are their numbers.
 const PUBLISHER_KEYS: u64 = 1 << 32;
 
@@ -111,7 +122,8 @@ pub trait Observer {
 pub enum Moment<'a> {
     /// All subscriptions stand.
     Open,
-    /// The span begins.
+    /// The span begins. Of several spans, as in a search for a ceiling, the last
+    /// counts.
     Begin,
     /// The span ends; the connections still stand.
     End {
@@ -144,6 +156,12 @@ pub struct Outcome {
     pub warm_up: WarmUp,
     /// In a closed loop: what is outstanding by Little's law, to what was.
     pub littles_ratio: Option<f64>,
+    /// In an open loop: how the swarm kept the schedule.
+    pub pacing: Option<Pacing>,
+    /// Whether the swarm is the reason why it is not more.
+    pub swarm_fell_short: bool,
+    /// Why the figures do not count, where they do not.
+    pub failure: Option<String>,
     /// Rates tried.
     pub steps: Vec<Step>,
     /// Of the first connection.
@@ -173,6 +191,7 @@ pub fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Resu
         Drive::Publish => posting::run(workload, observer),
         Drive::Echo => echo::run(workload, observer),
         Drive::RoundTrip => round_trip::run(workload, observer),
+        Drive::Ceiling => Swarm::new(workload, observer)?.find_ceiling(),
         _ => Swarm::new(workload, observer)?.run(),
     }
 }
@@ -191,7 +210,13 @@ struct Swarm<'a> {
     dialer: Dialer,
     /// One per topic.
     publishers: Vec<Publisher>,
-    is_posting: bool,
+    posting: Posting,
+    /// Of an open loop.
+    schedule: Schedule,
+    /// Why the schedule was given up.
+    behind: Option<Behind>,
+    /// Whether publish requests are being ended.
+    is_finishing: bool,
     /// Scratch for the events that are due.
     lines: Vec<u8>,
     /// When the span began; 0 before.
@@ -211,10 +236,13 @@ impl<'a> Swarm<'a> {
             workload,
             observer,
             poller: Poller::new()?,
-            subscribers: Subscribers::new(subscribers, settings, drive),
+            subscribers: Subscribers::new(subscribers, settings, drive)?,
             dialer,
             publishers: Vec::new(),
-            is_posting: false,
+            posting: Posting::Nothing,
+            schedule: Schedule::default(),
+            behind: None,
+            is_finishing: false,
             lines: Vec::new(),
             begun_us: 0,
             told_us: 0,
@@ -226,7 +254,7 @@ impl<'a> Swarm<'a> {
         // Before the kernel makes the buffers larger.
         let negotiated = self.subscribers.negotiated();
         self.observer.at(Moment::Open);
-        self.start_posting()?;
+        self.start_posting(f64::from(self.workload.settings.rate))?;
         if self.workload.drive == Drive::SelfDriven {
             let silent_us = self.workload.start_us.saturating_sub(now_us());
             self.run_for(Duration::from_micros(silent_us))?;
@@ -234,33 +262,51 @@ impl<'a> Swarm<'a> {
         let warm_up = self.get_warm()?;
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
+        let span = self.span(self.workload.measured, &stopped_ports)?;
+        let latency = match self.posting {
+            // What was due in the span and came after it, has its latency all the same.
+            Posting::Schedule => {
+                self.drain()?;
+                std::mem::take(&mut self.subscribers.inbox().tally.latency)
+            }
+            _ => span.latency,
+        };
+        self.go_on_while_wanted()?;
+        self.settle()?;
+        Ok(Outcome {
+            warm_up,
+            negotiated,
+            latency,
+            ledger: self.subscribers.close_ledger(),
+            open_us,
+            swarm_fell_short: span.pacing.as_ref().is_some_and(Pacing::is_short),
+            ..span
+        })
+    }
+
+    /// Measures for a while: everything that is known when the span ends.
+    fn span(&mut self, time: Duration, stopped_ports: &[u16]) -> anyhow::Result<Outcome> {
         self.subscribers.inbox().begin_span();
         self.observer.at(Moment::Begin);
         self.poller.take_away_us_max();
         let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
-        self.run_for(self.workload.measured)?;
-        let span_us = now_us() - self.begun_us;
+        self.schedule.begin_span();
+        self.run_for(time)?;
+        let now_us = now_us();
         let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
         let swarm_away_us = self.poller.take_away_us_max();
-        self.observer.at(Moment::End { stopped_ports: &stopped_ports });
+        self.observer.at(Moment::End { stopped_ports });
+        let span_us = now_us - self.begun_us;
         let littles_ratio = self.littles_ratio(span_us);
-        let tally = std::mem::take(&mut self.subscribers.inbox().tally);
-
-        while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
-            self.run_for(MORE_EVERY)?;
-        }
-        self.settle()?;
+        let tally = &mut self.subscribers.inbox().tally;
         Ok(Outcome {
-            warm_up,
+            traffic: std::mem::take(&mut tally.traffic),
+            latency: tally.latency.clone(),
+            pacing: self.schedule.pacing(now_us),
             littles_ratio,
-            swarm_away_us,
-            negotiated,
-            traffic: tally.traffic,
-            latency: tally.latency,
-            ledger: self.subscribers.close_ledger(),
-            open_us,
             span_us,
+            swarm_away_us,
             swarm_cpu_ns,
             ..Outcome::default()
         })
@@ -281,18 +327,6 @@ impl<'a> Swarm<'a> {
         Ok(now_us() - start_us)
     }
 
-    fn start_posting(&mut self) -> anyhow::Result<()> {
-        if self.workload.drive != Drive::Posted {
-            return Ok(());
-        }
-        for topic in 0..self.workload.settings.topics {
-            let key = PUBLISHER_KEYS + u64::from(topic);
-            self.publishers.push(Publisher::open(&self.dialer, topic, key, &self.poller)?);
-        }
-        self.is_posting = true;
-        self.post_what_is_due()
-    }
-
     fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
         let begun_us = now_us();
         let until_us = begun_us + time.as_micros() as u64;
@@ -302,32 +336,24 @@ impl<'a> Swarm<'a> {
                 return Ok(());
             }
             self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
+            if let Some(behind) = self.behind.take() {
+                return Err(behind.into());
+            }
             let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
-            if self.is_posting && now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
+            if now_us.saturating_sub(heard_us) > SILENCE_US_MAX && self.is_silent(now_us) {
                 let counts = self.subscribers.close_ledger();
-                bail!("the window has not moved for 2 s: {counts}");
+                bail!("the subject has been silent for 2 s: {counts}");
             }
         }
     }
 
-    /// Waits for what was published last.
-    fn settle(&mut self) -> anyhow::Result<()> {
-        self.is_posting = false;
-        let deadline_us = now_us() + SETTLE_US_MAX;
-        while !self.subscribers.inbox().topics().iter().all(posted::Topic::is_settled)
-            && now_us() < deadline_us
-        {
-            self.turn(PROGRESS_EVERY_US)?;
-        }
-        for publisher in &mut self.publishers {
-            publisher.finish(&self.poller)?;
-        }
-        Ok(())
-    }
-
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let count = self.poller.wait_awake(timeout_us, SPIN_US)?;
+        let (timeout_us, spin_us) = match self.posting {
+            Posting::Schedule => self.post_on_schedule(timeout_us)?,
+            _ => (timeout_us, SPIN_US),
+        };
+        let count = self.poller.wait_awake(timeout_us, spin_us)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if ready.key >= PUBLISHER_KEYS {
@@ -335,38 +361,16 @@ impl<'a> Swarm<'a> {
                 continue;
             }
             self.subscribers.on_ready(ready, &self.poller)?;
-            if self.is_posting {
+            match self.posting {
                 // At once: the window's latency begins with this read.
-                self.post_what_is_due()?;
+                Posting::Window => self.post_what_is_due()?,
+                Posting::Schedule if self.schedule.is_due(self.subscribers.inbox().heard_us) => {
+                    self.post_on_schedule(0)?;
+                }
+                _ => {}
             }
         }
         self.tell_progress()
-    }
-
-    #[inline]
-    fn post_what_is_due(&mut self) -> anyhow::Result<()> {
-        for (topic, publisher) in
-            self.subscribers.inbox().topics().iter_mut().zip(&mut self.publishers)
-        {
-            if topic.is_due() {
-                self.lines.clear();
-                topic.publish(now_us(), &mut self.lines);
-                publisher.post(&self.lines, &self.poller)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn on_publisher(&mut self, index: usize, is_readable: bool) -> anyhow::Result<()> {
-        let publisher = &mut self.publishers[index];
-        if is_readable {
-            let answer = publisher.answer()?;
-            if !answer.is_empty() && self.is_posting {
-                let text = String::from_utf8_lossy(&answer).into_owned();
-                return Err(anyhow!("the subject ended publishing: {text}"));
-            }
-        }
-        publisher.flush(&self.poller)
     }
 
     fn tell_progress(&mut self) -> anyhow::Result<()> {

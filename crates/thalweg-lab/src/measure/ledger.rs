@@ -18,6 +18,9 @@ pub struct Counts {
     pub reordered: u64,
     /// Arrived with other bytes than were published.
     pub corrupt: u64,
+    /// Arrived before it was due, or answered before it was asked.
+    #[serde(default)]
+    pub early: u64,
     /// Gaps the subject announced.
     pub gaps: u64,
     /// Connections that ended before the sample did.
@@ -33,8 +36,23 @@ impl Counts {
     /// Whether every event that a subscription did not get was announced as a
     /// gap, and the others came once, in order, intact.
     pub fn is_honest(&self) -> bool {
-        let Counts { missing, duplicated, reordered, corrupt, cut, .. } = self;
-        [missing, duplicated, reordered, corrupt, cut].iter().all(|&&count| count == 0)
+        let Counts { missing, duplicated, reordered, corrupt, early, cut, .. } = self;
+        [missing, duplicated, reordered, corrupt, early, cut].iter().all(|&&count| count == 0)
+    }
+
+    /// What has come to these since they were `before`. What was missing then and
+    /// came late, is reordered and no longer missing.
+    pub fn since(&self, before: &Counts) -> Counts {
+        Counts {
+            delivered: self.delivered - before.delivered,
+            missing: self.missing.saturating_sub(before.missing),
+            duplicated: self.duplicated - before.duplicated,
+            reordered: self.reordered - before.reordered,
+            corrupt: self.corrupt - before.corrupt,
+            early: self.early - before.early,
+            gaps: self.gaps - before.gaps,
+            cut: self.cut - before.cut,
+        }
     }
 }
 
@@ -45,6 +63,7 @@ impl fmt::Display for Counts {
             (self.duplicated, "duplicated"),
             (self.reordered, "reordered"),
             (self.corrupt, "corrupt"),
+            (self.early, "early"),
             (self.gaps, "gaps announced"),
             (self.cut, "connections cut"),
         ];
@@ -136,6 +155,11 @@ impl Ledger {
         self.counts.corrupt += 1;
     }
 
+    /// So many events arrived before they were due.
+    pub fn early(&mut self, events: u64) {
+        self.counts.early += events;
+    }
+
     /// The subject announced that `events` will not come.
     pub fn gap(&mut self, subscription: usize, events: Option<u64>) {
         self.counts.gaps += 1;
@@ -174,6 +198,12 @@ impl Ledger {
         }
     }
 
+    /// Whether these subscriptions have got everything up to `last`, or were told
+    /// that they will not.
+    pub fn have(&self, subscriptions: impl IntoIterator<Item = usize>, last: u64) -> bool {
+        subscriptions.into_iter().all(|subscription| self.next[subscription] > last)
+    }
+
     /// So far.
     pub fn counts(&self) -> &Counts {
         &self.counts
@@ -203,6 +233,21 @@ mod tests {
         check(&[1, 3, 2, 4, 5], "1 reordered");
         check(&[1, 4, 2, 2, 5], "1 missing, 1 duplicated, 1 reordered");
         check(&[1, 2, 3, u64::MAX / 2, 4, 5], "1 corrupt");
+    }
+
+    #[test]
+    fn what_is_early_is_no_delivery() {
+        let mut ledger = Ledger::new(1, None);
+        ledger.arrived(0, 1);
+        let before = ledger.counts().clone();
+        ledger.early(2);
+        ledger.arrived(0, 2);
+        assert_eq!(ledger.counts().to_string(), "2 early");
+        assert!(!ledger.counts().is_honest());
+        assert_eq!(
+            ledger.counts().since(&before),
+            Counts { delivered: 1, early: 2, ..Counts::default() }
+        );
     }
 
     #[test]

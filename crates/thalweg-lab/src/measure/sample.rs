@@ -1,7 +1,7 @@
 //! One measurement: one subject, once, in one cell.
 
 use super::verdict::DISTURBED;
-use crate::measure::{Counts, Latency, Resources, Verdict};
+use crate::measure::{Counts, Heard, Latency, Pacing, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -61,6 +61,9 @@ pub struct Sample {
     /// as a ratio to what was; `None` in an open loop.
     #[serde(default)]
     pub littles_ratio: Option<f64>,
+    /// In an open loop: how the swarm kept the schedule.
+    #[serde(default)]
+    pub pacing: Option<Pacing>,
     /// Of the `ceiling` drive: the rates tried, in order.
     #[serde(default)]
     pub steps: Vec<Step>,
@@ -76,6 +79,9 @@ pub struct Sample {
     /// What was really agreed and set, as seen on the first connection.
     #[serde(default)]
     pub negotiated: Negotiated,
+    /// What was heard from an endpoint that does not cooperate.
+    #[serde(default)]
+    pub heard: Option<Heard>,
     /// Latencies; written to a file of their own.
     #[serde(skip)]
     pub latency: Latency,

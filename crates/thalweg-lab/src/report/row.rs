@@ -1,7 +1,7 @@
 //! One subject in one cell: medians of its samples that count.
 
-use crate::measure::Sample;
 use crate::measure::statistics::{Estimate, estimate, median};
+use crate::measure::{Heard, Sample};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
 
@@ -42,6 +42,9 @@ pub struct Row {
     pub load: Load,
     /// Where the client talks back.
     pub round_trip: Trips,
+    /// Of an endpoint that does not cooperate: the middle sample's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heard: Option<Heard>,
 }
 
 /// A figure next to the baseline's.
@@ -186,6 +189,7 @@ impl Valid<'_> {
         row.memory = self.memory(settings);
         row.load = self.load();
         row.round_trip = self.round_trip();
+        row.heard = self.heard();
     }
 
     fn throughput(&self, drive: Drive, settings: &Settings) -> Throughput {
@@ -251,6 +255,13 @@ impl Valid<'_> {
             littles_ratio: self.middle(|it| it.littles_ratio),
             steady: self.steady(),
         }
+    }
+
+    /// That of the sample with the middle number of events.
+    fn heard(&self) -> Option<Heard> {
+        let mut all: Vec<&Heard> = self.0.iter().filter_map(|it| it.heard.as_ref()).collect();
+        all.sort_by_key(|heard| heard.events);
+        all.get(all.len() / 2).map(|heard| (*heard).clone())
     }
 
     fn steady(&self) -> Option<f64> {

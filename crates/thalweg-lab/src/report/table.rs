@@ -1,5 +1,6 @@
 //! The summary as a table for a terminal.
 
+use super::heard;
 use super::number::{digits, short};
 use super::row::{Comparison, Row};
 use super::summary::{PartSummary, Summary};
@@ -86,6 +87,9 @@ pub fn table(summary: &Summary) -> String {
             part.measured_ms as f64 / 1000.0
         );
         text += &draw(&grid(part));
+        for row in &part.rows {
+            text += &heard::lines(row);
+        }
         text += &notes(part);
     }
     text
@@ -118,6 +122,7 @@ fn columns(part: &PartSummary) -> Vec<Column> {
         Drive::Posted | Drive::Ceiling => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
         Drive::Idle => vec![IDLE, MEMORY],
+        Drive::Listen => vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
         Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],
         Drive::Echo => vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
         Drive::RoundTrip => vec![TOTAL, ROUND_TRIP, CPU, MEMORY],

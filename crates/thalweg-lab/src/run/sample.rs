@@ -100,6 +100,7 @@ impl Bench<'_> {
             round_trips: outcome.round_trips,
             warm_up: outcome.warm_up,
             littles_ratio: outcome.littles_ratio,
+            pacing: outcome.pacing,
             steps: outcome.steps,
             activity: Activity {
                 switches_voluntary: seen.between(|it| it.resources.switches_voluntary),
@@ -138,8 +139,8 @@ impl Bench<'_> {
             span_us: outcome.span_us,
             mean_us: outcome.latency.mean_us().unwrap_or(0.0),
             littles_ratio: outcome.littles_ratio,
-            swarm_fell_short: false,
-            failure: match &seen.failure {
+            swarm_fell_short: outcome.swarm_fell_short,
+            failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
                 Some(failure) => Some(failure.clone()),
                 None if has_died => Some("the subject has died".to_owned()),
                 None if !self.cores.are_disjoint(1) => {

@@ -1,6 +1,6 @@
 //! What cannot be measured, and what to do about it.
 
-use super::{Answers, Drive, Program, Settings, Transport};
+use super::{Answers, Dialect, Drive, Program, Settings, Transport};
 
 /// The least a posted event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
@@ -9,18 +9,19 @@ const EVENT_BYTES_MAX: u32 = 1 << 20;
 /// The least a dummy event needs.
 const DUMMY_BYTES_MIN: u32 = 64;
 
+/// Events per second and topic: as fast as one thread could write them.
+const RATE_MAX: u32 = 10_000_000;
+
 /// Whether `program` can be measured so; if not, why.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     counts(settings)?;
     sizes(settings, drive)?;
+    transport(settings, drive, program)?;
     http2(settings, drive, program)?;
     conversation(settings, drive, program)?;
     peer(drive, program)?;
     if drive == Drive::Publish && *program == Program::Limit {
         return Err("`limit` takes no part in the `publish` drive".to_owned());
-    }
-    if drive == Drive::Publish && settings.tls {
-        return Err("the publish drive has no tls: leave it out".to_owned());
     }
     if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
         return Err("a self-driven subject needs a batch and an interval".to_owned());
@@ -33,6 +34,17 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     if settings.answers == Answers::Beside && drive != Drive::Echo {
         return Err("`answers` are the echo drive's".to_owned());
+    }
+    if drive == Drive::Listen {
+        return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
+    }
+    if settings.answers == Answers::Beside
+        && (program.dialect() == Dialect::Bare || program.path().is_some())
+    {
+        return Err("this subject's firehose is on every connection: no answers beside it".into());
+    }
+    if settings.rate > RATE_MAX || settings.rate > 0 && !drive.is_posted() {
+        return Err(format!("a rate is up to {RATE_MAX}/s, of the posted and the ceiling drive"));
     }
     Ok(())
 }
@@ -74,6 +86,23 @@ fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     Ok(())
 }
 
+/// Whom subscribers speak to in their transport's way.
+fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
+    let Settings { transport, stopped, .. } = *settings;
+    let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
+    if *program == Program::Limit && comes_again {
+        return Err(format!("`limit` speaks no {transport}: leave it to the other subjects"));
+    }
+    let echoes = matches!(drive, Drive::Echo | Drive::RoundTrip);
+    if *program == Program::Limit && echoes && settings.tls {
+        return Err("`limit` echoes without tls only: leave tls out for it".to_owned());
+    }
+    if stopped > 0 && transport == Transport::LongPolling {
+        return Err("who polls no more is gone, and not stopped: leave stopped out".to_owned());
+    }
+    Ok(())
+}
+
 fn http2(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { streams, connections, stopped, .. } = *settings;
     if streams == 0 {
@@ -82,14 +111,11 @@ fn http2(settings: &Settings, drive: Drive, program: &Program) -> Result<(), Str
     if *program == Program::Limit {
         return Err("`limit` speaks no HTTP/2: leave streams out for it".to_owned());
     }
-    if !matches!(settings.transport, Transport::Sse | Transport::HttpStreaming) {
-        return Err(format!(
-            "over HTTP/2 (streams) there are sse and http-streaming, not {}",
-            settings.transport
-        ));
-    }
     if matches!(drive, Drive::Publish | Drive::Echo | Drive::RoundTrip) {
         return Err("streams take part in the posted, self-driven and idle drives".to_owned());
+    }
+    if settings.transport == Transport::Websocket {
+        return Err("a websocket needs HTTP/1.1: leave streams out for it".to_owned());
     }
     if stopped > 0 || !connections.is_multiple_of(streams) {
         return Err(format!(
@@ -102,16 +128,12 @@ fn http2(settings: &Settings, drive: Drive, program: &Program) -> Result<(), Str
 
 /// The drives in which the client talks back.
 fn conversation(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
-    let Settings { transport, connections, requests, tls, .. } = *settings;
-    match drive {
-        Drive::Echo | Drive::RoundTrip => {}
-        _ if matches!(transport, Transport::ForeverFrame | Transport::LongPolling) => {
-            return Err(format!("{transport} takes part in the round-trip drive only"));
-        }
-        _ => return Ok(()),
+    let Settings { transport, connections, requests, .. } = *settings;
+    if !matches!(drive, Drive::Echo | Drive::RoundTrip) {
+        return Ok(());
     }
-    if connections != 1 || settings.topics != 1 || tls {
-        return Err("this drive needs connections = 1, one topic, and no tls".to_owned());
+    if connections != 1 || settings.topics != 1 {
+        return Err("this drive needs connections = 1 and one topic".to_owned());
     }
     if drive == Drive::Echo {
         if transport != Transport::Websocket {

@@ -5,6 +5,8 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("quick", include_str!("../../../../lab/scenarios/quick.toml")),
     ("full", include_str!("../../../../lab/scenarios/full.toml")),
     ("fanout", include_str!("../../../../lab/scenarios/fanout.toml")),
+    ("latency", include_str!("../../../../lab/scenarios/latency.toml")),
+    ("ceiling", include_str!("../../../../lab/scenarios/ceiling.toml")),
     ("transports", include_str!("../../../../lab/scenarios/transports.toml")),
     ("topics", include_str!("../../../../lab/scenarios/topics.toml")),
     ("idle", include_str!("../../../../lab/scenarios/idle.toml")),
@@ -17,11 +19,13 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("a3-2", include_str!("../../../../lab/scenarios/a3-2.toml")),
     ("b", include_str!("../../../../lab/scenarios/b.toml")),
     ("c", include_str!("../../../../lab/scenarios/c.toml")),
+    ("interference", include_str!("../../../../lab/scenarios/interference.toml")),
     ("tls", include_str!("../../../../lab/scenarios/tls.toml")),
     ("idle-tls", include_str!("../../../../lab/scenarios/idle-tls.toml")),
     ("h2", include_str!("../../../../lab/scenarios/h2.toml")),
     ("a-a", include_str!("../../../../lab/scenarios/a-a.toml")),
     ("netem", include_str!("../../../../lab/scenarios/netem.toml")),
+    ("swarm", include_str!("../../../../lab/scenarios/swarm.toml")),
 ];
 
 /// The text of the scenario of that name; an error names the nearest.

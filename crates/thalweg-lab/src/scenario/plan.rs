@@ -352,6 +352,14 @@ fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
     Ok(forced)
 }
 
+/// What the command line says, over `base`: every combination.
+pub(super) fn forced_settings(
+    changes: &Changes,
+    base: &Settings,
+) -> Result<Vec<Settings>, ScenarioError> {
+    Ok(combinations_over(&forced_block(changes)?, base))
+}
+
 /// Who may take part in the cells of a file.
 struct Cast<'a> {
     subjects: &'a [Declared],

@@ -147,6 +147,7 @@ impl Settings {
             ),
             Drive::Echo => self.echo_label(),
             Drive::RoundTrip => format!("{} round trips", self.requests),
+            Drive::Listen => format!("{connections} connections"),
         };
         if self.streams > 0 {
             label += &format!(" × {} streams", self.streams);

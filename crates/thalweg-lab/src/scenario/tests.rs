@@ -142,6 +142,7 @@ fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
         refusal("window = 1", "streams = 7"),
         refusal("connections = [10, 20]", "connections = 10\nstreams = 10"),
         refusal("\"sse\"]", "\"long-polling\"]"),
+        refusal("window = 1", "transport = \"long-polling\"\nstopped = 3"),
         refusal("drive = \"posted\"", "drive = \"echo\""),
         refusal("repeats = 5", "repeats = "),
         refusal("repeats = 5", "repeats = 0"),
@@ -182,6 +183,40 @@ fn the_quick_suite_keeps_its_promise() {
     let plan = read(quick, &changes(false), &[]).unwrap();
     let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
     assert!(time.as_secs() < 4 * 60, "{time:?}");
+}
+
+#[test]
+fn quick_forms_are_quick() {
+    for name in ["latency", "ceiling", "interference", "swarm"] {
+        let plan = read(find(name).unwrap(), &changes(true), &[]).unwrap();
+        let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
+        assert!(time.as_secs() < 40, "{name}: {time:?}");
+    }
+}
+
+#[test]
+fn rates_and_answers_have_their_drives() {
+    let refusal = |drive: &str, set: &str| {
+        let text =
+            format!("name = \"mine\"\ndrive = \"{drive}\"\n[defaults]\nconnections = 1\n{set}");
+        read(&text, &changes(false), &[]).err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal("posted", "rate = 10"), None);
+    assert_eq!(refusal("ceiling", "rate = 10"), None);
+    assert_eq!(refusal("echo", "answers = \"beside\""), None);
+    let refused = [
+        refusal("self-driven", "rate = 10"),
+        refusal("posted", "rate = 10000001"),
+        refusal("posted", "answers = \"beside\""),
+        refusal("ceiling", "p99_us_max = 0"),
+    ];
+    let refused: Vec<String> = refused.into_iter().flatten().collect();
+    insta::assert_snapshot!(refused.join("\n"), @r"
+    line 1: a rate is up to 10000000/s, of the posted and the ceiling drive
+    line 1: a rate is up to 10000000/s, of the posted and the ceiling drive
+    line 1: `answers` are the echo drive's
+    line 1: a ceiling needs a p99_us_max, e.g. 50000, and readers only
+    ");
 }
 
 #[test]

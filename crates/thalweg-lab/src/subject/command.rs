@@ -28,6 +28,8 @@ pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         Program::Thalweg => thalweg(launch, listen),
         Program::Limit => limit(launch),
         Program::Peer(peer) => return peer_command(peer, launch.settings, listen),
+        // It runs already.
+        Program::Url(_) => return Vec::new(),
     };
     arguments.splice(1..1, ["--listen".to_owned(), listen.to_string()]);
     arguments
@@ -69,7 +71,12 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
             option("--source", format!("{topic}=dummy,size={dummy_bytes},interval={interval}"));
         }
         Drive::RoundTrip => option("--source", format!("{topic}=runner,ack={topic}/acks")),
-        Drive::Posted | Drive::Ceiling | Drive::Idle | Drive::Publish | Drive::Echo => {}
+        Drive::Posted
+        | Drive::Ceiling
+        | Drive::Idle
+        | Drive::Publish
+        | Drive::Echo
+        | Drive::Listen => {}
     }
     if launch.settings.tls {
         arguments.push("--tls-self-signed".to_owned());

@@ -65,6 +65,11 @@ impl Subscription<'_> {
 
     /// The request over HTTP/1.1.
     pub fn request(&self) -> Vec<u8> {
+        format!("GET {}{}", self.target(), self.behind_target()).into_bytes()
+    }
+
+    /// What follows the target in a request over HTTP/1.1.
+    pub fn behind_target(&self) -> String {
         let wanted = match self.transport {
             Transport::Websocket => format!(
                 "Upgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -72,8 +77,7 @@ impl Subscription<'_> {
             ),
             _ => format!("Accept: {}\r\n", self.accept()),
         };
-        let (target, host) = (self.target(), self.host);
-        format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{wanted}\r\n").into_bytes()
+        format!(" HTTP/1.1\r\nHost: {}\r\n{wanted}\r\n", self.host)
     }
 }
 
@@ -133,6 +137,20 @@ pub fn echo(dialect: Dialect, number: u64) -> (Vec<u8>, Vec<u8>) {
         ),
         Dialect::Limit | Dialect::Bare => (data.clone().into_bytes(), data.into_bytes()),
     }
+}
+
+/// The number of what is to come back, whether or not it was asked for; `None` of
+/// anything else.
+pub fn echo_number(dialect: Dialect, answer: &[u8]) -> Option<u64> {
+    let found = match dialect {
+        Dialect::Thalweg => number(until(answer.strip_prefix(b"{\"answer\":{\"id\":")?, b',')?.0)?,
+        Dialect::Limit | Dialect::Bare => {
+            // Of a megabyte of something else only so much is looked at.
+            let digits = std::str::from_utf8(answer.get(..8)?).ok()?;
+            u64::from_str_radix(digits, 16).ok()?
+        }
+    };
+    (echo(dialect, found).1 == answer).then_some(found)
 }
 
 /// A Runner that the client makes itself, where the subject makes none: of the
@@ -195,6 +213,8 @@ pub enum Said<'a> {
     },
     /// Nothing, but still there.
     Heartbeat,
+    /// The last words of a document that has grown large: to be loaded again.
+    Reload,
     /// The last words.
     Close,
 }
@@ -207,6 +227,7 @@ pub fn unwrap(message: &[u8]) -> Option<Said<'_>> {
     let Some(rest) = message.strip_prefix(b"{\"topic\":\"") else {
         return match message {
             b"{\"heartbeat\":{}}" => Some(Said::Heartbeat),
+            _ if message.starts_with(b"{\"close\":{\"code\":4003,") => Some(Said::Reload),
             _ => message.starts_with(b"{\"close\":").then_some(Said::Close),
         };
     };
@@ -286,6 +307,10 @@ mod tests {
             said(r#"{"close":{"code":1001,"reason":"draining","reconnect":true}}"#),
             Some(Said::Close)
         );
+        assert_eq!(
+            said(r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#),
+            Some(Said::Reload)
+        );
         assert_eq!(said("[1]"), None);
         assert_eq!(said(r#"{"topic":"cars","position":"1.1","first":1,"events":[1}"#), None);
     }
@@ -296,6 +321,16 @@ mod tests {
         assert_eq!(runner_id(&runner(1042)), Some(1042));
         assert_eq!(runner_id(br#"{"id":1,"a":2},{"id":2,"a":2}"#), None);
         assert_eq!(runner_id(b"[1]"), None);
+    }
+
+    #[test]
+    fn what_comes_back_is_told_by_its_number() {
+        for dialect in [Dialect::Thalweg, Dialect::Limit, Dialect::Bare] {
+            let (_, answer) = echo(dialect, 4711);
+            assert_eq!(echo_number(dialect, &answer), Some(4711));
+            assert_eq!(echo_number(dialect, &answer[1..]), None);
+            assert_eq!(echo_number(dialect, b"{\"pad\":\"xxxx-xxx\"}"), None);
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(super) struct Asker {
     is_waiting: bool,
     answer: Vec<u8>,
     room: Vec<u8>,
+    /// Scratch for what is to be decrypted.
+    encrypted: Vec<u8>,
     /// Bytes that came, with their heads.
     pub(super) wire_bytes: u64,
     pub(super) reads: u64,
@@ -28,6 +30,7 @@ impl Asker {
             is_waiting: false,
             answer: Vec::new(),
             room: vec![0; READ_BYTES + RECORD_BYTES_MAX],
+            encrypted: Vec::new(),
             wire_bytes: 0,
             reads: 0,
         })
@@ -52,7 +55,9 @@ impl Asker {
     /// Reads until there is nothing left; the answer, if it is complete.
     pub(super) fn hear(&mut self) -> anyhow::Result<Option<Answer>> {
         loop {
-            match self.writer.link.receive(&mut self.room, READ_BYTES, &mut Vec::new())? {
+            let received =
+                self.writer.link.receive(&mut self.room, READ_BYTES, &mut self.encrypted)?;
+            match received {
                 Received::Nothing => break,
                 Received::End => bail!("the subject ended a connection that was to be kept open"),
                 Received::Bytes { length, wire_bytes, is_all } => {

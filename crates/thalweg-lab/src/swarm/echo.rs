@@ -1,5 +1,5 @@
 //! Experiment C: requests on a schedule set in advance, each to come back beside
-//! a firehose on the same WebSocket.
+//! a firehose, on the same WebSocket or on one of their own.
 //!
 //! The firehose is read continuously; between any two reads it is looked up
 //! whether a request is due.
@@ -10,42 +10,42 @@ use super::talk::{Attention, Talk, unknown};
 use super::tally::Tally;
 use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload};
 use crate::measure::{Counts, RoundTrips};
-use crate::scenario::{Dialect, Transport};
+use crate::scenario::{Answers, Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
+use crate::subject::topic_name;
 use anyhow::bail;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
     let open_us = now_us();
-    let poller = Poller::new()?;
-    let dialer = Dialer::new(workload.address, workload.settings, dialect::HTTP_1)?;
     let query = match workload.settings.window_bytes {
         bytes @ 1.. if workload.dialect == Dialect::Thalweg => format!("window={bytes}"),
         _ => String::new(),
     };
-    let host = workload.address;
-    let subscription = Subscription {
-        transport: Transport::Websocket,
-        host,
-        path: workload.path,
-        topics: 1,
-        query: &query,
+    let inbox = Inbox { acks: !query.is_empty(), ..Inbox::new(workload.dialect) };
+    let mut echo = Echo {
+        workload,
+        poller: Poller::new()?,
+        lines: Vec::new(),
+        attention: Attention::new(observer),
+        inbox,
+        begun_us: 0,
     };
-    let talk = Talk::open(&dialer, &subscription, 0, &poller)?;
-    let attention = Attention::new(observer);
-    let acks = !query.is_empty();
-    let is_bare = workload.dialect == Dialect::Bare;
-    let inbox = Inbox { acks, is_bare, ..Inbox::default() };
-    let mut echo = Echo { workload, poller, talk, attention, inbox, number: 0, begun_us: 0 };
+    echo.open_line(workload.path, &query)?;
+    if workload.settings.answers == Answers::Beside {
+        echo.open_line(Some(&format!("/v1/topics/{}", topic_name(1))), "")?;
+    }
 
-    echo.run_until(|echo| echo.inbox.is_confirmed, u64::MAX)?;
+    echo.run_until(Echo::is_confirmed, u64::MAX)?;
     let open_us = now_us() - open_us;
     echo.attention.observer.at(Moment::Open);
     echo.run_for(workload.warm_up)?;
 
     echo.inbox.tally.reset();
-    (echo.talk.wire_bytes, echo.talk.reads) = (0, 0);
+    for line in &mut echo.lines {
+        (line.talk.wire_bytes, line.talk.reads) = (0, 0);
+    }
     echo.attention.observer.at(Moment::Begin);
     let busy_ns = echo.poller.busy_ns();
     echo.begun_us = now_us();
@@ -59,25 +59,35 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
 struct Echo<'a> {
     workload: &'a Workload<'a>,
     poller: Poller,
-    talk: Talk,
+    /// The first carries the firehose, the last the requests; the poller knows them
+    /// by their index.
+    lines: Vec<Line>,
     attention: Attention<'a>,
     inbox: Inbox,
-    /// Requests sent.
-    number: u64,
     begun_us: u64,
 }
 
+/// One connection.
+struct Line {
+    talk: Talk,
+    may_be_more: bool,
+}
+
 /// What came, and what is still to come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inbox {
-    is_confirmed: bool,
-    /// Whether messages come as they are, without an envelope.
-    is_bare: bool,
+    dialect: Dialect,
+    /// Subscriptions that stand.
+    confirmed: usize,
     /// Whether the subject waits for acks.
     acks: bool,
     /// Of what was processed last, and is not acked.
     position: Vec<u8>,
+    /// Requests made; they are numbered from 1.
+    asked: u64,
     outstanding: VecDeque<Request>,
+    /// Requests that were answered before they were made.
+    early: HashSet<u64>,
     /// From sent to come back, of each.
     round_trips_us: Vec<u64>,
     ledger: Counts,
@@ -92,6 +102,25 @@ struct Request {
 }
 
 impl Echo<'_> {
+    fn open_line(&mut self, path: Option<&str>, query: &str) -> anyhow::Result<()> {
+        let Workload { address: host, settings, .. } = *self.workload;
+        let dialer = Dialer::new(host, settings, dialect::HTTP_1)?;
+        let transport = Transport::Websocket;
+        let subscription = Subscription { transport, host, path, topics: 1, query };
+        let talk = Talk::open(&dialer, &subscription, self.lines.len() as u64, &self.poller)?;
+        self.lines.push(Line { talk, may_be_more: false });
+        Ok(())
+    }
+
+    /// Whether every subscription stands.
+    fn is_confirmed(&self) -> bool {
+        match self.inbox.dialect {
+            // Without envelopes nothing confirms a subscription but the handshake.
+            Dialect::Bare => self.lines.iter().all(|line| line.talk.is_open()),
+            _ => self.inbox.confirmed >= self.lines.len(),
+        }
+    }
+
     /// Asks on schedule until everything is answered; without requests, only
     /// listens.
     fn ask(&mut self) -> anyhow::Result<()> {
@@ -101,7 +130,10 @@ impl Echo<'_> {
         }
         let all = u64::from(settings.requests);
         let deadline_us = self.begun_us + all * settings.request_us + SILENCE_US_MAX;
-        self.run_until(|echo| echo.number == all && echo.inbox.outstanding.is_empty(), deadline_us)
+        self.run_until(
+            |echo| echo.inbox.asked == all && echo.inbox.outstanding.is_empty(),
+            deadline_us,
+        )
     }
 
     fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
@@ -111,30 +143,32 @@ impl Echo<'_> {
 
     /// Reads and asks until `is_done` or the time has come.
     fn run_until(&mut self, is_done: impl Fn(&Self) -> bool, until_us: u64) -> anyhow::Result<()> {
-        let mut may_be_more = false;
         loop {
             let now_us = now_us();
             if is_done(self) || now_us >= until_us {
                 return Ok(());
             }
             let due_us = self.send_due(now_us)?;
-            let timeout_us = match may_be_more {
+            let timeout_us = match self.lines.iter().any(|line| line.may_be_more) {
                 true => 0,
                 false => due_us.min(until_us).saturating_sub(now_us).min(PROGRESS_EVERY_US),
             };
             let count = self.poller.wait_awake(timeout_us, SPIN_TALK_US)?;
             for index in 0..count {
                 let ready = self.poller.ready(index);
-                self.talk.on_ready(ready, &self.poller)?;
-                may_be_more |= ready.readable;
+                let line = &mut self.lines[ready.key as usize];
+                line.talk.on_ready(ready, &self.poller)?;
+                line.may_be_more |= ready.readable;
             }
-            if may_be_more {
-                may_be_more = self.hear()?;
+            for line in 0..self.lines.len() {
+                if self.lines[line].may_be_more {
+                    self.hear(line)?;
+                }
             }
-            let Echo { attention, begun_us, inbox, number, workload, .. } = self;
-            let settings = workload.settings;
-            let all_asked = *number == u64::from(settings.requests);
-            if inbox.is_confirmed && (all_asked || inbox.outstanding.is_empty()) {
+            let is_confirmed = self.is_confirmed();
+            let Echo { attention, begun_us, inbox, workload, .. } = self;
+            let all_asked = inbox.asked == u64::from(workload.settings.requests);
+            if is_confirmed && (all_asked || inbox.outstanding.is_empty()) {
                 // Between two requests nobody has to say anything, and behind the
                 // last there is the deadline.
                 attention.heard_us = now_us;
@@ -150,41 +184,45 @@ impl Echo<'_> {
         if self.begun_us == 0 {
             return Ok(u64::MAX);
         }
-        while self.number < u64::from(settings.requests) {
-            let due_us = self.begun_us + self.number * settings.request_us;
+        let Echo { inbox, lines, .. } = self;
+        while inbox.asked < u64::from(settings.requests) {
+            let due_us = self.begun_us + inbox.asked * settings.request_us;
             if due_us > now_us {
                 return Ok(due_us);
             }
-            self.number += 1;
-            let (message, answer) = dialect::echo(self.workload.dialect, self.number);
+            inbox.asked += 1;
+            let (message, answer) = dialect::echo(inbox.dialect, inbox.asked);
             let sent_us = super::socket::now_us();
-            self.inbox.outstanding.push_back(Request { due_us, sent_us, answer });
-            self.talk.say(&message, &self.poller)?;
+            if !inbox.early.remove(&inbox.asked) {
+                inbox.outstanding.push_back(Request { due_us, sent_us, answer });
+            }
+            if let Some(line) = lines.last_mut() {
+                line.talk.say(&message, &self.poller)?;
+            }
         }
         Ok(u64::MAX)
     }
 
-    fn hear(&mut self) -> anyhow::Result<bool> {
+    fn hear(&mut self, line: usize) -> anyhow::Result<()> {
         let dummy_bytes = self.workload.settings.dummy_bytes as usize;
-        let Echo { inbox, attention, talk, poller, .. } = self;
-        let may_be_more = talk.hear(poller, |message, heard_us| {
+        let Echo { inbox, attention, lines, poller, .. } = self;
+        let Line { talk, may_be_more } = &mut lines[line];
+        *may_be_more = talk.hear(poller, |message, heard_us| {
             attention.heard_us = heard_us;
             inbox.message(message, heard_us, dummy_bytes)
         })?;
-        // Without envelopes nothing confirms a subscription but the handshake.
-        inbox.is_confirmed |= inbox.is_bare && talk.is_open();
         let position = std::mem::take(&mut inbox.position);
         if inbox.acks && !position.is_empty() {
             talk.say(&dialect::ack_command(&position), poller)?;
         }
-        Ok(may_be_more)
+        Ok(())
     }
 
     fn outcome(self, open_us: u64, span_us: u64, swarm_cpu_ns: u64) -> Outcome {
         let Inbox { mut ledger, mut tally, outstanding, round_trips_us, .. } = self.inbox;
         ledger.missing += outstanding.len() as u64;
-        tally.traffic.wire_bytes = self.talk.wire_bytes;
-        tally.traffic.reads = self.talk.reads;
+        tally.traffic.wire_bytes = self.lines.iter().map(|line| line.talk.wire_bytes).sum();
+        tally.traffic.reads = self.lines.iter().map(|line| line.talk.reads).sum();
         Outcome {
             traffic: tally.traffic,
             latency: tally.latency,
@@ -199,6 +237,21 @@ impl Echo<'_> {
 }
 
 impl Inbox {
+    fn new(dialect: Dialect) -> Inbox {
+        Inbox {
+            dialect,
+            confirmed: 0,
+            acks: false,
+            position: Vec::new(),
+            asked: 0,
+            outstanding: VecDeque::new(),
+            early: HashSet::new(),
+            round_trips_us: Vec::new(),
+            ledger: Counts::default(),
+            tally: Tally::default(),
+        }
+    }
+
     #[inline]
     fn message(&mut self, message: &[u8], heard_us: u64, dummy_bytes: usize) -> anyhow::Result<()> {
         if let Some(at) = self.outstanding.iter().position(|request| request.answer == message) {
@@ -210,14 +263,19 @@ impl Inbox {
             }
             return Ok(());
         }
-        if self.is_bare {
+        if let Some(number) = dialect::echo_number(self.dialect, message).filter(|it| *it > 0) {
+            let is_new = number > self.asked && self.early.insert(number);
+            *if is_new { &mut self.ledger.early } else { &mut self.ledger.duplicated } += 1;
+            return Ok(());
+        }
+        if self.dialect == Dialect::Bare {
             self.tally.traffic.events += 1;
             self.tally.traffic.envelopes += 1;
             self.ledger.corrupt += u64::from(message.len() != dummy_bytes);
             return Ok(());
         }
         match dialect::unwrap(message) {
-            Some(Said::Events { events: b"", .. }) => self.is_confirmed = true,
+            Some(Said::Events { events: b"", .. }) => self.confirmed += 1,
             Some(Said::Events { position, events, .. }) => {
                 // Events of one size, and the commas between them.
                 let (count, rest) = (
@@ -235,7 +293,7 @@ impl Inbox {
                 self.position = position.to_vec();
             }
             Some(Said::Heartbeat) => self.tally.traffic.heartbeats += 1,
-            Some(Said::Close) => bail!("the subject closed the connection"),
+            Some(Said::Close | Said::Reload) => bail!("the subject closed the connection"),
             None => return Err(unknown(message)),
         }
         Ok(())

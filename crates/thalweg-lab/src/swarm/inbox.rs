@@ -1,7 +1,10 @@
 //! What arrives on a connection: taken apart, checked against what had to come,
 //! entered in the ledger.
 
+use super::answer::HEAD_BYTES_MAX;
+use super::asking::Asking;
 use super::carrier::{self, Step};
+use super::cursors::Memory;
 use super::posted::{Arrival, Topic};
 use super::rows::Rows;
 use super::tally::Tally;
@@ -10,9 +13,6 @@ use crate::scenario::{Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said};
 use crate::subject::topic_name;
 use anyhow::{anyhow, bail};
-
-/// A longer head of an answer is not an answer.
-const HEAD_BYTES_MAX: usize = 8 * 1024;
 
 /// How late a subscription's rows may be, next to the others', before they count
 /// as missing.
@@ -26,8 +26,17 @@ pub(super) enum Stage {
     /// The transport is open; so many topics are yet to be confirmed.
     Subscribing(u32),
     Standing,
+    /// It stood, its answer has ended, and it has asked again at its cursors.
+    Returning,
     Stopped,
     Ended,
+}
+
+impl Stage {
+    /// Whether nothing more is to be read from this connection.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Stage::Connecting | Stage::Ended)
+    }
 }
 
 /// What arrives, checked and counted.
@@ -59,7 +68,9 @@ enum Expected {
 pub(super) struct Parser<'a> {
     pub(super) inbox: &'a mut Inbox,
     pub(super) transport: Transport,
-    /// What the transport itself has to answer, e.g. to a ping.
+    pub(super) asking: &'a Asking,
+    /// What the transport itself has to answer, e.g. to a ping, and the requests
+    /// that follow an answer.
     pub(super) replies: &'a mut Vec<u8>,
     /// Number of the connection.
     pub(super) index: usize,
@@ -76,19 +87,20 @@ impl Parser<'_> {
         bytes: &[u8],
         stage: &mut Stage,
         searched: &mut u32,
+        memory: &mut impl Memory,
     ) -> anyhow::Result<usize> {
         let mut used = 0;
-        if *stage == Stage::Asked {
+        if matches!(stage, Stage::Asked | Stage::Returning) {
             used = self.head_length(bytes)?;
             if used == 0 {
                 return Ok(0);
             }
+            *stage = self.inbox.opened(*stage);
             if self.index == 0 {
                 self.inbox.head = bytes[..used].to_vec();
             }
-            *stage = self.inbox.subscribing();
         }
-        Ok(used + self.frames(&bytes[used..], stage, searched)?)
+        Ok(used + self.frames(&bytes[used..], stage, searched, memory)?)
     }
 
     /// The same, once the transport is open.
@@ -98,6 +110,7 @@ impl Parser<'_> {
         bytes: &[u8],
         stage: &mut Stage,
         searched: &mut u32,
+        memory: &mut impl Memory,
     ) -> anyhow::Result<usize> {
         let mut used = 0;
         loop {
@@ -105,7 +118,7 @@ impl Parser<'_> {
             *searched = 0;
             match step {
                 Step::Message(message, length) => {
-                    self.message(message, stage)?;
+                    self.message(message, stage, memory)?;
                     used += length;
                 }
                 Step::Ping(payload, length) => {
@@ -122,6 +135,28 @@ impl Parser<'_> {
         }
     }
 
+    /// The same, of what comes in pieces that are cut anywhere, such as chunks, or
+    /// frames of HTTP/2. What is not done with is kept in `carry`.
+    #[inline]
+    pub(super) fn piece(
+        &mut self,
+        piece: &[u8],
+        carry: &mut Vec<u8>,
+        stage: &mut Stage,
+        searched: &mut u32,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<()> {
+        if carry.is_empty() {
+            let used = self.frames(piece, stage, searched, memory)?;
+            *carry = piece[used..].to_vec();
+        } else {
+            carry.extend_from_slice(piece);
+            let used = self.frames(carry, stage, searched, memory)?;
+            carry.drain(..used);
+        }
+        Ok(())
+    }
+
     /// Length of the answer's head; 0 while it is incomplete.
     fn head_length(&self, bytes: &[u8]) -> anyhow::Result<usize> {
         match memchr::memmem::find(bytes, b"\r\n\r\n") {
@@ -136,26 +171,37 @@ impl Parser<'_> {
     }
 
     #[inline]
-    fn message(&mut self, message: &[u8], stage: &mut Stage) -> anyhow::Result<()> {
+    fn message(
+        &mut self,
+        message: &[u8],
+        stage: &mut Stage,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<()> {
         match dialect::unwrap(message) {
-            Some(Said::Events { topic, events, .. }) => {
-                self.inbox.tally.traffic.envelopes += 1;
+            Some(Said::Events { topic, position, events }) => {
                 let topic = self.inbox.topic_index(topic)?;
+                memory.reached(topic, position)?;
                 if events.is_empty() {
                     confirm(stage);
                     return Ok(());
                 }
+                // With those that only confirm, polls would have twice as many.
+                self.inbox.tally.traffic.envelopes += 1;
                 self.inbox.receive(self.index, topic, self.is_reader, events);
             }
-            Some(Said::Gap { topic, missed, .. }) => {
+            Some(Said::Gap { topic, position, missed }) => {
                 let topic = self.inbox.topic_index(topic)?;
+                memory.reached(topic, position)?;
                 if !confirm(stage) {
                     let subscription = self.index * self.inbox.topic_names.len() + topic;
                     self.inbox.ledger.gap(subscription, missed);
                 }
             }
             Some(Said::Heartbeat) => self.inbox.tally.traffic.heartbeats += 1,
-            Some(Said::Close) => bail!("the subject closed connection {}", self.index),
+            Some(Said::Reload) if memory.reload() => {}
+            Some(Said::Reload | Said::Close) => {
+                bail!("the subject closed connection {}", self.index)
+            }
             None => {
                 let shown = shown(message);
                 bail!("not an envelope of the wire: {shown}");
@@ -191,7 +237,7 @@ impl Inbox {
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }
             Drive::SelfDriven => (Expected::Rows(Rows::default()), None),
-            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip => {
+            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip | Drive::Listen => {
                 (Expected::Nothing, None)
             }
         };
@@ -207,15 +253,20 @@ impl Inbox {
         }
     }
 
+    /// What a transport is at that has just opened. One that stood before is not
+    /// told again what it subscribes to: a gap now is one.
+    pub(super) fn opened(&self, stage: Stage) -> Stage {
+        match stage {
+            Stage::Asked => Stage::Subscribing(self.topic_names.len() as u32),
+            Stage::Returning => Stage::Standing,
+            open => open,
+        }
+    }
+
     /// The span begins: what came before does not count.
     pub(super) fn begin_span(&mut self) {
         self.tally.reset();
         self.topics().iter_mut().for_each(Topic::begin_span);
-    }
-
-    /// What a transport is at that has just opened.
-    pub(super) fn subscribing(&self) -> Stage {
-        Stage::Subscribing(self.topic_names.len() as u32)
     }
 
     /// The topics that the lab publishes to.

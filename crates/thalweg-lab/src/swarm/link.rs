@@ -78,16 +78,26 @@ impl Dialer {
     /// Begins a connection. The `index` picks the source address.
     pub(super) fn dial(&self, index: usize) -> io::Result<Link> {
         let socket = super::socket::dial(self.address, index, self.receive_buffer_bytes)?;
-        let Some(config) = &self.tls else {
-            return Ok(Link::Plain(socket));
+        let session = match &self.tls {
+            Some(config) => {
+                let session = ClientConnection::new(Arc::clone(config), tls::server_name());
+                Some(session.map_err(io::Error::other)?)
+            }
+            None => None,
         };
-        let session = ClientConnection::new(Arc::clone(config), tls::server_name());
-        let session = session.map_err(io::Error::other)?;
-        Ok(Link::Tls(Box::new(Tls { socket, session })))
+        Ok(Link::over(socket, session))
     }
 }
 
 impl Link {
+    /// A socket that connects, with a TLS session or without.
+    pub(super) fn over(socket: OwnedFd, session: Option<ClientConnection>) -> Link {
+        match session {
+            Some(session) => Link::Tls(Box::new(Tls { socket, session })),
+            None => Link::Plain(socket),
+        }
+    }
+
     pub(super) fn socket(&self) -> &OwnedFd {
         match self {
             Link::Plain(socket) => socket,

@@ -1,7 +1,9 @@
 //! The posted drive: what was published, who has it, what is due next.
 //!
-//! Event n + window is due at the moment the last reading subscriber has event
-//! n. Each topic has a window of its own.
+//! In a closed loop event n + window is due at the moment the last reading
+//! subscriber has event n; each topic has a window of its own. In an open loop
+//! events are due on a schedule (`pace`), and what is outstanding grows as far as
+//! it must.
 
 use super::event::{self, Stamp};
 use super::tally::Tally;
@@ -92,6 +94,16 @@ impl Topic {
         self.published == self.complete
     }
 
+    /// Events that not all readers have.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.published - self.complete
+    }
+
+    /// When the first of them was due.
+    pub(super) fn waits_since_us(&self) -> Option<u64> {
+        (!self.is_settled()).then(|| self.ring[self.index(self.complete + 1)].due_us)
+    }
+
     /// Number of the last event published.
     pub(super) fn published(&self) -> u64 {
         self.published
@@ -100,15 +112,37 @@ impl Topic {
     /// Appends everything that is due, one event a line.
     pub(super) fn publish(&mut self, due_us: u64, lines: &mut Vec<u8>) {
         while self.is_due() {
-            self.published += 1;
-            let seq = self.published;
-            let index = self.index(seq);
-            let slot = &mut self.ring[index];
-            (slot.seq, slot.due_us, slot.have) = (seq, due_us, 0);
-            slot.bytes.clear();
-            event::write(&mut slot.bytes, Stamp { seq, due_us }, self.event_bytes);
-            lines.extend_from_slice(&slot.bytes);
-            lines.push(b'\n');
+            self.publish_next(due_us, lines);
+        }
+    }
+
+    /// Appends the next event, window or not.
+    pub(super) fn publish_on_schedule(&mut self, due_us: u64, lines: &mut Vec<u8>) {
+        if self.outstanding() == self.ring.len() as u64 {
+            self.grow();
+        }
+        self.publish_next(due_us, lines);
+    }
+
+    fn publish_next(&mut self, due_us: u64, lines: &mut Vec<u8>) {
+        self.published += 1;
+        let seq = self.published;
+        let index = self.index(seq);
+        let slot = &mut self.ring[index];
+        (slot.seq, slot.due_us, slot.have) = (seq, due_us, 0);
+        slot.bytes.clear();
+        event::write(&mut slot.bytes, Stamp { seq, due_us }, self.event_bytes);
+        lines.extend_from_slice(&slot.bytes);
+        lines.push(b'\n');
+    }
+
+    /// Room for twice as many outstanding events.
+    #[cold]
+    fn grow(&mut self) {
+        let wider = vec![Slot::default(); self.ring.len() * 2];
+        for slot in std::mem::replace(&mut self.ring, wider) {
+            let index = self.index(slot.seq);
+            self.ring[index] = slot;
         }
     }
 
@@ -236,6 +270,34 @@ mod tests {
         check(|events| events[3] = events[3].replacen("xx", "xy", 1), "1 missing, 1 corrupt");
         check(|events| events[0] = events[0].replacen("1000", "1001", 1), "1 missing, 1 corrupt");
         check(|events| events.push("{}".to_owned()), "1 corrupt");
+    }
+
+    #[test]
+    fn late_events_are_compared_however_many_are_outstanding() {
+        let mut topic = Topic::new(4, 1, 128);
+        let (mut ledger, mut tally) = (Ledger::new(1, Some(1)), Tally::default());
+        let mut heard = 0;
+        for burst in [3u64, 700, 5, 2000, 1] {
+            let mut lines = Vec::new();
+            for _ in 0..burst {
+                topic.publish_on_schedule(1000 + topic.published(), &mut lines);
+            }
+            assert_eq!(topic.outstanding(), burst);
+            assert_eq!(topic.waits_since_us(), Some(1000 + heard));
+            heard += burst;
+            for line in lines.split_inclusive(|byte| *byte == b'\n') {
+                let events = &line[..line.len() - 1];
+                let arrival = Arrival { subscription: 0, is_reader: true, events, now_us: 5000 };
+                let next = ledger.next(0).unwrap();
+                assert!(topic.ring[topic.index(next)].matches(next, events).is_some(), "{next}");
+                topic.receive(arrival, &mut ledger, &mut tally);
+            }
+            assert_eq!((topic.waits_since_us(), topic.outstanding()), (None, 0));
+        }
+        assert_eq!(ledger.counts().to_string(), "whole");
+        assert_eq!(tally.traffic.events, heard);
+        // Exact to three digits.
+        assert!((4000..4005).contains(&tally.latency.quantile_us(1.0).unwrap()));
     }
 
     #[test]

@@ -1,17 +1,17 @@
 //! Publishing for its own sake: how fast the subject takes events. Nobody
 //! subscribes.
 
-use super::answer;
+use super::answer::{self, Answer};
+use super::asker::Asker;
 use super::event::{self, Stamp};
 use super::link::Dialer;
 use super::publisher::Publisher;
-use super::socket::{Interest, Poller, dial, now_us, read, thread_cpu_ns, write};
+use super::socket::{Poller, now_us, thread_cpu_ns};
 use super::{Figures, Interrupted, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
 use crate::measure::Traffic;
 use crate::scenario::Request;
 use crate::subject::dialect;
 use anyhow::{anyhow, bail};
-use rustix::fd::OwnedFd;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -93,11 +93,14 @@ impl Posting<'_> {
             for index in 0..self.poller.wait(timeout_us)? {
                 let ready = self.poller.ready(index);
                 let index = ready.key as usize;
-                publishers[index].flush(&self.poller)?;
                 if ready.readable {
                     answers[index].extend(publishers[index].answer()?);
-                    taken[index] = acknowledged(&answers[index])?.map(|(count, _)| count);
+                    let answer = answer::take(&answers[index])?;
+                    taken[index] = answer.as_ref().map(acknowledged).transpose()?;
                 }
+                // Behind the read: with it a TLS handshake may have ended, and then
+                // the socket had room all the time and will not say so again.
+                publishers[index].flush(&self.poller)?;
             }
             self.tell_progress(seq, begun_us)?;
         }
@@ -108,37 +111,39 @@ impl Posting<'_> {
     /// answer.
     fn single(&mut self, until_us: u64) -> anyhow::Result<(u64, u64)> {
         let Workload { address, settings, .. } = *self.workload;
+        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let head = dialect::single_request(address, settings.event_bytes);
-        let mut sockets: Vec<(OwnedFd, Vec<u8>)> = Vec::new();
-        for key in 0..settings.connections {
-            let socket = dial(address, key as usize, 0)?;
-            self.poller.add(&socket, u64::from(key), Interest::ReadAndWrite)?;
-            sockets.push((socket, Vec::new()));
-        }
         let (mut seq, mut answered, mut sent_bytes, begun_us) = (0, 0, 0, now_us());
         let mut request = Vec::new();
-        let mut has_asked = vec![false; sockets.len()];
+        let mut publish = |asker: &mut Asker, poller: &Poller| {
+            seq += 1;
+            request.clear();
+            request.extend_from_slice(&head);
+            let stamp = Stamp { seq, due_us: now_us() };
+            event::write(&mut request, stamp, settings.event_bytes as usize);
+            sent_bytes += request.len() as u64;
+            asker.ask(&request, poller)
+        };
+        let mut askers = Vec::new();
+        for key in 0..settings.connections {
+            let mut asker = Asker::open(&dialer, u64::from(key), &self.poller)?;
+            publish(&mut asker, &self.poller)?;
+            askers.push(asker);
+        }
         while now_us() < until_us {
             for index in 0..self.poller.wait(PROGRESS_EVERY_US)? {
                 let ready = self.poller.ready(index);
-                let index = ready.key as usize;
-                let (socket, answer) = &mut sockets[index];
-                if !has_asked[index] {
-                    has_asked[index] = true;
-                    self.poller.change(&*socket, ready.key, Interest::Read)?;
-                } else if receive_answer(socket, answer)? {
-                    answered += 1;
-                } else {
+                let asker = &mut askers[ready.key as usize];
+                if ready.writable {
+                    asker.flush(&self.poller)?;
+                }
+                if !ready.readable {
                     continue;
                 }
-                seq += 1;
-                request.clear();
-                request.extend_from_slice(&head);
-                let stamp = Stamp { seq, due_us: now_us() };
-                event::write(&mut request, stamp, settings.event_bytes as usize);
-                sent_bytes += request.len() as u64;
-                if write(socket, &request)? != Some(request.len()) {
-                    bail!("the kernel took only part of a request of {} bytes", request.len());
+                if let Some(answer) = asker.hear()? {
+                    acknowledged(&answer)?;
+                    answered += 1;
+                    publish(asker, &self.poller)?;
                 }
             }
             self.tell_progress(answered, begun_us)?;
@@ -174,27 +179,8 @@ fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) {
     }
 }
 
-/// Reads; whether the answer is complete, which empties it.
-fn receive_answer(socket: &OwnedFd, answer: &mut Vec<u8>) -> anyhow::Result<bool> {
-    let mut bytes = [0; 4096];
-    match read(socket, &mut bytes)? {
-        Some(0) => bail!("the subject ended a publish connection"),
-        Some(length) => answer.extend_from_slice(&bytes[..length]),
-        None => return Ok(false),
-    }
-    let Some((_, used)) = acknowledged(answer)? else {
-        return Ok(false);
-    };
-    answer.drain(..used);
-    Ok(true)
-}
-
-/// The number of events an answer acknowledges, and its length; `None` while
-/// it is incomplete.
-fn acknowledged(answer: &[u8]) -> anyhow::Result<Option<(u64, usize)>> {
-    let Some(answer) = answer::take(answer)? else {
-        return Ok(None);
-    };
+/// The number of events that an answer acknowledges.
+fn acknowledged(answer: &Answer) -> anyhow::Result<u64> {
     let body = String::from_utf8_lossy(&answer.body);
     if answer.status != 200 {
         bail!("the subject refused an event: {body}");
@@ -203,8 +189,7 @@ fn acknowledged(answer: &[u8]) -> anyhow::Result<Option<(u64, usize)>> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         rest[..end].parse().ok()
     });
-    let count = count.ok_or_else(|| anyhow!("an answer without a count: {body}"))?;
-    Ok(Some((count, answer.length)))
+    count.ok_or_else(|| anyhow!("an answer without a count: {body}"))
 }
 
 #[cfg(test)]
@@ -212,13 +197,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_counted_when_they_are_complete() {
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"count\":42}more";
-        assert_eq!(acknowledged(answer).unwrap(), Some((42, answer.len() - 4)));
-        for cut in [0, 20, 40, answer.len() - 5] {
-            assert_eq!(acknowledged(&answer[..cut]).unwrap(), None);
-        }
-        let refusal = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}";
-        assert!(acknowledged(refusal).is_err());
+    fn answers_are_counted() {
+        let answer = |status, body: &str| Answer { status, body: body.into(), length: 0 };
+        assert_eq!(acknowledged(&answer(200, "{\"count\":42}")).unwrap(), 42);
+        assert!(acknowledged(&answer(200, "{}")).is_err());
+        assert!(acknowledged(&answer(400, "{\"count\":42}")).is_err());
     }
 }

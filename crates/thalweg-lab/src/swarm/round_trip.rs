@@ -75,6 +75,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
 
 struct RoundTrip<'a> {
     workload: &'a Workload<'a>,
+    dialer: Dialer,
     poller: Poller,
     attention: Attention<'a>,
     listener: Listener,
@@ -100,6 +101,8 @@ struct State {
     /// When the last ack was sent, until the next Runner comes.
     sent_us: Option<u64>,
     each_us: Vec<u64>,
+    /// The document is to be loaded again.
+    must_reload: bool,
     ledger: Ledger,
 }
 
@@ -122,6 +125,7 @@ impl<'a> RoundTrip<'a> {
         };
         let mut trips = RoundTrip {
             workload,
+            dialer,
             poller,
             attention: Attention::new(observer),
             listener,
@@ -133,6 +137,7 @@ impl<'a> RoundTrip<'a> {
                 runner: None,
                 sent_us: None,
                 each_us: Vec::new(),
+                must_reload: false,
                 ledger: Ledger::new(1, None),
             },
         };
@@ -212,10 +217,17 @@ impl<'a> RoundTrip<'a> {
     fn hear(&mut self) -> anyhow::Result<bool> {
         let RoundTrip { listener, state, poller, attention, .. } = self;
         match listener {
-            Listener::Talk(talk) => talk.hear(poller, |message, heard_us| {
-                attention.heard_us = heard_us;
-                state.message(message, heard_us)
-            }),
+            Listener::Talk(talk) => {
+                let may_be_more = talk.hear(poller, |message, heard_us| {
+                    attention.heard_us = heard_us;
+                    state.message(message, heard_us)
+                })?;
+                if std::mem::take(&mut state.must_reload) {
+                    self.reload()?;
+                    return Ok(false);
+                }
+                Ok(may_be_more)
+            }
             Listener::Polls(polls) => {
                 let Some(answer) = polls.hear()? else {
                     return Ok(false);
@@ -241,6 +253,21 @@ impl<'a> RoundTrip<'a> {
                 Ok(false)
             }
         }
+    }
+
+    /// Leaves a document that has grown large for a new one, at its cursor.
+    fn reload(&mut self) -> anyhow::Result<()> {
+        let RoundTrip { workload, dialer, poller, listener, state, .. } = self;
+        let Listener::Talk(talk) = listener else { return Ok(()) };
+        let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
+        let Workload { address: host, settings, .. } = **workload;
+        let transport = settings.transport;
+        let subscription =
+            Subscription { transport, host, path: self.workload.path, topics: 1, query: &query };
+        let (wire_bytes, reads) = (talk.wire_bytes, talk.reads);
+        *talk = Talk::open(dialer, &subscription, LISTENER, poller)?;
+        (talk.wire_bytes, talk.reads) = (wire_bytes, reads);
+        Ok(())
     }
 
     fn hear_ack_answer(&mut self, is_writable: bool) -> anyhow::Result<()> {
@@ -282,6 +309,7 @@ impl State {
             }
             Some(Said::Gap { .. }) => bail!("a gap where one Runner follows the other"),
             Some(Said::Heartbeat) => {}
+            Some(Said::Reload) => self.must_reload = true,
             Some(Said::Close) => bail!("the subject closed the connection"),
             None if self.dialect == Dialect::Limit => self.runner(message, heard_us),
             None => return Err(unknown(message)),
@@ -298,8 +326,10 @@ impl State {
         if !self.ledger.arrived(0, id) {
             return;
         }
-        if let Some(sent_us) = self.sent_us.take() {
-            self.each_us.push(heard_us.saturating_sub(sent_us));
+        match self.sent_us.take() {
+            Some(sent_us) => self.each_us.push(heard_us.saturating_sub(sent_us)),
+            // Before the one before it was acked.
+            None => self.ledger.early(1),
         }
         let next = match self.dialect {
             Dialect::Thalweg => event.to_vec(),

@@ -6,7 +6,7 @@
 //! the one before and its number plus one: every byte of every row is checked
 //! at the speed of memory, and numbers are parsed once per batch.
 
-use super::tally::Tally;
+use super::tally::{EARLY_US, Tally};
 use crate::measure::Ledger;
 use crate::subject::dialect::number;
 
@@ -45,13 +45,21 @@ impl Rows {
                 self.count_up();
                 continue;
             }
-            tally.late(now_us.saturating_sub(self.due_us), in_order);
+            self.enter(now_us, in_order, ledger, tally);
             ledger.in_order(subscription, in_order);
             in_order = 0;
             rest = self.first_of_batch(subscription, rest, now_us, ledger, tally);
         }
-        tally.late(now_us.saturating_sub(self.due_us), in_order);
+        self.enter(now_us, in_order, ledger, tally);
         ledger.in_order(subscription, in_order);
+    }
+
+    /// So many rows of this batch came.
+    fn enter(&self, now_us: u64, rows: u64, ledger: &mut Ledger, tally: &mut Tally) {
+        tally.late(now_us.saturating_sub(self.due_us), rows);
+        if self.due_us > now_us + EARLY_US {
+            ledger.early(rows);
+        }
     }
 
     #[inline]
@@ -85,7 +93,7 @@ impl Rows {
                 self.expected.extend_from_slice(row);
                 self.seq_end = 1 + decimal_digits(seq);
                 ledger.arrived(subscription, seq);
-                tally.late(now_us.saturating_sub(due_us), 1);
+                self.enter(now_us, 1, ledger, tally);
                 self.expect(ledger.next(subscription).unwrap_or(seq + 1));
             }
             _ => ledger.corrupt(),
@@ -173,6 +181,13 @@ mod tests {
         let mut damaged = numbered(&[8, 9, 10]);
         damaged[2] = damaged[2].replace("116", "117");
         check(&[damaged], "1 corrupt");
+    }
+
+    #[test]
+    fn rows_that_come_before_they_are_due_are_early() {
+        let batch = |due_us| vec![row(1, due_us), row(2, due_us), row(3, due_us)];
+        check(&[batch(2000 + EARLY_US)], "whole");
+        check(&[batch(2001 + EARLY_US)], "3 early");
     }
 
     #[test]

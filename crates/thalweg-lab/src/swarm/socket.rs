@@ -24,6 +24,13 @@ pub(super) fn now_us() -> u64 {
     now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
 }
 
+/// The machine's time of day, in ns since 1970.
+#[inline]
+pub(super) fn now_real_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// CPU time of the calling thread.
 pub(super) fn thread_cpu_ns() -> u64 {
     let used = clock_gettime(ClockId::ThreadCPUTime);
@@ -55,7 +62,11 @@ pub(super) fn dial(
     receive_buffer_bytes: u32,
 ) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     if receive_buffer_bytes > 0 {
         // Before connecting: the window's scale is agreed on then.
@@ -70,7 +81,7 @@ pub(super) fn dial(
             )));
         }
     }
-    if index >= CONNECTIONS_PER_ADDRESS && address.ip().is_loopback() {
+    if index >= CONNECTIONS_PER_ADDRESS && address.is_ipv4() && address.ip().is_loopback() {
         let host = 1 + index / CONNECTIONS_PER_ADDRESS;
         let source = SocketAddr::from((Ipv4Addr::new(127, 0, 0, host as u8), 0));
         rustix::net::bind(&socket, &source)?;

@@ -1,9 +1,17 @@
-//! The streams of one HTTP/2 connection, each a subscriber.
+//! The streams of one HTTP/2 connection, each a subscriber. One whose answers
+//! have an end goes on on another stream.
 
+use super::asking::Asking;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
+use super::cursors::{Cursors, Nothing};
 use super::inbox::{Parser, Stage};
-use crate::subject::dialect::Subscription;
+use super::polls;
+use crate::scenario::{Settings, Transport};
 use anyhow::{anyhow, bail};
+use std::collections::HashMap;
+
+/// A connection has no more streams than this (RFC 9113 §5.1.1).
+const STREAM_MAX: u32 = 0x7FFF_FFFF;
 
 /// What an HTTP/2 connection carries.
 #[derive(Debug)]
@@ -14,6 +22,8 @@ pub(super) struct Streams {
     standing: usize,
     /// Bytes of the connection's window used and not given back.
     used_bytes: u32,
+    /// Where answers have an end.
+    returns: Option<Box<Returns>>,
 }
 
 #[derive(Debug)]
@@ -26,34 +36,39 @@ struct Stream {
     used_bytes: u32,
 }
 
+/// Which stream a subscriber is on, and where it goes on.
+#[derive(Debug)]
+struct Returns {
+    cursors: Vec<Cursors>,
+    /// Subscribers by the streams that they are on.
+    indices: HashMap<u32, usize>,
+    next: u32,
+}
+
 impl Streams {
-    pub(super) fn new(first: usize, count: usize) -> Streams {
-        let stream =
-            || Stream { stage: Stage::Asked, searched: 0, carry: Vec::new(), used_bytes: 0 };
-        Streams {
-            streams: (0..count).map(|_| stream()).collect(),
-            first,
-            standing: 0,
-            used_bytes: 0,
-        }
+    /// Its subscribers are numbered from `first` on.
+    pub(super) fn new(first: usize, settings: &Settings) -> Streams {
+        let count = settings.streams as usize;
+        let returns = match settings.transport {
+            Transport::LongPolling | Transport::ForeverFrame => Some(Box::new(Returns {
+                cursors: (0..count).map(|_| Cursors::new(settings.topics)).collect(),
+                indices: (0..count).map(|index| (id(index), index)).collect(),
+                next: id(count),
+            })),
+            _ => None,
+        };
+        let streams = (0..count).map(|_| Stream::new(Stage::Asked)).collect();
+        Streams { streams, first, standing: 0, used_bytes: 0, returns }
     }
 
     /// What opens a connection of `count` subscribers.
-    pub(super) fn requests(subscription: &Subscription<'_>, count: usize, is_tls: bool) -> Vec<u8> {
-        let (target, host) = (subscription.target(), subscription.host.to_string());
-        let fields = [
-            (":method", "GET"),
-            (":scheme", if is_tls { "https" } else { "http" }),
-            (":authority", &host),
-            (":path", &target),
-            ("accept", subscription.accept()),
-        ];
+    pub(super) fn requests(asking: &Asking, count: usize) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
         http2::preface(&mut out);
         for index in 0..count {
-            http2::request(&mut out, id(index), &fields);
+            asking.first_on(id(index), &mut out)?;
         }
-        out
+        Ok(out)
     }
 
     /// How many subscribers it has.
@@ -74,20 +89,24 @@ impl Streams {
             used += length;
             match frame {
                 Frame::Data { stream, bytes, window_bytes, is_end } => {
-                    self.data(parser, stream, bytes)?;
-                    self.give_back(parser.replies, stream, window_bytes);
+                    let index = self.index(stream)?;
+                    self.data(parser, stream, index, bytes)?;
+                    self.give_back(parser.replies, stream, index, window_bytes);
                     if is_end {
-                        self.end(parser, stream, "ended")?;
+                        self.end(parser, stream, index)?;
                     }
                 }
                 Frame::Status { stream, status, is_end } => {
                     if status != 200 || is_end {
                         bail!("the subject answered {status} to a subscription over HTTP/2");
                     }
-                    self.stream(stream)?.stage = parser.inbox.subscribing();
+                    let index = self.index(stream)?;
+                    let stage = &mut self.streams[index].stage;
+                    *stage = parser.inbox.opened(*stage);
                 }
                 Frame::Reset { stream, error } => {
-                    self.end(parser, stream, &format!("reset (error {error})"))?;
+                    let index = self.index(stream)?;
+                    self.cut(parser, stream, index, &format!("reset (error {error})"))?;
                 }
                 Frame::Settings { streams_max } => {
                     let wanted = self.streams.len();
@@ -113,21 +132,24 @@ impl Streams {
 
     /// A stream's bytes go to its transport.
     #[inline]
-    fn data(&mut self, parser: &mut Parser<'_>, id: u32, bytes: &[u8]) -> anyhow::Result<()> {
-        let index = self.index(id)?;
+    fn data(
+        &mut self,
+        parser: &mut Parser<'_>,
+        id: u32,
+        index: usize,
+        bytes: &[u8],
+    ) -> anyhow::Result<()> {
         parser.index = self.first + index;
         let Stream { stage, searched, carry, .. } = &mut self.streams[index];
-        if matches!(stage, Stage::Ended | Stage::Asked) {
+        if matches!(stage, Stage::Ended | Stage::Asked | Stage::Returning) {
             bail!("the subject sent data on stream {id}, which is not open");
         }
         let was_standing = *stage == Stage::Standing;
-        if carry.is_empty() {
-            let used = parser.frames(bytes, stage, searched)?;
-            *carry = bytes[used..].to_vec();
-        } else {
-            carry.extend_from_slice(bytes);
-            let used = parser.frames(carry, stage, searched)?;
-            carry.drain(..used);
+        match &mut self.returns {
+            None => parser.piece(bytes, carry, stage, searched, &mut Nothing)?,
+            Some(returns) => {
+                parser.piece(bytes, carry, stage, searched, &mut returns.cursors[index])?;
+            }
         }
         if !was_standing && *stage == Stage::Standing {
             self.standing += 1;
@@ -137,21 +159,47 @@ impl Streams {
 
     /// Opens windows again when half of one is used.
     #[inline]
-    fn give_back(&mut self, replies: &mut Vec<u8>, id: u32, bytes: u32) {
+    fn give_back(&mut self, replies: &mut Vec<u8>, id: u32, index: usize, bytes: u32) {
         self.used_bytes += bytes;
         if self.used_bytes >= CONNECTION_WINDOW_BYTES / 2 {
             http2::window_update(replies, 0, std::mem::take(&mut self.used_bytes));
         }
-        let Ok(stream) = self.stream(id) else { return };
+        let stream = &mut self.streams[index];
         stream.used_bytes += bytes;
         if stream.used_bytes >= STREAM_WINDOW_BYTES / 2 {
             http2::window_update(replies, id, std::mem::take(&mut stream.used_bytes));
         }
     }
 
+    /// An answer has ended: its subscriber goes on on the next stream, if it was
+    /// to end.
+    fn end(&mut self, parser: &mut Parser<'_>, id: u32, index: usize) -> anyhow::Result<()> {
+        let stream = &mut self.streams[index];
+        let is_poll = parser.transport == Transport::LongPolling;
+        if is_poll {
+            polls::check_end(&stream.carry, stream.stage)?;
+        }
+        let Some(returns) = &mut self.returns else {
+            return self.cut(parser, id, index, "ended");
+        };
+        let cursors = &mut returns.cursors[index];
+        if stream.stage != Stage::Standing || !(is_poll || cursors.take_reload()) {
+            return self.cut(parser, id, index, "ended");
+        }
+        *stream = Stream::new(Stage::Returning);
+        let next = returns.go_on(id, index)?;
+        parser.asking.again_on(next, &returns.cursors[index], parser.replies)
+    }
+
     /// The subject ended a stream that should have lasted.
-    fn end(&mut self, parser: &mut Parser<'_>, id: u32, how: &str) -> anyhow::Result<()> {
-        let stream = self.stream(id)?;
+    fn cut(
+        &mut self,
+        parser: &mut Parser<'_>,
+        id: u32,
+        index: usize,
+        how: &str,
+    ) -> anyhow::Result<()> {
+        let stream = &mut self.streams[index];
         if stream.stage != Stage::Standing {
             bail!("stream {id} was {how} before its subscription stood");
         }
@@ -160,20 +208,51 @@ impl Streams {
         Ok(())
     }
 
-    fn stream(&mut self, id: u32) -> anyhow::Result<&mut Stream> {
-        let index = self.index(id)?;
-        Ok(&mut self.streams[index])
-    }
-
+    /// The subscriber that a stream belongs to.
+    #[inline]
     fn index(&self, id: u32) -> anyhow::Result<usize> {
-        let index = (id as usize).wrapping_sub(1) / 2;
-        (id % 2 == 1 && index < self.streams.len())
-            .then_some(index)
-            .ok_or_else(|| anyhow!("the subject answered on stream {id}, which was not opened"))
+        let index = match &self.returns {
+            None => {
+                let index = (id as usize).wrapping_sub(1) / 2;
+                (id % 2 == 1 && index < self.streams.len()).then_some(index)
+            }
+            Some(returns) => returns.indices.get(&id).copied(),
+        };
+        index.ok_or_else(|| anyhow!("the subject answered on stream {id}, which is not open"))
+    }
+}
+
+impl Stream {
+    fn new(stage: Stage) -> Stream {
+        Stream { stage, searched: 0, carry: Vec::new(), used_bytes: 0 }
+    }
+}
+
+impl Returns {
+    /// The subscriber leaves a stream for the next one.
+    fn go_on(&mut self, from: u32, index: usize) -> anyhow::Result<u32> {
+        let next = self.next;
+        if next > STREAM_MAX {
+            bail!("an HTTP/2 connection has no more streams: measure for a shorter time");
+        }
+        self.next += 2;
+        self.indices.remove(&from);
+        self.indices.insert(next, index);
+        Ok(next)
     }
 }
 
 /// A client's streams have odd numbers (RFC 9113 §5.1.1).
 fn id(index: usize) -> u32 {
     1 + 2 * index as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_small() {
+        assert!(size_of::<Stream>() <= 40, "{}", size_of::<Stream>());
+    }
 }

@@ -1,16 +1,19 @@
 //! The swarm's subscribers: opened a few at a time, then read as they get
 //! ready.
 
+use super::asking::Asking;
+use super::cursors::{Cursors, Nothing};
 use super::facts;
 use super::inbox::{Inbox, Parser, Stage};
 use super::link::{Dialer, Link, Received};
+use super::polls::Polls;
 use super::read_buffer::ReadBuffer;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
 use crate::measure::{Counts, Negotiated};
 use crate::scenario::{Drive, Settings, Transport};
-use crate::subject::dialect::Subscription;
 use anyhow::{anyhow, bail};
+use std::collections::VecDeque;
 
 /// Handshakes under way at once: below any server's queue of connections.
 const OPENING_MAX: usize = 256;
@@ -21,13 +24,15 @@ const OPENING_TLS_MAX: usize = 32;
 /// `stopped` of them are those that will stop reading.
 #[derive(Debug)]
 pub(super) struct Subscribers {
-    transport: Transport,
+    settings: Settings,
     dialer: Dialer,
-    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
-    streams: usize,
+    asking: Asking,
+    /// What a connection begins with.
     request: Vec<u8>,
     connections: Vec<Connection>,
     wanted: usize,
+    /// Those to be opened again.
+    returning: VecDeque<usize>,
     /// How many of them read to the end.
     readers: usize,
     /// Handshakes under way.
@@ -44,8 +49,8 @@ pub(super) struct Subscribers {
 #[derive(Debug)]
 struct Connection {
     link: Link,
-    /// Over HTTP/2, its subscribers.
-    streams: Option<Box<Streams>>,
+    /// `None`: one answer without an end.
+    shape: Option<Box<Shape>>,
     stage: Stage,
     /// What its bytes so far need not be searched for again.
     searched: u32,
@@ -53,31 +58,61 @@ struct Connection {
     carry: Vec<u8>,
 }
 
+/// What comes on a connection.
+#[derive(Debug)]
+enum Shape {
+    /// HTTP/2, with several subscribers.
+    Streams(Streams),
+    /// Answer after answer.
+    Polls(Polls),
+    /// A document that may have to be loaded again, on a connection of its own.
+    Document(Cursors),
+}
+
+impl Shape {
+    /// Of the connection with this number.
+    fn new(index: usize, settings: &Settings) -> Option<Box<Shape>> {
+        let Settings { transport, streams, topics, .. } = *settings;
+        match transport {
+            _ if streams > 0 => {
+                Some(Box::new(Shape::Streams(Streams::new(index * streams as usize, settings))))
+            }
+            Transport::LongPolling => Some(Box::new(Shape::Polls(Polls::new(topics)))),
+            Transport::ForeverFrame => Some(Box::new(Shape::Document(Cursors::new(topics)))),
+            Transport::Websocket | Transport::Sse | Transport::HttpStreaming => None,
+        }
+    }
+}
+
 impl Subscribers {
-    pub(super) fn new(dialer: Dialer, settings: &Settings, drive: Drive) -> Subscribers {
-        let Settings { transport, connections, topics, .. } = *settings;
+    pub(super) fn new(
+        dialer: Dialer,
+        settings: &Settings,
+        drive: Drive,
+    ) -> anyhow::Result<Subscribers> {
+        let asking = Asking::new(settings, dialer.address());
         let streams = settings.streams as usize;
-        let host = dialer.address();
-        let subscription = Subscription { transport, host, path: None, topics, query: "" };
-        let request = match streams {
-            0 => subscription.request(),
-            _ => Streams::requests(&subscription, streams, dialer.is_tls()),
-        };
-        let wanted = connections as usize / streams.max(1);
-        Subscribers {
-            transport,
+        let mut request = Vec::new();
+        match streams {
+            0 => asking.first(&mut request),
+            _ => request = Streams::requests(&asking, streams)?,
+        }
+        let wanted = settings.connections as usize / streams.max(1);
+        Ok(Subscribers {
+            settings: settings.clone(),
             dialer,
-            streams,
+            asking,
             request,
             connections: Vec::with_capacity(wanted),
             wanted,
+            returning: VecDeque::new(),
             readers: settings.readers() as usize,
             opening: 0,
             standing: 0,
             buffer: ReadBuffer::new(),
             replies: Vec::new(),
             inbox: Inbox::new(settings, drive),
-        }
+        })
     }
 
     /// Whether every subscription stands.
@@ -98,22 +133,29 @@ impl Subscribers {
     /// Begins as many connections as may be under way.
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
         let opening_max = if self.dialer.is_tls() { OPENING_TLS_MAX } else { OPENING_MAX };
-        while self.opening < opening_max && self.connections.len() < self.wanted {
-            let index = self.connections.len();
+        while self.opening < opening_max {
+            let index = match self.returning.pop_front() {
+                Some(index) => index,
+                None if self.connections.len() < self.wanted => self.connections.len(),
+                None => break,
+            };
             let link = self
                 .dialer
                 .dial(index)
                 .map_err(|error| anyhow!("connection {index} cannot be opened: {error}"))?;
             poller.add(link.socket(), index as u64, Interest::ReadAndWrite)?;
-            let streams = self.streams;
+            self.opening += 1;
+            if let Some(connection) = self.connections.get_mut(index) {
+                connection.link = link;
+                continue;
+            }
             self.connections.push(Connection {
                 link,
-                streams: (streams > 0).then(|| Box::new(Streams::new(index * streams, streams))),
+                shape: Shape::new(index, &self.settings),
                 stage: Stage::Connecting,
                 searched: 0,
                 carry: Vec::new(),
             });
-            self.opening += 1;
         }
         Ok(())
     }
@@ -128,9 +170,8 @@ impl Subscribers {
             _ if ready.readable => {
                 // The end is told once, and a read may stop just before it.
                 while self.read(index, poller)?
-                    || ready.has_ended && self.connections[index].stage != Stage::Ended
-                {
-                }
+                    || ready.has_ended && !self.connections[index].stage.is_over()
+                {}
                 Ok(())
             }
             _ => Ok(()),
@@ -139,39 +180,53 @@ impl Subscribers {
 
     fn ask(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
+        let again = match connection.shape.as_deref() {
+            Some(Shape::Document(cursors)) if cursors.are_known() => {
+                let mut request = Vec::new();
+                self.asking.again(cursors, &mut request);
+                Some(request)
+            }
+            _ => None,
+        };
+        let stage = if again.is_some() { Stage::Returning } else { Stage::Asked };
+        let request = again.as_ref().unwrap_or(&self.request);
         let sent = connection
             .link
-            .write(&self.request)
+            .write(request)
             .map_err(|error| anyhow!("connection {index} was refused: {error}"))?;
         match sent {
             None => return Ok(()),
-            Some(length) if length < self.request.len() => {
-                bail!("the kernel took only part of a request of {} bytes", self.request.len())
-            }
+            Some(length) if length < request.len() => return Err(too_long(request)),
             Some(_) => {}
         }
-        connection.stage = Stage::Asked;
+        connection.stage = stage;
         Ok(poller.change(connection.link.socket(), index as u64, Interest::Read)?)
     }
 
     /// Reads once; whether there may be more.
     #[inline]
     fn read(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
-        let Connection { link, streams, stage, searched, carry } = &mut self.connections[index];
+        let Connection { link, shape, stage, searched, carry } = &mut self.connections[index];
         let was_standing = *stage == Stage::Standing;
-        let (inbox, transport, is_reader) = (&mut self.inbox, self.transport, index < self.readers);
-        let replies = &mut self.replies;
+        let (inbox, asking, replies) = (&mut self.inbox, &self.asking, &mut self.replies);
+        let (transport, is_reader) = (self.settings.transport, index < self.readers);
         let received = self.buffer.read(link, carry, |bytes| {
             inbox.heard_us = now_us();
-            let mut parser = Parser { inbox, transport, replies, index, is_reader };
-            match streams {
-                Some(streams) => streams.parse(&mut parser, bytes, stage),
-                None => parser.parse(bytes, stage, searched),
+            let mut parser = Parser { inbox, transport, asking, replies, index, is_reader };
+            match shape.as_deref_mut() {
+                None => parser.parse(bytes, stage, searched, &mut Nothing),
+                Some(Shape::Streams(streams)) => streams.parse(&mut parser, bytes, stage),
+                Some(Shape::Polls(polls)) => polls.parse(&mut parser, bytes, stage),
+                Some(Shape::Document(cursors)) => parser.parse(bytes, stage, searched, cursors),
             }
         });
         if !self.replies.is_empty() {
-            // Lost only if the socket is full, and then it is alive.
-            let _ = link.write(&self.replies);
+            let sent = link.write(&self.replies);
+            // A pong is lost only if the socket is full, and then it is alive. A
+            // request or a window that is lost would be waited for in vain.
+            if shape.is_some() && sent.is_ok_and(|sent| sent != Some(self.replies.len())) {
+                return Err(too_long(&self.replies));
+            }
             self.replies.clear();
         }
         let mut may_be_more = false;
@@ -182,7 +237,7 @@ impl Subscribers {
                 self.inbox.tally.traffic.wire_bytes += wire_bytes as u64;
                 may_be_more = !is_all;
             }
-            Ok(Received::End) => self.cut(index, poller)?,
+            Ok(Received::End) => self.end(index, poller)?,
             Err(error) if error.downcast_ref().is_some_and(is_reset) => self.cut(index, poller)?,
             Err(error) => return Err(error),
         }
@@ -194,6 +249,24 @@ impl Subscribers {
         Ok(may_be_more)
     }
 
+    /// The subject ended a connection: to be opened again if that was said.
+    fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
+        let connection = &mut self.connections[index];
+        let Some(Shape::Document(cursors)) = connection.shape.as_deref_mut() else {
+            return self.cut(index, poller);
+        };
+        if connection.stage != Stage::Standing || !cursors.take_reload() {
+            return self.cut(index, poller);
+        }
+        poller.remove(connection.link.socket())?;
+        connection.stage = Stage::Connecting;
+        connection.searched = 0;
+        connection.carry = Vec::new();
+        self.standing -= 1;
+        self.returning.push_back(index);
+        self.open_more(poller)
+    }
+
     /// The subject ended a connection that should have lasted.
     fn cut(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         if self.connections[index].stage != Stage::Standing {
@@ -201,7 +274,11 @@ impl Subscribers {
         }
         let connection = &mut self.connections[index];
         connection.stage = Stage::Ended;
-        for _ in 0..connection.streams.as_ref().map_or(1, |streams| streams.count()) {
+        let subscribers = match connection.shape.as_deref() {
+            Some(Shape::Streams(streams)) => streams.count(),
+            _ => 1,
+        };
+        for _ in 0..subscribers {
             self.inbox.ledger.cut();
         }
         Ok(poller.remove(connection.link.socket())?)
@@ -211,7 +288,7 @@ impl Subscribers {
     /// from.
     pub(super) fn stop_readers(&mut self, poller: &Poller) -> anyhow::Result<Vec<u16>> {
         let mut ports = Vec::new();
-        let first = self.readers / self.streams.max(1);
+        let first = self.readers / self.settings.streams.max(1) as usize;
         for connection in &mut self.connections[first..] {
             if connection.stage == Stage::Standing {
                 poller.remove(connection.link.socket())?;
@@ -241,7 +318,21 @@ impl Subscribers {
     }
 }
 
+fn too_long(request: &[u8]) -> anyhow::Error {
+    anyhow!("the kernel took only part of a request of {} bytes", request.len())
+}
+
 fn is_reset(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
     matches!(error.kind(), ConnectionReset | BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 64, "{}", size_of::<Connection>());
+    }
 }

@@ -2,6 +2,10 @@
 
 use crate::measure::{Latency, Traffic};
 
+/// What arrives so long before its intended time is early; less, and a timer or a
+/// clock was read in between.
+pub(super) const EARLY_US: u64 = 50;
+
 /// Counts and latencies of one span.
 #[derive(Debug, Default)]
 pub(super) struct Tally {

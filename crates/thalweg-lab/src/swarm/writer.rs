@@ -3,6 +3,10 @@
 use super::link::{Dialer, Link};
 use super::socket::{Interest, Poller};
 
+/// What was sent is forgotten once it is this long, should there never be a
+/// moment at which everything is.
+const SENT_BYTES_MAX: usize = 1 << 20;
+
 /// A connection, and what it has still to send.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -24,7 +28,16 @@ impl Writer {
         first: Vec<u8>,
         poller: &Poller,
     ) -> anyhow::Result<Writer> {
-        let link = dialer.dial(0)?;
+        Writer::over(dialer.dial(0)?, key, first, poller)
+    }
+
+    /// The same on a link that connects.
+    pub(super) fn over(
+        link: Link,
+        key: u64,
+        first: Vec<u8>,
+        poller: &Poller,
+    ) -> anyhow::Result<Writer> {
         poller.add(link.socket(), key, Interest::ReadAndWrite)?;
         Ok(Writer { link, key, pending: first, sent: 0, waits: true })
     }
@@ -50,7 +63,13 @@ impl Writer {
         while self.sent < self.pending.len() {
             match self.link.write(&self.pending[self.sent..])? {
                 Some(length) => self.sent += length,
-                None => return self.wait_to_write(true, poller),
+                None => {
+                    if self.sent > SENT_BYTES_MAX.max(self.pending.len() / 2) {
+                        self.pending.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return self.wait_to_write(true, poller);
+                }
             }
         }
         self.pending.clear();

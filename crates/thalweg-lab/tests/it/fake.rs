@@ -3,12 +3,20 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Makes of one subscriber's next event, by its number, what it really gets:
 /// events, whole envelopes, or `END`, which ends its connection.
 type Fault = Box<dyn FnMut(u64, &str) -> Vec<String> + Send>;
+
+/// A document is to be loaded again after so many envelopes.
+pub(crate) const DOCUMENT_ENVELOPES: usize = 10;
+/// So long a poll waits: short, so that some have nothing to say.
+const WAIT: Duration = Duration::from_millis(1);
+
+pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#;
 
 /// Serves until the process ends.
 pub(crate) fn serve(
@@ -16,8 +24,11 @@ pub(crate) fn serve(
 ) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
-    let topic =
-        Arc::new(Topic { subscribers: Mutex::new(Vec::new()), fault: Mutex::new(Box::new(fault)) });
+    let topic = Arc::new(Topic {
+        state: Mutex::default(),
+        has_more: Condvar::new(),
+        fault: Mutex::new(Box::new(fault)),
+    });
     thread::spawn(move || {
         for connection in listener.incoming() {
             let topic = Arc::clone(&topic);
@@ -30,54 +41,132 @@ pub(crate) fn serve(
 }
 
 struct Topic {
-    subscribers: Mutex<Vec<(Framing, TcpStream)>>,
+    state: Mutex<State>,
+    has_more: Condvar,
     fault: Mutex<Fault>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Default)]
+struct State {
+    subscribers: Vec<Subscriber>,
+    /// The events so far; the first has number 1.
+    history: Vec<String>,
+    /// Connections that poll.
+    polling: usize,
+}
+
+struct Subscriber {
+    framing: Framing,
+    socket: TcpStream,
+    sent: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
 enum Framing {
     Websocket,
     Sse,
     Ndjson,
+    Script,
 }
 
 impl Topic {
     fn attend(&self, connection: TcpStream) -> std::io::Result<()> {
+        connection.set_nodelay(true)?;
         let mut reader = BufReader::new(connection.try_clone()?);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            reader.read_line(&mut head)?;
-        }
+        let head = read_head(&mut reader)?;
         if head.starts_with("POST") {
             return self.publish(&mut reader);
+        }
+        if head.contains("transport=long-polling") {
+            return self.polls(head, &mut reader, connection);
         }
         let framing = if head.contains("Upgrade: websocket") {
             Framing::Websocket
         } else if head.contains("text/event-stream") {
             Framing::Sse
+        } else if head.contains("transport=forever-frame") {
+            Framing::Script
         } else {
             Framing::Ndjson
         };
-        self.subscribe(framing, connection)
+        self.subscribe(framing, cursor(&head), connection)
     }
 
-    fn subscribe(&self, framing: Framing, mut connection: TcpStream) -> std::io::Result<()> {
+    fn subscribe(
+        &self,
+        framing: Framing,
+        cursor: Option<usize>,
+        mut socket: TcpStream,
+    ) -> std::io::Result<()> {
         let answer = match framing {
             Framing::Websocket => {
                 "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
                  Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
             }
-            Framing::Sse | Framing::Ndjson => "HTTP/1.1 200 OK\r\n\r\n",
+            _ => "HTTP/1.1 200 OK\r\n\r\n",
         };
-        connection.write_all(answer.as_bytes())?;
-        connection.write_all(&frame(framing, &envelope(0, "")))?;
-        locked(&self.subscribers).push((framing, connection));
+        socket.write_all(answer.as_bytes())?;
+        let mut state = locked(&self.state);
+        let from = cursor.unwrap_or(state.history.len());
+        socket.write_all(&frame(framing, &envelope(from as u64, "")))?;
+        let mut subscriber = Subscriber { framing, socket, sent: 0 };
+        let missed: Vec<String> = state.history[from..].to_vec();
+        for (number, event) in (from as u64 + 1..).zip(missed) {
+            if !subscriber.send(&[envelope(number, &event)]) {
+                return Ok(());
+            }
+        }
+        state.subscribers.push(subscriber);
         Ok(())
+    }
+
+    /// Answers poll after poll, by turns with a length and in chunks.
+    fn polls(
+        &self,
+        mut head: String,
+        reader: &mut impl BufRead,
+        mut socket: TcpStream,
+    ) -> std::io::Result<()> {
+        let is_first = {
+            let mut state = locked(&self.state);
+            state.polling += 1;
+            state.polling == 1
+        };
+        for answer in 0.. {
+            let (from, events) = self.wait(&head);
+            let mut lines = format!("{}\n", envelope(from as u64, ""));
+            for (number, event) in (from as u64 + 1..).zip(events) {
+                let said = if is_first { locked(&self.fault)(number, &event) } else { vec![event] };
+                for event in said {
+                    if event == "END" {
+                        return socket.shutdown(std::net::Shutdown::Both);
+                    }
+                    lines += &format!("{}\n", envelope(number, &event));
+                }
+            }
+            let body = match answer % 2 {
+                0 => format!("Content-Length: {}\r\n\r\n{lines}", lines.len()),
+                _ => format!("Transfer-Encoding: chunked\r\n\r\n{}", in_chunks(&lines)),
+            };
+            socket.write_all(format!("HTTP/1.1 200 OK\r\n{body}").as_bytes())?;
+            head = read_head(reader)?;
+        }
+        Ok(())
+    }
+
+    /// What a poll is told: from where on, and the events, perhaps none.
+    fn wait(&self, head: &str) -> (usize, Vec<String>) {
+        let mut state = locked(&self.state);
+        let from = cursor(head).unwrap_or(state.history.len());
+        if state.history.len() <= from && !head.contains("wait=0") {
+            let waited = self.has_more.wait_timeout(state, WAIT);
+            state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+        (from, state.history[from..].to_vec())
     }
 
     /// Chunk by chunk; the lab sends whole lines in each.
     fn publish(&self, reader: &mut impl BufRead) -> std::io::Result<()> {
-        let mut number = 0;
         loop {
             let mut size = String::new();
             reader.read_line(&mut size)?;
@@ -88,44 +177,94 @@ impl Topic {
                 return Ok(());
             }
             for event in String::from_utf8_lossy(&chunk[..length]).lines() {
-                number += 1;
-                self.fan_out(number, event);
+                self.fan_out(event);
             }
         }
     }
 
     /// The first subscriber gets what the fault makes of the event.
-    fn fan_out(&self, number: u64, event: &str) {
-        for (index, (framing, socket)) in locked(&self.subscribers).iter_mut().enumerate() {
+    fn fan_out(&self, event: &str) {
+        let mut state = locked(&self.state);
+        state.history.push(event.to_owned());
+        let number = state.history.len() as u64;
+        let mut index = 0;
+        state.subscribers.retain_mut(|subscriber| {
+            index += 1;
             let events =
-                if index == 0 { locked(&self.fault)(number, event) } else { vec![event.into()] };
-            for event in events {
-                if event == "END" {
-                    let _ = socket.shutdown(std::net::Shutdown::Write);
-                    continue;
-                }
-                // Whoever has gone, has gone.
-                let _ = socket.write_all(&frame(*framing, &envelope(number, &event)));
+                if index == 1 { locked(&self.fault)(number, event) } else { vec![event.into()] };
+            if events.iter().any(|event| event == "END") {
+                let _ = subscriber.socket.shutdown(std::net::Shutdown::Write);
+                return true;
             }
+            let said: Vec<String> = events.iter().map(|event| envelope(number, event)).collect();
+            subscriber.send(&said)
+        });
+        self.has_more.notify_all();
+    }
+}
+
+impl Subscriber {
+    /// Whether it is to be sent more.
+    fn send(&mut self, envelopes: &[String]) -> bool {
+        for envelope in envelopes {
+            self.sent += 1;
+            // Whoever has gone, has gone.
+            let _ = self.socket.write_all(&frame(self.framing, envelope));
+        }
+        let is_full = self.framing == Framing::Script && self.sent >= DOCUMENT_ENVELOPES;
+        if is_full {
+            let _ = self.socket.write_all(&frame(self.framing, RELOAD));
+            let _ = self.socket.shutdown(std::net::Shutdown::Write);
+        }
+        !is_full
+    }
+}
+
+fn read_head(reader: &mut impl BufRead) -> std::io::Result<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
     }
+    Ok(head)
+}
+
+/// The offset that a request names.
+pub(crate) fn cursor(request: &str) -> Option<usize> {
+    let (_, rest) = request.split_once("cursor=1.")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..end].parse().ok()
+}
+
+/// Cut within lines.
+fn in_chunks(lines: &str) -> String {
+    let mut chunks = String::new();
+    for chunk in lines.as_bytes().chunks(67) {
+        chunks += &format!("{:x}\r\n{}\r\n", chunk.len(), String::from_utf8_lossy(chunk));
+    }
+    chunks + "0\r\n\r\n"
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn envelope(number: u64, event: &str) -> String {
+pub(crate) fn envelope(number: u64, event: &str) -> String {
     if event.starts_with("{\"topic\"") {
         return event.to_owned();
     }
-    format!(r#"{{"topic":"bench/0","position":"1.{number}","first":{number},"events":[{event}]}}"#)
+    let first = if event.is_empty() { number + 1 } else { number };
+    format!(r#"{{"topic":"bench/0","position":"1.{number}","first":{first},"events":[{event}]}}"#)
 }
 
 fn frame(framing: Framing, envelope: &str) -> Vec<u8> {
     match framing {
         Framing::Sse => format!("data:{envelope}\nid:1.1\n\n").into_bytes(),
         Framing::Ndjson => format!("{envelope}\n").into_bytes(),
+        Framing::Script => {
+            format!("<script nonce=\"x\">receive({envelope})</script>\n").into_bytes()
+        }
         Framing::Websocket => {
             let length = (envelope.len() as u16).to_be_bytes();
             [&[0x81, 126], &length[..], envelope.as_bytes()].concat()

@@ -1,9 +1,9 @@
 //! The swarm over HTTP/2, against a server made with the h2 crate.
 
+use crate::fake::{DOCUMENT_ENVELOPES, RELOAD, cursor, envelope};
 use crate::swarm::Blind;
 use bytes::Bytes;
 use h2::{SendStream, server};
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,18 +16,26 @@ use tokio::net::{TcpListener, TcpStream};
 type Fault = fn(u64, String) -> Vec<String>;
 
 struct Topic {
-    subscribers: Mutex<Vec<SendStream<Bytes>>>,
+    state: Mutex<State>,
     fault: Fault,
-    framing: fn(&str) -> String,
+    transport: Transport,
+}
+
+#[derive(Default)]
+struct State {
+    subscribers: Vec<Subscriber>,
+    /// The events so far; the first has number 1.
+    history: Vec<String>,
+}
+
+struct Subscriber {
+    stream: SendStream<Bytes>,
+    sent: usize,
 }
 
 /// Serves on a thread of its own until the process ends.
 fn serve(transport: Transport, fault: Fault) -> std::io::Result<SocketAddr> {
-    let framing: fn(&str) -> String = match transport {
-        Transport::Sse => |envelope| format!("data:{envelope}\nid:1.1\n\n"),
-        _ => |envelope| format!("{envelope}\n"),
-    };
-    let topic = Arc::new(Topic { subscribers: Mutex::default(), fault, framing });
+    let topic = Arc::new(Topic { state: Mutex::default(), fault, transport });
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
@@ -62,15 +70,67 @@ impl Topic {
             let (request, mut respond) = request?;
             assert_eq!(request.uri().path(), "/v1/topics/bench/0");
             let response = http::Response::builder().status(200).body(())?;
-            let mut stream = respond.send_response(response, false)?;
-            stream.send_data(self.framed(&envelope(0, "")), false)?;
-            self.subscribers.lock().unwrap_or_else(PoisonError::into_inner).push(stream);
+            let stream = respond.send_response(response, false)?;
+            let query = request.uri().query().unwrap_or_default();
+            self.subscribe(stream, cursor(query), query.contains("wait=0"))?;
         }
         Ok(())
     }
 
+    fn subscribe(
+        &self,
+        mut stream: SendStream<Bytes>,
+        cursor: Option<usize>,
+        is_all: bool,
+    ) -> Result<(), h2::Error> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = cursor.unwrap_or(state.history.len());
+        stream.send_data(self.framed(&envelope(from as u64, "")), is_all)?;
+        let mut subscriber = Subscriber { stream, sent: 0 };
+        let missed: Vec<String> = state.history[from..].to_vec();
+        for (number, event) in (from as u64 + 1..).zip(missed) {
+            // A poll is told one at a time here.
+            if is_all || !self.send(&mut subscriber, &[envelope(number, &event)]) {
+                return Ok(());
+            }
+        }
+        if !is_all {
+            state.subscribers.push(subscriber);
+        }
+        Ok(())
+    }
+
+    /// Whether it is to be sent more.
+    fn send(&self, subscriber: &mut Subscriber, envelopes: &[String]) -> bool {
+        for envelope in envelopes {
+            subscriber.sent += 1;
+            // Whoever has gone, has gone.
+            let _ = subscriber.stream.send_data(self.framed(envelope), false);
+        }
+        let is_over = match self.transport {
+            Transport::LongPolling => subscriber.sent > 0,
+            Transport::ForeverFrame => subscriber.sent >= DOCUMENT_ENVELOPES,
+            _ => false,
+        };
+        if is_over {
+            let last = match self.transport {
+                Transport::ForeverFrame => self.framed(RELOAD),
+                _ => Bytes::new(),
+            };
+            let _ = subscriber.stream.send_data(last, true);
+        }
+        !is_over
+    }
+
     fn framed(&self, envelope: &str) -> Bytes {
-        (self.framing)(envelope).into()
+        let framed = match self.transport {
+            Transport::Sse => format!("data:{envelope}\nid:1.1\n\n"),
+            Transport::ForeverFrame => {
+                format!("<script nonce=\"x\">receive({envelope})</script>\n")
+            }
+            _ => format!("{envelope}\n"),
+        };
+        framed.into()
     }
 
     async fn publish(
@@ -81,7 +141,6 @@ impl Topic {
         while !head.ends_with("\r\n\r\n") {
             reader.read_line(&mut head).await?;
         }
-        let mut number = 0;
         loop {
             let mut size = String::new();
             reader.read_line(&mut size).await?;
@@ -91,33 +150,29 @@ impl Topic {
             if length == 0 {
                 return Ok(());
             }
-            let mut events: VecDeque<&str> =
-                std::str::from_utf8(&chunk[..length])?.lines().collect();
-            while let Some(event) = events.pop_front() {
-                number += 1;
-                self.fan_out(number, event);
+            for event in std::str::from_utf8(&chunk[..length])?.lines() {
+                self.fan_out(event);
             }
         }
     }
 
-    fn fan_out(&self, number: u64, event: &str) {
-        let mut subscribers = self.subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (index, stream) in subscribers.iter_mut().enumerate() {
+    fn fan_out(&self, event: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.history.push(event.to_owned());
+        let number = state.history.len() as u64;
+        let mut index = 0;
+        state.subscribers.retain_mut(|subscriber| {
+            index += 1;
             let events =
-                if index == 0 { (self.fault)(number, event.into()) } else { vec![event.into()] };
-            for event in events {
-                let is_end = event == "END";
-                let bytes =
-                    if is_end { Bytes::new() } else { self.framed(&envelope(number, &event)) };
-                // Whoever has gone, has gone.
-                let _ = stream.send_data(bytes, is_end);
+                if index == 1 { (self.fault)(number, event.into()) } else { vec![event.into()] };
+            if events.iter().any(|event| event == "END") {
+                let _ = subscriber.stream.send_data(Bytes::new(), true);
+                return false;
             }
-        }
+            let said: Vec<String> = events.iter().map(|event| envelope(number, event)).collect();
+            self.send(subscriber, &said)
+        });
     }
-}
-
-fn envelope(number: u64, event: &str) -> String {
-    format!(r#"{{"topic":"bench/0","position":"1.{number}","first":{number},"events":[{event}]}}"#)
 }
 
 fn settings(transport: Transport, event_bytes: u32) -> Settings {
@@ -147,9 +202,14 @@ fn intact(_: u64, event: String) -> Vec<String> {
 #[test]
 fn the_ledger_of_every_stream_is_whole() {
     // The largest are cut over several HTTP/2 frames.
-    for (transport, event_bytes) in
-        [(Transport::Sse, 200), (Transport::HttpStreaming, 200), (Transport::Sse, 40_000)]
-    {
+    for (transport, event_bytes) in [
+        (Transport::Sse, 200),
+        (Transport::HttpStreaming, 200),
+        (Transport::ForeverFrame, 200),
+        (Transport::LongPolling, 200),
+        (Transport::Sse, 40_000),
+        (Transport::LongPolling, 40_000),
+    ] {
         let outcome = measure(&settings(transport, event_bytes), intact).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole", "{transport} {event_bytes}");
         assert!(outcome.traffic.events > 50, "{:?}", outcome.traffic);
@@ -168,19 +228,25 @@ fn windows_are_given_back() {
 }
 
 /// The ledger, or the reason why there is none.
-fn check(fault: Fault, expected: &str) {
-    let found = match measure(&settings(Transport::Sse, 200), fault) {
-        Ok(outcome) => outcome.ledger.to_string(),
-        Err(error) => format!("{error:#}"),
-    };
-    assert!(found.contains(expected), "{found:?} should say {expected:?}");
+fn check(transports: &[Transport], fault: Fault, expected: &str) {
+    for &transport in transports {
+        let found = match measure(&settings(transport, 200), fault) {
+            Ok(outcome) => outcome.ledger.to_string(),
+            Err(error) => format!("{error:#}"),
+        };
+        assert!(found.contains(expected), "{transport}: {found:?} should say {expected:?}");
+    }
 }
 
 #[test]
 fn faults_on_one_stream_are_seen() {
-    check(|number, event| if number == 9 { vec![] } else { vec![event] }, "1 missing");
-    check(|number, event| vec![event; if number == 9 { 2 } else { 1 }], "1 duplicated");
+    // Of polls there may be none waiting when the ninth event comes.
+    let endless = [Transport::Sse, Transport::ForeverFrame];
+    let skipped: Fault = |number, event| if number == 9 { vec![] } else { vec![event] };
+    check(&endless, skipped, "1 missing");
+    check(&endless, |number, event| vec![event; if number == 9 { 2 } else { 1 }], "1 duplicated");
     check(
+        &endless,
         |number, event| match number {
             9 => vec![event.replacen("xx", "xy", 1)],
             _ => vec![event],
@@ -188,6 +254,7 @@ fn faults_on_one_stream_are_seen() {
         "1 corrupt",
     );
     check(
+        &endless,
         |number, event| if number == 9 { vec!["END".into()] } else { vec![event] },
         "1 connections cut",
     );

@@ -4,5 +4,6 @@
 mod fake;
 mod http2;
 mod resources;
+mod stranger;
 mod swarm;
 mod talk;

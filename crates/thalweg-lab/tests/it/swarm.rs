@@ -15,6 +15,14 @@ impl Observer for Blind {
     }
 }
 
+const ALL: [Transport; 5] = [
+    Transport::Websocket,
+    Transport::Sse,
+    Transport::HttpStreaming,
+    Transport::ForeverFrame,
+    Transport::LongPolling,
+];
+
 fn measure(
     transport: Transport,
     fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static,
@@ -36,7 +44,7 @@ fn measure(
 
 #[test]
 fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
-    for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
+    for transport in ALL {
         let outcome = measure(transport, |_, event| vec![event.to_owned()]).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole", "{transport}");
         assert!(outcome.traffic.events > 100, "{:?}", outcome.traffic);
@@ -57,13 +65,15 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
     }
 }
 
-/// The ledger, or the reason why there is none.
-fn check(fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static, expected: &str) {
-    let found = match measure(Transport::Websocket, fault) {
-        Ok(outcome) => outcome.ledger.to_string(),
-        Err(error) => format!("{error:#}"),
-    };
-    assert!(found.contains(expected), "{found:?} should say {expected:?}");
+/// The ledger of every transport, or the reason why there is none.
+fn check(fault: impl FnMut(u64, &str) -> Vec<String> + Clone + Send + 'static, expected: &str) {
+    for transport in ALL {
+        let found = match measure(transport, fault.clone()) {
+            Ok(outcome) => outcome.ledger.to_string(),
+            Err(error) => format!("{error:#}"),
+        };
+        assert!(found.contains(expected), "{transport}: {found:?} should say {expected:?}");
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Conversations: echo and round trips with a subject that takes a known time
 //! to answer.
 
+use crate::fake::{RELOAD, cursor, envelope};
 use crate::swarm::Blind;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
@@ -80,11 +82,20 @@ fn measure(drive: Drive, program: Program, answer: Answer) -> anyhow::Result<Out
         request_us: 5000,
         ..Settings::default()
     };
+    converse(serve(answer)?, &settings, drive, program)
+}
+
+fn converse(
+    address: SocketAddr,
+    settings: &Settings,
+    drive: Drive,
+    program: Program,
+) -> anyhow::Result<Outcome> {
     let workload = Workload {
-        address: serve(answer)?,
+        address,
         dialect: program.dialect(),
         path: None,
-        settings: &settings,
+        settings,
         drive,
         start_us: 0,
         warm_up: Duration::from_millis(1),
@@ -139,6 +150,79 @@ fn a_known_delay_is_measured() {
     }
 }
 
+/// A source of Runners in documents that are to be loaded again after four.
+#[derive(Default)]
+struct Documents {
+    open: Option<TcpStream>,
+    /// The last Runner's number.
+    number: usize,
+}
+
+impl Documents {
+    fn attend(this: &Mutex<Documents>, mut connection: TcpStream) -> std::io::Result<()> {
+        connection.set_nodelay(true)?;
+        let mut reader = BufReader::new(connection.try_clone()?);
+        loop {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if reader.read_line(&mut head)? == 0 {
+                    return Ok(());
+                }
+            }
+            let mut this = this.lock().unwrap_or_else(PoisonError::into_inner);
+            if head.starts_with("GET") {
+                connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+                let from = cursor(&head).unwrap_or(0);
+                this.open = Some(connection);
+                this.say(&envelope(from as u64, ""))?;
+                return if from < this.number { this.runner() } else { Ok(()) };
+            }
+            let length = head.split("Content-Length: ").nth(1).unwrap_or_default();
+            let length = length.lines().next().unwrap_or_default().parse().unwrap_or(0);
+            reader.read_exact(&mut vec![0; length])?;
+            connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+            this.number += 1;
+            this.runner()?;
+        }
+    }
+
+    /// The next Runner, if there is a document to write it in; the fourth is its
+    /// last.
+    fn runner(&mut self) -> std::io::Result<()> {
+        let number = self.number as u64;
+        self.say(&envelope(number, &format!(r#"{{"id":{number},"name":"x"}}"#)))?;
+        if number.is_multiple_of(4) {
+            self.say(RELOAD)?;
+            self.open = None;
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, message: &str) -> std::io::Result<()> {
+        let Some(document) = &mut self.open else { return Ok(()) };
+        document.write_all(format!("<script>receive({message})</script>\n").as_bytes())
+    }
+}
+
+#[test]
+fn round_trips_go_on_in_the_next_document() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let documents = Arc::new(Mutex::new(Documents::default()));
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let documents = Arc::clone(&documents);
+            thread::spawn(move || Documents::attend(&documents, connection?));
+        }
+        std::io::Result::Ok(())
+    });
+    let transport = Transport::ForeverFrame;
+    let settings = Settings { transport, connections: 1, requests: 20, ..Settings::default() };
+    let outcome = converse(address, &settings, Drive::RoundTrip, Program::Thalweg).unwrap();
+    assert_eq!(outcome.ledger.to_string(), "whole");
+    assert_eq!(outcome.round_trips.unwrap().count, 20);
+}
+
 /// The ledger, or the reason why there is none.
 fn check(drive: Drive, answer: Answer, expected: &str) {
     let found = match measure(drive, Program::Limit, answer) {
@@ -165,7 +249,20 @@ fn answers_that_are_missing_or_wrong_are_seen() {
     };
     check(Drive::Echo, late, "1 reordered");
     let twice: Answer = |number, message| vec![message.to_owned(); if number == 7 { 2 } else { 1 }];
-    check(Drive::Echo, twice, "neither an answer nor an envelope");
+    check(Drive::Echo, twice, "1 duplicated");
+    let unasked: Answer =
+        |number, message| if number == 7 { vec!["?".to_owned()] } else { vec![message.to_owned()] };
+    check(Drive::Echo, unasked, "neither an answer nor an envelope");
+    // The eighth with the seventh, made as the lab makes them.
+    let early: Answer = |number, message| match number {
+        7 => {
+            let eighth = (8 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
+            vec![message.to_owned(), format!("00000008-7468-416c-8765-{eighth:012x}")]
+        }
+        8 => vec![],
+        _ => vec![message.to_owned()],
+    };
+    check(Drive::Echo, early, "1 early");
     check(Drive::RoundTrip, twice, "1 duplicated");
     let damaged: Answer = |number, message| match number {
         7 => vec![message.replacen("\"id\":", "\"ix\":", 1), message.to_owned()],

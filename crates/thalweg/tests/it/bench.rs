@@ -63,29 +63,103 @@ fn assert_whole(samples: &[Value], expected: usize) {
 }
 
 #[test]
-fn tls_on_every_transport() {
+fn every_transport_with_and_without_tls() {
     let cells = r#"
 [[cells]]
 transport = ["websocket", "sse", "http-streaming"]
 event_bytes = [200, 40000]
 connections = 5
-tls = true
+tls = [false, true]
+[[cells]]
+transport = ["forever-frame", "long-polling"]
+event_bytes = [200, 40000]
+connections = 5
+tls = [false, true]
+subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("tls", "posted", cells), 12);
+    assert_whole(&bench("transports", "posted", cells), 24 + 8);
 }
 
 #[test]
 fn many_streams_on_a_connection() {
     let cells = r#"
 [[cells]]
-transport = ["sse", "http-streaming"]
+transport = ["sse", "http-streaming", "forever-frame", "long-polling"]
 event_bytes = 200
 connections = 20
 streams = 10
 tls = [false, true]
 subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("streams", "posted", cells), 4);
+    assert_whole(&bench("streams", "posted", cells), 8);
+}
+
+/// A document is loaded again every 4 MiB, and nothing is lost or repeated. The
+/// window alone is more than that, and less than the history.
+#[test]
+fn documents_that_grow_large() {
+    let cells = r#"
+[[cells]]
+transport = "forever-frame"
+event_bytes = 300000
+window = 16
+connections = 2
+streams = [0, 2]
+tls = [false, true]
+subjects = ["thalweg"]
+"#;
+    let samples = bench("documents", "posted", cells);
+    assert_whole(&samples, 4);
+    for sample in samples {
+        let delivered = sample["ledger"]["delivered"].as_u64().expect("a count");
+        assert!(delivered >= 2 * 16, "more than a document each: {sample}");
+    }
+}
+
+#[test]
+fn several_topics_on_every_transport() {
+    let cells = r#"
+[[cells]]
+transport = ["sse", "http-streaming", "forever-frame", "long-polling"]
+event_bytes = 200
+connections = 4
+streams = [0, 2]
+topics = 20
+subjects = ["thalweg"]
+"#;
+    assert_whole(&bench("several-topics", "posted", cells), 8);
+}
+
+#[test]
+fn every_transport_hears_a_subject_that_drives_itself() {
+    let cells = r#"
+[[cells]]
+transport = ["forever-frame", "long-polling"]
+connections = 4
+streams = [0, 2]
+batch = 10
+subjects = ["thalweg"]
+"#;
+    assert_whole(&bench("self-driven", "self-driven", cells), 4);
+}
+
+/// Polls that have nothing to say stand all the same.
+#[test]
+fn every_transport_stands_idle() {
+    let cells = r#"
+[[cells]]
+transport = ["forever-frame", "long-polling"]
+connections = 20
+streams = [0, 10]
+tls = [false, true]
+subjects = ["thalweg"]
+"#;
+    let samples = bench("idle", "idle", cells);
+    assert_eq!(samples.len(), 8);
+    for sample in samples {
+        assert_ne!(sample["open_us"], 0, "{sample}");
+        assert_eq!(sample["ledger"]["cut"], 0, "{sample}");
+    }
 }
 
 #[test]
@@ -98,10 +172,16 @@ requests = 20
 transport = ["sse", "http-streaming", "forever-frame", "long-polling"]
 connections = 1
 requests = 20
+tls = [false, true]
+subjects = ["thalweg"]
+[[cells]]
+connections = 1
+requests = 20
+tls = true
 subjects = ["thalweg"]
 "#;
     let samples = bench("round-trips", "round-trip", cells);
-    assert_whole(&samples, 6);
+    assert_whole(&samples, 2 + 8 + 1);
     for sample in samples {
         assert_eq!(sample["round_trips"]["count"], 20, "{sample}");
     }
@@ -119,10 +199,11 @@ connections = 1
 requests = 20
 dummy_bytes = 10000
 window_bytes = 65536
+tls = [false, true]
 subjects = ["thalweg"]
 "#;
     let samples = bench("echo", "echo", cells);
-    assert_whole(&samples, 5);
+    assert_whole(&samples, 6);
     for sample in samples {
         assert_eq!(sample["round_trips"]["count"], 20, "{sample}");
     }
@@ -179,4 +260,20 @@ fn allowed_cores() -> Vec<usize> {
             number(first)..=number(last)
         })
         .collect()
+}
+
+#[test]
+fn publishing_with_and_without_tls() {
+    let cells = r#"
+[[cells]]
+request = ["ndjson", "single"]
+connections = 3
+tls = [false, true]
+subjects = ["thalweg"]
+"#;
+    let samples = bench("publish", "publish", cells);
+    assert_eq!(samples.len(), 4);
+    for sample in samples {
+        assert!(sample["traffic"]["events"].as_u64() > Some(10), "{sample}");
+    }
 }

@@ -5,6 +5,7 @@ mod access;
 mod answers;
 mod asking;
 mod bench;
+mod bench_misbehaving;
 mod commands;
 mod drain;
 mod following;

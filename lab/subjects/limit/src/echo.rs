@@ -92,6 +92,8 @@ struct Peer {
     /// The request's head, then the part of a message that has come.
     heard: Vec<u8>,
     is_open: bool,
+    /// Whether it subscribed to the firehose's topic.
+    wants_firehose: bool,
     /// Whole frames that wait for the next boundary.
     answers: Vec<u8>,
     /// A tick has come and its frame is not begun.
@@ -150,7 +152,7 @@ impl Echo {
         for key in keys {
             let peer = &mut self.peers[key];
             peer.is_due =
-                peer.is_open && matches!(peer.now, Sending::Nothing | Sending::Answers(..));
+                peer.wants_firehose && matches!(peer.now, Sending::Nothing | Sending::Answers(..));
             self.pump(key);
         }
     }
@@ -203,6 +205,7 @@ impl Peer {
             socket,
             heard: Vec::new(),
             is_open: false,
+            wants_firehose: false,
             answers: Vec::new(),
             is_due: false,
             number: 0,
@@ -219,7 +222,8 @@ impl Peer {
                     self.heard.clear();
                     self.is_open = true;
                     self.answers.extend_from_slice(response.as_bytes());
-                    let topic = firehose.as_ref().map_or(topics[0].as_str(), |it| &it.topic);
+                    let topic = topics[0].as_str();
+                    self.wants_firehose = firehose.as_ref().is_some_and(|it| it.topic == topic);
                     let confirmation = Envelope { topic, first: 1, count: 0, events: b"" };
                     confirmation.push_frame(Framing::WebSocket, &mut self.answers);
                 }

@@ -187,22 +187,40 @@ pub(in crate::swarm) fn preface(out: &mut Vec<u8>) {
 }
 
 /// A GET without a body. Every field is literal and not indexed.
-pub(in crate::swarm) fn request(out: &mut Vec<u8>, stream: u32, fields: &[(&str, &str)]) {
+pub(in crate::swarm) fn request(
+    out: &mut Vec<u8>,
+    stream: u32,
+    fields: &[(&str, &[u8])],
+) -> Result<(), CarrierError> {
     let mut block = Vec::new();
     for (name, value) in fields {
         block.push(0);
-        for text in [name, value] {
-            // Seven bits, the rest in one more byte: 254 characters at most.
-            let length = text.len().min(254);
-            match u8::try_from(length) {
-                Ok(short @ ..127) => block.push(short),
-                _ => block.extend([127, (length - 127) as u8]),
-            }
-            block.extend_from_slice(&text.as_bytes()[..length]);
+        for text in [name.as_bytes(), value] {
+            text_length(&mut block, text.len());
+            block.extend_from_slice(text);
         }
+    }
+    if block.len() > FRAME_BYTES_MAX {
+        return Err(CarrierError("a request of over 16 KiB for HTTP/2: take fewer topics"));
     }
     head(out, block.len(), HEADERS, END_HEADERS | END_STREAM, stream);
     out.extend(block);
+    Ok(())
+}
+
+/// The length of a text that is not Huffman-coded: a number that begins with
+/// seven bits (RFC 7541 §5.1).
+fn text_length(block: &mut Vec<u8>, length: usize) {
+    const PREFIX: usize = 127;
+    let Some(mut rest) = length.checked_sub(PREFIX) else {
+        return block.push(length as u8);
+    };
+    block.push(PREFIX as u8);
+    while rest >= 128 {
+        block.push(0x80 | (rest % 128) as u8);
+        rest /= 128;
+    }
+    block.push(rest as u8);
 }
 
 pub(in crate::swarm) fn settings_ack(out: &mut Vec<u8>) {
@@ -273,6 +291,24 @@ mod tests {
         check(&[0x48, 0x83, 0b0110_1100, 0b0000_1100, 0b1111_1111], Some(503));
         check(&[0x82], None);
         check(&[], None);
+    }
+
+    #[test]
+    fn texts_of_every_length_have_one() {
+        let check = |length, expected: &[u8]| {
+            let mut block = Vec::new();
+            text_length(&mut block, length);
+            assert_eq!(block, expected, "{length}");
+        };
+        check(0, &[0]);
+        check(126, &[126]);
+        check(127, &[127, 0]);
+        check(254, &[127, 127]);
+        check(255, &[127, 128, 1]);
+        check(1337, &[127, 0b1011_1010, 9]);
+        let mut out = Vec::new();
+        assert!(request(&mut out, 1, &[(":path", &[b'x'; FRAME_BYTES_MAX])]).is_err());
+        assert!(out.is_empty());
     }
 
     #[test]

@@ -1,0 +1,195 @@
+//! What was heard from an endpoint that does not cooperate: no ledger, for nobody
+//! knows what should have come.
+
+use super::Latency;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Reasons that are told apart; further ones are only counted.
+const REASONS_MAX: usize = 8;
+
+/// Everything that was heard from an endpoint in one go.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Heard {
+    /// Connections that were to stand.
+    pub connections: u32,
+    /// Connections that stood.
+    pub stood: u32,
+    /// Connections that the endpoint did not let stand: its limit, if others
+    /// stood.
+    pub refused: Reasons,
+    /// Connections that stood and did not last until the end of the span.
+    pub ended_early: Reasons,
+    /// From connecting to the last byte of the answer's head, TLS included.
+    pub set_up: Option<Spread>,
+    /// What the endpoint answered on its first connection that stood.
+    pub answer: Answer,
+    /// Length of the measured span.
+    pub span_us: u64,
+    /// Events that came in the span.
+    pub events: u64,
+    /// Those of them that were text; over HTTP all are.
+    pub text_events: u64,
+    /// Those of them that were binary WebSocket messages.
+    pub binary_events: u64,
+    /// Their bytes, without framing.
+    pub payload_bytes: u64,
+    /// Bytes that came, with framing and, where there is TLS, as encrypted.
+    pub wire_bytes: u64,
+    /// The largest event.
+    pub event_bytes_max: u64,
+    /// Pings, pongs, comments and empty lines.
+    pub signs_of_life: u64,
+    /// Fewest events in the span on one of the connections that lasted.
+    pub events_per_connection_min: u64,
+    /// Most of them.
+    pub events_per_connection_max: u64,
+    /// Between one event and the next on the same connection; events that one
+    /// read brings have no time between them.
+    pub intervals: Option<Spread>,
+    /// The longest time in the span that a connection which lasted had no event.
+    pub silence_us_max: u64,
+    /// Events that were parsed as JSON: one now and then.
+    pub json_tried: u64,
+    /// Those of them that were JSON.
+    pub json_found: u64,
+    /// Where events were to have a timestamp.
+    pub timestamps: Option<Timestamps>,
+}
+
+/// What an endpoint answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Where it was reached, e.g. `[::1]:8080`.
+    pub address: String,
+    /// E.g. `200 OK`.
+    pub status: String,
+    /// Its `Server` header.
+    pub server: Option<String>,
+    /// Its `Content-Type` header.
+    pub content_type: Option<String>,
+    /// The WebSocket's subprotocol.
+    pub subprotocol: Option<String>,
+    /// Whether an HTTP answer came in chunks.
+    pub is_chunked: bool,
+}
+
+/// What events said of the time they were made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timestamps {
+    /// From a timestamp to when the event was read, on the machine's clock.
+    pub latency: Option<Spread>,
+    /// Events that are in `latency`.
+    pub read: u64,
+    /// Events with a timestamp after the time at which they were read: another
+    /// clock than this machine's, or a coarse one. They are not in `latency`.
+    pub ahead: u64,
+    /// How far the furthest was ahead.
+    pub ahead_us_max: u64,
+    /// Events without a timestamp at the place that was named.
+    pub missing: u64,
+    /// How the first was written: latencies are no finer.
+    pub unit: Option<Unit>,
+}
+
+/// How a timestamp is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Since 1970.
+    Seconds,
+    /// Since 1970.
+    Milliseconds,
+    /// Since 1970.
+    Microseconds,
+    /// Since 1970.
+    Nanoseconds,
+    /// `2026-11-21T12:00:00.123Z`.
+    Rfc3339,
+}
+
+/// A few quantiles of a histogram, in µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Half are no longer.
+    pub p50_us: u64,
+    /// 99 of 100 are no longer.
+    pub p99_us: u64,
+    /// The longest.
+    pub max_us: u64,
+}
+
+impl Spread {
+    /// Of what was recorded; `None` of nothing.
+    pub fn of(histogram: &Latency) -> Option<Spread> {
+        let at = |share| histogram.quantile_us(share);
+        Some(Spread { p50_us: at(0.5)?, p99_us: at(0.99)?, max_us: at(1.0)? })
+    }
+}
+
+/// What happened to connections, and to how many.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reasons {
+    /// Connections it happened to.
+    pub count: u64,
+    /// The reasons in the order in which they were first met, with their counts;
+    /// if there are many, the first of them.
+    pub first: Vec<(String, u64)>,
+}
+
+impl Reasons {
+    /// It happened to one more.
+    pub fn add(&mut self, reason: &str) {
+        self.count += 1;
+        if let Some((_, count)) = self.first.iter_mut().find(|(known, _)| known == reason) {
+            *count += 1;
+        } else if self.first.len() < REASONS_MAX {
+            self.first.push((reason.to_owned(), 1));
+        }
+    }
+}
+
+/// `7× 503 Service Unavailable: full; 1× the connection was reset`.
+impl fmt::Display for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = 0;
+        for (index, (reason, count)) in self.first.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{count}× {reason}")?;
+            told += count;
+        }
+        match self.count - told.min(self.count) {
+            0 => Ok(()),
+            others => write!(f, "; {others}× for other reasons"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_counted_and_bounded() {
+        let mut reasons = Reasons::default();
+        assert_eq!(reasons.to_string(), "");
+        for reason in ["full", "reset", "full"] {
+            reasons.add(reason);
+        }
+        assert_eq!(reasons.to_string(), "2× full; 1× reset");
+        for number in 0..100 {
+            reasons.add(&format!("reason {number}"));
+        }
+        assert_eq!((reasons.count, reasons.first.len()), (103, REASONS_MAX));
+        assert!(reasons.to_string().ends_with("; 94× for other reasons"), "{reasons}");
+    }
+
+    #[test]
+    fn a_spread_is_of_something() {
+        let mut histogram = Latency::default();
+        assert_eq!(Spread::of(&histogram), None);
+        histogram.record(0, 99);
+        histogram.record(700, 1);
+        assert_eq!(Spread::of(&histogram), Some(Spread { p50_us: 0, p99_us: 0, max_us: 700 }));
+    }
+}

@@ -1,0 +1,68 @@
+//! How the swarm kept the schedule of an open loop.
+
+use serde::{Deserialize, Serialize};
+
+/// Less than this of what was due is not the schedule.
+const OFFERED: f64 = 0.99;
+/// The swarm's own lateness is told from this share of the latency on…
+const TOLD_SHARE: f64 = 0.10;
+/// …or from this on.
+const TOLD_US: u64 = 1000;
+
+/// How the swarm itself kept the schedule in the span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pacing {
+    /// Events due, over all topics.
+    pub scheduled: u64,
+    /// Events published.
+    pub published: u64,
+    /// From due to published: 99 of 100 were no later.
+    pub late_p99_us: u64,
+    /// The latest.
+    pub late_max_us: u64,
+}
+
+impl Pacing {
+    /// Whether the swarm did not offer what it should have.
+    pub fn is_short(&self) -> bool {
+        (self.published as f64) < OFFERED * self.scheduled as f64
+    }
+
+    /// A sentence, where the swarm's own lateness is part of a latency whose
+    /// 99th percentile is `p99_us`.
+    pub fn remark(&self, p99_us: u64) -> Option<String> {
+        let Pacing { scheduled, published, late_p99_us, late_max_us } = *self;
+        if self.is_short() {
+            return Some(format!("the swarm published {published} of {scheduled} events due"));
+        }
+        let is_told = late_p99_us > TOLD_US || late_p99_us as f64 > TOLD_SHARE * p99_us as f64;
+        is_told.then(|| {
+            format!("the swarm itself published late: p99 {late_p99_us} µs, max {late_max_us} µs")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(published: u64, late_p99_us: u64, expected: Option<&str>) {
+        let pacing = Pacing { scheduled: 1000, published, late_p99_us, late_max_us: 7000 };
+        assert_eq!(pacing.remark(2000).as_deref(), expected);
+    }
+
+    #[test]
+    fn a_late_swarm_is_told() {
+        check(1000, 200, None);
+        let sentence = "the swarm itself published late: p99 201 µs, max 7000 µs";
+        check(1000, 201, Some(sentence));
+        check(990, 0, None);
+        check(989, 0, Some("the swarm published 989 of 1000 events due"));
+    }
+
+    #[test]
+    fn a_millisecond_is_told_whatever_the_latency() {
+        let pacing = Pacing { late_p99_us: 1001, ..Pacing::default() };
+        assert!(pacing.remark(1_000_000).is_some());
+    }
+}

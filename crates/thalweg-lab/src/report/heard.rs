@@ -1,0 +1,160 @@
+//! What an endpoint said that does not cooperate, in lines for a person.
+
+use super::number::{digits, short};
+use super::row::Row;
+use crate::measure::{Heard, Reasons, Spread, Timestamps};
+
+/// Everything that was heard; nothing where nobody listened so.
+pub(super) fn lines(row: &Row) -> String {
+    let Some(heard) = &row.heard else {
+        return String::new();
+    };
+    let mut text = format!("\n{} ({})\n", row.subject, row.cell);
+    for (name, line) in facts(heard) {
+        text += &format!("  {name:<12} {line}\n");
+    }
+    text
+}
+
+/// What there is to say, each with its name.
+pub(super) fn facts(heard: &Heard) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("answer", answer(heard)), ("connections", connections(heard))];
+    facts.extend(heard.set_up.map(|it| ("set-up", spread(it))));
+    facts.push(("events", events(heard)));
+    facts.extend(heard.intervals.map(|it| {
+        let silence = time(heard.silence_us_max);
+        ("intervals", format!("{}; longest silence of a connection {silence}", spread(it)))
+    }));
+    facts.extend(heard.timestamps.as_ref().map(|it| ("timestamps", timestamps(it))));
+    facts
+}
+
+fn answer(heard: &Heard) -> String {
+    let answer = &heard.answer;
+    let extras = [
+        answer.server.as_ref().map(|server| format!("server {server}")),
+        answer.content_type.clone(),
+        answer.subprotocol.as_ref().map(|name| format!("subprotocol {name}")),
+        answer.is_chunked.then(|| "in chunks".to_owned()),
+    ];
+    let extras: Vec<String> = extras.into_iter().flatten().collect();
+    let extras = if extras.is_empty() { String::new() } else { format!(", {}", extras.join(", ")) };
+    format!("{} from {}{extras}", answer.status, answer.address)
+}
+
+fn connections(heard: &Heard) -> String {
+    let mut text = format!("{} of {} stood", heard.stood, heard.connections);
+    text += &reasons("refused", &heard.refused);
+    text += &reasons("ended early", &heard.ended_early);
+    text
+}
+
+fn reasons(what: &str, reasons: &Reasons) -> String {
+    if reasons.count == 0 {
+        return String::new();
+    }
+    let each = reasons.first.iter().map(|(reason, count)| format!("{count} × {reason}"));
+    format!("; {} {what}: {}", reasons.count, each.collect::<Vec<_>>().join(", "))
+}
+
+fn events(heard: &Heard) -> String {
+    if heard.events == 0 {
+        return "none".to_owned();
+    }
+    let events = heard.events as f64;
+    let kind = match (heard.text_events, heard.binary_events) {
+        (_, 0) if heard.json_tried > 0 && heard.json_found == heard.json_tried => "JSON",
+        (_, 0) => "text",
+        (0, _) => "binary",
+        _ => "text and binary",
+    };
+    format!(
+        "{} of {kind}, {} to {} per connection; {} bytes on average, at most {}; {} on the wire each",
+        short(events),
+        heard.events_per_connection_min,
+        heard.events_per_connection_max,
+        digits(heard.payload_bytes as f64 / events),
+        heard.event_bytes_max,
+        digits(heard.wire_bytes as f64 / events)
+    )
+}
+
+fn timestamps(found: &Timestamps) -> String {
+    let mut text = match found.latency {
+        Some(latency) => format!("latency {}", spread(latency)),
+        None => "no latency".to_owned(),
+    };
+    if found.missing > 0 {
+        text += &format!("; {} events without one", found.missing);
+    }
+    if found.ahead > 0 {
+        let most = time(found.ahead_us_max);
+        text +=
+            &format!("; {} events ahead of this machine's clock, by {most} at most", found.ahead);
+    }
+    text
+}
+
+fn spread(spread: Spread) -> String {
+    format!("p50 {}, p99 {}, max {}", time(spread.p50_us), time(spread.p99_us), time(spread.max_us))
+}
+
+fn time(us: u64) -> String {
+    match us {
+        ..1_000 => format!("{us} µs"),
+        ..1_000_000 => format!("{} ms", digits(us as f64 / 1e3)),
+        _ => format!("{} s", digits(us as f64 / 1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Answer;
+
+    #[test]
+    fn everything_that_was_heard_is_told() {
+        let mut refused = Reasons::default();
+        refused.add("503 Service Unavailable: too many connections");
+        refused.add("503 Service Unavailable: too many connections");
+        let heard = Heard {
+            connections: 10,
+            stood: 8,
+            refused,
+            set_up: Some(Spread { p50_us: 310, p99_us: 4200, max_us: 1_200_000 }),
+            answer: Answer {
+                address: "127.0.0.1:9000".to_owned(),
+                status: "101 Switching Protocols".to_owned(),
+                server: Some("example".to_owned()),
+                ..Answer::default()
+            },
+            events: 20_000,
+            text_events: 20_000,
+            payload_bytes: 2_000_000,
+            wire_bytes: 2_040_000,
+            event_bytes_max: 4096,
+            events_per_connection_min: 2499,
+            events_per_connection_max: 2501,
+            intervals: Some(Spread { p50_us: 0, p99_us: 2000, max_us: 52_000 }),
+            silence_us_max: 52_000,
+            json_tried: 100,
+            json_found: 100,
+            timestamps: Some(Timestamps {
+                latency: Some(Spread { p50_us: 900, p99_us: 1800, max_us: 60_000 }),
+                read: 19_990,
+                ahead: 7,
+                ahead_us_max: 300,
+                missing: 3,
+                unit: None,
+            }),
+            ..Heard::default()
+        };
+        let row = Row {
+            cell: "10 connections".to_owned(),
+            subject: "ws://127.0.0.1:9000/".to_owned(),
+            heard: Some(heard),
+            ..Row::default()
+        };
+        insta::assert_snapshot!(lines(&row));
+    }
+}

@@ -1,0 +1,248 @@
+//! An endpoint that somebody runs, Thalweg or not: what `--url` and the options
+//! beside it name.
+//!
+//! - `url`: where it is
+//! - `json_path`: where in an event a timestamp sits
+
+mod json_path;
+mod url;
+
+pub use json_path::{JsonPath, Step};
+pub use url::{Scheme, Url};
+
+use super::error::unknown;
+use super::{ScenarioError, Transport};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What a stranger's endpoint can be measured over.
+const TRANSPORTS: [(&str, Transport); 3] = [
+    ("websocket", Transport::Websocket),
+    ("sse", Transport::Sse),
+    ("http-streaming", Transport::HttpStreaming),
+];
+
+/// Headers that are the lab's to set, and what to do instead.
+const OWN_HEADERS: [(&str, &str); 10] = [
+    ("connection", "leave it out"),
+    ("upgrade", "write the URL with ws:// or wss://"),
+    ("sec-websocket-key", "leave it out: each connection has a random one"),
+    ("sec-websocket-version", "leave it out: it is 13"),
+    ("sec-websocket-protocol", "say it with --subprotocol"),
+    ("sec-websocket-extensions", "leave it out: extensions are not spoken"),
+    ("accept-encoding", "leave it out: compressed answers are not read"),
+    ("content-length", "leave it out: the request has no body"),
+    ("transfer-encoding", "leave it out: the request has no body"),
+    ("expect", "leave it out: the request has no body"),
+];
+
+/// What was typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// `--url`.
+    pub url: String,
+    /// `--transports`, if it was said.
+    pub transport: Option<String>,
+    /// Every `--header`, as `Name: value`.
+    pub headers: Vec<String>,
+    /// `--subprotocol`.
+    pub subprotocol: Option<String>,
+    /// Every `--send-on-open`.
+    pub send_on_open: Vec<String>,
+    /// Where a timestamp sits: `a.b[0].c`, `$.a.b` or `/a/b/0`.
+    pub timestamp: Option<String>,
+    /// `--cacert`.
+    pub cacert: Option<PathBuf>,
+    /// `--insecure`.
+    pub insecure: bool,
+}
+
+/// A WebSocket, SSE or HTTP-streaming endpoint, and how to ask it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Where it is.
+    pub url: Url,
+    /// WebSocket, SSE or HTTP streaming.
+    pub transport: Transport,
+    /// Sent with each request, as they are.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+    /// The one subprotocol that is offered (RFC 6455 §1.9).
+    #[serde(default)]
+    pub subprotocol: Option<String>,
+    /// Text messages that each WebSocket sends once it stands.
+    #[serde(default)]
+    pub send_on_open: Vec<String>,
+    /// Where an event says when it was made.
+    #[serde(default)]
+    pub timestamp: Option<JsonPath>,
+    /// A PEM file of authorities that are trusted besides the machine's.
+    #[serde(default)]
+    pub cacert: Option<PathBuf>,
+    /// Whether any certificate is taken.
+    #[serde(default)]
+    pub insecure: bool,
+}
+
+impl Endpoint {
+    /// Reads what was typed. The error is one sentence with the remedy.
+    pub fn read(typed: &Typed) -> Result<Endpoint, ScenarioError> {
+        let url = typed.url.parse::<Url>()?;
+        let transport = transport(&url, typed.transport.as_deref())?;
+        let refuse = |message: &str| Err(ScenarioError::new(message));
+        if transport != Transport::Websocket {
+            if typed.subprotocol.is_some() {
+                return refuse(
+                    "--subprotocol is a WebSocket's: write the URL with ws:// or wss://",
+                );
+            }
+            if !typed.send_on_open.is_empty() {
+                return refuse(
+                    "--send-on-open needs a WebSocket, for SSE and HTTP streaming only listen: \
+                     put what the endpoint must be told into the URL or a --header",
+                );
+            }
+        }
+        if !url.is_tls() && (typed.insecure || typed.cacert.is_some()) {
+            return refuse(
+                "--insecure and --cacert are about certificates: write the URL with wss:// or \
+                 https://, or leave them out",
+            );
+        }
+        if let Some(name) = &typed.subprotocol
+            && !is_token(name)
+        {
+            return Err(ScenarioError::new(format!(
+                "`{name}` is no name of a subprotocol: write one name, such as graphql-transport-ws"
+            )));
+        }
+        Ok(Endpoint {
+            url,
+            transport,
+            headers: typed.headers.iter().map(|typed| header(typed)).collect::<Result<_, _>>()?,
+            subprotocol: typed.subprotocol.clone(),
+            send_on_open: typed.send_on_open.clone(),
+            timestamp: typed.timestamp.as_deref().map(str::parse).transpose()?,
+            cacert: typed.cacert.clone(),
+            insecure: typed.insecure,
+        })
+    }
+}
+
+fn transport(url: &Url, told: Option<&str>) -> Result<Transport, ScenarioError> {
+    let told = match told {
+        None => None,
+        Some(name) => {
+            let found = TRANSPORTS.iter().find(|(right, _)| *right == name);
+            let names = TRANSPORTS.map(|(name, _)| name);
+            let (_, transport) = found.ok_or_else(|| {
+                ScenarioError::new(unknown("transport of an endpoint", name, &names))
+            })?;
+            Some(*transport)
+        }
+    };
+    match (url.scheme().is_websocket(), told) {
+        (true, None | Some(Transport::Websocket)) => Ok(Transport::Websocket),
+        (true, Some(other)) => Err(ScenarioError::new(format!(
+            "{}:// is a WebSocket and not {other}: write the URL with http:// or https://",
+            url.scheme()
+        ))),
+        (false, Some(Transport::Websocket)) => Err(ScenarioError::new(
+            "a WebSocket has another scheme: write the URL with ws:// or wss://",
+        )),
+        (false, told) => Ok(told.unwrap_or(Transport::Sse)),
+    }
+}
+
+fn header(typed: &str) -> Result<(String, String), ScenarioError> {
+    let Some((name, value)) = typed.split_once(':') else {
+        return Err(ScenarioError::new(format!(
+            "`{typed}` is no header: write it as \"Authorization: Bearer …\""
+        )));
+    };
+    let (name, value) = (name.trim(), value.trim());
+    if !is_token(name) || value.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(ScenarioError::new(format!(
+            "`{}` is no header: a name, a colon and a value on one line",
+            typed.escape_debug()
+        )));
+    }
+    if let Some((_, remedy)) = OWN_HEADERS.iter().find(|(own, _)| name.eq_ignore_ascii_case(own)) {
+        return Err(ScenarioError::new(format!("the header {name} is the lab's to set: {remedy}")));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token(text: &str) -> bool {
+    let is_token_byte =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_token_byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(url: &str) -> Typed {
+        Typed { url: url.to_owned(), ..Typed::default() }
+    }
+
+    #[test]
+    fn the_scheme_says_the_transport() {
+        let check = |url, told: Option<&str>, expected| {
+            let typed = Typed { transport: told.map(str::to_owned), ..typed(url) };
+            assert_eq!(Endpoint::read(&typed).unwrap().transport, expected, "{url}");
+        };
+        check("ws://h/", None, Transport::Websocket);
+        check("wss://h/", Some("websocket"), Transport::Websocket);
+        check("http://h/", None, Transport::Sse);
+        check("https://h/", Some("sse"), Transport::Sse);
+        check("http://h/", Some("http-streaming"), Transport::HttpStreaming);
+    }
+
+    #[test]
+    fn an_endpoint_survives_a_plan() {
+        let endpoint = Endpoint::read(&Typed {
+            headers: vec!["Authorization:Bearer a:b ".to_owned(), "X-Empty:".to_owned()],
+            subprotocol: Some("graphql-transport-ws".to_owned()),
+            send_on_open: vec!["{}".to_owned()],
+            timestamp: Some("a.b[0].c".to_owned()),
+            insecure: true,
+            ..typed("wss://[::1]:9/live?x=1")
+        });
+        let endpoint = endpoint.unwrap();
+        assert_eq!(endpoint.headers[0], ("Authorization".to_owned(), "Bearer a:b".to_owned()));
+        assert_eq!(endpoint.headers[1], ("X-Empty".to_owned(), String::new()));
+        let text = serde_json::to_string(&endpoint).unwrap();
+        assert_eq!(serde_json::from_str::<Endpoint>(&text).unwrap(), endpoint);
+        let wrong = text.replace("wss://", "gopher://");
+        assert!(serde_json::from_str::<Endpoint>(&wrong).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused_with_the_remedy() {
+        let check = |typed: Typed, expected: &str| {
+            let said = Endpoint::read(&typed).expect_err(expected).to_string();
+            assert!(said.contains(expected), "{said:?} should say {expected:?}");
+        };
+        let told =
+            |url, transport: &str| Typed { transport: Some(transport.to_owned()), ..typed(url) };
+        check(told("ws://h/", "sse"), "http://");
+        check(told("http://h/", "websocket"), "ws://");
+        check(told("http://h/", "ssse"), "did you mean `sse`");
+        check(told("http://h/", "long-polling"), "there are websocket, sse, http-streaming");
+        check(Typed { subprotocol: Some("a".into()), ..typed("http://h/") }, "ws://");
+        check(Typed { subprotocol: Some("a b".into()), ..typed("ws://h/") }, "one name");
+        check(Typed { send_on_open: vec!["a".into()], ..typed("http://h/") }, "needs a WebSocket");
+        check(Typed { insecure: true, ..typed("ws://h/") }, "wss://");
+        check(Typed { cacert: Some("x".into()), ..typed("http://h/") }, "https://");
+        let header = |header: &str| Typed { headers: vec![header.to_owned()], ..typed("ws://h/") };
+        check(header("Authorization"), "Authorization: Bearer");
+        check(header("a b: c"), "a name, a colon");
+        check(header("a: c\r\nd: e"), "on one line");
+        check(header("sec-websocket-protocol: a"), "--subprotocol");
+        check(header("Accept-Encoding: gzip"), "compressed");
+        check(Typed { timestamp: Some("a..b".into()), ..typed("ws://h/") }, "a..b");
+    }
+}

@@ -1,0 +1,180 @@
+//! Where in an event something sits: `a.b[0].c`, `$.a.b`, or a JSON pointer
+//! (RFC 6901) such as `/a/b/0`.
+
+use crate::scenario::ScenarioError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A path of more steps is nobody's.
+const STEPS_MAX: usize = 32;
+
+/// One place in a JSON text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct JsonPath {
+    text: String,
+    steps: Vec<Step>,
+}
+
+/// One step of the way there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A member of an object.
+    Key(String),
+    /// An element of an array, from 0.
+    Index(usize),
+    /// A pointer's digits: whichever there is.
+    Either(String, usize),
+}
+
+impl JsonPath {
+    /// The way there; no steps are the whole text.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+}
+
+impl FromStr for JsonPath {
+    type Err = ScenarioError;
+
+    fn from_str(text: &str) -> Result<JsonPath, ScenarioError> {
+        let steps = if text.starts_with('/') { pointer(text) } else { dotted(text) };
+        let steps = steps.filter(|steps| steps.len() <= STEPS_MAX).ok_or_else(|| {
+            ScenarioError::new(format!(
+                "`{}` names no place in an event: write it as data.items[0].time or \
+                 /data/items/0/time",
+                text.escape_debug()
+            ))
+        })?;
+        Ok(JsonPath { text: text.to_owned(), steps })
+    }
+}
+
+fn pointer(text: &str) -> Option<Vec<Step>> {
+    text.split('/').skip(1).map(pointer_step).collect()
+}
+
+fn pointer_step(token: &str) -> Option<Step> {
+    let mut escapes = token.split('~').skip(1);
+    if escapes.any(|rest| !rest.starts_with(['0', '1'])) {
+        return None;
+    }
+    let key = token.replace("~1", "/").replace("~0", "~");
+    Some(match index(token) {
+        Some(index) => Step::Either(key, index),
+        None => Step::Key(key),
+    })
+}
+
+fn dotted(text: &str) -> Option<Vec<Step>> {
+    let mut steps = Vec::new();
+    let mut rest = match text.strip_prefix('$') {
+        // A key may begin with a dollar sign.
+        Some(rest) if rest.is_empty() || rest.starts_with(['.', '[']) => rest,
+        _ if text.is_empty() || text.starts_with('.') => return None,
+        _ if text.starts_with('[') => text,
+        _ => {
+            let (key, rest) = key(text)?;
+            steps.push(key);
+            rest
+        }
+    };
+    while !rest.is_empty() {
+        let (step, left) = match rest.strip_prefix('.') {
+            Some(rest) => key(rest)?,
+            None => bracketed(rest.strip_prefix('[')?)?,
+        };
+        steps.push(step);
+        rest = left;
+    }
+    Some(steps)
+}
+
+fn key(text: &str) -> Option<(Step, &str)> {
+    let (key, rest) = text.split_at(text.find(['.', '[']).unwrap_or(text.len()));
+    let is_wild = key.is_empty() || key == "*" || key.contains(']');
+    (!is_wild).then(|| (Step::Key(key.to_owned()), rest))
+}
+
+/// `0]`, `"a key"]` or `'a key']`.
+fn bracketed(text: &str) -> Option<(Step, &str)> {
+    for quote in ['"', '\''] {
+        if let Some(quoted) = text.strip_prefix(quote) {
+            let (key, rest) = quoted.split_once(quote)?;
+            return Some((Step::Key(key.to_owned()), rest.strip_prefix(']')?));
+        }
+    }
+    let (digits, rest) = text.split_once(']')?;
+    Some((Step::Index(index(digits)?), rest))
+}
+
+/// Digits without a leading zero (RFC 6901 §4).
+fn index(digits: &str) -> Option<usize> {
+    let is_index = digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits == "0" || !digits.starts_with('0'));
+    is_index.then(|| digits.parse().ok())?
+}
+
+impl fmt::Display for JsonPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl TryFrom<String> for JsonPath {
+    type Error = ScenarioError;
+
+    fn try_from(text: String) -> Result<JsonPath, ScenarioError> {
+        text.parse()
+    }
+}
+
+impl From<JsonPath> for String {
+    fn from(path: JsonPath) -> String {
+        path.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Step::{Either, Index, Key};
+    use proptest::prelude::*;
+
+    #[test]
+    fn three_ways_to_write_one_place() {
+        let check = |text: &str, expected: &[Step]| {
+            assert_eq!(text.parse::<JsonPath>().unwrap().steps(), expected, "{text}");
+        };
+        let k = |key: &str| Key(key.to_owned());
+        check("a.b[0].c", &[k("a"), k("b"), Index(0), k("c")]);
+        check("$.a.b", &[k("a"), k("b")]);
+        check("/a/b/0", &[k("a"), k("b"), Either("0".to_owned(), 0)]);
+        check("$", &[]);
+        check("[3][12].t", &[Index(3), Index(12), k("t")]);
+        check("$[0]", &[Index(0)]);
+        check("$type", &[k("$type")]);
+        check("$[\"a.b\"]['c d'].e", &[k("a.b"), k("c d"), k("e")]);
+        check("/a~1b/~01/01/", &[k("a/b"), k("~1"), k("01"), k("")]);
+    }
+
+    #[test]
+    fn what_names_no_place_is_refused() {
+        for text in ["", ".", "a.", "a..b", ".a", "a[", "a[]", "a[x]", "a[*]", "$.*", "a]", "/~2"] {
+            let said = text.parse::<JsonPath>().expect_err(text).to_string();
+            assert!(said.contains("write it as data.items[0].time"), "{said}");
+        }
+        assert!("a[0]b".parse::<JsonPath>().is_err());
+        assert!("/a".repeat(STEPS_MAX + 1).parse::<JsonPath>().is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_answer(text in "[$./~\\[\\]'\"01ab*é]{0,12}") {
+            if let Ok(path) = text.parse::<JsonPath>() {
+                prop_assert_eq!(path.to_string(), text);
+            }
+        }
+    }
+}

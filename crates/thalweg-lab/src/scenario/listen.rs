@@ -1,0 +1,45 @@
+//! A plan for endpoints that somebody runs: `thalweg bench --url`.
+
+use super::plan::{Cell, Changes, Part, Plan, Subject, forced_settings};
+use super::{Drive, Endpoint, Program, ScenarioError, Settings};
+
+/// Samples of each endpoint, unless told otherwise.
+const REPEATS: u32 = 3;
+const WARM_UP_MS: u64 = 500;
+const MEASURED_MS: u64 = 5000;
+/// A guest does not come with a crowd unless told to.
+const CONNECTIONS: u32 = 10;
+
+/// Listens to each endpoint in turn; what they are compared with is the first.
+/// `--set` may say how many connections.
+pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, ScenarioError> {
+    let base = Settings { connections: CONNECTIONS, ..Settings::default() };
+    let all = forced_settings(changes, &base)?;
+    if all.iter().any(|settings| settings.connections == 0) {
+        return Err(ScenarioError::new("connections are at least 1"));
+    }
+    let cells = all.into_iter().map(|settings| {
+        let subjects = endpoints.iter().map(|endpoint| Subject {
+            name: endpoint.url.to_string(),
+            program: Program::Url(Box::new(endpoint.clone())),
+            settings: Settings { transport: endpoint.transport, ..settings.clone() },
+        });
+        let label = settings.label(Drive::Listen);
+        Cell { label, settings: settings.clone(), subjects: subjects.collect(), baseline: 0 }
+    });
+    let name = "url".to_owned();
+    let title = "an endpoint as it is: what comes, how regularly, at what cost".to_owned();
+    let part = Part {
+        name: name.clone(),
+        title: title.clone(),
+        drive: Drive::Listen,
+        repeats: changes.repeats.unwrap_or(REPEATS),
+        warm_up_ms: WARM_UP_MS,
+        measured_ms: changes.measured_ms.unwrap_or(MEASURED_MS),
+        cells: cells.collect(),
+    };
+    if part.repeats == 0 || part.measured_ms == 0 {
+        return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
+    }
+    Ok(Plan { name, title, parts: vec![part] })
+}

@@ -1,0 +1,192 @@
+//! Which process listens at an address of this machine: a server that the lab did
+//! not start can be looked at then as if it had.
+
+use procfs::net::TcpState;
+use procfs::process::{FDTarget, Process, all_processes};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+/// Whoever hands sockets to services: it holds all of them and serves none.
+const INIT: u32 = 1;
+
+/// Who listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// Its processes, without those that descend from another of them.
+    pub pids: Vec<u32>,
+    /// What the first was started with.
+    pub command: String,
+}
+
+/// Why its CPU and memory cannot be measured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSeen {
+    /// It is another machine's.
+    #[error("{0} is not an address of this machine, so the server's CPU and memory are not seen")]
+    Elsewhere(IpAddr),
+    /// There is no such socket here: perhaps in a container.
+    #[error(
+        "no process of this network namespace listens at port {0}: a server in a container is \
+         seen from inside only"
+    )]
+    Nobody(u16),
+    /// The kernel does not show another user's processes.
+    #[error(
+        "whoever listens at port {0} belongs to another user: run the lab as that user, or as \
+         root, to see its CPU and memory"
+    )]
+    Hidden(u16),
+    /// `/proc` cannot be read.
+    #[error("/proc cannot be read, so the server's CPU and memory are not seen: {0}")]
+    Unreadable(String),
+}
+
+impl Listener {
+    /// Looks for whoever listens at one of these addresses, the first of them that
+    /// somebody listens at.
+    pub fn find(addresses: &[SocketAddr]) -> Result<Listener, NotSeen> {
+        let mut reason = NotSeen::Nobody(addresses.first().map_or(0, SocketAddr::port));
+        for &address in addresses {
+            match find(address) {
+                Ok(listener) => return Ok(listener),
+                Err(NotSeen::Nobody(_)) => {}
+                Err(other) => reason = other,
+            }
+        }
+        Err(reason)
+    }
+}
+
+fn find(address: SocketAddr) -> Result<Listener, NotSeen> {
+    if !is_ours(address.ip()) {
+        return Err(NotSeen::Elsewhere(address.ip()));
+    }
+    let inodes = sockets(address)?;
+    if inodes.is_empty() {
+        return Err(NotSeen::Nobody(address.port()));
+    }
+    let unreadable = |error: procfs::ProcError| NotSeen::Unreadable(error.to_string());
+    let (mut holders, mut parents) = (Vec::new(), HashMap::new());
+    // Processes come and go while the directory is read.
+    for process in all_processes().map_err(unreadable)?.flatten() {
+        let pid = process.pid as u32;
+        if let Ok(stat) = process.stat() {
+            parents.insert(pid, stat.ppid as u32);
+        }
+        if holds(&process, &inodes) {
+            holders.push(pid);
+        }
+    }
+    let pids = roots(&holders, &parents);
+    let Some(&first) = pids.first() else {
+        return Err(NotSeen::Hidden(address.port()));
+    };
+    let command = Process::new(first as i32).and_then(|process| process.cmdline());
+    Ok(Listener { command: command.unwrap_or_default().join(" "), pids })
+}
+
+/// Whether an address is one of this machine's: the kernel lets one bind to it.
+fn is_ours(ip: IpAddr) -> bool {
+    ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+/// The listening sockets that a connection to the address may come to.
+fn sockets(address: SocketAddr) -> Result<HashSet<u64>, NotSeen> {
+    let unreadable = |error: procfs::ProcError| NotSeen::Unreadable(error.to_string());
+    let mut entries = procfs::net::tcp().map_err(unreadable)?;
+    // A kernel without IPv6 has no such table.
+    entries.extend(procfs::net::tcp6().unwrap_or_default());
+    let listening = entries.into_iter().filter(|entry| entry.state == TcpState::Listen);
+    let reached = listening.filter(|entry| reaches(address, entry.local_address));
+    Ok(reached.map(|entry| entry.inode).collect())
+}
+
+/// Whether a connection to `address` may come to a socket that is bound to `bound`.
+fn reaches(address: SocketAddr, bound: SocketAddr) -> bool {
+    let ip = bound.ip().to_canonical();
+    let is_any = ip.is_unspecified() && (bound.is_ipv6() || address.is_ipv4());
+    address.port() == bound.port() && (is_any || ip == address.ip().to_canonical())
+}
+
+fn holds(process: &Process, inodes: &HashSet<u64>) -> bool {
+    let Ok(files) = process.fd() else { return false };
+    let mut targets = files.flatten().map(|file| file.target);
+    targets.any(|target| matches!(target, FDTarget::Socket(inode) if inodes.contains(&inode)))
+}
+
+/// The holders that do not descend from another holder; init only if it is the
+/// only one.
+fn roots(holders: &[u32], parents: &HashMap<u32, u32>) -> Vec<u32> {
+    let serving: Vec<u32> = match holders {
+        [INIT] => vec![INIT],
+        _ => holders.iter().copied().filter(|pid| *pid != INIT).collect(),
+    };
+    let has_holder_above = |pid: &u32| {
+        let above = std::iter::successors(parents.get(pid), |parent| parents.get(parent));
+        // No chain of parents is longer than there are processes.
+        above.take(parents.len()).any(|parent| parent != pid && serving.contains(parent))
+    };
+    serving.iter().copied().filter(|pid| !has_holder_above(pid)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn this_process_is_found_at_its_own_port() {
+        for bound in ["127.0.0.1:0", "0.0.0.0:0", "[::]:0"] {
+            let listener = TcpListener::bind(bound).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let found = Listener::find(&[([127, 0, 0, 1], port).into()]).unwrap();
+            assert!(!found.command.is_empty());
+            assert_eq!(found.pids, [std::process::id()], "{bound}");
+            drop(listener);
+            assert_eq!(
+                Listener::find(&[([127, 0, 0, 1], port).into()]),
+                Err(NotSeen::Nobody(port)),
+                "{bound}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_machine_is_not_looked_at() {
+        // Reserved for documentation (RFC 5737).
+        let address: SocketAddr = ([192, 0, 2, 1], 80).into();
+        assert_eq!(Listener::find(&[address]), Err(NotSeen::Elsewhere(address.ip())));
+    }
+
+    #[test]
+    fn a_socket_takes_what_it_is_bound_to() {
+        let check = |address: &str, bound: &str, expected| {
+            let found = reaches(address.parse().unwrap(), bound.parse().unwrap());
+            assert_eq!(found, expected, "{address} at {bound}");
+        };
+        check("127.0.0.1:80", "127.0.0.1:80", true);
+        check("127.0.0.1:80", "127.0.0.1:81", false);
+        check("127.0.0.1:80", "127.0.0.2:80", false);
+        check("127.0.0.1:80", "0.0.0.0:80", true);
+        check("127.0.0.1:80", "[::]:80", true);
+        check("127.0.0.1:80", "[::ffff:127.0.0.1]:80", true);
+        check("[::1]:80", "[::]:80", true);
+        check("[::1]:80", "0.0.0.0:80", false);
+        check("[::1]:80", "[::1]:80", true);
+    }
+
+    #[test]
+    fn workers_belong_to_whoever_started_them() {
+        let parents = HashMap::from([(1, 0), (10, 1), (11, 10), (12, 10), (13, 12), (20, 1)]);
+        let check = |holders: &[u32], expected: &[u32]| {
+            assert_eq!(roots(holders, &parents), expected, "{holders:?}");
+        };
+        check(&[10, 11, 12], &[10]);
+        check(&[11, 12], &[11, 12]);
+        check(&[10, 13], &[10]);
+        check(&[1, 10, 11], &[10]);
+        check(&[1], &[1]);
+        check(&[10, 20], &[10, 20]);
+        check(&[], &[]);
+    }
+}

@@ -1,0 +1,108 @@
+//! Where a subscriber goes on whose answer has an end: a poll's each time, a
+//! forever frame's when its document has grown large.
+
+use anyhow::bail;
+
+/// Sixteen digits of epoch, a dot, sixteen of offset (docs/wire.md).
+const POSITION_BYTES_MAX: usize = 33;
+
+/// What a subscriber keeps of what it hears.
+pub(super) trait Memory {
+    /// Everything of this topic up to the position has come.
+    fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()>;
+    /// The document is to be loaded again. Says whether that can be done.
+    fn reload(&mut self) -> bool;
+}
+
+/// Nothing is kept where one answer is to last.
+pub(super) struct Nothing;
+
+impl Memory for Nothing {
+    #[inline]
+    fn reached(&mut self, _topic: usize, _position: &[u8]) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn reload(&mut self) -> bool {
+        false
+    }
+}
+
+/// A subscriber's cursor in each of its topics.
+#[derive(Debug)]
+pub(super) struct Cursors {
+    positions: Box<[Position]>,
+    must_reload: bool,
+}
+
+/// Empty until it is known.
+#[derive(Clone, Copy, Debug)]
+struct Position {
+    length: u8,
+    bytes: [u8; POSITION_BYTES_MAX],
+}
+
+impl Cursors {
+    pub(super) fn new(topics: u32) -> Cursors {
+        let unknown = Position { length: 0, bytes: [0; POSITION_BYTES_MAX] };
+        Cursors { positions: vec![unknown; topics as usize].into(), must_reload: false }
+    }
+
+    /// Whether it has been told where all its topics are.
+    pub(super) fn are_known(&self) -> bool {
+        self.positions.iter().all(|position| position.length > 0)
+    }
+
+    /// Whether the document is to be loaded again; from now on it is not.
+    pub(super) fn take_reload(&mut self) -> bool {
+        std::mem::take(&mut self.must_reload)
+    }
+
+    /// Appends them as the rest of a query.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for Position { length, bytes } in &self.positions {
+            out.extend_from_slice(b"&cursor=");
+            out.extend_from_slice(&bytes[..usize::from(*length)]);
+        }
+    }
+}
+
+impl Memory for Cursors {
+    fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()> {
+        let Some(room) = self.positions.get_mut(topic) else { return Ok(()) };
+        // It goes into the next request as it is.
+        let is_plain = position.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'.');
+        if position.is_empty() || position.len() > POSITION_BYTES_MAX || !is_plain {
+            bail!("not a position: {}", super::inbox::shown(position));
+        }
+        room.length = position.len() as u8;
+        room.bytes[..position.len()].copy_from_slice(position);
+        Ok(())
+    }
+
+    fn reload(&mut self) -> bool {
+        self.must_reload = true;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_topic_goes_on_where_it_was() {
+        let mut cursors = Cursors::new(2);
+        cursors.reached(1, b"ffffffffffffffff.9007199254740991").unwrap();
+        assert!(!cursors.are_known());
+        cursors.reached(0, b"9f3c21.1042").unwrap();
+        cursors.reached(0, b"9f3c21.7").unwrap();
+        assert!(cursors.are_known());
+        let mut query = Vec::new();
+        cursors.write(&mut query);
+        assert_eq!(query, b"&cursor=9f3c21.7&cursor=ffffffffffffffff.9007199254740991");
+        for bad in [&b""[..], b"1.2 HTTP/1.1", &[b'1'; 34]] {
+            assert!(cursors.reached(0, bad).is_err());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Publishing what subscribers are to get: in a closed loop as the window moves, in
+//! an open one on a schedule, whatever becomes of the events before.
+
+use super::pace::Schedule;
+use super::posted::Topic;
+use super::publisher::Publisher;
+use super::socket::now_us;
+use super::{PROGRESS_EVERY_US, PUBLISHER_KEYS, SILENCE_US_MAX, Swarm};
+use anyhow::{anyhow, bail};
+
+/// How long the last events of a closed loop may take.
+const SETTLE_US_MAX: u64 = 1_000_000;
+/// What may be outstanding over all topics: more, and the subject is not slow, it
+/// does not keep up.
+const OUTSTANDING_BYTES_MAX: u64 = 64 << 20;
+const OUTSTANDING_EVENTS_MAX: u64 = 1_000_000;
+/// How long what is outstanding in an open loop may take.
+const DRAIN_US_MAX: u64 = 10_000_000;
+
+/// When events are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Posting {
+    Nothing,
+    /// As the window moves: a closed loop.
+    Window,
+    /// On a schedule: an open loop.
+    Schedule,
+}
+
+/// A schedule that was given up.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the subject was {} s behind: {events} events were outstanding", seconds(*.behind_us))]
+pub(super) struct Behind {
+    behind_us: u64,
+    events: u64,
+}
+
+fn seconds(us: u64) -> String {
+    format!("{:.1}", us as f64 / 1e6)
+}
+
+impl Swarm<'_> {
+    /// On a schedule, if there is a rate.
+    pub(super) fn start_posting(&mut self, rate: f64) -> anyhow::Result<()> {
+        if !self.workload.drive.is_posted() {
+            return Ok(());
+        }
+        for topic in 0..self.workload.settings.topics {
+            let key = PUBLISHER_KEYS + u64::from(topic);
+            self.publishers.push(Publisher::open(&self.dialer, topic, key, &self.poller)?);
+        }
+        if rate > 0.0 {
+            self.offer(rate);
+            return Ok(());
+        }
+        self.posting = Posting::Window;
+        self.post_what_is_due()
+    }
+
+    #[inline]
+    pub(super) fn post_what_is_due(&mut self) -> anyhow::Result<()> {
+        for (topic, publisher) in
+            self.subscribers.inbox().topics().iter_mut().zip(&mut self.publishers)
+        {
+            if topic.is_due() {
+                self.lines.clear();
+                topic.publish(now_us(), &mut self.lines);
+                publisher.post(&self.lines, &self.poller)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on events of each topic are due `rate` times a second.
+    pub(super) fn offer(&mut self, rate: f64) {
+        self.posting = Posting::Schedule;
+        self.behind = None;
+        self.schedule = Schedule::new(rate, self.publishers.len(), now_us());
+    }
+
+    /// Publishes what is due; says how long to wait then, at most `timeout_us`, and
+    /// how much of that awake.
+    pub(super) fn post_on_schedule(&mut self, timeout_us: u64) -> anyhow::Result<(u64, u64)> {
+        let mut now_us = now_us();
+        if self.schedule.is_due(now_us) {
+            self.post_until(now_us)?;
+            now_us = super::socket::now_us();
+        }
+        Ok(self.schedule.wait_us(now_us, timeout_us))
+    }
+
+    fn post_until(&mut self, now_us: u64) -> anyhow::Result<()> {
+        let settings = self.workload.settings;
+        let events_max = (OUTSTANDING_BYTES_MAX / u64::from(settings.event_bytes))
+            .min(OUTSTANDING_EVENTS_MAX)
+            / u64::from(settings.topics);
+        let topics = self.subscribers.inbox().topics().iter_mut();
+        for (index, (topic, publisher)) in topics.zip(&mut self.publishers).enumerate() {
+            self.lines.clear();
+            while let Some(due_us) = self.schedule.take(index, now_us) {
+                topic.publish_on_schedule(due_us, &mut self.lines);
+                if topic.outstanding() >= events_max {
+                    self.behind = Some(behind(topic, now_us));
+                    break;
+                }
+            }
+            if !self.lines.is_empty() {
+                publisher.post(&self.lines, &self.poller)?;
+            }
+        }
+        match self.behind {
+            // It is taken from there as soon as the ready sockets have been read.
+            Some(_) => self.schedule = Schedule::default(),
+            None => self.schedule.look_ahead(),
+        }
+        Ok(())
+    }
+
+    /// Whether something should have come by now, when for so long nothing has.
+    pub(super) fn is_silent(&mut self, now_us: u64) -> bool {
+        match self.posting {
+            Posting::Nothing => false,
+            Posting::Window => true,
+            Posting::Schedule => {
+                let topics = self.subscribers.inbox().topics().iter();
+                let since_us = topics.filter_map(Topic::waits_since_us).min();
+                since_us.is_some_and(|us| now_us.saturating_sub(us) > SILENCE_US_MAX)
+            }
+        }
+    }
+
+    /// Publishes nothing more and waits until everything has come; `false` if for
+    /// long nothing came, and so the rest is lost.
+    pub(super) fn drain(&mut self) -> anyhow::Result<bool> {
+        self.schedule = Schedule::default();
+        self.behind = None;
+        let begun_us = now_us();
+        while !self.is_drained() {
+            self.turn(PROGRESS_EVERY_US)?;
+            let now_us = now_us();
+            if now_us - begun_us.max(self.subscribers.inbox().heard_us).min(now_us) > SILENCE_US_MAX
+            {
+                return Ok(false);
+            }
+            if now_us - begun_us > DRAIN_US_MAX {
+                let topics = self.subscribers.inbox().topics().iter();
+                let last = topics.max_by_key(|topic| topic.outstanding());
+                match last.map(|topic| behind(topic, now_us)) {
+                    Some(behind) => return Err(behind.into()),
+                    None => bail!("there is no topic to wait for"),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for what was published last.
+    pub(super) fn settle(&mut self) -> anyhow::Result<()> {
+        if self.posting == Posting::Schedule {
+            self.drain()?;
+        } else {
+            self.posting = Posting::Nothing;
+            let deadline_us = now_us() + SETTLE_US_MAX;
+            while !self.subscribers.inbox().topics().iter().all(Topic::is_settled)
+                && now_us() < deadline_us
+            {
+                self.turn(PROGRESS_EVERY_US)?;
+            }
+        }
+        self.is_finishing = true;
+        for publisher in &mut self.publishers {
+            publisher.finish(&self.poller)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_publisher(&mut self, index: usize, is_readable: bool) -> anyhow::Result<()> {
+        let publisher = &mut self.publishers[index];
+        if is_readable {
+            let answer = publisher.answer()?;
+            if !answer.is_empty() && !self.is_finishing {
+                let text = String::from_utf8_lossy(&answer).into_owned();
+                return Err(anyhow!("the subject ended publishing: {text}"));
+            }
+        }
+        publisher.flush(&self.poller)
+    }
+
+    /// Whether all readers have everything or were told of a gap.
+    fn is_drained(&mut self) -> bool {
+        let readers = self.workload.settings.readers() as usize;
+        let inbox = self.subscribers.inbox();
+        let published: Vec<u64> = inbox.topics().iter().map(Topic::published).collect();
+        published.iter().enumerate().all(|(topic, &last)| {
+            let subscriptions = (0..readers).map(|reader| reader * published.len() + topic);
+            inbox.ledger.have(subscriptions, last)
+        })
+    }
+}
+
+fn behind(topic: &Topic, now_us: u64) -> Behind {
+    let since_us = topic.waits_since_us().unwrap_or(now_us);
+    Behind { behind_us: now_us.saturating_sub(since_us), events: topic.outstanding() }
+}

@@ -1,0 +1,212 @@
+//! An open loop's schedule: when each event is due, whatever became of the ones
+//! before. Pure: the time is a parameter.
+//!
+//! Latency counts from the due time, so an event that the swarm itself publishes
+//! late is late; how late it was is told beside ([`Pacing`]).
+
+use super::SPIN_US;
+use crate::measure::{Latency, Pacing};
+
+/// Rates are kept in thousandths, so that due times are exact fractions.
+const MILLI: f64 = 1000.0;
+const US_PER_MILLI: u128 = 1_000_000_000;
+/// A sleeping thread wakes as late as this: so long before an event is due the
+/// swarm stays awake.
+const AWAKE_BEFORE_US: u64 = 150;
+
+/// When the events of one topic are due: number n, from 0, at start + n / rate,
+/// and a share of the first interval later, so that topics take turns.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    start_us: u64,
+    /// Events per second and topic, in thousandths.
+    rate_milli: u64,
+    topic: u64,
+    topics: u64,
+    /// Number of the next event.
+    next: u64,
+}
+
+impl Pace {
+    /// Rounded up to a whole µs: never early, and late by less than one.
+    fn due_us(&self, number: u64) -> u64 {
+        let turn = u128::from(number) * u128::from(self.topics) + u128::from(self.topic);
+        let per_second = u128::from(self.rate_milli) * u128::from(self.topics);
+        self.start_us + (turn * US_PER_MILLI).div_ceil(per_second) as u64
+    }
+
+    /// How many events are due by then.
+    fn due_by(&self, now_us: u64) -> u64 {
+        let Some(passed_us) = now_us.checked_sub(self.start_us) else { return 0 };
+        let per_second = u128::from(self.rate_milli) * u128::from(self.topics);
+        let turns = u128::from(passed_us) * per_second / US_PER_MILLI;
+        match turns.checked_sub(u128::from(self.topic)) {
+            Some(turns) => (turns / u128::from(self.topics)) as u64 + 1,
+            None => 0,
+        }
+    }
+}
+
+/// The schedule of all topics, and how well the swarm keeps it.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    paces: Vec<Pace>,
+    /// When the next event of any topic is due; never, without topics.
+    next_due_us: Option<u64>,
+    /// From due to published, since the span began.
+    late: Latency,
+    published: u64,
+    /// Events published before the span.
+    taken_before: u64,
+}
+
+impl Schedule {
+    /// Events of each topic `rate` times a second, from `start_us` on.
+    pub(super) fn new(rate: f64, topics: usize, start_us: u64) -> Schedule {
+        let rate_milli = ((rate * MILLI).round() as u64).max(1);
+        let topics = topics as u64;
+        let pace = |topic| Pace { start_us, rate_milli, topic, topics, next: 0 };
+        Schedule {
+            paces: (0..topics).map(pace).collect(),
+            next_due_us: Some(start_us),
+            ..Schedule::default()
+        }
+    }
+
+    /// Whether something is to be published.
+    #[inline]
+    pub(super) fn is_due(&self, now_us: u64) -> bool {
+        self.next_due_us.is_some_and(|due_us| due_us <= now_us)
+    }
+
+    /// When the topic's next event is due, if it is already; the one after it is
+    /// then the next.
+    pub(super) fn take(&mut self, topic: usize, now_us: u64) -> Option<u64> {
+        let pace = self.paces.get_mut(topic)?;
+        let due_us = pace.due_us(pace.next);
+        if due_us > now_us {
+            return None;
+        }
+        pace.next += 1;
+        self.published += 1;
+        self.late.record(now_us - due_us, 1);
+        Some(due_us)
+    }
+
+    /// Everything due by now has been taken.
+    pub(super) fn look_ahead(&mut self) {
+        self.next_due_us = self.paces.iter().map(|pace| pace.due_us(pace.next)).min();
+    }
+
+    /// How long to wait from now, at most `timeout_us`, and how much of that
+    /// awake.
+    pub(super) fn wait_us(&self, now_us: u64, timeout_us: u64) -> (u64, u64) {
+        let Some(due_us) = self.next_due_us else { return (timeout_us, SPIN_US) };
+        match due_us.saturating_sub(now_us) {
+            until_us if until_us <= AWAKE_BEFORE_US => (until_us.min(timeout_us), until_us),
+            until_us => ((until_us - AWAKE_BEFORE_US).min(timeout_us), SPIN_US),
+        }
+    }
+
+    /// A new span begins.
+    pub(super) fn begin_span(&mut self) {
+        self.late.clear();
+        self.published = 0;
+        self.taken_before = self.paces.iter().map(|pace| pace.next).sum();
+    }
+
+    /// How the schedule was kept since the span began; `None` without one.
+    pub(super) fn pacing(&self, now_us: u64) -> Option<Pacing> {
+        (!self.paces.is_empty()).then(|| Pacing {
+            scheduled: self.paces.iter().map(|pace| pace.due_by(now_us)).sum::<u64>()
+                - self.taken_before,
+            published: self.published,
+            late_p99_us: self.late.quantile_us(0.99).unwrap_or(0),
+            late_max_us: self.late.quantile_us(1.0).unwrap_or(0),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pace(rate_milli: u64, topic: u64, topics: u64) -> Pace {
+        Pace { start_us: 77, rate_milli, topic, topics, next: 0 }
+    }
+
+    proptest! {
+        #[test]
+        fn a_schedule_never_drifts(
+            rate_milli in 1u64..=10_000_000_000, number in 0u64..=1_000_000_000, topics in 1u64..20,
+        ) {
+            let pace = pace(rate_milli, topics / 2, topics);
+            // Exact: 0 <= due × rate - (number + topic / topics) < rate × 1 µs.
+            let due = u128::from(pace.due_us(number) - 77) * u128::from(rate_milli * topics);
+            let exact = u128::from(number * topics + topics / 2) * 1_000_000_000;
+            prop_assert!(due >= exact && due < exact + u128::from(rate_milli * topics));
+        }
+
+        #[test]
+        fn what_is_due_is_taken_and_nothing_is_early(
+            rate_milli in 1u64..=100_000_000, topics in 1usize..5,
+            leaps_us in prop::collection::vec(0u64..2000, 1..40),
+        ) {
+            let mut schedule = Schedule::new(rate_milli as f64 / MILLI, topics, 500);
+            schedule.begin_span();
+            let mut now_us = 0;
+            for leap_us in leaps_us {
+                now_us += leap_us;
+                let (before, was_due) = (schedule.published, schedule.is_due(now_us));
+                for topic in 0..topics {
+                    let mut last_us = 0;
+                    while let Some(due_us) = schedule.take(topic, now_us) {
+                        prop_assert!((last_us..=now_us).contains(&due_us));
+                        last_us = due_us;
+                    }
+                }
+                schedule.look_ahead();
+                prop_assert_eq!(was_due, schedule.published > before);
+                let pacing = schedule.pacing(now_us).unwrap();
+                prop_assert_eq!(pacing.scheduled, pacing.published);
+                let (timeout_us, _) = schedule.wait_us(now_us, 100_000);
+                prop_assert!(!schedule.is_due(now_us + timeout_us.saturating_sub(1)));
+            }
+        }
+    }
+
+    #[test]
+    fn topics_take_turns() {
+        let due = |topic| pace(100_000, topic, 4).due_us(3) - 77;
+        assert_eq!([due(0), due(1), due(2), due(3)], [30_000, 32_500, 35_000, 37_500]);
+    }
+
+    /// A subject that freezes for a second in a span of five, on a clock of our
+    /// own: a fifth of the events was due meanwhile, the latest twentieth of them
+    /// makes the slowest hundredth of all.
+    #[test]
+    fn a_freeze_of_one_second_shows_in_p99() {
+        let (mut schedule, mut latency) = (Schedule::new(1000.0, 1, 0), Latency::default());
+        for now_us in (0..5_000_000).step_by(100) {
+            while let Some(due_us) = schedule.take(0, now_us) {
+                let frozen = 2_000_000..3_000_000;
+                let heard_us = if frozen.contains(&now_us) { frozen.end } else { now_us + 200 };
+                latency.record(heard_us - due_us, 1);
+            }
+        }
+        let (p50, p99) = (latency.quantile_us(0.5).unwrap(), latency.quantile_us(0.99).unwrap());
+        assert!(p50 < 1000, "{p50}");
+        assert!((902_500..=997_500).contains(&p99), "{p99} is not 950 ms ± 5 %");
+    }
+
+    #[test]
+    fn a_swarm_that_was_late_says_so() {
+        let mut schedule = Schedule::new(1000.0, 1, 0);
+        schedule.begin_span();
+        while schedule.take(0, 90_000).is_some() {}
+        let pacing = schedule.pacing(100_000).unwrap();
+        assert_eq!((pacing.scheduled, pacing.published), (101, 91));
+        assert!(pacing.is_short() && (88_000..=90_100).contains(&pacing.late_p99_us));
+    }
+}

@@ -1,0 +1,171 @@
+//! Long polling over HTTP/1.1: answers one after the other on a connection that
+//! is kept open, each followed at once by the next poll.
+
+use super::answer::{Part, Reader};
+use super::cursors::Cursors;
+use super::inbox::{Parser, Stage};
+use anyhow::bail;
+
+/// The polls of one subscriber.
+#[derive(Debug)]
+pub(super) struct Polls {
+    cursors: Cursors,
+    reader: Reader,
+    searched: u32,
+    /// Part of a line.
+    carry: Vec<u8>,
+}
+
+impl Polls {
+    pub(super) fn new(topics: u32) -> Polls {
+        let (cursors, reader) = (Cursors::new(topics), Reader::default());
+        Polls { cursors, reader, searched: 0, carry: Vec::new() }
+    }
+
+    /// Takes the connection's bytes apart and polls again behind each answer; says
+    /// how many are done with.
+    pub(super) fn parse(
+        &mut self,
+        parser: &mut Parser<'_>,
+        bytes: &[u8],
+        stage: &mut Stage,
+    ) -> anyhow::Result<usize> {
+        let Polls { cursors, reader, searched, carry } = self;
+        let mut used = 0;
+        loop {
+            let (part, length) = reader.step(&bytes[used..])?;
+            used += length;
+            match part {
+                Part::Head(200) => *stage = parser.inbox.opened(*stage),
+                Part::Head(status) => bail!("the subject answered {status} to a poll"),
+                Part::Body(piece) => parser.piece(piece, carry, stage, searched, cursors)?,
+                Part::End => {
+                    check_end(carry, *stage)?;
+                    parser.asking.again(cursors, parser.replies);
+                }
+                Part::Incomplete => return Ok(used),
+            }
+        }
+    }
+}
+
+/// The answer to a poll is whole: so are its lines, and they have said where every
+/// topic is.
+pub(super) fn check_end(carry: &[u8], stage: Stage) -> anyhow::Result<()> {
+    if !carry.is_empty() {
+        bail!("the answer to a poll ended in the middle of a line");
+    }
+    if stage != Stage::Standing {
+        bail!("the answer to a poll does not say where every topic is");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Drive, Settings, Transport};
+    use crate::swarm::asking::Asking;
+    use crate::swarm::inbox::Inbox;
+    use proptest::prelude::*;
+    use std::net::SocketAddr;
+
+    fn envelope(topic: usize, position: usize, events: &str) -> String {
+        format!(
+            "{{\"topic\":\"bench/{topic}\",\"position\":\"1.{position}\",\"first\":1,\"events\":[{events}]}}\n"
+        )
+    }
+
+    /// What a subject of two topics answers: to each poll some events of the first,
+    /// perhaps none, in chunks of that size unless it is 0.
+    fn answers(polls: &[(usize, usize)]) -> Vec<u8> {
+        let (mut bytes, mut position) = (Vec::new(), 0);
+        for (events, chunk) in polls {
+            let mut lines = envelope(0, position, "") + &envelope(1, 7, "");
+            for _ in 0..*events {
+                position += 1;
+                lines += &envelope(0, position, "{\"id\":1}");
+            }
+            bytes.extend(b"HTTP/1.1 200 OK\r\n");
+            if *chunk == 0 {
+                bytes.extend(format!("Content-Length: {}\r\n\r\n{lines}", lines.len()).bytes());
+                continue;
+            }
+            bytes.extend(b"Transfer-Encoding: chunked\r\n\r\n");
+            for piece in lines.as_bytes().chunks(*chunk) {
+                let piece = String::from_utf8_lossy(piece);
+                bytes.extend(format!("{:x}\r\n{piece}\r\n", piece.len()).bytes());
+            }
+            bytes.extend(b"0\r\n\r\n");
+        }
+        bytes
+    }
+
+    /// The polls that follow these bytes, cut so, and how many envelopes came.
+    fn polled(bytes: &[u8], cuts: &[usize]) -> anyhow::Result<(String, u64)> {
+        let settings =
+            Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };
+        let mut inbox = Inbox::new(&settings, Drive::Idle);
+        let asking = Asking::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
+        let (mut polls, mut stage, mut replies) = (Polls::new(2), Stage::Asked, Vec::new());
+        let (mut carried, mut at) = (Vec::new(), 0usize);
+        for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
+            let end = at.saturating_add(piece).min(bytes.len());
+            carried.extend_from_slice(&bytes[at..end]);
+            at = end;
+            let mut parser = Parser {
+                inbox: &mut inbox,
+                transport: settings.transport,
+                asking: &asking,
+                replies: &mut replies,
+                index: 0,
+                is_reader: true,
+            };
+            let used = polls.parse(&mut parser, &carried, &mut stage)?;
+            carried.drain(..used);
+        }
+        Ok((String::from_utf8(replies)?, inbox.tally.traffic.envelopes))
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_anywhere_change_nothing(
+            polls in prop::collection::vec((0usize..4, 0usize..90), 1..6),
+            cuts in prop::collection::vec(any::<usize>(), 0..100),
+        ) {
+            let (replies, envelopes) = polled(&answers(&polls), &cuts).unwrap();
+            let mut position = 0;
+            let mut expected = String::new();
+            for (events, _) in &polls {
+                position += events;
+                expected += &format!(
+                    "GET /v1/topics?topic=bench/0&topic=bench/1&transport=long-polling&wait=25s\
+                     &cursor=1.{position}&cursor=1.7 HTTP/1.1\r\n\
+                     Host: 127.0.0.1:9\r\nAccept: */*\r\n\r\n"
+                );
+            }
+            prop_assert_eq!(replies, expected);
+            prop_assert_eq!(envelopes, position as u64);
+        }
+
+        #[test]
+        fn any_bytes_are_an_answer_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n";
+            let _ = polled(&[head, &bytes[..]].concat(), &[3, 50]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_to_a_poll_is_refused() {
+        let check = |head: &str, body: &str, reason: &str| {
+            let bytes = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let error = polled(bytes.as_bytes(), &[]).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        };
+        check("HTTP/1.1 503 x", "{}", "answered 503 to a poll");
+        check("HTTP/1.1 200 OK", "", "where every topic is");
+        check("HTTP/1.1 200 OK", &envelope(0, 1, ""), "where every topic is");
+        let both = envelope(0, 1, "") + &envelope(1, 1, "");
+        check("HTTP/1.1 200 OK", &(both + "{"), "in the middle of a line");
+    }
+}

@@ -1,0 +1,226 @@
+//! What is heard, counted: by all connections together, and for each how many
+//! events and when the last.
+
+use super::voice::{Hear, Kind};
+use super::{json, timestamp, websocket};
+use crate::measure::{Heard, Latency, Spread, Timestamps};
+use crate::scenario::JsonPath;
+use crate::swarm::tally::Tally;
+use serde::de::IgnoredAny;
+
+/// So often an event is parsed to see whether it is JSON: to parse all of them
+/// would be most of the swarm's work.
+const JSON_EVERY_US: u64 = 10_000;
+
+/// What was heard since the span began.
+#[derive(Debug, Default)]
+pub(super) struct Ear {
+    timestamp: Option<JsonPath>,
+    /// Its latencies are those of timestamps.
+    pub(super) tally: Tally,
+    /// Between the events of a connection.
+    pub(super) intervals: Latency,
+    stamps: Timestamps,
+    text_events: u64,
+    binary_events: u64,
+    payload_bytes: u64,
+    event_bytes_max: u64,
+    json_tried: u64,
+    json_found: u64,
+    json_tried_us: u64,
+    /// What is to be answered to pings and closes.
+    pub(super) replies: Vec<u8>,
+}
+
+/// A connection's part.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    /// In the span.
+    pub(super) events: u64,
+    /// When the last came; 0 before the first.
+    pub(super) last_us: u64,
+}
+
+/// One read's worth of hearing.
+pub(super) struct Reading<'a> {
+    ear: &'a mut Ear,
+    /// When it was read, on the monotonic clock.
+    now_us: u64,
+    /// The same since 1970, where there are timestamps.
+    real_ns: u64,
+    events: u64,
+}
+
+impl Ear {
+    pub(super) fn new(timestamp: Option<JsonPath>) -> Ear {
+        Ear { timestamp, ..Ear::default() }
+    }
+
+    /// A new span begins.
+    pub(super) fn reset(&mut self) {
+        *self = Ear { timestamp: self.timestamp.take(), ..Ear::default() };
+    }
+
+    /// Something was read at `now_us`. `real_ns` tells the time since 1970 and is
+    /// asked only if somebody wants to know.
+    #[inline]
+    pub(super) fn reading(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) -> Reading<'_> {
+        let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
+        Reading { ear: self, now_us, real_ns, events: 0 }
+    }
+
+    /// Enters everything that is no connection's into `heard`.
+    pub(super) fn tell(&self, heard: &mut Heard) {
+        let traffic = &self.tally.traffic;
+        heard.events = traffic.events;
+        heard.wire_bytes = traffic.wire_bytes;
+        heard.signs_of_life = traffic.heartbeats;
+        heard.text_events = self.text_events;
+        heard.binary_events = self.binary_events;
+        heard.payload_bytes = self.payload_bytes;
+        heard.event_bytes_max = self.event_bytes_max;
+        heard.json_tried = self.json_tried;
+        heard.json_found = self.json_found;
+        heard.intervals = Spread::of(&self.intervals);
+        heard.timestamps = self.timestamp.is_some().then(|| Timestamps {
+            latency: Spread::of(&self.tally.latency),
+            ..self.stamps.clone()
+        });
+    }
+
+    #[inline]
+    fn stamp(&mut self, payload: &[u8], real_ns: u64) {
+        let Some(path) = &self.timestamp else { return };
+        let made = json::find(payload, path.steps()).and_then(timestamp::read);
+        let Some((made_ns, unit)) = made else {
+            self.stamps.missing += 1;
+            return;
+        };
+        self.stamps.unit.get_or_insert(unit);
+        match real_ns.checked_sub(made_ns) {
+            Some(late_ns) => {
+                self.stamps.read += 1;
+                self.tally.latency.record(late_ns / 1000, 1);
+            }
+            None => {
+                self.stamps.ahead += 1;
+                let ahead_us = (made_ns - real_ns).div_ceil(1000);
+                self.stamps.ahead_us_max = self.stamps.ahead_us_max.max(ahead_us);
+            }
+        }
+    }
+
+    fn try_json(&mut self, payload: &[u8]) {
+        self.json_tried += 1;
+        let is_json = serde_json::from_slice::<IgnoredAny>(payload).is_ok();
+        self.json_found += u64::from(is_json);
+    }
+}
+
+impl Reading<'_> {
+    /// The read is over: how its connection is doing.
+    #[inline]
+    pub(super) fn finish(self, pace: &mut Pace) {
+        if self.events == 0 {
+            return;
+        }
+        let intervals = &mut self.ear.intervals;
+        if pace.last_us > 0 {
+            intervals.record(self.now_us.saturating_sub(pace.last_us), 1);
+        }
+        if self.events > 1 {
+            intervals.record(0, self.events - 1);
+        }
+        pace.last_us = self.now_us;
+        pace.events += self.events;
+        self.ear.tally.traffic.events += self.events;
+    }
+}
+
+impl Hear for Reading<'_> {
+    #[inline]
+    fn event(&mut self, kind: Kind, payload: &[u8]) {
+        self.events += 1;
+        let ear = &mut *self.ear;
+        match kind {
+            Kind::Text => ear.text_events += 1,
+            Kind::Binary => ear.binary_events += 1,
+        }
+        ear.payload_bytes += payload.len() as u64;
+        ear.event_bytes_max = ear.event_bytes_max.max(payload.len() as u64);
+        if self.events == 1 && self.now_us - ear.json_tried_us >= JSON_EVERY_US {
+            ear.json_tried_us = self.now_us;
+            ear.try_json(payload);
+        }
+        if ear.timestamp.is_some() {
+            ear.stamp(payload, self.real_ns);
+        }
+    }
+
+    fn sign(&mut self) {
+        self.ear.tally.traffic.heartbeats += 1;
+    }
+
+    fn ping(&mut self, payload: &[u8]) {
+        self.sign();
+        websocket::pong(payload, &mut self.ear.replies);
+    }
+
+    fn close(&mut self, code: &[u8]) {
+        websocket::closing(code, &mut self.ear.replies);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Unit;
+
+    /// Reads at these times (µs), with their events.
+    fn hear(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Heard, Pace) {
+        let mut ear = Ear::new(timestamp.map(|path| path.parse().unwrap()));
+        let (mut pace, mut heard) = (Pace::default(), Heard::default());
+        for (now_us, events) in reads {
+            let mut reading = ear.reading(*now_us, || REAL_NS);
+            for event in *events {
+                reading.event(Kind::Text, event.as_bytes());
+            }
+            reading.finish(&mut pace);
+        }
+        ear.tell(&mut heard);
+        (heard, pace)
+    }
+
+    const REAL_NS: u64 = 1_795_262_400_000_000_000;
+
+    #[test]
+    fn intervals_are_between_reads() {
+        let reads: &[(u64, &[&str])] =
+            &[(1_000_000, &["1", "2"]), (1_000_500, &[]), (1_003_000, &["[", "{}"])];
+        let (heard, pace) = hear(None, reads);
+        assert_eq!((pace.events, pace.last_us), (4, 1_003_000));
+        assert_eq!((heard.events, heard.payload_bytes, heard.event_bytes_max), (4, 5, 2));
+        let max_us = 3000;
+        assert_eq!(heard.intervals.map(|it| (it.p50_us, it.max_us / 10)), Some((0, max_us / 10)));
+        // The second read came less than 10 ms after the first.
+        assert_eq!((heard.json_tried, heard.json_found), (1, 1));
+        assert_eq!(heard.timestamps, None);
+    }
+
+    #[test]
+    fn timestamps_are_late_ahead_or_missing() {
+        let events: &[&str] = &[
+            r#"{"t":1795262399.998}"#,
+            r#"{"t":1795262400.0075}"#,
+            r#"{"t":17}"#,
+            r#"{"u":1795262399}"#,
+            "not JSON",
+            r#"{"t":"2026-11-21T12:00:00Z"}"#,
+        ];
+        let (heard, _) = hear(Some("t"), &[(1_000_000, events)]);
+        let stamps = heard.timestamps.unwrap();
+        assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
+        assert_eq!((stamps.ahead_us_max, stamps.unit), (7500, Some(Unit::Seconds)));
+        assert_eq!(stamps.latency.map(|it| (it.p50_us, it.max_us)), Some((0, 2000)));
+    }
+}

@@ -1,0 +1,191 @@
+//! When an event was made, from what it says: seconds, ms, µs or ns since 1970,
+//! told apart by their magnitude, or RFC 3339.
+
+use crate::measure::Unit;
+
+/// Units, and how many ns each has.
+const UNITS: [(Unit, u64); 4] = [
+    (Unit::Seconds, 1_000_000_000),
+    (Unit::Milliseconds, 1_000_000),
+    (Unit::Microseconds, 1000),
+    (Unit::Nanoseconds, 1),
+];
+
+/// A time between the years 2001 and 2286 has so many ns, and its seconds ten
+/// digits, so that no number is a time in two units.
+const NS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
+
+/// Nanoseconds since 1970; `None` if the JSON value is no time.
+pub(super) fn read(value: &[u8]) -> Option<(u64, Unit)> {
+    let Some(rest) = value.strip_prefix(b"\"") else {
+        return number(value);
+    };
+    let text = rest.strip_suffix(b"\"")?;
+    match text.get(4) {
+        Some(b'-') => rfc3339(text).map(|ns| (ns, Unit::Rfc3339)),
+        // Some write long numbers as strings, for JavaScript's sake.
+        _ => number(text),
+    }
+}
+
+#[inline]
+fn number(text: &[u8]) -> Option<(u64, Unit)> {
+    let (whole, fraction) = digits(text)?;
+    let fraction = match fraction {
+        [] => 0,
+        [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => billionths(fraction),
+        _ => return float(text),
+    };
+    // Both factors are below 2^30.
+    in_unit(|ns| whole.checked_mul(ns)?.checked_add(fraction * ns / 1_000_000_000))
+}
+
+/// With an exponent: `1.7e12`.
+fn float(text: &[u8]) -> Option<(u64, Unit)> {
+    let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    in_unit(|ns| Some((number * ns as f64) as u64))
+}
+
+/// The one unit in which it is a time.
+#[inline]
+fn in_unit(to_ns: impl Fn(u64) -> Option<u64>) -> Option<(u64, Unit)> {
+    UNITS.iter().find_map(|&(unit, ns)| Some((to_ns(ns).filter(|ns| NS.contains(ns))?, unit)))
+}
+
+/// Leading digits as a number, and what follows them.
+#[inline]
+fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
+    let length = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    // Nineteen digits fit.
+    if length == 0 || length > 19 {
+        return None;
+    }
+    let (digits, rest) = text.split_at(length);
+    Some((digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')), rest))
+}
+
+/// A decimal fraction's digits, of which nine count.
+fn billionths(fraction: &[u8]) -> u64 {
+    let digits = fraction.iter().chain(std::iter::repeat(&b'0')).take(9);
+    digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+}
+
+/// `2026-11-21T12:00:00.123+01:00`; a space for the `T` too, as many write it.
+fn rfc3339(text: &[u8]) -> Option<u64> {
+    let (date, rest) = text.split_at_checked(10)?;
+    let (time, rest) = rest.split_at_checked(9)?;
+    let [y @ .., b'-', m1, m2, b'-', d1, d2] = date else { return None };
+    let [b'T' | b't' | b' ', h1, h2, b':', i1, i2, b':', s1, s2] = time else { return None };
+    let (year, []) = digits(y)? else { return None };
+    let month = two(*m1, *m2).filter(|month| (1..=12).contains(month))?;
+    let day = two(*d1, *d2).filter(|day| (1..=31).contains(day))?;
+    let hour = two(*h1, *h2).filter(|hour| *hour < 24)?;
+    let minute = two(*i1, *i2).filter(|minute| *minute < 60)?;
+    // A leap second counts as the first of the next minute.
+    let second = two(*s1, *s2).filter(|second| *second <= 60)?;
+    let (fraction, zone) = match rest {
+        [b'.', rest @ ..] => {
+            let length = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            rest.split_at(length)
+        }
+        _ => (&[][..], rest),
+    };
+    let offset_minutes = match zone {
+        [b'Z' | b'z'] => 0,
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let minutes = (two(*h1, *h2)? * 60 + two(*m1, *m2)?) as i64;
+            if *sign == b'-' { -minutes } else { minutes }
+        }
+        _ => return None,
+    };
+    let seconds = (days(year as i64, month as i64, day as i64) * 86_400)
+        + ((hour * 60 + minute) as i64 - offset_minutes) * 60
+        + second as i64;
+    u64::try_from(seconds).ok()?.checked_mul(1_000_000_000)?.checked_add(billionths(fraction))
+}
+
+fn two(tens: u8, ones: u8) -> Option<u64> {
+    let is_number = tens.is_ascii_digit() && ones.is_ascii_digit();
+    is_number.then(|| u64::from(tens - b'0') * 10 + u64::from(ones - b'0'))
+}
+
+/// Days since 1970 in the Gregorian calendar. A year that begins in March has its
+/// leap day at the end, and months of 153 days in each five.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_time_is_known_by_its_magnitude() {
+        let check = |text: &str, ns: u64, unit| {
+            assert_eq!(read(text.as_bytes()), Some((ns, unit)), "{text}");
+        };
+        const NS: u64 = 1_795_262_400_123_456_789;
+        check("1795262400123456789", NS, Unit::Nanoseconds);
+        check("\"1795262400123456789\"", NS, Unit::Nanoseconds);
+        check("1795262400123456", NS - 789, Unit::Microseconds);
+        check("1795262400123456.789", NS, Unit::Microseconds);
+        check("1795262400123", NS - 456_789, Unit::Milliseconds);
+        check("1795262400123.5", NS + 43_211, Unit::Milliseconds);
+        check("1795262400", NS - 123_456_789, Unit::Seconds);
+        check("1795262400.123456789123", NS, Unit::Seconds);
+        check("1.7952624e9", NS - 123_456_789, Unit::Seconds);
+        check("1.7952624E12", NS - 123_456_789, Unit::Milliseconds);
+        check("\"2026-11-21T12:00:00.123456789Z\"", NS, Unit::Rfc3339);
+        check("\"2026-11-21 13:30:00.123+01:30\"", NS - 456_789, Unit::Rfc3339);
+        check("\"2026-11-21t11:59:60-00:00\"", NS - 123_456_789, Unit::Rfc3339);
+        check("\"2004-02-29T00:00:00Z\"", 1_078_012_800_000_000_000, Unit::Rfc3339);
+        check("\"2100-03-01T00:00:00Z\"", 4_107_542_400_000_000_000, Unit::Rfc3339);
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for text in [
+            "",
+            "\"",
+            "\"\"",
+            "null",
+            "-1795262400",
+            "0",
+            "17",
+            "98273",
+            "179526240012",
+            "12345678901234567890123",
+            "1795262400x",
+            "{}",
+            "\"2026-11-21\"",
+            "\"2026-13-21T12:00:00Z\"",
+            "\"2026-11-21T12:00:00\"",
+            "\"2026-11-21T24:00:00Z\"",
+            "\"2026-11-21T12:00:00.5\"",
+            "\"yesterday\"",
+            "\"1969-12-31T23:59:59Z\"",
+            "NaN",
+            "1e999",
+        ] {
+            assert_eq!(read(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_unit_comes_back(ns in NS) {
+            for (unit, in_ns) in UNITS {
+                let text = (ns / in_ns).to_string();
+                prop_assert_eq!(read(text.as_bytes()), Some((ns / in_ns * in_ns, unit)));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_an_answer(bytes in "[\"0-9TZ:.eE+-]{0,32}") {
+            let _ = read(bytes.as_bytes());
+        }
+    }
+}

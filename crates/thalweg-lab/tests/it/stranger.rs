@@ -1,0 +1,256 @@
+//! Endpoints that know nothing of the lab: servers that live in the test.
+
+mod misbehaving;
+mod server;
+mod timestamps;
+mod trust;
+
+use server::{Peer, Script, script, serve};
+use std::io;
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use thalweg_lab::measure::Heard;
+use thalweg_lab::scenario::{Endpoint, Typed};
+use thalweg_lab::swarm::stranger::{Outcome, Visit, run};
+use thalweg_lab::swarm::{Figures, Interrupted, Moment, Observer};
+
+const PACE: Duration = Duration::from_millis(1);
+
+fn typed(url: String) -> Typed {
+    Typed { url, ..Typed::default() }
+}
+
+fn visit(typed: &Typed, connections: u32) -> anyhow::Result<Outcome> {
+    visit_for(typed, connections, 20, 150)
+}
+
+fn visit_for(
+    typed: &Typed,
+    connections: u32,
+    warm_up_ms: u64,
+    measured_ms: u64,
+) -> anyhow::Result<Outcome> {
+    let visit = Visit {
+        connections,
+        warm_up: Duration::from_millis(warm_up_ms),
+        measured: Duration::from_millis(measured_ms),
+    };
+    run(&Endpoint::read(typed)?, &visit, &mut crate::swarm::Blind)
+}
+
+fn heard(typed: &Typed, connections: u32) -> Heard {
+    visit(typed, connections).expect("an endpoint that is heard").heard
+}
+
+/// Says something again and again, until the client is gone.
+fn forever(mut say: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    loop {
+        say()?;
+        thread::sleep(PACE);
+    }
+}
+
+const SSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nServer: test\r\n";
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// Events of 11 bytes over any transport, in many ways.
+fn every_transport() -> Vec<(&'static str, Option<&'static str>, Script)> {
+    let websocket = |mut peer: Peer| {
+        peer.upgrade("")?;
+        forever(|| peer.frame(0x81, br#"{"id":1234}"#))
+    };
+    let fragments = |mut peer: Peer| {
+        peer.upgrade("")?;
+        forever(|| {
+            peer.frame(0x02, br#"{"id"#)?;
+            peer.frame(0x89, b"ping")?;
+            peer.frame(0x00, b"")?;
+            peer.frame(0x80, br#"":1234}"#)
+        })
+    };
+    let sse = |mut peer: Peer| {
+        peer.say(&format!("{SSE}\r\n\u{FEFF}retry: 5\r\n"))?;
+        forever(|| peer.say("id: 1\r\ndata: {\"id\":\r\ndata:1234}\r\n\r\n:comment\r\n\r\n"))
+    };
+    let sse_in_chunks = |mut peer: Peer| {
+        peer.say(&format!("{SSE}Transfer-Encoding: chunked\r\n\r\n"))?;
+        // No chunk is an event.
+        forever(|| peer.say(&[chunk("data"), chunk(": {\"id\":12345}\n"), chunk("\n")].concat()))
+    };
+    let lines_in_chunks = |mut peer: Peer| {
+        peer.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        forever(|| peer.say(&[chunk("{\"id\""), chunk(":1234}\r\n\r\n")].concat()))
+    };
+    let lines_of_a_length = |mut peer: Peer| {
+        peer.say("HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")?;
+        forever(|| peer.say("{\"id\":1234}\n"))
+    };
+    let lines = |mut peer: Peer| {
+        peer.say("HTTP/1.0 200 OK\r\n\r\n")?;
+        forever(|| peer.say("{\"id\":1234}\n"))
+    };
+    let streaming = Some("http-streaming");
+    vec![
+        ("ws", None, script(websocket)),
+        ("ws", None, script(fragments)),
+        ("http", None, script(sse)),
+        ("http", Some("sse"), script(sse_in_chunks)),
+        ("http", streaming, script(lines_in_chunks)),
+        ("http", streaming, script(lines_of_a_length)),
+        ("http", streaming, script(lines)),
+    ]
+}
+
+#[test]
+fn every_transport_is_heard() {
+    for (index, (scheme, transport, script)) in every_transport().into_iter().enumerate() {
+        let address = serve(script);
+        let typed = Typed {
+            transport: transport.map(str::to_owned),
+            ..typed(format!("{scheme}://{address}/live?a=b"))
+        };
+        let Outcome { heard, traffic, latency, intervals, span_us, .. } = visit(&typed, 3).unwrap();
+        assert_eq!((heard.connections, heard.stood), (3, 3), "{index}");
+        assert_eq!((heard.refused.count, heard.ended_early.count), (0, 0), "{index}");
+        assert!(heard.events > 10, "{index}: {heard:?}");
+        let bytes = if index == 2 || index == 3 { 12 } else { 11 };
+        assert_eq!(heard.payload_bytes, bytes * heard.events, "{index}");
+        assert_eq!(heard.event_bytes_max, bytes);
+        assert!(heard.wire_bytes > heard.payload_bytes);
+        let (text, binary) = if index == 1 { (0, heard.events) } else { (heard.events, 0) };
+        assert_eq!((heard.text_events, heard.binary_events), (text, binary), "{index}");
+        assert_eq!(heard.signs_of_life > 0, [1, 2, 4].contains(&index), "{index}: {heard:?}");
+        assert!(heard.json_tried > 0 && heard.json_found == heard.json_tried, "{index}: {heard:?}");
+        let (min, max) = (heard.events_per_connection_min, heard.events_per_connection_max);
+        assert!(0 < min && min <= max && 3 * min <= heard.events && heard.events <= 3 * max);
+        let set_up = heard.set_up.unwrap();
+        assert!(set_up.p50_us <= set_up.p99_us && set_up.p99_us <= set_up.max_us);
+        let recorded: u64 = intervals.buckets().map(|(_, count)| count).sum();
+        assert!(heard.events - 3 <= recorded && recorded <= heard.events, "{index}");
+        assert!(heard.silence_us_max >= heard.intervals.unwrap().p99_us);
+        assert_eq!((heard.timestamps.clone(), latency.quantile_us(0.5)), (None, None));
+        assert_eq!((traffic.events, traffic.wire_bytes), (heard.events, heard.wire_bytes));
+        assert_eq!(heard.span_us, span_us);
+        assert_eq!(heard.answer.address, address.to_string());
+        assert_eq!(heard.answer.is_chunked, [3, 4].contains(&index));
+        assert_eq!(heard.answer.server.is_some(), [2, 3].contains(&index));
+        let written = serde_json::to_string(&heard).unwrap();
+        assert_eq!(serde_json::from_str::<Heard>(&written).unwrap(), heard);
+    }
+}
+
+#[test]
+fn what_was_typed_is_said() {
+    let (told, tell) = channel();
+    let told = Mutex::new(told);
+    let address = serve(script(move |mut peer| {
+        peer.upgrade("Sec-WebSocket-Protocol: graphql-transport-ws\r\n")?;
+        let mut said = vec![
+            peer.head.lines().next().unwrap_or_default().to_owned(),
+            peer.header("Authorization").to_owned(),
+            peer.header("Sec-WebSocket-Protocol").to_owned(),
+            peer.header("Sec-WebSocket-Key").to_owned(),
+        ];
+        let mut masks = Vec::new();
+        for _ in 0..2 {
+            let (first, mask, text) = peer.read_frame()?;
+            said.push(format!("{first:x} {}", text.escape_ascii()));
+            masks.push(mask);
+        }
+        // Events only for those who answer pings.
+        peer.frame(0x89, b"are you there?")?;
+        let (first, mask, text) = peer.read_frame()?;
+        said.push(format!("{first:x} {}", text.escape_ascii()));
+        masks.push(mask);
+        masks.dedup();
+        said.push(format!("{} masks", masks.len()));
+        let _ = told.lock().map(|told| told.send(said));
+        for _ in 0..50 {
+            peer.frame(0x81, b"event")?;
+            thread::sleep(PACE);
+        }
+        // At the end the client takes leave.
+        let (first, _, code) = peer.read_frame()?;
+        let _ = told.lock().map(|told| told.send(vec![format!("{first:x} {code:?}")]));
+        Ok(())
+    }));
+    let typed = Typed {
+        headers: vec!["Authorization: Bearer secret".to_owned()],
+        subprotocol: Some("graphql-transport-ws".to_owned()),
+        send_on_open: vec!["{\"type\":\"connection_init\"}".to_owned(), "second".to_owned()],
+        ..typed(format!("ws://{address}/graphql?x=1"))
+    };
+    let heard = visit_for(&typed, 1, 0, 400).unwrap().heard;
+    assert!(heard.events > 0 && heard.json_found == 0 && heard.json_tried > 0, "{heard:?}");
+    assert_eq!(heard.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
+    let said = tell.recv().unwrap();
+    assert_eq!(said[..3], ["GET /graphql?x=1 HTTP/1.1", "Bearer secret", "graphql-transport-ws"]);
+    assert_eq!(said[3].len(), 24);
+    assert_eq!(
+        said[4..],
+        ["81 {\\\"type\\\":\\\"connection_init\\\"}", "81 second", "8a are you there?", "3 masks"]
+    );
+    assert_eq!(tell.recv().unwrap(), ["88 [3, 232]"]);
+}
+
+/// Notes what it is told.
+#[derive(Default)]
+struct Notes {
+    moments: Vec<String>,
+    connections: usize,
+    ends_at: usize,
+}
+
+impl Observer for Notes {
+    fn at(&mut self, moment: Moment<'_>) {
+        self.moments.push(format!("{moment:?}"));
+    }
+    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
+        self.connections = self.connections.max(figures.connections);
+        self.ends_at = self.ends_at.saturating_sub(1);
+        if self.ends_at == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn an_observer_is_told_and_may_end_it() {
+    let (_, _, script) = every_transport().swap_remove(0);
+    let endpoint = Endpoint::read(&typed(format!("ws://{}/", serve(script)))).unwrap();
+    let visit = |measured_ms| Visit {
+        connections: 2,
+        warm_up: Duration::from_millis(1),
+        measured: Duration::from_millis(measured_ms),
+    };
+    let mut notes = Notes::default();
+    run(&endpoint, &visit(250), &mut notes).unwrap();
+    assert_eq!(notes.moments, ["Open", "Begin", "End { stopped_ports: [] }"]);
+    assert_eq!(notes.connections, 2);
+    let mut notes = Notes { ends_at: 3, ..Notes::default() };
+    let error = run(&endpoint, &visit(3_600_000), &mut notes).unwrap_err();
+    assert!(error.is::<Interrupted>(), "{error}");
+}
+
+#[test]
+fn names_and_both_families_of_addresses_are_reached() {
+    let (_, _, script) = every_transport().swap_remove(0);
+    let address = serve(Arc::clone(&script));
+    let found = heard(&typed(format!("ws://localhost:{}/", address.port())), 3);
+    assert_eq!((found.stood, found.answer.address), (3, address.to_string()));
+    // Not every machine has IPv6.
+    let Ok(address) = server::serve_at("[::1]:0", None, script) else { return };
+    assert_eq!(heard(&typed(format!("ws://{address}/")), 3).stood, 3);
+}
+
+/// Where nobody listens.
+fn free_address() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port")
+}

@@ -1,0 +1,143 @@
+//! Servers of anything: a thread per connection, and a script.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use sha1::{Digest, Sha1};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::thread;
+
+/// What is said on one connection.
+pub(crate) type Script = Arc<dyn Fn(Peer) -> io::Result<()> + Send + Sync>;
+
+pub(crate) trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+/// A connection whose request has been read.
+pub(crate) struct Peer {
+    pub(crate) socket: Box<dyn Stream>,
+    /// The request's head.
+    pub(crate) head: String,
+    /// Number of the connection, from 0.
+    pub(crate) number: usize,
+}
+
+pub(crate) fn script(script: impl Fn(Peer) -> io::Result<()> + Send + Sync + 'static) -> Script {
+    Arc::new(script)
+}
+
+/// Serves until the process ends.
+pub(crate) fn serve(script: Script) -> SocketAddr {
+    serve_at("127.0.0.1:0", None, script).expect("a free port")
+}
+
+/// The same inside TLS, with a certificate for `localhost` that is returned.
+pub(crate) fn serve_tls(script: Script) -> (SocketAddr, String) {
+    let made =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a usable certificate");
+    let key =
+        PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a usable certificate");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("a usable certificate")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("a usable certificate");
+    let address = serve_at("127.0.0.1:0", Some(Arc::new(config)), script).expect("a free port");
+    (address, made.cert.pem())
+}
+
+pub(crate) fn serve_at(
+    address: &str,
+    tls: Option<Arc<ServerConfig>>,
+    script: Script,
+) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for (number, connection) in listener.incoming().enumerate() {
+            let (tls, script) = (tls.clone(), Arc::clone(&script));
+            // A client that leaves is the end of its thread, not of the test.
+            thread::spawn(move || attend(connection?, tls, number, &script));
+        }
+        io::Result::Ok(())
+    });
+    Ok(address)
+}
+
+fn attend(
+    connection: TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    number: usize,
+    script: &Script,
+) -> io::Result<()> {
+    connection.set_nodelay(true)?;
+    let mut socket: Box<dyn Stream> = match tls {
+        None => Box::new(connection),
+        Some(config) => {
+            let session = ServerConnection::new(config).map_err(io::Error::other)?;
+            Box::new(StreamOwned::new(session, connection))
+        }
+    };
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    script(Peer { socket, head: String::from_utf8_lossy(&head).into_owned(), number })
+}
+
+impl Peer {
+    /// A header of the request; empty if there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
+        self.socket.write_all(text.as_bytes())?;
+        self.socket.flush()
+    }
+
+    /// Opens the WebSocket, with more lines of the head.
+    pub(crate) fn upgrade(&mut self, more: &str) -> io::Result<()> {
+        let key = self.header("Sec-WebSocket-Key").to_owned();
+        let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+        let accept = STANDARD.encode(Sha1::digest(format!("{key}{guid}")));
+        self.say(&format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n{more}\r\n"
+        ))
+    }
+
+    /// Sends a frame; `first` is its first byte.
+    pub(crate) fn frame(&mut self, first: u8, payload: &[u8]) -> io::Result<()> {
+        let length = (payload.len() as u16).to_be_bytes();
+        let head = match payload.len() {
+            short @ ..126 => vec![first, short as u8],
+            _ => vec![first, 126, length[0], length[1]],
+        };
+        self.socket.write_all(&[&head, payload].concat())?;
+        self.socket.flush()
+    }
+
+    /// A client's frame: its first byte, its mask and what it says.
+    pub(crate) fn read_frame(&mut self) -> io::Result<(u8, [u8; 4], Vec<u8>)> {
+        let mut head = [0; 6];
+        self.socket.read_exact(&mut head)?;
+        let [first, length, mask @ ..] = head;
+        // The tests' clients say little.
+        if length & 0x80 == 0 || length & 0x7F > 125 {
+            return Err(io::Error::other("a frame without a mask, or a long one"));
+        }
+        let mut payload = vec![0; usize::from(length & 0x7F)];
+        self.socket.read_exact(&mut payload)?;
+        payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+        Ok((first, mask, payload))
+    }
+}

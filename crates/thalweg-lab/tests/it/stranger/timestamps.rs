@@ -1,0 +1,113 @@
+//! Latency, from timestamps in every unit.
+
+use super::server::{Peer, Script, script, serve};
+use super::{forever, heard, typed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_lab::measure::{Timestamps, Unit};
+use thalweg_lab::scenario::Typed;
+
+/// Events are as old as this when they are sent.
+const AGE: Duration = Duration::from_millis(1500);
+const AGE_US: u64 = 1_500_000;
+/// Less than any mistake about a unit would make of it.
+const LATE_US: u64 = 60_000_000;
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970")
+}
+
+/// Sends what `event` makes of the time.
+fn stamped(event: impl Fn(Duration) -> String + Copy + Send + Sync + 'static) -> Script {
+    script(move |mut peer: Peer| {
+        peer.upgrade("")?;
+        forever(|| peer.frame(0x81, event(since_1970()).as_bytes()))
+    })
+}
+
+fn stamps(script: Script, path: &str) -> Timestamps {
+    let timestamp = Some(path.to_owned());
+    let found = heard(&Typed { timestamp, ..typed(format!("ws://{}/", serve(script))) }, 2);
+    let stamps = found.timestamps.expect("a path was given");
+    assert_eq!(stamps.read + stamps.ahead + stamps.missing, found.events);
+    assert!(found.events > 10);
+    stamps
+}
+
+/// The date is found by counting days, year by year.
+fn rfc3339(time: Duration) -> String {
+    let (mut days, mut year) = (time.as_secs() / 86_400, 1970_u64);
+    let length = |year: u64| {
+        let is_leap =
+            year.is_multiple_of(400) || year.is_multiple_of(4) && !year.is_multiple_of(100);
+        365 + u64::from(is_leap)
+    };
+    while days >= length(year) {
+        days -= length(year);
+        year += 1;
+    }
+    let months = [31, length(year) - 337, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= months[month] {
+        days -= months[month];
+        month += 1;
+    }
+    let (seconds, ms) = (time.as_secs() % 86_400, time.subsec_millis());
+    let (h, m, s) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year}-{:02}-{:02}T{h:02}:{m:02}:{s:02}.{ms:03}Z", month + 1, days + 1)
+}
+
+#[test]
+fn a_known_age_is_measured_in_every_unit() {
+    let check = |script, path: &str, unit| {
+        let stamps = stamps(script, path);
+        assert_eq!((stamps.unit, stamps.ahead, stamps.missing), (Some(unit), 0, 0), "{path}");
+        let latency = stamps.latency.unwrap();
+        assert!(AGE_US <= latency.p50_us && latency.max_us < LATE_US, "{unit:?}: {latency:?}");
+    };
+    check(stamped(|now| format!(r#"{{"t":{}}}"#, (now - AGE).as_secs())), "t", Unit::Seconds);
+    check(
+        stamped(|now| format!(r#"{{"t":{:.6}}}"#, (now - AGE).as_secs_f64())),
+        "$.t",
+        Unit::Seconds,
+    );
+    check(
+        stamped(|now| format!(r#"{{"a":[0,{{"t":{}}}]}}"#, (now - AGE).as_millis())),
+        "a[1].t",
+        Unit::Milliseconds,
+    );
+    check(
+        stamped(|now| format!(r#"[{{"x":"}}","t" : {} }}]"#, (now - AGE).as_micros())),
+        "/0/t",
+        Unit::Microseconds,
+    );
+    check(
+        stamped(|now| format!(r#"{{"t":"{}"}}"#, (now - AGE).as_nanos())),
+        "t",
+        Unit::Nanoseconds,
+    );
+    check(stamped(|now| format!(r#"{{"t":"{}"}}"#, rfc3339(now - AGE))), "t", Unit::Rfc3339);
+    check(stamped(|now| (now - AGE).as_millis().to_string()), "$", Unit::Milliseconds);
+}
+
+#[test]
+fn a_clock_that_runs_ahead_is_told() {
+    let hour = Duration::from_secs(3600);
+    let ahead = move |now: Duration| format!(r#"{{"t":{}}}"#, (now + hour).as_millis());
+    let stamps = stamps(stamped(ahead), "t");
+    assert_eq!((stamps.read, stamps.missing, stamps.latency), (0, 0, None));
+    // It is as late as it is, and an hour ahead.
+    assert!(stamps.ahead_us_max <= 3_600_000_000, "{stamps:?}");
+    assert!(stamps.ahead_us_max > 3_600_000_000 - LATE_US, "{stamps:?}");
+}
+
+#[test]
+fn events_without_a_timestamp_are_counted() {
+    let some = |now: Duration| match now.as_millis() % 2 {
+        0 => format!(r#"{{"t":{}}}"#, (now - AGE).as_millis()),
+        _ => r#"{"t":17}"#.to_owned(),
+    };
+    let found = stamps(stamped(some), "t");
+    assert!(found.read > 0 && found.missing > 0 && found.ahead == 0, "{found:?}");
+    let none = stamps(stamped(|_| "not JSON".to_owned()), "t");
+    assert_eq!((none.read, none.latency, none.unit), (0, None, None));
+}

@@ -1,0 +1,226 @@
+//! A subject that misbehaves on purpose is caught and named by `thalweg bench`, or
+//! its percentiles show what it did. It is `tests/subjects/rogue`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
+/// The machine itself may be busy with something else; then a sample is none of
+/// the subject's, and is taken again.
+const ATTEMPTS: usize = 5;
+
+/// One sample of the rogue.
+struct Seen {
+    /// Its only sample.
+    sample: Value,
+    /// The report's only row.
+    row: Value,
+}
+
+impl Seen {
+    /// What the ledger and the verdict say.
+    fn said(&self) -> String {
+        format!("{}", self.sample["verdict"])
+    }
+
+    /// µs; half, 99 of 100 and all of the events were no later.
+    fn latency_us(&self) -> [f64; 3] {
+        ["p50_us", "p99_us", "max_us"]
+            .map(|figure| self.row["latency"][figure].as_f64().unwrap_or(f64::NAN))
+    }
+
+    /// Whether the machine, not the subject, may be what the figures show.
+    fn is_disturbed(&self) -> bool {
+        let late_us = self.sample["pacing"]["late_max_us"].as_u64().unwrap_or(0);
+        self.sample["verdict"] == "machine" || late_us > 20_000
+    }
+}
+
+/// Measures the rogue with this sin.
+fn measure(sin: &str, arguments: &str, scenario: &str) -> Seen {
+    let name = format!("rogue-{sin}-{}", scenario.len());
+    let folder = folder(&name);
+    let scenario = format!(
+        r#"
+name = "{name}"
+again = "none"
+repeats = 1
+{scenario}
+[[subjects]]
+program = "rogue"
+arguments = ["--sin", "{sin}"{arguments}]
+"#
+    );
+    let file = folder.join("scenario.toml");
+    std::fs::write(&file, scenario).expect("write the scenario");
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/subjects");
+    let out = folder.join("run");
+    let ran = Command::new(THALWEG)
+        .args(["bench".as_ref(), file.as_os_str()])
+        .args(["--peers".as_ref(), peers.as_os_str()])
+        .args(["--out".as_ref(), out.as_os_str()])
+        .output()
+        .expect("start the binary");
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(out.join(name)).unwrap_or_default();
+        serde_json::from_str::<Value>(text.trim())
+            .unwrap_or_else(|_| panic!("{name}: {}", String::from_utf8_lossy(&ran.stderr)))
+    };
+    let summary = read("summary.json");
+    Seen { sample: read("samples.jsonl"), row: summary["parts"][0]["rows"][0].clone() }
+}
+
+/// A folder that is empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{name}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("make a folder");
+    folder
+}
+
+/// Undisturbed, if the machine lets it.
+fn measure_calmly(sin: &str, arguments: &str, scenario: &str) -> Seen {
+    let mut seen = measure(sin, arguments, scenario);
+    for _ in 1..ATTEMPTS {
+        if !seen.is_disturbed() {
+            break;
+        }
+        seen = measure(sin, arguments, scenario);
+    }
+    seen
+}
+
+const CLOSED_LOOP: &str = r#"
+drive = "posted"
+warm_up_ms = 50
+measured_ms = 1500
+[defaults]
+connections = 3
+"#;
+
+const OPEN_LOOP: &str = r#"
+drive = "posted"
+warm_up_ms = 50
+measured_ms = 1500
+[defaults]
+connections = 3
+rate = 200
+"#;
+
+const ECHO: &str = r#"
+drive = "echo"
+warm_up_ms = 50
+measured_ms = 100
+[defaults]
+connections = 1
+requests = 20
+"#;
+
+/// Caught under each of these drives, and named by one of these.
+fn check(sin: &str, drives: &[&str], expected: &[&str]) {
+    for drive in drives {
+        let said = measure(sin, "", drive).said();
+        assert!(said.contains("invalid"), "{sin}: {said}");
+        assert!(expected.iter().any(|expected| said.contains(expected)), "{sin}: {said}");
+    }
+}
+
+#[test]
+fn a_subject_without_a_sin_is_whole() {
+    for drive in [CLOSED_LOOP, OPEN_LOOP, ECHO] {
+        let seen = measure("none", "", drive);
+        let ledger = seen.sample["ledger"].as_object().expect("a ledger");
+        for (what, count) in ledger {
+            assert_eq!(*count != 0, what == "delivered", "{what}: {}", seen.sample);
+        }
+    }
+}
+
+#[test]
+fn what_is_dropped_is_missing() {
+    check("drop", &[CLOSED_LOOP, OPEN_LOOP], &[" missing"]);
+}
+
+#[test]
+fn what_comes_twice_is_duplicated() {
+    check("duplicate", &[CLOSED_LOOP, OPEN_LOOP], &[" duplicated"]);
+}
+
+#[test]
+fn what_is_overtaken_is_reordered() {
+    check("reorder", &[CLOSED_LOOP, OPEN_LOOP], &[" reordered"]);
+}
+
+#[test]
+fn what_is_changed_is_corrupt() {
+    check("damage", &[CLOSED_LOOP, OPEN_LOOP], &[" corrupt"]);
+}
+
+#[test]
+fn who_stops_is_silent_or_its_events_are_missing() {
+    check("stop", &[CLOSED_LOOP, OPEN_LOOP], &[" missing", "silent for 2 s"]);
+}
+
+#[test]
+fn who_ends_connections_is_named() {
+    check("cut", &[CLOSED_LOOP, OPEN_LOOP], &["connections cut"]);
+}
+
+#[test]
+fn who_answers_before_being_asked_is_early() {
+    check("early", &[ECHO], &[" early"]);
+}
+
+/// Three tenths of a second out of every five are lost; in a closed loop only a
+/// few events would be there to tell.
+#[test]
+fn a_stall_shows_in_the_percentiles_of_an_open_loop() {
+    let seen = measure_calmly("stall", "", OPEN_LOOP);
+    let [_, p99_us, max_us] = seen.latency_us();
+    assert!(p99_us >= 250_000.0 && max_us >= p99_us, "{}", seen.row);
+    assert_eq!(seen.sample["ledger"]["missing"], 0);
+    assert!(!seen.said().contains("invalid"), "{}", seen.said());
+}
+
+/// One second of five without a delivery: a fifth of the events was due then, so
+/// the slowest hundredth of all begins at 950 ms.
+#[test]
+fn a_freeze_of_one_second_is_950_ms_at_p99() {
+    let span = OPEN_LOOP.replace("1500", "5000");
+    let seen = measure_calmly("freeze", r#", "--freeze-after", "1""#, &span);
+    let [p50_us, p99_us, max_us] = seen.latency_us();
+    let right_us = 902_500.0..=997_500.0;
+    assert!(right_us.contains(&p99_us) && max_us >= p99_us, "{}", seen.row);
+    assert!(p50_us < 0.1 * p99_us, "{}", seen.row);
+}
+
+#[test]
+fn a_closed_loop_hides_what_an_open_one_shows() {
+    let closed = measure_calmly("stall", "", CLOSED_LOOP);
+    let [_, p99_us, max_us] = closed.latency_us();
+    // It saw the stall, and hardly ever.
+    assert!(max_us >= 250_000.0 && p99_us < 0.5 * max_us, "{}", closed.row);
+}
+
+#[test]
+fn a_ceiling_is_found_and_every_step_is_told() {
+    let scenario = OPEN_LOOP.replace("\"posted\"", "\"ceiling\"").replace("1500", "300");
+    let seen = measure("none", "", &scenario);
+    let steps = seen.sample["steps"].as_array().expect("steps");
+    assert!(steps.len() > 1, "{}", seen.sample);
+    for step in steps {
+        let rate = step["rate"].as_f64().unwrap_or_default();
+        assert!(rate > 0.0, "{step}");
+    }
+    let last = steps.last().expect("a step");
+    if last["missed"].is_null() {
+        assert_eq!(last["is_confirmation"], true);
+        // Throughput and span are the confirmation's.
+        assert_eq!(last["span_us"], seen.sample["span_us"]);
+        assert!(seen.sample["span_us"].as_u64() >= Some(900_000), "{}", seen.sample);
+    } else {
+        assert!(seen.said().contains("invalid"), "{}", seen.sample);
+    }
+}
