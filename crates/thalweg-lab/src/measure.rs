@@ -8,6 +8,7 @@
 //! - `machine`: what it ran on, and what else ran there
 //! - `sample`: one measurement
 //! - `statistics`: medians and their intervals
+//! - `unpaired`: the same for two runs
 //! - `verdict`: what limited a sample
 
 mod latency;
@@ -16,6 +17,7 @@ mod machine;
 mod process;
 mod sample;
 pub mod statistics;
+mod unpaired;
 mod verdict;
 
 pub use latency::Latency;
@@ -26,4 +28,5 @@ pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
     Traffic, WarmUp,
 };
+pub use unpaired::unpaired_ratio;
 pub use verdict::{Evidence, Verdict};

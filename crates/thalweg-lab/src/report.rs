@@ -4,21 +4,32 @@
 //! - `compare`: subjects next to each other, and which are ties
 //! - `connections`: what a reader must know of them
 //! - `table`: for a terminal
-//! - `csv`, and JSON through serde
+//! - `csv`, `junit`, and JSON through serde
+//! - `condition`: what a figure must not be
+//! - `against`: two runs next to each other
+//! - `entry`: a run in a list of runs
 //! - `number`: how figures are written
 
+mod against;
 mod compare;
+mod condition;
 mod connections;
 mod csv;
+mod entry;
+mod junit;
 mod number;
 mod row;
 mod summary;
 mod table;
 
+pub use against::{Against, Pair, Side, against};
+pub use condition::{Condition, Hit};
 pub use csv::csv;
+pub use entry::Entry;
+pub use junit::junit;
 pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
-pub use summary::{Manifest, PartSummary, Summary};
+pub use summary::{Continued, Manifest, PartSummary, Summary};
 pub use table::table;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 /// Name and text of each, in the order in which they are listed.
 pub const LIBRARY: &[(&str, &str)] = &[
     ("quick", include_str!("../../../../lab/scenarios/quick.toml")),
-    ("full", include_str!("../../../../lab/scenarios/full.toml")),
+    ("all", include_str!("../../../../lab/scenarios/all.toml")),
     ("fanout", include_str!("../../../../lab/scenarios/fanout.toml")),
     ("transports", include_str!("../../../../lab/scenarios/transports.toml")),
     ("topics", include_str!("../../../../lab/scenarios/topics.toml")),
@@ -22,6 +22,12 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("h2", include_str!("../../../../lab/scenarios/h2.toml")),
     ("netem", include_str!("../../../../lab/scenarios/netem.toml")),
 ];
+
+/// Name and title of each.
+pub fn titles() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let title = |text: &'static str| text.lines().find_map(|line| line.strip_prefix("title = "));
+    LIBRARY.iter().map(move |(name, text)| (*name, title(text).unwrap_or_default().trim_matches('"')))
+}
 
 /// The text of the scenario of that name; an error names the nearest.
 pub fn find(name: &str) -> Result<&'static str, super::ScenarioError> {

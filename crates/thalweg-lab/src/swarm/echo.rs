@@ -6,9 +6,9 @@
 
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
-use super::talk::{Attention, Talk, unknown};
+use super::talk::{Attention, Talk, mean_us, unknown};
 use super::tally::Tally;
-use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload};
+use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload};
 use crate::measure::{Counts, RoundTrips};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
@@ -140,7 +140,12 @@ impl Echo<'_> {
                 attention.heard_us = now_us;
             }
             let events = inbox.tally.traffic.events as f64;
-            attention.tell(|| events * 1e6 / (now_us - *begun_us).max(1) as f64)?;
+            attention.tell(|| Figures {
+                connections: 1,
+                events_per_s: events * 1e6 / (now_us - *begun_us).max(1) as f64,
+                p99_us: None,
+                round_trip_us: mean_us(&inbox.round_trips_us),
+            })?;
         }
     }
 

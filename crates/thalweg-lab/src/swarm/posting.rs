@@ -155,6 +155,7 @@ impl Posting<'_> {
         let figures = Figures {
             connections: self.workload.settings.connections as usize,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
+            ..Figures::default()
         };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),
