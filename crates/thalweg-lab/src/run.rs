@@ -120,12 +120,7 @@ pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<End
 
 /// Takes the samples that a run lacks, or, if so asked, those too that do not
 /// count. With `force` also with another version or on another machine.
-pub fn resume(
-    run: &str,
-    also_invalid: bool,
-    force: bool,
-    means: &Means,
-) -> anyhow::Result<Ended> {
+pub fn resume(run: &str, also_invalid: bool, force: bool, means: &Means) -> anyhow::Result<Ended> {
     let mut archive = Archive::read(&means.store.find(run)?)?;
     for remark in &archive.remarks {
         eprintln!("{remark}");
@@ -147,8 +142,12 @@ pub fn resume(
         same_machine(&archive, &machine)?;
     }
     let built = subject::build_peers(&plan)?;
-    if let Some((name, _)) = archive.manifest.peers.iter().find(|it| !force && built.get(it.0) != Some(it.1)) {
-        return Err(misuse(format!("the subject `{name}` has another version now: --force, or rerun it")));
+    if let Some((name, _)) =
+        archive.manifest.peers.iter().find(|it| !force && built.get(it.0) != Some(it.1))
+    {
+        return Err(misuse(format!(
+            "the subject `{name}` has another version now: --force, or rerun it"
+        )));
     }
     let manifest = &mut archive.manifest;
     if manifest.machine == MachineNote::default() {

@@ -95,15 +95,15 @@ pub fn against(first: Side<'_>, second: Side<'_>) -> Against {
     let mut settings = Differences::default();
     for (key, place) in &ours {
         let Some((_, other)) = theirs.iter().find(|(other, _)| other == key) else {
-            only.push(format!("only in {}: {key}", first.name));
+            only.push(place.told(first.name, key, &theirs));
             continue;
         };
         settings.add(&place.subject.settings, &other.subject.settings, &[]);
         pairs.extend(figures(place, first.samples, other, second.samples));
     }
-    for (key, _) in theirs.iter().filter(|(key, _)| ours.iter().all(|(other, _)| other != key)) {
-        only.push(format!("only in {}: {key}", second.name));
-    }
+    let is_new = |(key, _): &&(String, Place<'_>)| ours.iter().all(|(other, _)| other != key);
+    only.extend(theirs.iter().filter(is_new).map(|(key, it)| it.told(second.name, key, &ours)));
+    only.dedup();
     let mut differences = made_differently(first, second);
     differences.extend(settings.sentences());
     Against {
@@ -187,6 +187,15 @@ fn figures(
 }
 
 impl Place<'_> {
+    /// That only this run has it; where the other has nobody of the cell, the cell.
+    fn told(&self, run: &str, key: &str, others: &[(String, Place<'_>)]) -> String {
+        let cell = (self.part_name, &self.of.label);
+        match others.iter().any(|(_, other)| (other.part_name, &other.of.label) == cell) {
+            true => format!("only in {run}: {key}"),
+            false => format!("only in {run}: {} · {}", cell.0, cell.1),
+        }
+    }
+
     fn valid<'a>(&self, samples: &'a [Sample]) -> Vec<&'a Sample> {
         let is_own =
             |it: &&Sample| (it.part, it.cell, it.subject) == (self.part, self.cell, self.index);

@@ -65,7 +65,8 @@ impl Entry {
 /// What a run is remembered by: the subject that is compared in most cells, next
 /// to its baseline; where nobody is, what the first row has.
 fn figure(summary: &Summary) -> Option<String> {
-    let rows = || summary.parts.iter().flat_map(|part| part.rows.iter().map(|row| (part, row)));
+    let rows =
+        || summary.parts.iter().flat_map(|part| part.rows.iter().map(move |row| (part, row)));
     let talks = |drive| matches!(drive, Drive::Echo | Drive::RoundTrip);
     let ratio = |row: &Row, drive| -> Option<f64> {
         let compared: Option<Comparison> =
@@ -73,9 +74,7 @@ fn figure(summary: &Summary) -> Option<String> {
         compared.filter(|_| !row.is_noise).map(|compared| compared.ratio.median)
     };
     let compared: Vec<(&str, f64, bool)> = rows()
-        .filter_map(|(part, row)| {
-            Some((&*row.subject, ratio(row, part.drive)?, talks(part.drive)))
-        })
+        .filter_map(|(part, row)| Some((&*row.subject, ratio(row, part.drive)?, talks(part.drive))))
         .collect();
     let cells_of = |name: &str| compared.iter().filter(|(subject, ..)| *subject == name).count();
     // Of several with as many cells the last: files name their own subject last.

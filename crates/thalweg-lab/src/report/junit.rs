@@ -51,8 +51,7 @@ fn cases(part: &Part, rows: &[Row], hits: &[Hit]) -> Vec<Case> {
     for cell in &part.cells {
         for subject in &cell.subjects {
             // Rows stand in the plan's order, without what was not measured.
-            let row =
-                rows.next_if(|row| (&row.cell, &row.subject) == (&cell.label, &subject.name));
+            let row = rows.next_if(|row| (&row.cell, &row.subject) == (&cell.label, &subject.name));
             let place = [&part.name, &cell.label, &subject.name];
             cases.push(Case {
                 name: format!("{} · {}", cell.label, subject.name),
@@ -181,6 +180,9 @@ mod tests {
 
     #[test]
     fn markup_and_what_is_no_character_are_escaped() {
-        assert_eq!(escaped("a<b> & \"c\" 'd'\u{1}\n"), "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;\u{fffd}\n");
+        assert_eq!(
+            escaped("a<b> & \"c\" 'd'\u{1}\n"),
+            "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;\u{fffd}\n"
+        );
     }
 }

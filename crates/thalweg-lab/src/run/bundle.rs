@@ -38,8 +38,7 @@ impl Bundle {
         fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be created", folder.display()))?;
         let create = |name: &str| File::create(folder.join(name));
-        let bundle =
-            Bundle { samples: create(SAMPLES)?, histograms: create(HISTOGRAMS)?, folder };
+        let bundle = Bundle { samples: create(SAMPLES)?, histograms: create(HISTOGRAMS)?, folder };
         bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
         bundle.note(manifest)?;
         Ok(bundle)

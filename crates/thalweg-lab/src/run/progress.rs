@@ -113,7 +113,8 @@ impl Progress {
 
 /// How it goes, in a few words.
 fn said(figures: Figures) -> String {
-    let flow = (figures.events_per_s > 0.0).then(|| format!("{} events/s", short(figures.events_per_s)));
+    let flow =
+        (figures.events_per_s > 0.0).then(|| format!("{} events/s", short(figures.events_per_s)));
     let p99 = figures.p99_us.map(|us| format!("p99 {} µs", short(us as f64)));
     let trip = figures.round_trip_us.map(|us| format!("round trip {} µs", short(us)));
     let said: Vec<String> = [flow, p99, trip].into_iter().flatten().collect();

@@ -26,7 +26,9 @@ pub const LIBRARY: &[(&str, &str)] = &[
 /// Name and title of each.
 pub fn titles() -> impl Iterator<Item = (&'static str, &'static str)> {
     let title = |text: &'static str| text.lines().find_map(|line| line.strip_prefix("title = "));
-    LIBRARY.iter().map(move |(name, text)| (*name, title(text).unwrap_or_default().trim_matches('"')))
+    LIBRARY
+        .iter()
+        .map(move |(name, text)| (*name, title(text).unwrap_or_default().trim_matches('"')))
 }
 
 /// The text of the scenario of that name; an error names the nearest.

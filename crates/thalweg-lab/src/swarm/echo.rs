@@ -8,7 +8,9 @@ use super::link::Dialer;
 use super::socket::{Poller, now_us};
 use super::talk::{Attention, Talk, mean_us, unknown};
 use super::tally::Tally;
-use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload};
+use super::{
+    Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload,
+};
 use crate::measure::{Counts, RoundTrips};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};

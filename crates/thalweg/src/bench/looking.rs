@@ -84,7 +84,8 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
         let readable: Vec<_> = entries.iter().filter_map(|entry| entry.as_ref().ok()).collect();
         return print_json(&readable);
     }
-    let texts: Vec<String> = entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
+    let texts: Vec<String> =
+        entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
     if texts.is_empty() {
         eprintln!("There is no run in {}.", args.store.store.display());
     }

@@ -1,148 +1,15 @@
 //! Runs as things that stay: listed, shown, compared, continued, run again, and
 //! held to conditions. Figures are looked at only for being there.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::{fs, thread};
+mod place;
+
+use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::harness::{Program, wait_for};
-
-const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
-
-const TINY: &str = r#"
-name = "tiny"
-title = "a tiny load"
-drive = "posted"
-again = "none"
-repeats = 2
-warm_up_ms = 20
-measured_ms = 100
-
-[defaults]
-connections = 2
-"#;
-
-/// A folder of its own with a scenario, and a store in it.
-struct Place {
-    folder: PathBuf,
-}
-
-impl Place {
-    fn new(name: &str) -> Self {
-        Self::with(name, TINY)
-    }
-
-    fn with(name: &str, scenario: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runs-{name}"));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).expect("make a folder");
-        fs::write(folder.join("tiny.toml"), scenario).expect("write the scenario");
-        Self { folder }
-    }
-
-    /// `thalweg bench` with these words, in the folder.
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(THALWEG);
-        command.arg("bench").args(words).current_dir(&self.folder);
-        // By this its processes are found.
-        command.env("THALWEG_RUNS_TEST", &self.folder);
-        command
-    }
-
-    fn bench(&self, words: &[&str]) -> Said {
-        Said::of(&self.command(words).output().expect("start the binary"))
-    }
-
-    /// Runs the scenario into the store under this name.
-    fn take(&self, name: &str, words: &[&str]) -> Said {
-        let out = format!("store/{name}");
-        self.bench(&[&["tiny.toml", "--out", &out], words].concat())
-    }
-
-    /// A file of a run in the store.
-    fn file(&self, run: &str, name: &str) -> PathBuf {
-        self.folder.join("store").join(run).join(name)
-    }
-
-    fn text(&self, run: &str, name: &str) -> String {
-        fs::read_to_string(self.file(run, name)).unwrap_or_default()
-    }
-
-    fn json(&self, run: &str, name: &str) -> Value {
-        serde_json::from_str(&self.text(run, name)).expect("JSON")
-    }
-
-    /// Where the run's samples stand in the plan, in the order of the file.
-    fn slots(&self, run: &str) -> Vec<String> {
-        let slot = |line: &str| {
-            let sample: Value = serde_json::from_str(line).expect("a sample");
-            ["part", "cell", "subject", "repeat"].map(|key| sample[key].to_string()).join(".")
-        };
-        self.text(run, "samples.jsonl").lines().map(slot).collect()
-    }
-
-    /// Command lines of the processes that were started from here and live.
-    fn processes(&self) -> Vec<String> {
-        let mark = format!("THALWEG_RUNS_TEST={}", self.folder.display());
-        let is_ours = |process: &Path| {
-            let environment = fs::read(process.join("environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|pair| pair == mark.as_bytes())
-        };
-        let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
-        let line = |process: PathBuf| {
-            let words = fs::read(process.join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&words).replace('\0', " ")
-        };
-        processes.filter(|process| is_ours(process)).map(line).collect()
-    }
-}
-
-struct Said {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Said {
-    fn of(output: &Output) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self {
-            code: output.status.code(),
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        }
-    }
-
-    /// Its stdout, if it ended so.
-    fn ended_with(&self, code: i32) -> &str {
-        let Self { stdout, stderr, .. } = self;
-        assert_eq!(self.code, Some(code), "it said:\n{stdout}\n{stderr}");
-        stdout
-    }
-}
-
-/// With one core no sample counts, and a run without one fails.
-fn has_cores() -> bool {
-    thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
-}
-
-/// Figures, with what may stand at them, as `#`; the width of columns goes too.
-fn masked(text: &str) -> String {
-    let mut masked = String::new();
-    for line in text.lines() {
-        let words = line.split_whitespace().filter(|word| !["=", "k", "M"].contains(word));
-        let words = words.map(|word| {
-            let is_figure = word.contains(|char: char| char.is_ascii_digit());
-            let is_name = word.contains("p9") || word.contains("p5") || word.contains("run-");
-            if is_figure && !is_name { "#".to_owned() } else { word.to_owned() }
-        });
-        masked += &words.collect::<Vec<_>>().join(" ");
-        masked.push('\n');
-    }
-    masked
-}
+use place::{Place, THALWEG, TINY, has_cores, masked};
 
 #[test]
 fn runs_are_listed_shown_compared_and_exported() {
@@ -166,9 +33,9 @@ fn runs_are_listed_shown_compared_and_exported() {
         serde_json::from_str(&ask(&["compare", "run-a", "run-b", "--json"])).expect("JSON");
     assert_eq!(compared["pairs"][0]["figure"], "CPU µs per event");
     assert_eq!(compared["only"].as_array().map(Vec::len), Some(2));
-    insta::assert_snapshot!(
-        masked(&[ask(&["list"]), ask(&["compare", "run-a", "run-b"])].join("\n"))
-    );
+    insta::assert_snapshot!(masked(
+        &[ask(&["list"]), ask(&["compare", "run-a", "run-b"])].join("\n")
+    ));
 
     let summary = ask(&["export", "run-a", "--format", "json"]);
     assert_eq!(summary.trim_end(), place.text("run-a", "summary.json"));
@@ -185,10 +52,7 @@ fn no_file_of_a_run_knows_where_this_machine_keeps_things() {
     let words = [&*scenario.to_string_lossy(), "--thalweg", THALWEG, "--out"];
     place.bench(&[&words[..], &[&*out.to_string_lossy()]].concat());
     let manifest = place.json("run-a", "manifest.json");
-    assert_eq!(
-        manifest["command_line"],
-        "thalweg bench tiny.toml --thalweg thalweg --out run-a"
-    );
+    assert_eq!(manifest["command_line"], "thalweg bench tiny.toml --thalweg thalweg --out run-a");
     assert_eq!(manifest["measured"], manifest["version"]);
     assert!(manifest["machine"]["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
     for entry in fs::read_dir(out).expect("a folder").flatten() {
@@ -293,7 +157,10 @@ fn a_killed_run_is_read_without_its_half_line_and_continued() {
     place.bench(&["continue", "run-a", "--store", "store", "--force", "--quiet"]);
     assert_eq!(place.slots("run-a").len(), 4);
     let manifest = place.json("run-a", "manifest.json");
-    assert_eq!((&manifest["version"], &manifest["continued"][0]["version"]), (&"0.0.1".into(), &version));
+    assert_eq!(
+        (&manifest["version"], &manifest["continued"][0]["version"]),
+        (&"0.0.1".into(), &version)
+    );
     assert!(!place.text("run-a", "summary.csv").is_empty());
 }
 
