@@ -28,5 +28,5 @@ pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
     Traffic, WarmUp,
 };
-pub use unpaired::unpaired_ratio;
+pub use unpaired::{can_differ, unpaired_ratio};
 pub use verdict::{Evidence, Verdict};

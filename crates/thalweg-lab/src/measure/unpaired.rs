@@ -37,6 +37,13 @@ pub fn unpaired_ratio(values: &[f64], base: &[f64]) -> Option<Estimate> {
     })
 }
 
+/// Whether so many values on each side can show a difference at all: whether even
+/// the range of the ratios covers what it should. Three and three cannot.
+pub fn can_differ(m: usize, n: usize) -> bool {
+    let orders = (1..=n).fold(1.0, |orders, i| orders * (m + i) as f64 / i as f64);
+    m > 0 && n > 0 && 2.0 / orders <= 1.0 - COVER
+}
+
 fn logarithms(values: &[f64]) -> Vec<f64> {
     values.iter().filter(|value| value.is_finite() && **value > 0.0).map(|it| it.ln()).collect()
 }
@@ -97,6 +104,9 @@ mod tests {
             assert_eq!(trimmed_each_side(n, m), expected, "{n} and {m}");
         }
         assert_eq!(trimmed_each_side(1, 5), 0);
+        let differ = [(3, 3), (4, 4), (3, 5), (2, 7), (2, 8), (1, 30), (1, 60), (0, 90)];
+        let differ = differ.map(|(m, n)| can_differ(m, n));
+        assert_eq!(differ, [false, true, true, false, true, false, true, false]);
         assert_eq!(trimmed_each_side(3, 3), 0);
     }
 

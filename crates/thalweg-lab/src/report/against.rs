@@ -8,7 +8,7 @@ use super::number::short;
 use super::summary::Manifest;
 use super::table::draw;
 use crate::measure::statistics::{Estimate, median};
-use crate::measure::{Sample, Verdict, unpaired_ratio};
+use crate::measure::{Sample, Verdict, can_differ, unpaired_ratio};
 use crate::scenario::{Cell, Drive, Plan, Subject};
 use serde::Serialize;
 use serde_json::Value;
@@ -61,6 +61,8 @@ pub struct Pair {
     pub ratio: Estimate,
     /// Whether no difference was found.
     pub is_tie: bool,
+    /// Whether there are too few samples for any difference to be found.
+    pub is_too_few: bool,
 }
 
 /// What is compared, and where a sample has it.
@@ -172,6 +174,7 @@ fn figures(
             continue;
         };
         let Some(ratio) = unpaired_ratio(&second, &first) else { continue };
+        let is_too_few = !can_differ(first.len(), second.len());
         pairs.push(Pair {
             part: place.part_name.to_owned(),
             cell: place.of.label.clone(),
@@ -180,7 +183,8 @@ fn figures(
             first: first_median,
             second: second_median,
             ratio,
-            is_tie: ratio.is_tie(),
+            is_tie: is_too_few || ratio.is_tie(),
+            is_too_few,
         });
     }
     pairs
@@ -297,9 +301,16 @@ impl Against {
         if !self.pairs.is_empty() {
             text.push('\n');
             text += &draw(&self.grid());
+            let (all, differ) =
+                (self.pairs.len(), self.pairs.iter().filter(|it| !it.is_tie).count());
             text += "\nMedians of the samples that count; ratios of the second to the first (interval), \
                      unpaired,\nso what drifted with the machine is in them. `=`: a tie, for the \
-                     interval contains 1.\n";
+                     interval contains 1. `?`: too few samples to tell.\n";
+            // At a cover of 95 %.
+            text += &format!(
+                "{differ} of {all} figures differ; where nothing does, about {} would seem to.\n",
+                all.div_ceil(20)
+            );
         }
         if !self.only.is_empty() {
             text.push('\n');
@@ -321,7 +332,11 @@ impl Against {
                 last = cell;
             }
             let Estimate { median, low, high } = pair.ratio;
-            let tie = if pair.is_tie { "= " } else { "" };
+            let tie = match pair {
+                Pair { is_too_few: true, .. } => "? ",
+                Pair { is_tie: true, .. } => "= ",
+                _ => "",
+            };
             lines.push(vec![
                 format!("  {}, {}", pair.subject, pair.figure),
                 short(pair.first),

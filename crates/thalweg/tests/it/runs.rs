@@ -32,7 +32,7 @@ fn runs_are_listed_shown_compared_and_exported() {
     let compared: Value =
         serde_json::from_str(&ask(&["compare", "run-a", "run-b", "--json"])).expect("JSON");
     assert_eq!(compared["pairs"][0]["figure"], "CPU µs per event");
-    assert_eq!(compared["only"].as_array().map(Vec::len), Some(2));
+    assert_eq!(compared["only"].as_array().map(Vec::len), Some(1));
     insta::assert_snapshot!(masked(
         &[ask(&["list"]), ask(&["compare", "run-a", "run-b"])].join("\n")
     ));
