@@ -114,7 +114,7 @@ pub fn run(order: &Order, means: &Means) -> anyhow::Result<Ended> {
 /// Runs an archived run's plan again, in a folder of its own.
 pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<Ended> {
     let archive = Archive::without_latencies(&means.store.find(run)?)?;
-    let place = place_of(&archive.manifest);
+    let place = place_of(&archive.manifest)?;
     begin(archive.plan, &place, out, Some(archive.name), means)
 }
 
@@ -131,7 +131,7 @@ pub fn resume(run: &str, also_invalid: bool, force: bool, means: &Means) -> anyh
         let kind = if also_invalid { "valid sample" } else { "sample" };
         return Err(misuse(format!("{} lacks no {kind}: nothing to continue", archive.name)));
     }
-    let place = place_of(&archive.manifest);
+    let place = place_of(&archive.manifest)?;
     let mut plan = archive.plan.clone();
     find_peers(&mut plan, &means.peers)?;
     let cores = Cores::allowed()?;
@@ -190,7 +190,7 @@ fn begin(
     manifest.measured = measured;
     manifest.arguments = arguments;
     manifest.under = words::without_folders(&place.under);
-    manifest.at = (place.address != Place::default().address).then_some(place.address);
+    manifest.at = (place.address != Place::default().address).then(|| place.address.to_string());
     manifest.rerun_of = rerun_of;
     manifest.peers = peers;
     let bundle = Bundle::create(folder, &without_folders(&plan), &manifest)?;
@@ -207,9 +207,12 @@ impl Means {
     }
 }
 
-fn place_of(manifest: &Manifest) -> Place {
-    let here = Place::default();
-    Place { under: manifest.under.clone(), address: manifest.at.unwrap_or(here.address) }
+fn place_of(manifest: &Manifest) -> anyhow::Result<Place> {
+    let address = match &manifest.at {
+        Some(at) => at.parse().with_context(|| format!("manifest.json has no address in {at}"))?,
+        None => Place::default().address,
+    };
+    Ok(Place { under: manifest.under.clone(), address })
 }
 
 fn same_versions(archive: &Archive, means: &Means, measured: &str) -> anyhow::Result<()> {

@@ -267,7 +267,7 @@ fn made_differently(first: Side<'_>, second: Side<'_>) -> Vec<String> {
     let mut found = Differences::default();
     found.add(&a.peers, &b.peers, &[]);
     sentences.extend(found.sentences().map(|it| format!("version of {it}")));
-    if (&a.under, a.at) != (&b.under, b.at) {
+    if (&a.under, &a.at) != (&b.under, &b.at) {
         sentences.push("the subjects ran in other places".to_owned());
     }
     for part in &first.plan.parts {

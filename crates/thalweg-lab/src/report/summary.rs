@@ -6,7 +6,6 @@ use crate::measure::{MachineNote, Sample, Verdict};
 use crate::scenario::{Cell, Drive, Part, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 /// What a run found.
 #[derive(Clone, Debug, Serialize)]
@@ -34,8 +33,8 @@ pub struct Manifest {
     pub arguments: Vec<String>,
     /// What the subjects ran under, if anything.
     pub under: Vec<String>,
-    /// Where they listened, unless on 127.0.0.1.
-    pub at: Option<IpAddr>,
+    /// The address they listened at, unless 127.0.0.1.
+    pub at: Option<String>,
     /// The run whose plan this one took over.
     pub rerun_of: Option<String>,
     /// UTC.

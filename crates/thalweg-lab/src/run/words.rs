@@ -42,8 +42,8 @@ mod tests {
         };
         check("bench", "bench");
         check("lab/scenarios/fanout.toml", "lab/scenarios/fanout.toml");
-        check("/home/me/mine.toml", "mine.toml");
-        check("--out=/home/me/runs/", "--out=runs");
+        check("/opt/me/mine.toml", "mine.toml");
+        check("--out=/opt/me/runs/", "--out=runs");
         check("/usr/bin/env A=/x/y nice", "env A=y nice");
         check("/a/b,/c/d", "b,d");
         check("/", "/");

@@ -141,3 +141,13 @@ pub(super) fn masked(text: &str) -> String {
     }
     masked
 }
+
+/// Figures with nine digits: who reads one and writes it again may change its last.
+pub(super) fn rounded(text: &str) -> String {
+    let separators = [',', ' ', '\n'];
+    let round = |piece: &str| match piece.trim_end_matches(separators).parse::<f64>() {
+        Ok(figure) => format!("{figure:.8e} "),
+        Err(_) => piece.to_owned(),
+    };
+    text.trim_end().split_inclusive(separators).map(round).collect()
+}
