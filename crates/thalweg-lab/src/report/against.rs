@@ -65,8 +65,11 @@ pub struct Pair {
     pub is_too_few: bool,
 }
 
-/// What is compared, and where a sample has it.
-const FIGURES: [(&str, fn(Drive, &Sample) -> Option<f64>); 9] = [
+/// A figure: its name, and where a sample has it.
+type Figure = (&'static str, fn(Drive, &Sample) -> Option<f64>);
+
+/// What is compared.
+const FIGURES: [Figure; 9] = [
     ("CPU µs per event", |_, it| it.cpu_us_per_event()),
     ("events per s", |drive, it| {
         let counts = drive == Drive::Ceiling || it.verdict == Verdict::Subject;

@@ -24,7 +24,7 @@ pub(super) struct Taken<'a> {
 /// Saves everything, says what was found, and only then what is wrong with it.
 pub(super) fn end(
     bundle: &Bundle,
-    taken: Taken<'_>,
+    taken: &Taken<'_>,
     mut manifest: Manifest,
     manner: &Manner,
 ) -> anyhow::Result<Ended> {

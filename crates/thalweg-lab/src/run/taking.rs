@@ -61,7 +61,7 @@ impl Session<'_> {
             count: taken,
             was_interrupted: interrupt.is_asked() && taken < slots.len(),
         };
-        ending::end(&self.bundle, taken, manifest, manner)
+        ending::end(&self.bundle, &taken, manifest, manner)
     }
 }
 
