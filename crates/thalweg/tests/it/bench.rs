@@ -114,6 +114,7 @@ fn echo_beside_a_firehose() {
 connections = 1
 requests = 20
 dummy_bytes = [0, 10000]
+answers = ["same", "beside"]
 [[cells]]
 connections = 1
 requests = 20
@@ -122,7 +123,7 @@ window_bytes = 65536
 subjects = ["thalweg"]
 "#;
     let samples = bench("echo", "echo", cells);
-    assert_whole(&samples, 5);
+    assert_whole(&samples, 9);
     for sample in samples {
         assert_eq!(sample["round_trips"]["count"], 20, "{sample}");
     }
