@@ -172,6 +172,8 @@ pub(super) struct Block {
     pub(super) send_buffer_bytes: Option<Axis<u32>>,
     /// `--unsent` of `thalweg serve`; 0 is its default.
     pub(super) unsent_bytes: Option<Axis<u32>>,
+    /// A number that changes nothing and keeps equal cells apart, e.g. to take the same
+    /// pair many times.
     pub(super) round: Option<Axis<u32>>,
     /// The subjects of these cells, by name; all that are not on demand, else.
     pub(super) subjects: Option<Vec<String>>,
