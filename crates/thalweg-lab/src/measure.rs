@@ -12,6 +12,7 @@
 //! - `sample`: one measurement
 //! - `statistics`: medians, ratios and their intervals
 //! - `steady`: whether a subject is warm
+//! - `unpaired`: ratios of two runs
 //! - `verdict`: what limited a sample
 
 mod heard;
@@ -24,6 +25,7 @@ mod process;
 mod sample;
 pub mod statistics;
 mod steady;
+mod unpaired;
 mod verdict;
 
 pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
@@ -37,4 +39,5 @@ pub use sample::{
     SystemCalls, Traffic, WarmUp,
 };
 pub use steady::{Slice, Steadiness, Warm};
+pub use unpaired::{can_differ, unpaired_ratio};
 pub use verdict::{Evidence, Verdict};

@@ -8,27 +8,38 @@
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `cover`: what A/A pairs say of the intervals
 //! - `table`: for a terminal
-//! - `csv`, and JSON through serde
+//! - `csv`, `junit`, and JSON through serde
+//! - `condition`: what a figure must not be
+//! - `against`: two runs next to each other
+//! - `entry`: a run in a list of runs
 //! - `number`: how figures are written
 
+mod against;
 mod choice;
 mod compare;
+mod condition;
 mod connections;
 mod cover;
 mod csv;
+mod entry;
 mod equality;
 mod heard;
+mod junit;
 mod number;
 mod row;
 mod summary;
 mod table;
 
+pub use against::{Against, Pair, Side, against};
+pub use condition::{Condition, Hit};
 pub use cover::Cover;
 pub use csv::csv;
+pub use entry::Entry;
 pub use equality::{Difference, Equality};
+pub use junit::junit;
 pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
-pub use summary::{Manifest, PartSummary, Summary};
+pub use summary::{Continued, Manifest, PartSummary, Summary};
 pub use table::table;
 
 #[cfg(test)]

@@ -1,130 +1,304 @@
 //! The only wiring: plan, samples, report.
+//!
+//! ```text
+//! order ────┐
+//! continue ─┼─► plan, slots ─► taking ─► ending: folder, table, conditions
+//! rerun ────┘
+//! ```
+//!
+//! - `taking`: the samples of some of a plan's slots; with `sample`, one of them
+//! - `ending`: what is saved, printed and judged when no more are taken
+//! - `bundle`: the folder that a run leaves; `archive`: the same read back
+//! - `store`: a folder of runs; `look`: what can be asked of them
+//! - `progress` and `reckoning`: where the run stands, how long it still takes
+//! - `interrupt`: Ctrl-C
+//! - `words`: what was typed, as it is archived
 
+mod archive;
 mod bundle;
 mod date;
+mod ending;
+mod interrupt;
+mod look;
 mod progress;
+mod reckoning;
 mod sample;
+mod store;
+mod taking;
+#[cfg(test)]
+mod tests;
 mod watch;
+mod words;
 
-use crate::measure::{MachineNote, Sample};
-use crate::report::{self, Manifest, Summary};
-use crate::scenario::{self, Changes, Plan};
+pub use archive::Archive;
+pub use interrupt::INTERRUPTED;
+pub use look::{Format, compare, entries, export, judge};
+pub use store::{STORE, Store};
+
+use crate::measure::MachineNote;
+use crate::report::{Condition, Continued, Manifest};
+use crate::scenario::{self, Changes, Plan, Program};
 use crate::subject::{self, Cores, Place};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use bundle::Bundle;
-use progress::Progress;
-use sample::Bench;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use taking::Session;
 
-/// What to run and where to put it.
+/// A scenario to run, and where to put what is found.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Name of a scenario of the library, or a file.
     pub scenario: String,
     /// What the command line changes about it.
     pub changes: Changes,
-    /// The binary that `serve` and `limit` are run from.
-    pub program: PathBuf,
     /// Where the subjects run.
     pub place: Place,
+    /// The folder to write to; a new one in the store, else.
+    pub out: Option<PathBuf>,
+}
+
+/// What every way to take samples needs.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// The binary that `serve` and `limit` are run from.
+    pub program: PathBuf,
     /// Folders of peers, each with a `subject.toml`.
     pub peers: Vec<PathBuf>,
-    /// The folder to write to; a new one under `thalweg-runs`, else.
-    pub out: Option<PathBuf>,
     /// Whether to count the subjects' system calls behind every span.
     pub system_calls: bool,
-    /// What was typed, for the archive.
-    pub command_line: String,
-    /// Thalweg's version.
+    /// Where runs are kept.
+    pub store: Store,
+    /// What to say, and where.
+    pub manner: Manner,
+    /// What was typed, without the program's name.
+    pub arguments: Vec<String>,
+    /// The lab's own version.
     pub version: String,
 }
 
-/// Runs the order, prints the table and leaves everything in a folder.
-pub fn run(order: &Order) -> anyhow::Result<()> {
-    let plan = read_plan(order)?;
-    let versions = subject::build_peers(&plan)?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+/// What is said of a run, and what it is held to.
+#[derive(Clone, Debug, Default)]
+pub struct Manner {
+    /// Nothing but errors and the folder.
+    pub is_quiet: bool,
+    /// The summary as JSON on stdout, and nothing else there.
+    pub is_json: bool,
+    /// What a figure must not be.
+    pub fail_if: Vec<Condition>,
+    /// Where to leave JUnit's form of it.
+    pub junit: Option<PathBuf>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With every sample.
+    Complete,
+    /// By somebody; what was measured is kept.
+    Interrupted,
+}
+
+/// Something was asked for that does not exist or does not go together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Misuse(pub String);
+
+fn misuse(sentence: impl Into<String>) -> anyhow::Error {
+    Misuse(sentence.into()).into()
+}
+
+/// Runs a scenario in a folder of its own.
+pub fn run(order: &Order, means: &Means) -> anyhow::Result<Ended> {
+    let plan = read_plan(order, means)?;
+    begin(plan, &order.place, order.out.as_deref(), None, means)
+}
+
+/// Runs an archived run's plan again, in a folder of its own.
+pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<Ended> {
+    let archive = Archive::without_latencies(&means.store.find(run)?)?;
+    let place = place_of(&archive.manifest)?;
+    begin(archive.plan, &place, out, Some(archive.name), means)
+}
+
+/// Takes the samples that a run lacks, or, if so asked, those too that do not
+/// count. With `force` also with another version or on another machine.
+pub fn resume(run: &str, also_invalid: bool, force: bool, means: &Means) -> anyhow::Result<Ended> {
+    let mut archive = Archive::read(&means.store.find(run)?)?;
+    for remark in &archive.remarks {
+        eprintln!("{remark}");
     }
+    means.check(&archive.plan)?;
+    let slots = archive.missing(also_invalid);
+    if slots.is_empty() {
+        let kind = if also_invalid { "valid sample" } else { "sample" };
+        return Err(misuse(format!("{} lacks no {kind}: nothing to continue", archive.name)));
+    }
+    let place = place_of(&archive.manifest)?;
+    let mut plan = archive.plan.clone();
+    find_peers(&mut plan, &means.peers)?;
     let cores = Cores::allowed()?;
-    let machine = machine_note(&plan, &cores, &order.place);
-    let mut bundle = Bundle::create(order, &plan, &machine)?;
-    cores.pin_swarm(1)?;
-
-    let mut progress = Progress::new(&plan);
-    let bench = Bench {
-        plan: &plan,
-        program: &order.program,
-        place: &order.place,
-        cores: &cores,
-        log: bundle.log()?,
-        interrupted: &interrupted,
-        system_calls: order.system_calls,
-        remark: std::cell::RefCell::default(),
-    };
-    let samples = take_samples(&bench, &mut progress, &mut bundle)?;
-    progress.finish();
-
-    let mut machine = machine;
-    machine.remarks.extend(bench.remark.take());
-    let mut manifest = Manifest::new(&order.version, &order.command_line, machine);
-    manifest.peers = versions;
-    manifest.begun = date::rfc3339(bundle.begun());
-    manifest.ended = date::rfc3339(std::time::SystemTime::now());
-    manifest.was_interrupted = interrupted.load(Ordering::Relaxed);
-    let summary = Summary::new(&plan, &samples, manifest);
-    let table = report::table(&summary);
-    bundle.finish(&summary, &table)?;
-    println!("{table}");
-    if summary.manifest.was_interrupted {
-        println!("Interrupted: {} samples were kept.", samples.len());
+    let machine = machine_note(&plan, &cores, &place);
+    let measured = subject::version_of(&means.program)?;
+    if !force {
+        same_versions(&archive, means, &measured)?;
+        same_machine(&archive, &machine)?;
     }
-    println!("Everything is in {}", bundle.folder().display());
-    if !summary.has_valid_sample() {
-        bail!(
-            "no sample was valid; the reasons are above, what the subjects printed is in subjects.log"
-        );
+    let built = subject::build_peers(&plan)?;
+    if let Some((name, _)) =
+        archive.manifest.peers.iter().find(|it| !force && built.get(it.0) != Some(it.1))
+    {
+        return Err(misuse(format!(
+            "the subject `{name}` has another version now: --force, or rerun it"
+        )));
+    }
+    let manifest = &mut archive.manifest;
+    if manifest.machine == MachineNote::default() {
+        manifest.machine = machine;
+    }
+    manifest.peers.extend(built);
+    manifest.continued.push(Continued {
+        begun: date::rfc3339(SystemTime::now()),
+        version: means.version.clone(),
+        measured,
+        command_line: words::line(&words::without_folders(&means.arguments)),
+        ..Continued::default()
+    });
+    let bundle = Bundle::reopen(archive.folder)?;
+    let session = Session { plan: &plan, place: &place, cores: &cores, means, bundle };
+    session.take(&slots, archive.samples, archive.manifest)
+}
+
+fn begin(
+    mut plan: Plan,
+    place: &Place,
+    out: Option<&Path>,
+    rerun_of: Option<String>,
+    means: &Means,
+) -> anyhow::Result<Ended> {
+    means.check(&plan)?;
+    find_peers(&mut plan, &means.peers)?;
+    let peers = subject::build_peers(&plan)?;
+    let measured = subject::version_of(&means.program)?;
+    let cores = Cores::allowed()?;
+    let machine = machine_note(&plan, &cores, place);
+    let begun = SystemTime::now();
+    let folder = out.map(Path::to_owned).unwrap_or_else(|| {
+        let (cpu, cores) = (machine.cpu_slug(), machine.cores);
+        means.store.unused(&format!("{}-{cpu}-{cores}-{}", date::day(begun), plan.name))
+    });
+    let arguments = words::without_folders(&means.arguments);
+    let mut manifest = Manifest::new(&means.version, &words::line(&arguments), machine);
+    manifest.begun = date::rfc3339(begun);
+    manifest.measured = measured;
+    manifest.arguments = arguments;
+    manifest.under = words::without_folders(&place.under);
+    manifest.at = (place.address != Place::default().address).then(|| place.address.to_string());
+    manifest.rerun_of = rerun_of;
+    manifest.peers = peers;
+    let bundle = Bundle::create(folder, &without_folders(&plan), &manifest)?;
+    let slots: Vec<_> = plan.slots().collect();
+    let session = Session { plan: &plan, place, cores: &cores, means, bundle };
+    session.take(&slots, Vec::new(), manifest)
+}
+
+impl Means {
+    /// Whether the conditions are about somebody, which is to be known before
+    /// anything is measured.
+    fn check(&self, plan: &Plan) -> anyhow::Result<()> {
+        self.manner.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
+    }
+}
+
+fn place_of(manifest: &Manifest) -> anyhow::Result<Place> {
+    let address = match &manifest.at {
+        Some(at) => at.parse().with_context(|| format!("manifest.json has no address in {at}"))?,
+        None => Place::default().address,
+    };
+    Ok(Place { under: manifest.under.clone(), address })
+}
+
+fn same_versions(archive: &Archive, means: &Means, measured: &str) -> anyhow::Result<()> {
+    let then = &archive.manifest;
+    let was_measured = if then.measured.is_empty() { &then.version } else { &then.measured };
+    for (before, now) in [(&*then.version, &*means.version), (was_measured, measured)] {
+        if before != now {
+            return Err(misuse(format!(
+                "{} was begun with {before}, and this is {now}: samples of two versions in one \
+                 run cannot be told apart; rerun it, or --force",
+                archive.name
+            )));
+        }
     }
     Ok(())
 }
 
-/// Every sample of the plan; fewer if interrupted.
-fn take_samples(
-    bench: &Bench<'_>,
-    progress: &mut Progress,
-    bundle: &mut Bundle,
-) -> anyhow::Result<Vec<Sample>> {
-    let mut samples = Vec::new();
-    for slot in bench.plan.slots() {
-        progress.begin(bench.plan, slot);
-        let Some(sample) = bench.take(slot, progress) else {
-            break;
-        };
-        progress.end(bench.plan, &sample);
-        bundle.append(&sample)?;
-        samples.push(sample);
+fn same_machine(archive: &Archive, now: &MachineNote) -> anyhow::Result<()> {
+    let then = &archive.manifest.machine;
+    let is_known = *then != MachineNote::default();
+    if is_known && (&then.cpu, then.cores, &then.kernel) != (&now.cpu, now.cores, &now.kernel) {
+        return Err(misuse(format!(
+            "{} was begun on {} with {} cores and Linux {}, and this is another machine: rerun \
+             it, or --force",
+            archive.name, then.cpu, then.cores, then.kernel
+        )));
     }
-    Ok(samples)
+    Ok(())
 }
 
-fn read_plan(order: &Order) -> anyhow::Result<Plan> {
+fn read_plan(order: &Order, means: &Means) -> anyhow::Result<Plan> {
     let is_file = order.scenario.ends_with(".toml");
     let text = if is_file {
         std::fs::read_to_string(&order.scenario)
-            .with_context(|| format!("{} cannot be read", order.scenario))?
+            .map_err(|error| misuse(format!("{} cannot be read: {error}", order.scenario)))?
     } else {
         scenario::find(&order.scenario)?.to_owned()
     };
     let source =
         if is_file { order.scenario.clone() } else { format!("scenario {}", order.scenario) };
+    let peers = peers_in(&means.peers)?;
+    scenario::read(&text, &order.changes, &peers).context(source)
+}
+
+fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {
     let mut peers = Vec::new();
-    for folder in &order.peers {
+    for folder in folders {
         peers.extend(subject::peers(folder)?);
     }
-    scenario::read(&text, &order.changes, &peers).context(source)
+    Ok(peers)
+}
+
+/// An archived plan names its peers; where they lie is this machine's affair.
+fn find_peers(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
+    let known = peers_in(folders)?;
+    for peer in peers_of(plan) {
+        let Some(found) = known.iter().find(|known| known.name == peer.name) else {
+            return Err(misuse(format!(
+                "the subject `{}` is in none of the folders of peers: name its folder with --peers",
+                peer.name
+            )));
+        };
+        peer.folder.clone_from(&found.folder);
+    }
+    Ok(())
+}
+
+/// The plan as it is archived.
+fn without_folders(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for peer in peers_of(&mut plan) {
+        let folder = [std::mem::take(&mut peer.folder)];
+        peer.folder = words::without_folders(&folder).concat();
+    }
+    plan
+}
+
+fn peers_of(plan: &mut Plan) -> impl Iterator<Item = &mut scenario::Peer> {
+    let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
+    cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
+        Program::Peer(peer) => Some(&mut **peer),
+        _ => None,
+    })
 }
 
 fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
@@ -134,7 +308,7 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     note.subject_cores = cores.of_subject(1).to_vec();
     note.swarm_core = cores.of_swarm(1);
     if !place.is_loopback() {
-        let under = place.under.join(" ");
+        let under = words::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
     }
     if !cores.are_disjoint(1) {

@@ -7,6 +7,7 @@
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `plan`: every combination of its axes, as cells
 //! - `check`: what cannot be measured
+//! - `schema`: what an editor is told of a file; made by the tests from the code
 //! - `library`: the scenarios that come with Thalweg
 //! - `listen`: a plan for endpoints that somebody runs
 //! - `endpoint`: what `--url` names, instead of a subject
@@ -20,13 +21,15 @@ mod library;
 mod listen;
 mod peer;
 mod plan;
+#[cfg(test)]
+mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url};
-pub use error::ScenarioError;
-pub use library::{LIBRARY, find};
+pub use error::{ScenarioError, unknown};
+pub use library::{LIBRARY, find, titles};
 pub use listen::listen;
 pub use peer::{Dialect, Peer};
 pub use plan::{Cell, Changes, Part, Plan, Slot, Subject, read};
@@ -37,6 +40,7 @@ use std::fmt;
 
 /// A way out to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
     /// RFC 6455, one text frame per envelope.
@@ -53,6 +57,7 @@ pub enum Transport {
 
 /// Who makes the subject broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Drive {
     /// The lab publishes: event n + window as soon as all subscribers have n, or
@@ -119,6 +124,7 @@ impl Program {
 
 /// Which connection carries the answers of the echo drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Answers {
     /// That of the firehose.
@@ -129,6 +135,7 @@ pub enum Answers {
 
 /// Which cells have their baseline twice, so that the noise is known (A/A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Again {
     /// Every one.
@@ -141,6 +148,7 @@ pub enum Again {
 
 /// How `limit` sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// One send per socket, of everything due to it.
@@ -151,6 +159,7 @@ pub enum Mode {
 
 /// How the `publish` drive hands events in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// One long NDJSON request per connection.

@@ -33,18 +33,36 @@ pub use system_calls::SystemCallCount;
 
 use crate::scenario::Program;
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const READY_WITHIN: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(5);
 /// How long a subject may take to drain before it is killed.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// The processes of all running subjects: what must end with this one, however
+/// that ends.
+static RUNNING: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<u32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills every running subject and what it has started, because this process is
+/// about to end without cleaning up.
+pub fn kill_all() {
+    for pid in running().drain(..).filter_map(|pid| Pid::from_raw(pid as i32)) {
+        // Each leads a group of its own. Fails only if it has ended already.
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}
 
 /// A running subject. Dropped, it is killed.
 #[derive(Debug)]
@@ -80,7 +98,8 @@ impl Running {
             .process_group(0);
         let child = cores
             .spawn_pinned(launch.settings.shards, || command.spawn())?
-            .with_context(|| format!("{} cannot be started", program.display()))?;
+            .with_context(|| format!("{} cannot be started", name_of(&program)))?;
+        running().push(child.id());
         let mut running = Running { child, address };
         running.wait_until_ready(launch.settings.tls)?;
         Ok(running)
@@ -131,5 +150,19 @@ impl Drop for Running {
         // Both fail only if it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        running().retain(|pid| *pid != self.child.id());
     }
+}
+
+/// A program without the folder that it lies in: what is said of it is archived.
+fn name_of(program: &Path) -> String {
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// What a binary of Thalweg says of its version and commit.
+pub fn version_of(program: &Path) -> anyhow::Result<String> {
+    let output = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("{} cannot be started", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(said.trim().trim_start_matches("thalweg ").to_owned())
 }

@@ -141,6 +141,10 @@ pub struct Figures {
     pub events_per_s: f64,
     /// Events so far; 0 before the span.
     pub events: u64,
+    /// 99 of 100 events so far were no later.
+    pub p99_us: Option<u64>,
+    /// Mean of the round trips so far, where the client talks back.
+    pub round_trip_us: Option<f64>,
 }
 
 /// What came of it.
@@ -380,11 +384,16 @@ impl<'a> Swarm<'a> {
         }
         self.told_us = now_us;
         let span_us = if self.begun_us == 0 { 0 } else { now_us - self.begun_us };
-        let events = self.subscribers.inbox().tally.traffic.events;
+        let connections = self.subscribers.standing();
+        let tally = &self.subscribers.inbox().tally;
+        let events = tally.traffic.events;
+        let p99_us = if span_us == 0 { None } else { tally.latency.quantile_us(0.99) };
         let figures = Figures {
-            connections: self.subscribers.standing(),
+            connections,
             events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
             events: if span_us == 0 { 0 } else { events },
+            p99_us,
+            round_trip_us: None,
         };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),

@@ -29,7 +29,7 @@ enum Command {
     #[command(name = "pub")]
     Publish(publish::PublishArgs),
     /// Measure what push costs on this machine.
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// The lab's yardstick: the smallest honest push server.
     #[command(hide = true)]
     Limit(limit::LimitArgs),
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Tail(args) => tail::run(&args),
         Command::Publish(args) => publish::run(&args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => return bench::run(*args),
         Command::Limit(args) => limit::run(args),
     };
     match done {

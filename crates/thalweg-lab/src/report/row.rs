@@ -22,6 +22,8 @@ pub struct Row {
     pub samples: usize,
     /// Of them, those that count.
     pub valid: usize,
+    /// Time measured in all of them.
+    pub span_s: f64,
     /// What limited most of them, or why the first does not count.
     pub verdict: String,
     /// Why, in words with figures, of the first such sample.

@@ -7,7 +7,7 @@ use super::equality::Equality;
 use super::row::{Row, Valid};
 use crate::measure::{MachineNote, Sample, Verdict};
 use crate::scenario::{Cell, Drive, Part, Plan};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What a run found.
@@ -22,25 +22,38 @@ pub struct Summary {
 }
 
 /// On what, with what, when.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Manifest {
-    /// The lab's version and commit; the subjects are the same binary unless
-    /// `--thalweg` named another.
+    /// The lab's version and commit.
     pub version: String,
-    /// What was typed.
+    /// Those of the binary that was measured, which is the lab's own unless
+    /// `--thalweg` named another. Empty in older archives.
+    pub measured: String,
+    /// What was typed, with names instead of paths of this machine.
     pub command_line: String,
+    /// The same, word by word, without the program's name.
+    pub arguments: Vec<String>,
+    /// What the subjects ran under, if anything.
+    pub under: Vec<String>,
+    /// The address they listened at, unless 127.0.0.1.
+    pub at: Option<String>,
+    /// The run whose plan this one took over.
+    pub rerun_of: Option<String>,
     /// UTC.
     pub begun: String,
-    /// UTC.
+    /// UTC; empty as long as it runs, or if it was killed.
     pub ended: String,
     /// Whether samples are missing because somebody stopped the run.
     pub was_interrupted: bool,
+    /// When and with what missing samples were taken later.
+    pub continued: Vec<Continued>,
     /// The machine.
     pub machine: MachineNote,
     /// Versions of the peers that took part, by name.
     pub peers: BTreeMap<String, String>,
     /// How connections are set, and where the subjects differ.
-    pub connections: Vec<&'static str>,
+    pub connections: Vec<String>,
 }
 
 impl Manifest {
@@ -50,14 +63,28 @@ impl Manifest {
         Manifest {
             version: version.to_owned(),
             command_line: command_line.to_owned(),
-            begun: String::new(),
-            ended: String::new(),
-            was_interrupted: false,
             machine,
-            peers: BTreeMap::new(),
-            connections: Vec::new(),
+            ..Manifest::default()
         }
     }
+}
+
+/// Samples of a run that were taken later.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Continued {
+    /// UTC.
+    pub begun: String,
+    /// UTC; empty as long as it runs, or if it was killed.
+    pub ended: String,
+    /// The lab's version and commit.
+    pub version: String,
+    /// Those of the binary that was measured.
+    pub measured: String,
+    /// What was typed.
+    pub command_line: String,
+    /// How many were taken.
+    pub samples: usize,
 }
 
 /// What one scenario found.
@@ -84,7 +111,11 @@ pub struct PartSummary {
 impl Summary {
     /// Summarises the samples of a plan, which may not be all.
     pub fn new(plan: &Plan, samples: &[Sample], mut manifest: Manifest) -> Summary {
-        manifest.connections = super::connections::notes(plan);
+        // An archived run's are those of its own time.
+        if manifest.connections.is_empty() {
+            let notes = super::connections::notes(plan);
+            manifest.connections = notes.into_iter().map(str::to_owned).collect();
+        }
         let parts = plan.parts.iter().enumerate().map(|(index, part)| {
             let own: Vec<&Sample> = samples.iter().filter(|it| it.part == index).collect();
             summarise_part(part, &own)
@@ -148,6 +179,7 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             valid: valid.0.len(),
             verdict: choice.verdict(&own),
             why: choice.most().or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
+            span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
             is_ranked: drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             ..Row::default()
         };

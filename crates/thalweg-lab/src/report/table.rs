@@ -139,7 +139,7 @@ fn columns(part: &PartSummary) -> Vec<Column> {
 
 /// Columns as wide as they need; the first and the last begin at the left,
 /// figures end at the right.
-fn draw(lines: &[Vec<String>]) -> String {
+pub(super) fn draw(lines: &[Vec<String>]) -> String {
     let count = lines.first().map_or(0, Vec::len);
     let full = || lines.iter().filter(|line| line.len() == count);
     let width = |column: usize| full().map(|line| line[column].chars().count()).max();

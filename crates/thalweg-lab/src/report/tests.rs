@@ -72,14 +72,31 @@ fn sample(slot: Slot) -> Sample {
 
 fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
     let plan: Plan = read(text, &Changes::default(), &[]).unwrap();
-    let samples: Vec<Sample> = plan
-        .slots()
-        .map(|slot| {
-            let mut sample = sample(slot);
-            change(&mut sample);
-            sample
-        })
-        .collect();
+    let samples = samples(&plan, change);
+    Summary::new(&plan, &samples, manifest())
+}
+
+/// The example with other cells.
+pub(super) fn plan(cells: &str) -> Plan {
+    read(&SCENARIO.replace("connections = [100, 1000]", cells), &Changes::default(), &[]).unwrap()
+}
+
+/// The example's plan, and what was found.
+pub(super) fn summary_of_everything() -> (Plan, Summary) {
+    let plan: Plan = read(SCENARIO, &Changes::default(), &[]).unwrap();
+    (plan, summary(SCENARIO, |_| {}))
+}
+
+pub(super) fn samples(plan: &Plan, change: impl Fn(&mut Sample)) -> Vec<Sample> {
+    let changed = |slot| {
+        let mut sample = sample(slot);
+        change(&mut sample);
+        sample
+    };
+    plan.slots().map(changed).collect()
+}
+
+pub(super) fn manifest() -> Manifest {
     let machine = MachineNote {
         cpu: "Example CPU".to_owned(),
         cores: 2,
@@ -89,7 +106,7 @@ fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
         remarks: vec!["loopback, one machine".to_owned()],
         ..MachineNote::default()
     };
-    Summary::new(&plan, &samples, Manifest::new("0.1.0", "thalweg bench example.toml", machine))
+    Manifest::new("0.1.0", "thalweg bench example.toml", machine)
 }
 
 #[test]

@@ -1,81 +1,90 @@
-//! The folder that a run leaves behind: enough to print its report again.
+//! The folder that a run leaves behind: enough to print its report again, to
+//! continue it, and to run it once more.
 
-use super::{Order, date};
-use crate::measure::{MachineNote, Sample};
-use crate::report::{self, Summary};
+use super::archive::whole_lines;
+use super::misuse;
+use crate::measure::Sample;
+use crate::report::{self, Manifest, Summary};
 use crate::scenario::Plan;
 use anyhow::{Context, bail};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
-/// Where runs go unless they are told otherwise.
-const RUNS: &str = "thalweg-runs";
+const SAMPLES: &str = "samples.jsonl";
+const HISTOGRAMS: &str = "histograms.jsonl";
 
 #[derive(Debug)]
 pub(super) struct Bundle {
     folder: PathBuf,
-    begun: SystemTime,
     samples: File,
     histograms: File,
 }
 
 impl Bundle {
+    /// A folder that holds no run yet. What is known before the first sample is
+    /// written at once: a run that is killed can be continued all the same.
     pub(super) fn create(
-        order: &Order,
+        folder: PathBuf,
         plan: &Plan,
-        machine: &MachineNote,
+        manifest: &Manifest,
     ) -> anyhow::Result<Bundle> {
-        let begun = SystemTime::now();
-        let folder = match &order.out {
-            Some(folder) => folder.clone(),
-            None => unused(&format!(
-                "{}-{}-{}-{}",
-                date::day(begun),
-                machine.cpu_slug(),
-                machine.cores,
-                plan.name
-            )),
-        };
         if folder.join("plan.json").exists() {
-            bail!("{} holds a run already: name another folder", folder.display());
+            return Err(misuse(format!(
+                "{} holds a run already: name another folder, or continue that one",
+                folder.display()
+            )));
         }
         fs::create_dir_all(&folder)
             .with_context(|| format!("{} cannot be created", folder.display()))?;
         let create = |name: &str| File::create(folder.join(name));
-        let bundle = Bundle {
-            samples: create("samples.jsonl")?,
-            histograms: create("histograms.jsonl")?,
-            begun,
-            folder,
-        };
+        let bundle = Bundle { samples: create(SAMPLES)?, histograms: create(HISTOGRAMS)?, folder };
         bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
+        bundle.note(manifest)?;
         Ok(bundle)
+    }
+
+    /// One that holds a run, to which samples are added.
+    pub(super) fn reopen(folder: PathBuf) -> anyhow::Result<Bundle> {
+        for name in [SAMPLES, HISTOGRAMS] {
+            if folder.join(format!("{name}.xz")).exists() {
+                bail!(
+                    "{} is an archive: decompress its files with unxz, then continue it",
+                    folder.display()
+                );
+            }
+        }
+        let samples = append_to(&folder.join(SAMPLES))?;
+        let histograms = append_to(&folder.join(HISTOGRAMS))?;
+        Ok(Bundle { samples, histograms, folder })
     }
 
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    pub(super) fn begun(&self) -> SystemTime {
-        self.begun
-    }
-
     /// Where the subjects print to.
     pub(super) fn log(&self) -> anyhow::Result<File> {
-        Ok(File::create(self.folder.join("subjects.log"))?)
+        let path = self.folder.join("subjects.log");
+        Ok(OpenOptions::new().create(true).append(true).open(path)?)
     }
 
-    /// At once, so that an interrupted run keeps what it has.
+    /// At once, so that an interrupted run keeps what it has; each line in one
+    /// piece, and the histogram first, so that a sample never lacks its own.
     pub(super) fn append(&mut self, sample: &Sample) -> anyhow::Result<()> {
-        writeln!(self.samples, "{}", serde_json::to_string(sample)?)?;
-        writeln!(self.histograms, "{}", report::histogram_line(sample))?;
+        let line = |text: String| text + "\n";
+        self.histograms.write_all(line(report::histogram_line(sample)).as_bytes())?;
+        self.samples.write_all(line(serde_json::to_string(sample)?).as_bytes())?;
         Ok(())
     }
 
+    /// Machine, versions, times.
+    pub(super) fn note(&self, manifest: &Manifest) -> anyhow::Result<()> {
+        self.write("manifest.json", &serde_json::to_string_pretty(manifest)?)
+    }
+
     pub(super) fn finish(&self, summary: &Summary, table: &str) -> anyhow::Result<()> {
-        self.write("manifest.json", &serde_json::to_string_pretty(&summary.manifest)?)?;
+        self.note(&summary.manifest)?;
         self.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
         self.write("summary.csv", &report::csv(summary))?;
         self.write("table.txt", table)
@@ -87,10 +96,16 @@ impl Bundle {
     }
 }
 
-/// The first folder of that name that is not there yet.
-fn unused(name: &str) -> PathBuf {
-    let numbered = (2..).map(|number| format!("{name}-{number}"));
-    let mut names = std::iter::once(name.to_owned()).chain(numbered);
-    let folder = names.find(|name| !Path::new(RUNS).join(name).exists());
-    Path::new(RUNS).join(folder.unwrap_or_default())
+/// Opens a file of lines at its end, without a last one that was cut off.
+fn append_to(path: &Path) -> anyhow::Result<File> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be read", path.display()));
+        }
+    };
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    file.set_len(whole_lines(&text) as u64)?;
+    Ok(file)
 }

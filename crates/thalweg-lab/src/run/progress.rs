@@ -1,6 +1,9 @@
-//! Where the run stands: a bar in a terminal, a line per cell elsewhere.
+//! Where the run stands: a bar in a terminal, a line per cell elsewhere, nothing
+//! for those who want none.
 
+use super::reckoning::Reckoning;
 use crate::measure::Sample;
+use crate::report::short;
 use crate::scenario::{Plan, Slot};
 use crate::swarm::Figures;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,39 +12,39 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug)]
 pub(super) struct Progress {
+    is_quiet: bool,
     bar: Option<ProgressBar>,
+    reckoning: Reckoning,
+    done: u64,
     begun: Instant,
     label: String,
-    /// By the plan's own reckoning; real time is a multiple of it.
-    done: Duration,
-    total: Duration,
-    current: Duration,
     last_cell: Option<(usize, usize)>,
 }
 
 impl Progress {
-    pub(super) fn new(plan: &Plan) -> Progress {
-        let total: Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::new(total.as_millis() as u64);
-            bar.set_style(style());
-            bar
-        });
-        eprintln!("{}: {} samples, about {}", plan.title, plan.slots().count(), clock(total));
+    pub(super) fn new(plan: &Plan, slots: &[Slot], is_quiet: bool) -> Progress {
+        let count = slots.len() as u64;
+        let is_drawn = !is_quiet && std::io::stderr().is_terminal();
+        let bar = is_drawn.then(|| ProgressBar::new(count).with_style(style()));
+        let reckoning = Reckoning::new(plan, slots);
+        if !is_quiet {
+            let left = clock(reckoning.left(Duration::ZERO));
+            eprintln!("{}: {count} samples, about {left}", plan.title);
+        }
         Progress {
+            is_quiet,
             bar,
+            reckoning,
+            done: 0,
             begun: Instant::now(),
             label: String::new(),
-            done: Duration::ZERO,
-            total,
-            current: Duration::ZERO,
             last_cell: None,
         }
     }
 
     pub(super) fn begin(&mut self, plan: &Plan, slot: Slot) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
-        self.current = plan.expected_time(slot);
+        self.begun = Instant::now();
         self.label = format!(
             "{} · {} · {} · {}/{}",
             part.name,
@@ -52,23 +55,21 @@ impl Progress {
         );
         let cell_key = (slot.part, slot.cell);
         if self.bar.is_none() && self.last_cell != Some(cell_key) {
-            eprintln!("{} · {} · {} left", part.name, cell.label, clock(self.left()));
+            let left = clock(self.reckoning.left(Duration::ZERO));
+            self.say(&format!("{} · {} · {left} left", part.name, cell.label));
         }
         self.last_cell = Some(cell_key);
         self.show("starts");
     }
 
     pub(super) fn figures(&mut self, figures: Figures) {
-        let figure = if figures.events_per_s > 0.0 {
-            format!("{} events/s", crate::report::short(figures.events_per_s))
-        } else {
-            format!("{} connections", figures.connections)
-        };
-        self.show(&figure);
+        self.show(&said(figures));
     }
 
     pub(super) fn end(&mut self, plan: &Plan, sample: &Sample) {
-        self.done += self.current;
+        self.reckoning.took(self.begun.elapsed());
+        self.begun = Instant::now();
+        self.done += 1;
         self.show("done");
         if !sample.verdict.is_valid() {
             let slot = Slot {
@@ -77,17 +78,13 @@ impl Progress {
                 subject: sample.subject,
                 repeat: sample.repeat,
             };
-            let line = format!(
+            self.say(&format!(
                 "{} · {} · {}: {}",
                 plan.part(slot).name,
                 plan.cell(slot).label,
                 plan.subject(slot).name,
                 sample.verdict
-            );
-            match &self.bar {
-                Some(bar) => bar.println(line),
-                None => eprintln!("{line}"),
-            }
+            ));
         }
     }
 
@@ -97,28 +94,57 @@ impl Progress {
         }
     }
 
-    fn show(&self, figure: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.done.as_millis() as u64);
-            bar.set_message(format!("{} · {figure} · {} left", self.label, clock(self.left())));
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            None if self.is_quiet => {}
+            None => eprintln!("{line}"),
         }
     }
 
-    /// What the plan reckons is left, by how its reckoning held so far.
-    fn left(&self) -> Duration {
-        let left = self.total.saturating_sub(self.done);
-        if self.done.is_zero() {
-            return left;
+    fn show(&self, figure: &str) {
+        if let Some(bar) = &self.bar {
+            let left = clock(self.reckoning.left(self.begun.elapsed()));
+            bar.set_position(self.done);
+            bar.set_message(format!("{} · {figure} · {left} left", self.label));
         }
-        left.mul_f64(self.begun.elapsed().as_secs_f64() / self.done.as_secs_f64())
+    }
+}
+
+/// How it goes, in a few words.
+fn said(figures: Figures) -> String {
+    let flow =
+        (figures.events_per_s > 0.0).then(|| format!("{} events/s", short(figures.events_per_s)));
+    let p99 = figures.p99_us.map(|us| format!("p99 {} µs", short(us as f64)));
+    let trip = figures.round_trip_us.map(|us| format!("round trip {} µs", short(us)));
+    let said: Vec<String> = [flow, p99, trip].into_iter().flatten().collect();
+    match said.is_empty() {
+        true => format!("{} connections", figures.connections),
+        false => said.join(", "),
     }
 }
 
 fn style() -> ProgressStyle {
-    let style = ProgressStyle::with_template("{bar:20} {wide_msg}");
+    let style = ProgressStyle::with_template("{pos}/{len} {bar:20} {wide_msg}");
     style.unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 fn clock(time: Duration) -> String {
     format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figure_as_it_forms() {
+        let standing = Figures { connections: 812, ..Figures::default() };
+        assert_eq!(said(standing), "812 connections");
+        let flowing = Figures { events_per_s: 1_234_567.0, p99_us: Some(340), ..standing };
+        assert_eq!(said(flowing), "1.23 M events/s, p99 340 µs");
+        let talking = Figures { events_per_s: 900.0, round_trip_us: Some(61.23), ..standing };
+        assert_eq!(said(talking), "900 events/s, round trip 61.2 µs");
+        assert_eq!(clock(Duration::from_secs(125)), "2:05");
+    }
 }

@@ -34,7 +34,7 @@ impl ScenarioError {
 }
 
 /// `wrong`, refused, with the nearest of the `right` names.
-pub(super) fn unknown(what: &str, wrong: &str, right: &[&str]) -> String {
+pub fn unknown(what: &str, wrong: &str, right: &[&str]) -> String {
     let nearest = right
         .iter()
         .map(|name| (strsim::jaro_winkler(wrong, name), name))

@@ -1,55 +1,82 @@
 //! A scenario file as it is written (TOML).
 
 use super::{Again, Answers, Drive, Mode, Request, Transport};
+#[cfg(test)]
+use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
 /// A scenario: one drive, blocks of cells, the subjects to compare.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioFile {
+    /// What it is called; names the folder of its runs.
     pub(super) name: String,
     /// What it is for; its name, else.
     pub(super) title: Option<String>,
+    /// Who makes the subjects broadcast.
     pub(super) drive: Drive,
+    /// Samples of each subject in each cell.
     #[serde(default = "repeats")]
     pub(super) repeats: u32,
+    /// Time at full load before measuring, ms.
     #[serde(default = "warm_up_ms")]
     pub(super) warm_up_ms: u64,
+    /// Time measured in each sample, ms.
     #[serde(default = "measured_ms")]
     pub(super) measured_ms: u64,
+    /// Which cells have their baseline twice, so that the noise is known.
     #[serde(default = "again")]
     pub(super) again: Again,
+    /// Settings of all cells, where they say nothing else.
     #[serde(default)]
     pub(super) defaults: Block,
-    /// One cell of the defaults, else.
+    /// Blocks of cells, each standing for every combination of its lists; one cell
+    /// of the defaults, else.
+    #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
     pub(super) cells: Option<Vec<Spanned<Block>>>,
-    /// Thalweg, and the limit where it can take part, else.
+    /// Who is compared; Thalweg, and the limit where it can take part, else.
+    #[cfg_attr(test, schemars(with = "Option<Vec<SubjectBlock>>"))]
     pub(super) subjects: Option<Vec<Spanned<SubjectBlock>>>,
+    /// What `--quick` changes.
     #[serde(default)]
     pub(super) quick: Quick,
 }
 
-/// Several scenarios run one after the other.
+/// A suite: several scenarios run one after the other.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SuiteFile {
+    /// What it is called; names the folder of its runs.
     pub(super) name: String,
+    /// What it is for.
     pub(super) title: String,
+    /// Names of scenarios that come with Thalweg, in order.
+    #[cfg_attr(test, schemars(with = "Vec<String>"))]
     pub(super) scenarios: Vec<Spanned<String>>,
+    /// Whether they are always taken in their quick form.
     #[serde(default)]
     pub(super) quick: bool,
 }
 
 /// What `--quick` changes.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Quick {
+    /// Samples of each subject in each cell.
     pub(super) repeats: Option<u32>,
+    /// Time at full load before measuring, ms.
     pub(super) warm_up_ms: Option<u64>,
+    /// Time measured in each sample, ms.
     pub(super) measured_ms: Option<u64>,
+    /// Which cells have their baseline twice; the first of each scenario, else.
     pub(super) again: Option<Again>,
+    /// In place of all the scenario's cells.
+    #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
     pub(super) cells: Option<Vec<Spanned<Block>>>,
 }
 
@@ -72,9 +99,10 @@ fn again() -> Again {
 
 /// One server to measure, and how it differs from the cell's settings.
 #[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubjectBlock {
-    /// The program's, else.
+    /// What it is called; as its program, else.
     pub(super) name: Option<String>,
     /// `thalweg`, `limit`, or the name of a peer.
     pub(super) program: String,
@@ -84,6 +112,7 @@ pub(super) struct SubjectBlock {
     /// Left out unless a block of cells names it.
     #[serde(default)]
     pub(super) on_demand: bool,
+    /// Settings of its own, on top of the cell's.
     #[serde(default)]
     pub(super) with: Block,
 }
@@ -91,31 +120,60 @@ pub(super) struct SubjectBlock {
 /// Settings, each one value or a list of them. A list is an axis: a block of
 /// cells stands for every combination.
 #[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Block {
+    /// How subscribers are connected.
     pub(super) transport: Option<Axis<Transport>>,
+    /// Subscribers, each with a connection of its own unless `streams` says
+    /// otherwise; with the `publish` drive, publishers. 1 with `echo` and `round-trip`.
     pub(super) connections: Option<Axis<u32>>,
+    /// Topics each connection subscribes to, each with a window of its own.
     pub(super) topics: Option<Axis<u32>>,
+    /// Exact size of a posted event.
     pub(super) event_bytes: Option<Axis<u32>>,
+    /// Posted events outstanding per topic: event n + window is published when all
+    /// have n.
     pub(super) window: Option<Axis<u32>>,
+    /// Posted events per second and topic, on a schedule set in advance; 0 posts as
+    /// fast as the window allows. With the `ceiling` drive the first rate tried.
     pub(super) rate: Option<Axis<u32>>,
+    /// The latency objective of the `ceiling` drive, for 99 of 100 events, µs.
     pub(super) p99_us_max: Option<Axis<u64>>,
+    /// Which connection carries the answers of the `echo` drive.
     pub(super) answers: Option<Axis<Answers>>,
+    /// Rows in a self-driven batch.
     pub(super) batch: Option<Axis<u32>>,
+    /// Time between two self-driven batches, or, with `echo`, two dummies, µs.
     pub(super) interval_us: Option<Axis<u64>>,
+    /// Subscribers that stop reading once warm-up is over.
     pub(super) stopped: Option<Axis<u32>>,
+    /// Threads of `thalweg serve`.
     pub(super) shards: Option<Axis<u32>>,
+    /// How `limit` sends.
     pub(super) mode: Option<Axis<Mode>>,
+    /// How the `publish` drive hands events in.
     pub(super) request: Option<Axis<Request>>,
+    /// Whether connections are encrypted (TLS 1.3).
     pub(super) tls: Option<Axis<bool>>,
+    /// Subscribers that share an HTTP/2 connection; 0 is HTTP/1.1.
     pub(super) streams: Option<Axis<u32>>,
+    /// Requests of the `echo` drive, or round trips; with `echo`, 0 only receives.
     pub(super) requests: Option<Axis<u32>>,
+    /// From request to request of the `echo` drive, µs.
     pub(super) request_us: Option<Axis<u64>>,
+    /// Size of the firehose's event, with `echo`; 0 is no firehose.
     pub(super) dummy_bytes: Option<Axis<u32>>,
+    /// Bytes that may be under way and not acked, with `echo`; 0 is no window.
     pub(super) window_bytes: Option<Axis<u32>>,
+    /// `SO_RCVBUF` of a subscriber; 0 leaves it to the kernel.
     pub(super) receive_buffer_bytes: Option<Axis<u32>>,
+    /// `--send-buffer` of `thalweg serve`; 0 is its default.
     pub(super) send_buffer_bytes: Option<Axis<u32>>,
+    /// `--unsent` of `thalweg serve`; 0 is its default.
     pub(super) unsent_bytes: Option<Axis<u32>>,
+    /// A number that changes nothing and keeps equal cells apart, e.g. to take the same
+    /// pair many times.
     pub(super) round: Option<Axis<u32>>,
     /// The subjects of these cells, by name; all that are not on demand, else.
     pub(super) subjects: Option<Vec<String>>,

@@ -3,7 +3,7 @@
 /// Name and text of each, in the order in which they are listed.
 pub const LIBRARY: &[(&str, &str)] = &[
     ("quick", include_str!("../../../../lab/scenarios/quick.toml")),
-    ("full", include_str!("../../../../lab/scenarios/full.toml")),
+    ("all", include_str!("../../../../lab/scenarios/all.toml")),
     ("fanout", include_str!("../../../../lab/scenarios/fanout.toml")),
     ("latency", include_str!("../../../../lab/scenarios/latency.toml")),
     ("ceiling", include_str!("../../../../lab/scenarios/ceiling.toml")),
@@ -27,6 +27,14 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("netem", include_str!("../../../../lab/scenarios/netem.toml")),
     ("swarm", include_str!("../../../../lab/scenarios/swarm.toml")),
 ];
+
+/// Name and title of each.
+pub fn titles() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let title = |text: &'static str| text.lines().find_map(|line| line.strip_prefix("title = "));
+    LIBRARY
+        .iter()
+        .map(move |(name, text)| (*name, title(text).unwrap_or_default().trim_matches('"')))
+}
 
 /// The text of the scenario of that name; an error names the nearest.
 pub fn find(name: &str) -> Result<&'static str, super::ScenarioError> {

@@ -178,6 +178,14 @@ fn the_library_reads_in_full_and_quick() {
 }
 
 #[test]
+fn titles_of_the_library_are_those_of_its_files() {
+    for ((name, text), (listed, title)) in LIBRARY.iter().zip(titles()) {
+        let plan = read(text, &changes(false), &[]).unwrap();
+        assert_eq!((*name, &*plan.title), (listed, title));
+    }
+}
+
+#[test]
 fn the_quick_suite_keeps_its_promise() {
     let (_, quick) = LIBRARY[0];
     let plan = read(quick, &changes(false), &[]).unwrap();

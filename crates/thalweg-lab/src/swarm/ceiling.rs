@@ -91,9 +91,8 @@ impl Swarm<'_> {
         let lost = (!is_drained).then(|| "not everything came".to_owned());
         let missed = failure.or(lost).or_else(|| self.missed(&outcome, rate));
         let swarm_busy = outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64;
-        let is_short = outcome.pacing.as_ref().is_some_and(Pacing::is_short);
         let (end, missed) = match missed {
-            _ if swarm_busy >= SATURATED || is_short => {
+            _ if swarm_busy >= SATURATED => {
                 (End::SwarmBound, Some("the swarm is saturated, not the subject".to_owned()))
             }
             Some(reason) => (End::Missed, Some(reason)),
@@ -113,6 +112,10 @@ impl Swarm<'_> {
     /// Why the objective was missed, if it was.
     fn missed(&self, outcome: &Outcome, rate: f64) -> Option<String> {
         let settings = self.workload.settings;
+        if let Some(pacing) = outcome.pacing.filter(Pacing::is_short) {
+            // Not saturated: kept from its core for a moment.
+            return pacing.remark(0);
+        }
         let p99_us = outcome.latency.quantile_us(0.99).unwrap_or(u64::MAX);
         if p99_us > settings.p99_us_max {
             let late = outcome.pacing.and_then(|pacing| pacing.remark(p99_us));

@@ -6,9 +6,11 @@
 
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
-use super::talk::{Attention, Talk, unknown};
+use super::talk::{Attention, Talk, mean_us, unknown};
 use super::tally::Tally;
-use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload};
+use super::{
+    Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload,
+};
 use crate::measure::{Counts, RoundTrips};
 use crate::scenario::{Answers, Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
@@ -173,8 +175,14 @@ impl Echo<'_> {
                 // last there is the deadline.
                 attention.heard_us = now_us;
             }
-            let events = inbox.tally.traffic.events as f64;
-            attention.tell(|| events * 1e6 / (now_us - *begun_us).max(1) as f64)?;
+            let events = inbox.tally.traffic.events;
+            attention.tell(|| Figures {
+                connections: 1,
+                events,
+                events_per_s: events as f64 * 1e6 / (now_us - *begun_us).max(1) as f64,
+                p99_us: None,
+                round_trip_us: mean_us(&inbox.round_trips_us),
+            })?;
         }
     }
 

@@ -161,6 +161,7 @@ impl Posting<'_> {
             connections: self.workload.settings.connections as usize,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
             events,
+            ..Figures::default()
         };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),

@@ -9,8 +9,8 @@ use super::asker::Asker;
 use super::carrier::{self, Step};
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
-use super::talk::{Attention, Talk, unknown};
-use super::{Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
+use super::talk::{Attention, Talk, mean_us, unknown};
+use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
 use crate::measure::{Latency, Ledger, RoundTrips, Traffic, littles};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
@@ -170,7 +170,12 @@ impl<'a> RoundTrip<'a> {
             if is_done(self) {
                 return Ok(());
             }
-            self.attention.tell(|| 0.0)?;
+            let each_us = &self.state.each_us;
+            self.attention.tell(|| Figures {
+                connections: 1,
+                round_trip_us: mean_us(each_us),
+                ..Figures::default()
+            })?;
         }
     }
 

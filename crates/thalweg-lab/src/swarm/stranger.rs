@@ -172,6 +172,8 @@ impl Stay<'_> {
             connections: self.crowd.standing(),
             events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
             events: if span_us == 0 { 0 } else { events },
+            p99_us: self.crowd.ear.tally.latency.quantile_us(0.99),
+            round_trip_us: None,
         };
         match self.observer.progress(figures) {
             ControlFlow::Continue(()) => Ok(()),

@@ -130,7 +130,7 @@ impl<'a> Attention<'a> {
 
     /// Tells of progress now and then; an error if the observer ends it, or if
     /// nothing was heard for long.
-    pub(super) fn tell(&mut self, events_per_s: impl FnOnce() -> f64) -> anyhow::Result<()> {
+    pub(super) fn tell(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
         let now_us = now_us();
         if now_us.saturating_sub(self.heard_us) > SILENCE_US_MAX {
             bail!("the subject has been silent for 2 s, and it was its turn");
@@ -139,13 +139,17 @@ impl<'a> Attention<'a> {
             return Ok(());
         }
         self.told_us = now_us;
-        let figures =
-            Figures { connections: 1, events_per_s: events_per_s(), ..Figures::default() };
-        match self.observer.progress(figures) {
+        match self.observer.progress(figures()) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Interrupted.into()),
         }
     }
+}
+
+/// Mean of the round trips so far.
+pub(super) fn mean_us(each_us: &[u64]) -> Option<f64> {
+    let count = each_us.len();
+    (count > 0).then(|| each_us.iter().sum::<u64>() as f64 / count as f64)
 }
 
 /// What was said is not of the wire.

@@ -194,6 +194,7 @@ fn echo_beside_a_firehose() {
 connections = 1
 requests = 20
 dummy_bytes = [0, 10000]
+answers = ["same", "beside"]
 [[cells]]
 connections = 1
 requests = 20
@@ -203,7 +204,7 @@ tls = [false, true]
 subjects = ["thalweg"]
 "#;
     let samples = bench("echo", "echo", cells);
-    assert_whole(&samples, 6);
+    assert_whole(&samples, 10);
     for sample in samples {
         assert_eq!(sample["round_trips"]["count"], 20, "{sample}");
     }

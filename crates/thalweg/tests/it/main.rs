@@ -27,6 +27,7 @@ mod reading;
 mod readme;
 mod resuming;
 mod runner;
+mod runs;
 mod settings;
 mod several_topics;
 mod shards;

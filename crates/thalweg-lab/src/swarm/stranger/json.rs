@@ -35,7 +35,12 @@ fn member(json: &[u8], mut at: usize, key: &[u8]) -> Option<usize> {
             return None;
         }
         at = space(json, at + 1);
-        if written == key || memchr::memchr(b'\\', written).is_some() && is_escaped(written, key) {
+        // What is written with a backslash is something else when it is read.
+        let is_it = match memchr::memchr(b'\\', written) {
+            None => written == key,
+            Some(_) => is_escaped(written, key),
+        };
+        if is_it {
             return Some(at);
         }
         at = space(json, value_end(json, at)?);

@@ -1,0 +1,188 @@
+//! The summary as JUnit XML, for what shows tests: a suite for each scenario, a
+//! case for each subject in each cell.
+
+use super::condition::Hit;
+use super::row::Row;
+use super::summary::Summary;
+use crate::scenario::{Part, Plan};
+
+/// A test case: what became of one subject in one cell.
+struct Case {
+    name: String,
+    time_s: f64,
+    /// What failed, a line each.
+    failures: Vec<String>,
+    is_skipped: bool,
+}
+
+/// The whole summary. A case fails for samples that do not count and for
+/// conditions that were met; one that was planned and not measured is skipped.
+pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
+    let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
+    for (part, found) in plan.parts.iter().zip(&summary.parts) {
+        suites.push((part.name.clone(), cases(part, &found.rows, hits)));
+    }
+    // What nothing could be asked about has no row to stand at.
+    let unasked: Vec<Case> = hits
+        .iter()
+        .filter(|hit| hit.row.is_none())
+        .map(|hit| Case {
+            name: hit.reason.clone(),
+            time_s: 0.0,
+            failures: vec![hit.reason.clone()],
+            is_skipped: false,
+        })
+        .collect();
+    if !unasked.is_empty() {
+        suites.push(("fail-if".to_owned(), unasked));
+    }
+    let all = suites.iter().flat_map(|(_, cases)| cases);
+    let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+    text += &format!("<testsuites name=\"{}\" {}>\n", escaped(&summary.name), counts(all));
+    for (name, cases) in &suites {
+        text += &suite(name, &summary.manifest.begun, cases);
+    }
+    text + "</testsuites>\n"
+}
+
+fn cases(part: &Part, rows: &[Row], hits: &[Hit]) -> Vec<Case> {
+    let mut rows = rows.iter().peekable();
+    let mut cases = Vec::new();
+    for cell in &part.cells {
+        for subject in &cell.subjects {
+            // Rows stand in the plan's order, without what was not measured.
+            let row = rows.next_if(|row| (&row.cell, &row.subject) == (&cell.label, &subject.name));
+            let place = [&part.name, &cell.label, &subject.name];
+            cases.push(Case {
+                name: format!("{} · {}", cell.label, subject.name),
+                time_s: row.map_or(0.0, |row| row.span_s),
+                failures: row.map_or_else(Vec::new, |row| failures(row, place, hits)),
+                is_skipped: row.is_none(),
+            });
+        }
+    }
+    cases
+}
+
+fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<String> {
+    let invalid = (row.valid < row.samples).then(|| row.verdict.clone());
+    let is_here = |hit: &&Hit| hit.row.as_ref().is_some_and(|row| row.each_ref() == place);
+    let met = hits.iter().filter(is_here).map(|hit| hit.reason.clone());
+    invalid.into_iter().chain(met).collect()
+}
+
+fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
+    let name = escaped(name);
+    // The format's own time has no zone.
+    let begun = escaped(begun.trim_end_matches('Z'));
+    let counts = counts(cases.iter());
+    let mut text = format!("  <testsuite name=\"{name}\" {counts} timestamp=\"{begun}\">\n");
+    for case in cases {
+        let head = format!(
+            "    <testcase classname=\"{name}\" name=\"{}\" time=\"{:.3}\"",
+            escaped(&case.name),
+            case.time_s
+        );
+        let body = match case.failures.first() {
+            _ if case.is_skipped => "<skipped message=\"not measured\"/>".to_owned(),
+            Some(first) => format!(
+                "<failure message=\"{}\">{}</failure>",
+                escaped(first),
+                escaped(&case.failures.join("\n"))
+            ),
+            None => {
+                text += &format!("{head}/>\n");
+                continue;
+            }
+        };
+        text += &format!("{head}>{body}</testcase>\n");
+    }
+    text + "  </testsuite>\n"
+}
+
+fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
+    let (mut tests, mut failures, mut skipped, mut time_s) = (0, 0, 0, 0.0);
+    for case in cases {
+        tests += 1;
+        failures += usize::from(!case.failures.is_empty());
+        skipped += usize::from(case.is_skipped);
+        time_s += case.time_s;
+    }
+    format!(
+        "tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" skipped=\"{skipped}\" \
+         time=\"{time_s:.3}\""
+    )
+}
+
+/// For text and for attributes; what XML 1.0 has no character for is replaced.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&apos;",
+            '\n' | '\t' => escaped.push(char),
+            _ if char.is_control() || matches!(char, '\u{fffe}' | '\u{ffff}') => {
+                escaped.push('\u{fffd}');
+            }
+            _ => escaped.push(char),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::summary_of_everything;
+    use super::*;
+
+    /// The tags of a document that is well formed, each with its attributes.
+    fn tags(xml: &str) -> Vec<&str> {
+        let mut open: Vec<&str> = Vec::new();
+        let mut tags = Vec::new();
+        for piece in xml.split('<').skip(1) {
+            let (tag, text) = piece.split_once('>').expect("a tag that ends");
+            assert!(!text.contains('>'), "{text}");
+            let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+            if tag.starts_with('/') {
+                assert_eq!(open.pop(), Some(name));
+                continue;
+            }
+            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+            if !tag.ends_with('/') && !tag.starts_with('?') {
+                open.push(name);
+            }
+            tags.push(tag);
+        }
+        assert!(open.is_empty(), "{open:?}");
+        tags
+    }
+
+    #[test]
+    fn a_case_for_each_subject_of_each_cell() {
+        let (plan, mut summary) = summary_of_everything();
+        let hits = ["cpu.us_per_event > 1.3", "latency.p50_us > 900", "memory.socket_bytes > 0"]
+            .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
+            .concat();
+        summary.manifest.begun = "2026-11-21T00:43:29Z".to_owned();
+        summary.parts[0].rows[0].valid = 3;
+        summary.parts[0].rows[0].verdict = "schedule; 2 of 5 invalid: \"3\" <missing>".to_owned();
+        summary.parts[0].rows.remove(1);
+        let xml = junit(&plan, &summary, &hits);
+        let tags = tags(&xml);
+        assert_eq!(tags.iter().filter(|tag| tag.starts_with("testcase ")).count(), 6 + 1);
+        assert_eq!(tags.iter().filter(|tag| tag.starts_with("failure ")).count(), 4);
+        insta::assert_snapshot!(xml);
+    }
+
+    #[test]
+    fn markup_and_what_is_no_character_are_escaped() {
+        assert_eq!(
+            escaped("a<b> & \"c\" 'd'\u{1}\n"),
+            "a&lt;b&gt; &amp; &quot;c&quot; &apos;d&apos;\u{fffd}\n"
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! What is saved, printed and judged when no more samples are taken.
+
+use super::archive::name_of;
+use super::bundle::Bundle;
+use super::store::STORE;
+use super::{Ended, Manner, date};
+use crate::measure::Sample;
+use crate::report::{self, Condition, Hit, Manifest, Summary};
+use crate::scenario::Plan;
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// What was taken.
+pub(super) struct Taken<'a> {
+    pub(super) plan: &'a Plan,
+    /// All that the run has.
+    pub(super) samples: Vec<Sample>,
+    /// How many of them were taken now.
+    pub(super) count: usize,
+    pub(super) was_interrupted: bool,
+}
+
+/// Saves everything, says what was found, and only then what is wrong with it.
+pub(super) fn end(
+    bundle: &Bundle,
+    taken: &Taken<'_>,
+    mut manifest: Manifest,
+    manner: &Manner,
+) -> anyhow::Result<Ended> {
+    let ended = date::rfc3339(SystemTime::now());
+    if let Some(continued) = manifest.continued.last_mut() {
+        continued.ended.clone_from(&ended);
+        continued.samples = taken.count;
+    }
+    manifest.ended = ended;
+    manifest.was_interrupted = taken.was_interrupted;
+    let summary = Summary::new(taken.plan, &taken.samples, manifest);
+    let table = report::table(&summary);
+    bundle.finish(&summary, &table)?;
+    let hits = hits(&manner.fail_if, &summary);
+    if let Some(path) = &manner.junit {
+        leave_junit(path, taken.plan, &summary, &hits)?;
+    }
+    let folder = bundle.folder();
+    match manner {
+        Manner { is_json: true, .. } => println!("{}", serde_json::to_string_pretty(&summary)?),
+        Manner { is_quiet: true, .. } => println!("{}", folder.display()),
+        _ => println!("{table}\nEverything is in {}", folder.display()),
+    }
+    if taken.was_interrupted {
+        let (kept, planned) = (taken.samples.len(), taken.plan.slots().count());
+        // A path says it everywhere; in the usual store the name is enough.
+        let remedy = match folder.parent() == Some(Path::new(STORE)) {
+            true => name_of(folder),
+            false => folder.display().to_string(),
+        };
+        eprintln!(
+            "Interrupted: {kept} of {planned} samples were kept; `thalweg bench continue {remedy}` \
+             takes the others."
+        );
+        return Ok(Ended::Interrupted);
+    }
+    if !summary.has_valid_sample() {
+        bail!(
+            "no sample was valid; the reasons are in samples.jsonl, what the subjects printed is \
+             in subjects.log, both in {}",
+            folder.display()
+        );
+    }
+    refuse(&hits)?;
+    Ok(Ended::Complete)
+}
+
+/// Every condition that was met.
+pub(super) fn hits(conditions: &[Condition], summary: &Summary) -> Vec<Hit> {
+    conditions.iter().flat_map(|condition| condition.hits(summary)).collect()
+}
+
+/// An error that names them all, if there are any.
+pub(super) fn refuse(hits: &[Hit]) -> anyhow::Result<()> {
+    if hits.is_empty() {
+        return Ok(());
+    }
+    let said: Vec<String> = hits.iter().map(ToString::to_string).collect();
+    bail!("--fail-if: {}", said.join("\n  "))
+}
+
+pub(super) fn leave_junit(
+    path: &Path,
+    plan: &Plan,
+    summary: &Summary,
+    hits: &[Hit],
+) -> anyhow::Result<()> {
+    std::fs::write(path, report::junit(plan, summary, hits))
+        .with_context(|| format!("{} cannot be written", path.display()))
+}

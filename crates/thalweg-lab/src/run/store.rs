@@ -1,0 +1,173 @@
+//! A store: a folder of runs, and how one is named.
+
+use super::archive::begun;
+use super::misuse;
+use crate::scenario::unknown;
+use std::cmp::Reverse;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Where runs are kept unless one is told otherwise.
+pub const STORE: &str = "thalweg-runs";
+/// Stands for the newest run.
+const LAST: &str = "last";
+
+/// A folder of runs, each a folder with a `plan.json`.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The folder need not be there yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Store {
+        Store { folder: folder.into() }
+    }
+
+    /// Names of all its runs, in order.
+    pub fn names(&self) -> anyhow::Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => {
+                return Err(misuse(format!("{} cannot be read: {error}", self.folder.display())));
+            }
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter(|entry| is_run(&entry.path()))
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The folder of a run of that name.
+    pub fn folder_of(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The folder of the run that is meant: by `last`, by its name, by a path, or
+    /// by a part of its name that no other has.
+    pub fn find(&self, wanted: &str) -> anyhow::Result<PathBuf> {
+        let names = self.names()?;
+        if wanted == LAST {
+            return self.newest(&names);
+        }
+        if names.iter().any(|name| name == wanted) {
+            return Ok(self.folder_of(wanted));
+        }
+        let path = Path::new(wanted);
+        if is_run(path) {
+            return Ok(path.to_owned());
+        }
+        let store = self.folder.display();
+        let meant: Vec<&str> =
+            names.iter().filter(|name| name.contains(wanted)).map(String::as_str).collect();
+        match meant.as_slice() {
+            [only] => Ok(self.folder_of(only)),
+            [] if names.is_empty() => Err(misuse(format!("there is no run in {store}"))),
+            [] => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                Err(misuse(unknown(&format!("run in {store} named"), wanted, &names)))
+            }
+            several => Err(misuse(format!(
+                "`{wanted}` may be any of {}: name more of it, or `{LAST}`",
+                several.join(", ")
+            ))),
+        }
+    }
+
+    /// The newest run; of those begun in one second the one whose plan was
+    /// written last.
+    fn newest(&self, names: &[String]) -> anyhow::Result<PathBuf> {
+        let age = |name: &&String| {
+            let folder = self.folder_of(name);
+            let written = fs::metadata(folder.join("plan.json")).and_then(|it| it.modified()).ok();
+            (begun(&folder), written)
+        };
+        let newest = names.iter().min_by_key(|name| Reverse(age(name)));
+        let Some(name) = newest else {
+            return Err(misuse(format!("there is no run in {}", self.folder.display())));
+        };
+        Ok(self.folder_of(name))
+    }
+
+    /// The first folder of that name that is not there yet.
+    pub(super) fn unused(&self, name: &str) -> PathBuf {
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let free = names.find(|name| !self.folder_of(name).exists());
+        self.folder_of(&free.unwrap_or_default())
+    }
+}
+
+fn is_run(folder: &Path) -> bool {
+    folder.join("plan.json").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ARCHIVE, scratch};
+    use super::*;
+
+    fn store(name: &str, runs: &[(&str, &str)]) -> Store {
+        let folder = scratch(name);
+        for (run, begun) in runs {
+            let run = folder.join(run);
+            fs::create_dir_all(&run).unwrap();
+            fs::write(run.join("plan.json"), "{}").unwrap();
+            fs::write(run.join("manifest.json"), format!("{{\"begun\": \"{begun}\"}}")).unwrap();
+        }
+        fs::create_dir_all(folder.join("not-a-run")).unwrap();
+        Store::new(folder)
+    }
+
+    #[test]
+    fn a_run_is_named_in_many_ways() {
+        let runs = [
+            ("day-fanout", "2026-11-21T10:00:00Z"),
+            ("day-fanout-2", "2026-11-21T12:00:00Z"),
+            ("day-idle", "2026-11-21T11:00:00Z"),
+        ];
+        let store = store("names", &runs);
+        let names = ["day-fanout", "day-fanout-2", "day-idle"];
+        assert_eq!(store.names().unwrap(), names);
+        let check = |wanted: &str, expected: &str| {
+            assert_eq!(store.find(wanted).unwrap(), store.folder_of(expected), "{wanted}");
+        };
+        check("day-fanout", "day-fanout");
+        check("fanout-2", "day-fanout-2");
+        check("idle", "day-idle");
+        check("last", "day-fanout-2");
+        check(&store.folder_of("day-idle").to_string_lossy(), "day-idle");
+        assert_eq!(store.unused("day-fanout"), store.folder_of("day-fanout-3"));
+        assert_eq!(store.unused("other"), store.folder_of("other"));
+    }
+
+    #[test]
+    fn who_is_not_there_or_not_meant_alone_is_refused() {
+        let store = store("refusals", &[("day-fanout", ""), ("day-idle", "")]);
+        let refusal = |wanted: &str| {
+            let error = store.find(wanted).unwrap_err().to_string();
+            error.replace(&*store.folder.to_string_lossy(), "STORE")
+        };
+        assert_eq!(
+            refusal("day"),
+            "`day` may be any of day-fanout, day-idle: name more of it, or `last`"
+        );
+        assert_eq!(
+            refusal("day-fanuot"),
+            "there is no run in STORE named `day-fanuot`; did you mean `day-fanout`?"
+        );
+        let empty = Store::new(store.folder_of("nowhere"));
+        assert!(empty.names().unwrap().is_empty());
+        assert!(empty.find("last").unwrap_err().to_string().starts_with("there is no run in "));
+    }
+
+    #[test]
+    fn the_archive_is_a_store() {
+        let names = Store::new(ARCHIVE).names().unwrap();
+        assert!(names.contains(&"fanout".to_owned()) && !names.contains(&"autobahn".to_owned()));
+    }
+}

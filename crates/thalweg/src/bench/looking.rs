@@ -1,0 +1,150 @@
+//! What asks runs that are over.
+
+use super::{EndArgs, StoreArgs};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::io::Write as _;
+use std::path::PathBuf;
+use thalweg_lab::report;
+use thalweg_lab::run::{self, Archive, Ended, Format};
+
+#[derive(Args, Debug)]
+pub(super) struct ListArgs {
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ShowArgs {
+    /// By name, a part of it that no other has, a path, or `last`.
+    #[arg(default_value = "last")]
+    run: String,
+    #[command(flatten)]
+    end: EndArgs,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct CompareArgs {
+    /// By name, a part of it that no other has, a path, or `last`.
+    first: String,
+    /// What is compared with it.
+    second: String,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct ExportArgs {
+    /// By name, a part of it that no other has, a path, or `last`.
+    #[arg(default_value = "last")]
+    run: String,
+    /// What it shall be.
+    #[arg(long, value_enum)]
+    format: FormatArg,
+    /// Where to; `-` is stdout.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    out: PathBuf,
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatArg {
+    /// A line for each subject of each cell, figures unrounded.
+    Csv,
+    /// The whole summary.
+    Json,
+    /// For what shows tests.
+    Junit,
+}
+
+impl FormatArg {
+    fn format(self) -> Format {
+        match self {
+            FormatArg::Csv => Format::Csv,
+            FormatArg::Json => Format::Json,
+            FormatArg::Junit => Format::Junit,
+        }
+    }
+}
+
+/// Lists the store's runs.
+pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
+    let entries = run::entries(&args.store.store())?;
+    if args.json {
+        let readable: Vec<_> = entries.iter().filter_map(|entry| entry.as_ref().ok()).collect();
+        return print_json(&readable);
+    }
+    let texts: Vec<String> =
+        entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
+    if texts.is_empty() {
+        eprintln!("There is no run in {}.", args.store.store.display());
+    }
+    print(&texts.join("\n"))
+}
+
+/// Prints a run's table.
+pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
+    let archive = read(&args.store, &args.run)?;
+    let manner = args.end.manner(false);
+    let summary = archive.summary();
+    if manner.is_json {
+        print_json(&summary)?;
+    } else {
+        print(&format!("{}\n{}", archive.head(), report::table(&summary)))?;
+    }
+    run::judge(&archive, &summary, &manner)?;
+    Ok(Ended::Complete)
+}
+
+/// Puts two runs next to each other.
+pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<Ended> {
+    let first = read(&args.store, &args.first)?;
+    let second = read(&args.store, &args.second)?;
+    let found = run::compare(&first, &second);
+    if args.json {
+        return print_json(&found);
+    }
+    print(&found.text())
+}
+
+/// Writes a run in another form.
+pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
+    let text = run::export(&read(&args.store, &args.run)?, args.format.format())?;
+    if args.out.as_os_str() == "-" {
+        return print(&text);
+    }
+    std::fs::write(&args.out, text)
+        .with_context(|| format!("{} cannot be written", args.out.display()))?;
+    Ok(Ended::Complete)
+}
+
+/// What a reader must know goes to stderr: stdout may be read by a program.
+fn read(store: &StoreArgs, run: &str) -> anyhow::Result<Archive> {
+    let archive = Archive::read(&store.store().find(run)?)?;
+    for remark in &archive.remarks {
+        eprintln!("{}: {remark}", archive.name);
+    }
+    Ok(archive)
+}
+
+fn print_json(value: &impl Serialize) -> anyhow::Result<Ended> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Whoever reads it may have read enough, as `head` does.
+fn print(text: &str) -> anyhow::Result<Ended> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Ended::Complete),
+        written => Ok(written.map(|()| Ended::Complete)?),
+    }
+}

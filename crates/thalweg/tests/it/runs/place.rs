@@ -1,0 +1,153 @@
+//! A folder with a tiny scenario and a store, and `thalweg bench` in it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{fs, thread};
+
+use serde_json::Value;
+
+pub(super) const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
+
+pub(super) const TINY: &str = r#"
+name = "tiny"
+title = "a tiny load"
+drive = "posted"
+again = "none"
+repeats = 2
+warm_up_ms = 20
+measured_ms = 100
+
+[defaults]
+connections = 2
+"#;
+
+/// A folder of its own with a scenario, and a store in it.
+pub(super) struct Place {
+    pub(super) folder: PathBuf,
+}
+
+impl Place {
+    pub(super) fn new(name: &str) -> Self {
+        Self::with(name, TINY)
+    }
+
+    pub(super) fn with(name: &str, scenario: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("runs-{name}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("make a folder");
+        fs::write(folder.join("tiny.toml"), scenario).expect("write the scenario");
+        Self { folder }
+    }
+
+    /// `thalweg bench` with these words, in the folder.
+    pub(super) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(THALWEG);
+        command.arg("bench").args(words).current_dir(&self.folder);
+        // By this its processes are found.
+        command.env("THALWEG_RUNS_TEST", &self.folder);
+        command
+    }
+
+    pub(super) fn bench(&self, words: &[&str]) -> Said {
+        Said::of(&self.command(words).output().expect("start the binary"))
+    }
+
+    /// Runs the scenario into the store under this name.
+    pub(super) fn take(&self, name: &str, words: &[&str]) -> Said {
+        let out = format!("store/{name}");
+        self.bench(&[&["tiny.toml", "--out", &out], words].concat())
+    }
+
+    /// A file of a run in the store.
+    pub(super) fn file(&self, run: &str, name: &str) -> PathBuf {
+        self.folder.join("store").join(run).join(name)
+    }
+
+    pub(super) fn text(&self, run: &str, name: &str) -> String {
+        fs::read_to_string(self.file(run, name)).unwrap_or_default()
+    }
+
+    pub(super) fn json(&self, run: &str, name: &str) -> Value {
+        serde_json::from_str(&self.text(run, name)).expect("JSON")
+    }
+
+    /// Where the run's samples stand in the plan, in the order of the file.
+    pub(super) fn slots(&self, run: &str) -> Vec<String> {
+        let slot = |line: &str| {
+            let sample: Value = serde_json::from_str(line).expect("a sample");
+            ["part", "cell", "subject", "repeat"].map(|key| sample[key].to_string()).join(".")
+        };
+        self.text(run, "samples.jsonl").lines().map(slot).collect()
+    }
+
+    /// Command lines of the processes that were started from here and live.
+    pub(super) fn processes(&self) -> Vec<String> {
+        let mark = format!("THALWEG_RUNS_TEST={}", self.folder.display());
+        let is_ours = |process: &Path| {
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|pair| pair == mark.as_bytes())
+        };
+        let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+        let line = |process: PathBuf| {
+            let words = fs::read(process.join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).replace('\0', " ")
+        };
+        processes.filter(|process| is_ours(process)).map(line).collect()
+    }
+}
+
+pub(super) struct Said {
+    code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Said {
+    fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            code: output.status.code(),
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        }
+    }
+
+    /// Its stdout, if it ended so.
+    pub(super) fn ended_with(&self, code: i32) -> &str {
+        let Self { stdout, stderr, .. } = self;
+        assert_eq!(self.code, Some(code), "it said:\n{stdout}\n{stderr}");
+        stdout
+    }
+}
+
+/// With one core no sample counts, and a run without one fails.
+pub(super) fn has_cores() -> bool {
+    thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
+}
+
+/// Figures, with what may stand at them, as `#`; the width of columns goes too, and
+/// what only a saturated subject has.
+pub(super) fn masked(text: &str) -> String {
+    let mut masked = String::new();
+    for line in text.lines().filter(|line| !line.contains("events per s")) {
+        let words = line.split_whitespace().filter(|word| !["=", "?", "k", "M"].contains(word));
+        let words = words.map(|word| {
+            let is_figure = word.contains(|char: char| char.is_ascii_digit());
+            let is_name = word.contains("p9") || word.contains("p5") || word.contains("run-");
+            if is_figure && !is_name { "#".to_owned() } else { word.to_owned() }
+        });
+        masked += &words.collect::<Vec<_>>().join(" ");
+        masked.push('\n');
+    }
+    masked
+}
+
+/// Figures with nine digits: who reads one and writes it again may change its last.
+pub(super) fn rounded(text: &str) -> String {
+    let separators = [',', ' ', '\n'];
+    let round = |piece: &str| match piece.trim_end_matches(separators).parse::<f64>() {
+        Ok(figure) => format!("{figure:.8e} "),
+        Err(_) => piece.to_owned(),
+    };
+    text.trim_end().split_inclusive(separators).map(round).collect()
+}
