@@ -3,19 +3,28 @@
 //! - `summary`: what a run found; in it a `row` for each subject of a cell
 //! - `compare`: subjects next to each other, and which are ties
 //! - `connections`: what a reader must know of them
+//! - `curves`: what only a chart shows
+//! - `findings`: what was found and how sure it is, in words
+//! - `published`: what others have published of the same experiments
 //! - `table`: for a terminal
+//! - `html`: one page for everyone, with charts
+//! - `markdown`: for a repository
 //! - `csv`, and JSON through serde
 //! - `number`: how figures are written
 
 mod compare;
 mod connections;
 mod csv;
+mod curves;
+mod findings;
 mod number;
+mod published;
 mod row;
 mod summary;
 mod table;
 
 pub use csv::csv;
+pub use curves::{Curves, Spreads};
 pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Manifest, PartSummary, Summary};

@@ -1,5 +1,6 @@
 //! One subject in one cell: medians of its samples that count.
 
+use super::curves::Curves;
 use crate::measure::Sample;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::scenario::{Drive, Settings, Subject};
@@ -40,6 +41,8 @@ pub struct Row {
     pub load: Load,
     /// Where the client talks back.
     pub round_trip: Trips,
+    /// What only charts show.
+    pub curves: Curves,
 }
 
 /// A figure next to the baseline's.

@@ -1,6 +1,7 @@
 //! What a run found: its rows, and on what they were taken.
 
 use super::compare;
+use super::curves::Curves;
 use super::row::{Row, Valid};
 use crate::measure::{MachineNote, Sample, Verdict};
 use crate::scenario::{Cell, Drive, Part, Plan};
@@ -91,6 +92,13 @@ impl Summary {
     }
 }
 
+impl PartSummary {
+    /// Its rows, cell by cell.
+    pub fn cells(&self) -> Vec<&[Row]> {
+        self.rows.chunk_by(|one, next| one.cell == next.cell).collect()
+    }
+}
+
 fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
     let mut rows = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
@@ -135,6 +143,7 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             valid: valid.0.len(),
             verdict: verdict_of(&own),
             is_ranked: drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
+            curves: Curves::of(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
         valid.fill(&mut row, drive, subject);
