@@ -10,21 +10,26 @@
 //! - `html`: one page for everyone, with charts
 //! - `markdown`: for a repository
 //! - `csv`, and JSON through serde
-//! - `number`: how figures are written
+//! - `words`: what a report says besides; `number`: how figures are written
 
 mod compare;
 mod connections;
 mod csv;
 mod curves;
 mod findings;
+mod html;
+mod markdown;
 mod number;
 mod published;
 mod row;
 mod summary;
 mod table;
+mod words;
 
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
+pub use html::html;
+pub use markdown::markdown;
 pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Manifest, PartSummary, Summary};

@@ -37,11 +37,12 @@ pub(super) fn findings(summary: &Summary) -> Findings {
     Findings { headline, details, trust: trust::sentences(summary, &all) }
 }
 
-/// One subject beside one baseline in one figure, over all cells.
+/// One subject beside its baseline in one figure, over all cells.
 struct Group<'a> {
     figure: Figure,
     subject: &'a str,
-    baseline: &'a str,
+    /// As a rule one; some cells may have another.
+    baselines: Vec<&'a str>,
     members: Vec<&'a Compared<'a>>,
 }
 
@@ -49,17 +50,19 @@ fn groups<'a>(all: &'a [Compared<'a>]) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     for one in all {
         let (figure, subject) = (one.figure, &*one.row.subject);
-        let same = groups.iter_mut().find(|it| {
-            (it.figure, it.subject, it.baseline) == (figure, subject, one.baseline)
-        });
-        match same {
-            Some(group) => group.members.push(one),
-            None => groups.push(Group {
+        let same = groups.iter_mut().find(|it| (it.figure, it.subject) == (figure, subject));
+        let Some(group) = same else {
+            groups.push(Group {
                 figure,
                 subject,
-                baseline: one.baseline,
+                baselines: vec![one.baseline],
                 members: vec![one],
-            }),
+            });
+            continue;
+        };
+        group.members.push(one);
+        if !group.baselines.contains(&one.baseline) {
+            group.baselines.push(one.baseline);
         }
     }
     groups
@@ -71,7 +74,11 @@ impl Group<'_> {
     }
 
     fn sentence(&self) -> String {
-        let Group { figure, subject, baseline, .. } = self;
+        let Group { figure, subject, .. } = self;
+        let baseline = match self.baselines.as_slice() {
+            [one] => *one,
+            _ => "its baseline",
+        };
         let cells = self.members.len();
         let (what, less, more) = (figure.name(), figure.less(), figure.more());
         let counts = [Outcome::Less, Outcome::Tie, Outcome::More, Outcome::TooFew]
@@ -83,14 +90,18 @@ impl Group<'_> {
                 of_cells(cells)
             ),
             [lesser, ..] if lesser == cells => {
-                format!("{subject} is {less} than {baseline} in {}: {by}.", all_cells(cells))
+                format!("{subject} is {less} than {baseline} in {}: {what} {by}.", all_cells(cells))
             }
             [_, _, greater, _] if greater == cells => {
-                format!("{subject} is {more} than {baseline} in {}: {by}.", all_cells(cells))
+                format!("{subject} is {more} than {baseline} in {}: {what} {by}.", all_cells(cells))
             }
             [_, ties, ..] if ties == cells => format!(
                 "Between {subject} and {baseline} no difference in {what} was found, in {}: {by}.",
-                if cells == 1 { "the one cell".to_owned() } else { format!("any of {cells} cells") }
+                if cells == 1 {
+                    "the one cell".to_owned()
+                } else {
+                    format!("any of {cells} cells")
+                }
             ),
             [lesser, ties, greater, few] => {
                 let few = match few {
@@ -108,19 +119,18 @@ impl Group<'_> {
         }
     }
 
-    /// `at the median of cells 0.96 × (their intervals from 0.68 to 1.95)`
+    /// `0.96 × at the median of cells (intervals from 0.68 to 1.95)`
     fn by_how_much(&self) -> String {
-        let what = self.figure.name();
         if let [one] = self.members.as_slice() {
             let ratio = one.ratio;
-            return format!("{what} {:.2} × ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high);
+            return format!("{:.2}\u{a0}× ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high);
         }
         let of = |pick: fn(&Compared<'_>) -> f64| self.members.iter().map(|it| pick(it)).collect();
         let medians: Vec<f64> = of(|it| it.ratio.median);
         let lows: Vec<f64> = of(|it| it.ratio.low);
         let highs: Vec<f64> = of(|it| it.ratio.high);
         format!(
-            "at the median of cells {:.2} × (their intervals from {:.2} to {:.2})",
+            "{:.2}\u{a0}× at the median of cells (intervals from {:.2} to {:.2})",
             crate::measure::statistics::median(&medians).unwrap_or(1.0),
             lows.iter().copied().fold(f64::INFINITY, f64::min),
             highs.iter().copied().fold(0.0, f64::max)
@@ -133,7 +143,7 @@ fn tally(all: &[Compared<'_>], groups: &[Group<'_>]) -> String {
     let mut subjects: Vec<&str> = groups.iter().map(|it| it.subject).collect();
     subjects.sort_unstable();
     subjects.dedup();
-    let mut baselines: Vec<&str> = groups.iter().map(|it| it.baseline).collect();
+    let mut baselines: Vec<&str> = groups.iter().flat_map(|it| it.baselines.clone()).collect();
     baselines.sort_unstable();
     baselines.dedup();
     let figures: Vec<Figure> = groups.iter().map(|it| it.figure).collect();

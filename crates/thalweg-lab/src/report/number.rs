@@ -23,6 +23,15 @@ pub(super) fn round(value: f64) -> String {
     format!("{}{letter}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// A time in µs as on an axis.
+pub(super) fn brief_us(us: f64) -> String {
+    match us {
+        1e6.. => format!("{} s", round(us / 1e6)),
+        1e3.. => format!("{} ms", round(us / 1e3)),
+        _ => format!("{} µs", round(us)),
+    }
+}
+
 /// Bytes, in KiB or MiB where they are a multiple of it, else in kB or MB.
 pub(super) fn bytes(value: f64) -> String {
     const UNITS: [(f64, &str); 4] =

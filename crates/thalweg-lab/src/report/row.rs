@@ -251,7 +251,7 @@ impl Valid<'_> {
             system_calls_per_event: self.middle(Sample::system_calls_per_event),
             littles_ratio: self.middle(|it| it.littles_ratio),
             steady: self.middle(|it| {
-                (it.warm_up.took_us > 0).then(|| if it.warm_up.is_steady { 1.0 } else { 0.0 })
+                (it.warm_up.took_us > 0).then_some(if it.warm_up.is_steady { 1.0 } else { 0.0 })
             }),
         }
     }

@@ -3,5 +3,6 @@
 
 mod fake;
 mod http2;
+mod report;
 mod swarm;
 mod talk;

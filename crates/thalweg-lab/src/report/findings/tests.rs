@@ -21,7 +21,9 @@ program = "thalweg"
 
 /// CPU by subject, cell and repeat.
 fn summary(text: &str, cpu: impl Fn(&str, usize, u32) -> u64) -> Summary {
-    changed(text, |sample, subject| sample.subject_cpu_ns = cpu(subject, sample.cell, sample.repeat))
+    changed(text, |sample, subject| {
+        sample.subject_cpu_ns = cpu(subject, sample.cell, sample.repeat);
+    })
 }
 
 fn changed(text: &str, change: impl Fn(&mut Sample, &str)) -> Summary {
@@ -60,17 +62,17 @@ fn a_clear_win() {
     }));
     assert_eq!(
         found.headline,
-        "thalweg is cheaper than limit in all 3 cells: at the median of cells 0.70 × (their \
-         intervals from 0.70 to 0.70)."
+        "thalweg is cheaper than limit in all 3 cells: CPU per event 0.70\u{a0}× at the \
+         median of cells (intervals from 0.70 to 0.70)."
     );
     assert_eq!(found.details, <[String; 0]>::default());
     assert_eq!(
         found.trust,
         [
-            "All 45 samples count: nothing was lost, repeated or out of order.",
+            "All 45 samples count: nothing was repeated, out of order or lost unsaid.",
             "Each figure is the median of 5 samples, taken in turn with those beside it; intervals \
-             cover 94 %.",
-            "The baseline beside itself (A/A) came out 0 % apart at the median and 0 % at most, \
+             cover 94\u{a0}%.",
+            "The baseline beside itself (A/A) came out 0\u{a0}% apart at the median and 0\u{a0}% at most, \
              with intervals from 1.00 to 1.00; what lies within a cell's own is called a tie.",
         ]
     );
@@ -89,8 +91,8 @@ fn all_ties_and_some() {
     let found = findings(&summary(SCENARIO, |_, _, repeat| noisy(1_000_000, repeat)));
     assert_eq!(
         found.headline,
-        "Between thalweg and limit no difference in CPU per event was found, in any of 3 cells: at \
-         the median of cells 1.00 × (their intervals from 1.00 to 1.00)."
+        "Between thalweg and limit no difference in CPU per event was found, in any of 3 cells: \
+         1.00\u{a0}× at the median of cells (intervals from 1.00 to 1.00)."
     );
     let found = findings(&summary(SCENARIO, |subject, cell, repeat| {
         noisy(if subject == "thalweg" && cell == 1 { 1_300_000 } else { 1_000_000 }, repeat)
@@ -98,7 +100,7 @@ fn all_ties_and_some() {
     assert_eq!(
         found.headline,
         "thalweg beside limit, CPU per event in 3 cells: cheaper in none, a tie in 2, dearer in 1; \
-         at the median of cells 1.00 × (their intervals from 1.00 to 1.30)."
+         1.00\u{a0}× at the median of cells (intervals from 1.00 to 1.30)."
     );
 }
 
@@ -117,10 +119,7 @@ fn nothing_valid() {
     let found = findings(&changed(SCENARIO, |sample, _| {
         sample.verdict = Verdict::Invalid("3 missing".to_owned());
     }));
-    assert_eq!(
-        found.headline,
-        "No sample of this run counts; of the first: invalid: 3 missing."
-    );
+    assert_eq!(found.headline, "No sample of this run counts; of the first: invalid: 3 missing.");
     assert_eq!(
         found.trust,
         ["45 of 45 samples do not count (most: 3 missing); no figure contains them."]
@@ -147,9 +146,9 @@ fn an_interrupted_run_says_so() {
 
 #[test]
 fn too_few_repeats_claim_nothing() {
-    for (repeats, cover) in [(1, "no intervals"), (3, "cover 75 %")] {
+    for (repeats, cover) in [(1, "no intervals"), (3, "cover 75\u{a0}%")] {
         let text = format!("repeats = {repeats}\n{SCENARIO}");
-        let found = findings(&summary(&text, |subject, ..| match subject {
+        let found = findings(&summary(&text, |subject, _, _| match subject {
             "thalweg" => 100,
             _ => 1000,
         }));

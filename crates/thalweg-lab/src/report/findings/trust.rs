@@ -31,7 +31,9 @@ fn samples(summary: &Summary) -> String {
     let taken: usize = rows(summary).map(|row| row.samples).sum();
     let valid: usize = rows(summary).map(|row| row.valid).sum();
     if taken == valid {
-        return format!("All {taken} samples count: nothing was lost, repeated or out of order.");
+        return format!(
+            "All {taken} samples count: nothing was repeated, out of order or lost unsaid."
+        );
     }
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows(summary).filter(|row| row.valid < row.samples) {
@@ -56,8 +58,10 @@ fn intervals(summary: &Summary) -> Option<String> {
     let of = if least == most { format!("{most}") } else { format!("{least} to {most}") };
     let cover = match least {
         1 => "an interval of one sample says nothing".to_owned(),
-        2..=5 => format!("intervals cover {:.0} %", 100.0 * (1.0 - 0.5f64.powi(least as i32 - 1))),
-        _ => "intervals cover at least 95 %".to_owned(),
+        2..=5 => {
+            format!("intervals cover {:.0}\u{a0}%", 100.0 * (1.0 - 0.5f64.powi(least as i32 - 1)))
+        }
+        _ => "intervals cover at least 95\u{a0}%".to_owned(),
     };
     let few = if least < PAIRS_MIN {
         format!("; with fewer than {PAIRS_MIN} pairs no difference is claimed")
@@ -80,7 +84,7 @@ fn noise(summary: &Summary) -> String {
     let low = again.iter().map(|it| it.low).fold(f64::INFINITY, f64::min);
     let high = again.iter().map(|it| it.high).fold(0.0, f64::max);
     format!(
-        "The baseline beside itself (A/A) came out {:.0} % apart at the median and {:.0} % at most, \
+        "The baseline beside itself (A/A) came out {:.0}\u{a0}% apart at the median and {:.0}\u{a0}% at most, \
          with intervals from {low:.2} to {high:.2}; what lies within a cell's own is called a tie.",
         100.0 * middle,
         100.0 * off.iter().copied().fold(0.0, f64::max)
@@ -90,9 +94,8 @@ fn noise(summary: &Summary) -> String {
 /// Where events per second say what the subject can do.
 fn throughput(summary: &Summary) -> Option<String> {
     let told = rows(summary).filter(|row| row.throughput.events_per_s.is_some()).count();
-    let ranked = rows(summary)
-        .filter(|row| row.throughput.events_per_s.is_some() && row.is_ranked)
-        .count();
+    let ranked =
+        rows(summary).filter(|row| row.throughput.events_per_s.is_some() && row.is_ranked).count();
     if told == 0 || ranked == told {
         return None;
     }
