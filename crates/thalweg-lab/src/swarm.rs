@@ -17,7 +17,7 @@
 //! - `talk`: a subscriber that talks back, and for that
 //!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
 //! - `stranger`: an endpoint that somebody else runs
-//! - `warm_up`: until figures have stopped drifting
+//! - `warm_up`: until figures have stopped drifting, and what follows the span
 //! - `facts`: what connections really agreed on
 //! - `posting`: publishing for its own sake, without subscribers
 
@@ -79,8 +79,6 @@ const SPIN_US: u64 = 50;
 const SPIN_TALK_US: u64 = 2000;
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
-/// How often it is asked whether the load shall go on.
-const MORE_EVERY: Duration = Duration::from_millis(5);
 /// Publishers' keys for the poller begin here; connections' are their numbers.
 const PUBLISHER_KEYS: u64 = 1 << 32;
 
@@ -316,18 +314,6 @@ impl<'a> Swarm<'a> {
             swarm_cpu_ns,
             ..Outcome::default()
         })
-    }
-
-    /// The same load behind the span, for as long as the observer wants it.
-    fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
-        self.subscribers.inbox().tally.reset();
-        if self.posting == Posting::Schedule && self.observer.wants_more(0) {
-            self.offer(f64::from(self.workload.settings.rate));
-        }
-        while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
-            self.run_for(MORE_EVERY)?;
-        }
-        Ok(())
     }
 
     /// Opens all connections; says how long it took, µs.

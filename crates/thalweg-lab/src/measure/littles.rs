@@ -4,9 +4,9 @@
 
 /// How far the two may be apart. Between hearing that an event is complete and
 /// publishing the next the swarm takes what was read apart, in which time nothing
-/// of it is outstanding: up to 4 % in the smallest cell (one connection, one
-/// outstanding) and less than 1 % from ten connections on. What the span's ends cut
-/// off adds less than its share of the span.
+/// of it is outstanding: seen are ratios of 0.985 and more in the smallest cell (one
+/// connection, one outstanding, a debug build) and of 0.99 to 1.01 in others. A clock or a count
+/// that is wrong is so by far more.
 const APART_MAX: f64 = 0.10;
 
 /// What is outstanding by Little's law, to what was: `completed` in `span_us`, each
@@ -17,9 +17,13 @@ pub fn ratio(outstanding: f64, completed: f64, span_us: u64, mean_us: f64) -> Op
         .then(|| completed / span_us as f64 * mean_us / outstanding)
 }
 
-/// Why a sample with this ratio does not count, if it does not.
-pub(super) fn broken(ratio: f64) -> Option<String> {
-    let is_apart = !((1.0 - APART_MAX)..=(1.0 + APART_MAX)).contains(&ratio);
+/// Why a sample with this ratio does not count, if it does not. They may be further
+/// apart by a share of the span, `slack`: the mean time in the system, for what the
+/// span's ends cut off, and the longest for which the swarm was kept from its core,
+/// for that may have been just before it published.
+pub(super) fn broken(ratio: f64, slack: f64) -> Option<String> {
+    let apart_max = APART_MAX + slack;
+    let is_apart = !((1.0 - apart_max)..=(1.0 + apart_max)).contains(&ratio);
     is_apart.then(|| {
         format!(
             "Little's law: throughput times latency are {ratio:.2} of what was outstanding, \
@@ -37,11 +41,14 @@ mod tests {
         // 4 outstanding, each for 2 ms: 2,000 a second.
         assert_eq!(ratio(4.0, 2000.0, 1_000_000, 2000.0), Some(1.0));
         assert_eq!(ratio(4.0, 0.0, 1_000_000, 2000.0), None);
-        assert!(broken(1.09).is_none() && broken(0.91).is_none());
+        assert!(broken(1.09, 0.0).is_none() && broken(0.91, 0.0).is_none());
+        assert!(broken(0.86, 0.0).is_some() && broken(0.86, 0.06).is_none());
         // A clock that runs fast, a ledger that counts twice, one that loses.
-        assert!(broken(ratio(4.0, 2000.0, 1_000_000, 2300.0).unwrap()).is_some());
-        assert!(broken(ratio(4.0, 4000.0, 1_000_000, 2000.0).unwrap()).unwrap().contains("2.00"));
-        assert!(broken(ratio(4.0, 1700.0, 1_000_000, 2000.0).unwrap()).is_some());
-        assert!(broken(f64::NAN).is_some());
+        assert!(broken(ratio(4.0, 2000.0, 1_000_000, 2300.0).unwrap(), 0.0).is_some());
+        assert!(
+            broken(ratio(4.0, 4000.0, 1_000_000, 2000.0).unwrap(), 0.0).unwrap().contains("2.00")
+        );
+        assert!(broken(ratio(4.0, 1700.0, 1_000_000, 2000.0).unwrap(), 0.0).is_some());
+        assert!(broken(f64::NAN, 0.0).is_some());
     }
 }

@@ -56,6 +56,8 @@ pub struct Evidence {
     pub swarm_away_us: u64,
     /// The span.
     pub span_us: u64,
+    /// Mean latency.
+    pub mean_us: f64,
     /// What is outstanding by Little's law, to what was.
     pub littles_ratio: Option<f64>,
     /// Whether the swarm did not offer the schedule, or could not go on to try
@@ -77,11 +79,13 @@ impl Evidence {
         if let Some(failure) = self.broken(ledger) {
             return (Verdict::Invalid(failure.clone()), failure);
         }
+        if self.is_starved() {
+            let waited = percent(self.swarm_waited);
+            let why = format!("the swarm was kept from its core for {waited} of the span");
+            return (Verdict::Swarm, why);
+        }
         if let Some(why) = self.disturbance() {
             return (Verdict::Machine, why);
-        }
-        if self.swarm_waited >= DISTURBED {
-            return (Verdict::Swarm, self.starved());
         }
         if !ledger.is_whole() {
             return (Verdict::Gaps, ledger.to_string());
@@ -113,7 +117,9 @@ impl Evidence {
             return Some(ledger.to_string());
         }
         // With gaps it is not known how many were outstanding.
-        self.littles_ratio.filter(|_| ledger.is_whole()).and_then(littles::broken)
+        let ratio = self.littles_ratio.filter(|_| ledger.is_whole())?;
+        let slack_us = self.swarm_away_us as f64 + self.mean_us;
+        littles::broken(ratio, slack_us / self.span_us.max(1) as f64)
     }
 
     /// What others did to the subject, or to both.
@@ -134,9 +140,15 @@ impl Evidence {
         None
     }
 
-    fn starved(&self) -> String {
-        let waited = percent(self.swarm_waited);
-        format!("the swarm was kept from its core for {waited} of the span")
+    /// Whether the swarm is the one to blame that was kept from its core: it wanted
+    /// all of it, or the subject was hardly disturbed next to it.
+    fn is_starved(&self) -> bool {
+        let subject_disturbed = self.subject_waited + self.stolen;
+        self.swarm_waited >= DISTURBED
+            && self.dropped_packets == 0
+            && (self.swarm_busy + self.swarm_waited >= SATURATED
+                || subject_disturbed < DISTURBED
+                || self.swarm_waited > 2.0 * subject_disturbed)
     }
 
     fn swarm_bound(&self) -> Option<String> {
@@ -189,10 +201,10 @@ impl fmt::Display for Verdict {
 mod tests {
     use super::*;
 
-    fn check(evidence: Evidence, verdict: Verdict, why: &str) {
+    fn check(evidence: Evidence, verdict: &Verdict, why: &str) {
         let evidence = Evidence { span_us: 1_000_000, ..evidence };
         let (found, reason) = evidence.judge(&Counts::default());
-        assert_eq!(found, verdict, "{reason}");
+        assert_eq!(&found, verdict, "{reason}");
         assert!(reason.contains(why), "{reason:?} should say {why:?}");
     }
 
@@ -202,48 +214,51 @@ mod tests {
 
     #[test]
     fn who_was_saturated() {
-        check(busy(0.99, 0.5), Verdict::Subject, "the subject's cores were busy for 99 %");
-        check(busy(0.99, 0.99), Verdict::Subject, "99 %");
-        check(busy(0.94, 0.96), Verdict::Swarm, "the swarm's core was busy for 96 %");
-        check(busy(0.94, 0.50), Verdict::Schedule, "busy for 94 %, the swarm for 50 %");
+        check(busy(0.99, 0.5), &Verdict::Subject, "the subject's cores were busy for 99 %");
+        check(busy(0.99, 0.99), &Verdict::Subject, "99 %");
+        check(busy(0.94, 0.96), &Verdict::Swarm, "the swarm's core was busy for 96 %");
+        check(busy(0.94, 0.50), &Verdict::Schedule, "busy for 94 %, the swarm for 50 %");
     }
 
     #[test]
     fn who_was_kept_from_its_core() {
         let starved = Evidence { swarm_waited: 0.43, ..busy(0.1, 0.2) };
-        check(starved, Verdict::Swarm, "the swarm was kept from its core for 43 % of the span");
+        check(starved, &Verdict::Swarm, "the swarm was kept from its core for 43 % of the span");
         let wants_more = Evidence { swarm_waited: 0.06, ..busy(0.1, 0.9) };
-        check(wants_more, Verdict::Swarm, "busy for 90 %, and it waited for it for 6 %");
+        check(wants_more, &Verdict::Swarm, "busy for 90 %, and it waited for it for 6 %");
         // Even if the subject is saturated: with the swarm its latency is not known.
         let both = Evidence { swarm_waited: 0.2, ..busy(0.99, 0.8) };
-        check(both, Verdict::Swarm, "20 %");
+        check(both, &Verdict::Swarm, "20 %");
         let subject = Evidence { subject_waited: 0.2, swarm_waited: 0.4, ..busy(0.99, 0.5) };
-        check(subject, Verdict::Machine, "others kept the subject from its cores for 20 %");
+        check(subject, &Verdict::Machine, "others kept the subject from its cores for 20 %");
+        // Of two that were, the one that was far more.
+        let swarm = Evidence { subject_waited: 0.12, swarm_waited: 0.6, ..busy(0.5, 0.2) };
+        check(swarm, &Verdict::Swarm, "60 %");
         let stolen = Evidence { stolen: 0.12, ..busy(0.99, 0.5) };
-        check(stolen, Verdict::Machine, "the hypervisor took the cores away for 12 %");
+        check(stolen, &Verdict::Machine, "the hypervisor took the cores away for 12 %");
         let a_little = Evidence { subject_waited: 0.05, swarm_waited: 0.05, ..busy(0.5, 0.5) };
-        check(a_little, Verdict::Schedule, "");
+        check(a_little, &Verdict::Schedule, "");
     }
 
     #[test]
     fn dropped_packets_are_the_machines() {
         let evidence = Evidence { dropped_packets: 3, ..Evidence::default() };
-        check(evidence, Verdict::Machine, "the kernel dropped 3 packets");
+        check(evidence, &Verdict::Machine, "the kernel dropped 3 packets");
     }
 
     #[test]
     fn latencies_of_a_swarm_that_was_away_are_its_own() {
         let away = |swarm_away_us| Evidence { swarm_away_us, ..busy(0.1, 0.1) };
-        check(away(34_000), Verdict::Swarm, "did not look at its sockets for 34 ms");
-        check(away(9000), Verdict::Schedule, "");
+        check(away(34_000), &Verdict::Swarm, "did not look at its sockets for 34 ms");
+        check(away(9000), &Verdict::Schedule, "");
         // A saturated subject's throughput counts all the same.
-        check(Evidence { swarm_away_us: 34_000, ..busy(0.99, 0.1) }, Verdict::Subject, "");
+        check(Evidence { swarm_away_us: 34_000, ..busy(0.99, 0.1) }, &Verdict::Subject, "");
     }
 
     #[test]
     fn a_schedule_not_offered_is_the_swarms() {
         let evidence = Evidence { swarm_fell_short: true, ..busy(1.0, 0.5) };
-        check(evidence, Verdict::Swarm, "could not offer more");
+        check(evidence, &Verdict::Swarm, "could not offer more");
     }
 
     #[test]
@@ -251,8 +266,8 @@ mod tests {
         let why = "Little's law: throughput times latency are 1.32 of what was outstanding, \
                    so a clock or a count is wrong";
         let evidence = Evidence { littles_ratio: Some(1.32), ..busy(0.99, 0.5) };
-        check(evidence, Verdict::Invalid(why.to_owned()), why);
-        check(Evidence { littles_ratio: Some(0.97), ..busy(0.99, 0.5) }, Verdict::Subject, "");
+        check(evidence, &Verdict::Invalid(why.to_owned()), why);
+        check(Evidence { littles_ratio: Some(0.97), ..busy(0.99, 0.5) }, &Verdict::Subject, "");
     }
 
     #[test]

@@ -23,15 +23,18 @@ pub struct Cover {
     pub half_width: f64,
 }
 
+/// A figure: its name, and how a row compares in it.
+type Figure = (&'static str, fn(&Row) -> Option<Comparison>);
+
 /// Of the A/A rows of one scenario; nothing of figures that too few have.
 pub(super) fn covers(rows: &[Row], repeats: u32) -> Vec<Cover> {
-    let figures: [(&'static str, fn(&Row) -> Option<Comparison>); 4] = [
+    let figures: [Figure; 4] = [
         ("CPU per event", |row| row.cpu.compared),
         ("p99", |row| row.latency.compared),
         ("events per second", |row| row.throughput.compared),
         ("round trip", |row| row.round_trip.compared),
     ];
-    let of = |(figure, of): (&'static str, fn(&Row) -> Option<Comparison>)| {
+    let of = |(figure, of): Figure| {
         let noise = rows.iter().filter(|row| row.is_noise);
         let ratios: Vec<_> = noise.filter_map(|row| Some(of(row)?.ratio)).collect();
         let widths: Vec<f64> =

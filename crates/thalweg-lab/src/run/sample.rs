@@ -186,6 +186,7 @@ impl Bench<'_> {
             dropped_packets: seen.between(|it| it.dropped_packets),
             swarm_away_us: outcome.swarm_away_us,
             span_us: outcome.span_us,
+            mean_us: outcome.latency.mean_us().unwrap_or(0.0),
             littles_ratio: outcome.littles_ratio,
             swarm_fell_short: outcome.swarm_fell_short,
             failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {

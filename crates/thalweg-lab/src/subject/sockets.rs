@@ -17,7 +17,7 @@ pub struct Socket {
     pub receive_buffer_bytes: u64,
     /// `SO_SNDBUF`, or what the kernel has made of it.
     pub send_buffer_bytes: u64,
-    /// The largest segment that it sends.
+    /// The largest segment that it has offered to take.
     pub segment_bytes: Option<u64>,
     /// How it avoids congestion, e.g. `cubic`.
     pub congestion_control: Option<String>,
@@ -39,7 +39,7 @@ pub fn sockets(place: &Place, subject: SocketAddr) -> anyhow::Result<Vec<Socket>
 
 /// Each connection is a line with both addresses, then one with its
 /// `skmem:(r0,rb131072,t0,tb46080,f1280,w2816,o0,bl0,d0)` and what TCP says
-/// (`cubic wscale:7,7 … mss:32768 …`); some versions put both on one line.
+/// (`cubic wscale:7,7 … advmss:65483 …`); some versions put both on one line.
 fn parse(text: &str) -> Vec<Socket> {
     let mut found: Vec<Socket> = Vec::new();
     let mut peer_port: Option<u16> = None;
@@ -49,7 +49,7 @@ fn parse(text: &str) -> Vec<Socket> {
             found.extend(peer_port.take().map(|port| socket(port, memory.trim_end_matches(')'))));
         } else if let Some((name, value)) = word.rsplit_once(':') {
             match (name, found.last_mut()) {
-                ("mss", Some(socket)) => socket.segment_bytes = value.parse().ok(),
+                ("advmss", Some(socket)) => socket.segment_bytes = value.parse().ok(),
                 ("wscale", Some(socket)) => {
                     socket.congestion_control = Some(last_word.to_owned());
                 }
@@ -88,7 +88,7 @@ mod tests {
     fn memory_and_settings_are_found() {
         let text = "ESTAB 0 2048 127.0.0.1:9000 127.0.0.1:40001\n\
                     \t skmem:(r7,rb131072,t0,tb2626560,f1792,w4864,o0,bl0,d0) ts sack cubic \
-                    wscale:7,7 rto:201 rtt:0.02/0.01 mss:32768 pmtu:65535 cwnd:10 \
+                    wscale:7,7 rto:201 rtt:0.02/0.01 mss:32768 pmtu:65535 advmss:65483 cwnd:10 \
                     lastsnd:4 minrtt:0.01\n\
                     ESTAB 0 0 [::ffff:127.0.0.1]:9000 [::ffff:127.0.0.1]:40002\n\
                     \t skmem:(r0,rb65536,t0,tb1048576,f0,w0,o0,bl0,d0)\n";
@@ -98,7 +98,7 @@ mod tests {
             unsent_bytes: 4864,
             receive_buffer_bytes: 131_072,
             send_buffer_bytes: 2_626_560,
-            segment_bytes: Some(32_768),
+            segment_bytes: Some(65_483),
             congestion_control: Some("cubic".to_owned()),
         };
         let second = Socket {

@@ -10,10 +10,13 @@ const FIELDS: [&str; 4] =
     ["Sec-WebSocket-Extensions", "Content-Encoding", "Transfer-Encoding", "Server"];
 const NONE: &str = "none";
 
-/// Of a connection with this answer; without one it is HTTP/2, whose fields are
+/// Of a connection whose answer has this head; `None` over HTTP/2, where fields are
 /// compressed and are not looked at.
-pub(super) fn of(link: &Link, head: &[u8]) -> Negotiated {
-    let mut facts = in_head(&String::from_utf8_lossy(head));
+pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
+    let mut facts = match head {
+        Some(head) => in_head(&String::from_utf8_lossy(head)),
+        None => vec![("HTTP".to_owned(), "HTTP/2".to_owned())],
+    };
     let mut add = |name: &str, value: Option<String>| {
         facts.push((name.to_owned(), value.unwrap_or_else(|| NONE.to_owned())));
     };
@@ -34,7 +37,7 @@ fn in_head(head: &str) -> Vec<(String, String)> {
     let mut lines = head.split("\r\n");
     let status = lines.next().unwrap_or_default();
     let Some((version, rest)) = status.split_once(' ') else {
-        return vec![fact("HTTP", "HTTP/2")];
+        return Vec::new();
     };
     let code = rest.split(' ').next().unwrap_or_default();
     let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
@@ -64,6 +67,6 @@ mod tests {
             "HTTP: HTTP/1.1, status: 101, Sec-WebSocket-Extensions: permessage-deflate, \
              Content-Encoding: none, Transfer-Encoding: none, Server: it",
         );
-        check("", "HTTP: HTTP/2");
+        check("", "");
     }
 }

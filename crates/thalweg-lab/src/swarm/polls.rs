@@ -36,7 +36,12 @@ impl Polls {
             let (part, length) = reader.step(&bytes[used..])?;
             used += length;
             match part {
-                Part::Head(200) => *stage = parser.inbox.opened(*stage),
+                Part::Head(200) => {
+                    *stage = parser.inbox.opened(*stage);
+                    if parser.index == 0 && parser.inbox.head.is_empty() {
+                        parser.inbox.head = bytes[used - length..used].to_vec();
+                    }
+                }
                 Part::Head(status) => bail!("the subject answered {status} to a poll"),
                 Part::Body(piece) => parser.piece(piece, carry, stage, searched, cursors)?,
                 Part::End => {

@@ -301,8 +301,9 @@ impl Subscribers {
 
     /// What the first connection agreed on.
     pub(super) fn negotiated(&self) -> Negotiated {
+        let head = (self.streams == 0).then_some(self.inbox.head.as_slice());
         let first = self.connections.first();
-        first.map_or_else(Negotiated::default, |first| facts::of(&first.link, &self.inbox.head))
+        first.map_or_else(Negotiated::default, |first| facts::of(&first.link, head))
     }
 
     /// What arrived.

@@ -1,12 +1,16 @@
-//! Until figures have stopped drifting, and what Little's law says of the span
-//! that follows.
+//! Around the span: until figures have stopped drifting before it; behind it, what
+//! Little's law says, and the same load for whoever has more to count.
 
 use super::Swarm;
+use super::offer::Posting;
 use super::posted::Topic;
 use super::socket::now_us;
 use crate::measure::{Slice, Steadiness, Warm, WarmUp};
 use crate::scenario::{Drive, Settings};
 use std::time::Duration;
+
+/// How often it is asked whether the load shall go on.
+const MORE_EVERY: Duration = Duration::from_millis(5);
 
 impl Swarm<'_> {
     /// Warms up for as long as the workload says, and on while figures drift.
@@ -51,6 +55,18 @@ impl Swarm<'_> {
         let ratios: Option<Vec<f64>> =
             inbox.topics().iter().map(|it: &Topic| it.littles_ratio(delivered, span_us)).collect();
         Some(ratios?.iter().sum::<f64>() / topics)
+    }
+
+    /// The same load behind the span, for as long as the observer wants it.
+    pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
+        self.subscribers.inbox().tally.reset();
+        if self.posting == Posting::Schedule && self.observer.wants_more(0) {
+            self.offer(f64::from(self.workload.settings.rate));
+        }
+        while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
+            self.run_for(MORE_EVERY)?;
+        }
+        Ok(())
     }
 
     /// Whether what is published waits for what arrives.

@@ -2,7 +2,7 @@
 //! conversation, with a whole ledger. No figure is looked at.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 
 use serde_json::Value;
 
@@ -208,6 +208,59 @@ subjects = ["thalweg"]
     for sample in samples {
         assert_eq!(sample["round_trips"]["count"], 20, "{sample}");
     }
+}
+
+#[test]
+fn a_starved_swarm_says_so() {
+    let cores = allowed_cores();
+    if cores.len() < 2 {
+        // Subject and swarm share the core, and nothing is valid.
+        return;
+    }
+    // The swarm's core is the one after the subject's. So many hogs leave it less than
+    // a tenth, and it is kept away far more than a busy machine keeps the subject.
+    let core = cores[1].to_string();
+    let mut hogs: Vec<Child> = (0..12)
+        .map(|_| {
+            let mut hog = Command::new("taskset");
+            hog.args(["-c", &core, "sh", "-c", "while :; do :; done"]);
+            hog.spawn().expect("taskset, of util-linux")
+        })
+        .collect();
+    let cells = r#"
+[[cells]]
+event_bytes = 1024
+connections = 50
+"#;
+    // Somebody else may be after the subject's core meanwhile, and then it is the
+    // machine's sample: once in a few it is not.
+    let mut said = Vec::new();
+    while said.len() < 12 && !said.iter().any(|(verdict, _)| verdict == "swarm") {
+        for sample in bench("starved", "posted", cells) {
+            said.push((sample["verdict"].clone(), sample["why"].to_string()));
+        }
+    }
+    for hog in &mut hogs {
+        let _ = hog.kill();
+        let _ = hog.wait();
+    }
+    let starved = said.iter().find(|(verdict, _)| verdict == "swarm");
+    let (_, why) = starved.unwrap_or_else(|| panic!("nobody said so: {said:?}"));
+    assert!(why.contains("the swarm was kept from its core for"), "{why}");
+}
+
+/// The cores this process may use.
+fn allowed_cores() -> Vec<usize> {
+    let status = std::fs::read_to_string("/proc/self/status").expect("read own status");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let ranges = list.expect("a list of cores").trim().split(',');
+    ranges
+        .flat_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let number = |text: &str| text.parse::<usize>().expect("a core");
+            number(first)..=number(last)
+        })
+        .collect()
 }
 
 #[test]
