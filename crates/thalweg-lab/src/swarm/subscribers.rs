@@ -301,7 +301,7 @@ impl Subscribers {
 
     /// What the first connection agreed on.
     pub(super) fn negotiated(&self) -> Negotiated {
-        let head = (self.streams == 0).then_some(self.inbox.head.as_slice());
+        let head = (self.settings.streams == 0).then_some(self.inbox.head.as_slice());
         let first = self.connections.first();
         first.map_or_else(Negotiated::default, |first| facts::of(&first.link, head))
     }
