@@ -35,8 +35,8 @@ toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
 
 # The tests run curl (README's lines), a C linker, ss (kernel memory), time (another
-# opinion on CPU and memory), and Python
-# (its example, whose packages stay in target/python).
+# opinion on CPU and memory), chromium (the lab's report), and Python (its example, whose
+# packages stay in target/python).
 setup: toolchain
 	@missing=""; \
 	command -v python3 >/dev/null || missing="$$missing python3"; \
@@ -45,6 +45,7 @@ setup: toolchain
 	command -v curl >/dev/null || missing="$$missing curl"; \
 	command -v ss >/dev/null || missing="$$missing iproute2"; \
 	test -x /usr/bin/time || missing="$$missing time"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq $$missing; \

@@ -11,7 +11,7 @@
 //! - [`subject`]: a server under test; launched, probed, stopped
 //! - [`swarm`]: subscribers and publishers on one thread of their own core
 //! - [`measure`]: ledger, latency, resources, statistics, verdict
-//! - [`report`]: what was found, as table, CSV and JSON (pure)
+//! - [`report`]: what was found, as table, HTML, Markdown, CSV and JSON (pure)
 //! - [`mod@run`]: the only wiring
 
 pub mod measure;

@@ -7,12 +7,17 @@
 //! - `heard`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `cover`: what A/A pairs say of the intervals
+//! - `curves`: what only a chart shows
+//! - `findings`: what was found and how sure it is, in words
+//! - `published`: what others have published of the same experiments
 //! - `table`: for a terminal
+//! - `html`: one page for everyone, with charts
+//! - `markdown`: for a repository
 //! - `csv`, `junit`, and JSON through serde
 //! - `condition`: what a figure must not be
 //! - `against`: two runs next to each other
 //! - `entry`: a run in a list of runs
-//! - `number`: how figures are written
+//! - `words`: what a report says besides; `number`: how figures are written
 
 mod against;
 mod choice;
@@ -21,22 +26,31 @@ mod condition;
 mod connections;
 mod cover;
 mod csv;
+mod curves;
 mod entry;
 mod equality;
+mod findings;
 mod heard;
+mod html;
 mod junit;
+mod markdown;
 mod number;
+mod published;
 mod row;
 mod summary;
 mod table;
+mod words;
 
 pub use against::{Against, Pair, Side, against};
 pub use condition::{Condition, Hit};
 pub use cover::Cover;
 pub use csv::csv;
+pub use curves::{Curves, Spreads};
 pub use entry::Entry;
 pub use equality::{Difference, Equality};
+pub use html::html;
 pub use junit::junit;
+pub use markdown::markdown;
 pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Continued, Manifest, PartSummary, Summary};

@@ -37,7 +37,7 @@ pub use store::{STORE, Store};
 
 use crate::measure::MachineNote;
 use crate::report::{Condition, Continued, Manifest};
-use crate::scenario::{self, Changes, Plan, Program};
+use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use anyhow::Context;
 use bundle::Bundle;
@@ -45,11 +45,20 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use taking::Session;
 
-/// A scenario to run, and where to put what is found.
+/// What to measure.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// A scenario of the library by name, or a file.
+    Scenario(String),
+    /// Endpoints that somebody runs.
+    Endpoints(Vec<Endpoint>),
+}
+
+/// What to run, and where to put what is found.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Name of a scenario of the library, or a file.
-    pub scenario: String,
+    /// What to measure.
+    pub asked: Asked,
     /// What the command line changes about it.
     pub changes: Changes,
     /// Where the subjects run.
@@ -247,15 +256,18 @@ fn same_machine(archive: &Archive, now: &MachineNote) -> anyhow::Result<()> {
 }
 
 fn read_plan(order: &Order, means: &Means) -> anyhow::Result<Plan> {
-    let is_file = order.scenario.ends_with(".toml");
-    let text = if is_file {
-        std::fs::read_to_string(&order.scenario)
-            .map_err(|error| misuse(format!("{} cannot be read: {error}", order.scenario)))?
-    } else {
-        scenario::find(&order.scenario)?.to_owned()
+    let name = match &order.asked {
+        Asked::Endpoints(endpoints) => return Ok(scenario::listen(endpoints, &order.changes)?),
+        Asked::Scenario(name) => name,
     };
-    let source =
-        if is_file { order.scenario.clone() } else { format!("scenario {}", order.scenario) };
+    let is_file = name.ends_with(".toml");
+    let text = if is_file {
+        std::fs::read_to_string(name)
+            .map_err(|error| misuse(format!("{name} cannot be read: {error}")))?
+    } else {
+        scenario::find(name)?.to_owned()
+    };
+    let source = if is_file { name.clone() } else { format!("scenario {name}") };
     let peers = peers_in(&means.peers)?;
     scenario::read(&text, &order.changes, &peers).context(source)
 }
@@ -280,6 +292,13 @@ fn find_peers(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
         };
         peer.folder.clone_from(&found.folder);
     }
+    let mut headers = endpoints_of(plan).flat_map(|endpoint| &endpoint.headers);
+    if let Some((name, _)) = headers.find(|(_, value)| value == words::NOT_KEPT) {
+        return Err(misuse(format!(
+            "the value of the header `{name}` was not kept, as it may be a secret: run it again \
+             with --url and --header"
+        )));
+    }
     Ok(())
 }
 
@@ -290,7 +309,22 @@ fn without_folders(plan: &Plan) -> Plan {
         let folder = [std::mem::take(&mut peer.folder)];
         peer.folder = words::without_folders(&folder).concat();
     }
+    for endpoint in endpoints_of(&mut plan) {
+        for (_, value) in &mut endpoint.headers {
+            words::NOT_KEPT.clone_into(value);
+        }
+        let file = endpoint.cacert.take().and_then(|path| Some(path.file_name()?.into()));
+        endpoint.cacert = file;
+    }
     plan
+}
+
+fn endpoints_of(plan: &mut Plan) -> impl Iterator<Item = &mut Endpoint> {
+    let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
+    cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
+        Program::Url(endpoint) => Some(&mut **endpoint),
+        _ => None,
+    })
 }
 
 fn peers_of(plan: &mut Plan) -> impl Iterator<Item = &mut scenario::Peer> {

@@ -18,7 +18,7 @@ pub fn ratio(outstanding: f64, completed: f64, span_us: u64, mean_us: f64) -> Op
 }
 
 /// Why a sample with this ratio does not count, if it does not. They may be further
-/// apart by a share of the span, `slack`: the mean time in the system, for what the
+/// apart by a share of the span, `slack`: the longest time in the system, for what the
 /// span's ends cut off, and the longest for which the swarm was kept from its core,
 /// for that may have been just before it published.
 pub(super) fn broken(ratio: f64, slack: f64) -> Option<String> {

@@ -30,8 +30,13 @@ impl Resources {
     /// Reads the tree under `pid`, which must not have ended. What threads and
     /// children have used that have ended since is in it, in ticks of 10 ms.
     pub fn read(pid: u32) -> ProcResult<Resources> {
+        Resources::read_all(&[pid])
+    }
+
+    /// The same of several trees; of none, nothing.
+    pub fn read_all(pids: &[u32]) -> ProcResult<Resources> {
         let mut total = Resources::default();
-        let mut pending = vec![pid];
+        let mut pending = pids.to_vec();
         while let Some(pid) = pending.pop() {
             let process = Process::new(pid as i32)?;
             total.rss_bytes += process.statm()?.resident * procfs::page_size();
@@ -57,8 +62,8 @@ impl Resources {
     }
 
     /// The processes of the tree under `pid`, itself first; none if it has ended.
-    pub fn tree(pid: u32) -> Vec<u32> {
-        let mut tree = vec![pid];
+    pub fn tree(pids: &[u32]) -> Vec<u32> {
+        let mut tree = pids.to_vec();
         let mut next = 0;
         while let Some(&pid) = tree.get(next) {
             next += 1;
@@ -124,7 +129,7 @@ mod tests {
         let resources = Resources::read(std::process::id()).unwrap();
         assert!(resources.rss_bytes > 100_000);
         assert!(resources.threads >= 1);
-        assert_eq!(Resources::tree(std::process::id())[0], std::process::id());
+        assert_eq!(Resources::tree(&[std::process::id()])[0], std::process::id());
         assert!(Resources::pss_bytes(&[std::process::id()]).unwrap() > 10_000);
         assert_eq!(Resources::pss_bytes(&[u32::MAX / 4]), None);
     }

@@ -259,7 +259,9 @@ impl Sample {
     /// The subject's CPU time per event; `None` where nothing came.
     pub fn cpu_us_per_event(&self) -> Option<f64> {
         let events = self.traffic.events;
-        (events > 0).then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
+        // A server that is not seen is not free of charge.
+        (events > 0 && self.subject_cpu_ns > 0)
+            .then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
     }
 
     /// Events per second.

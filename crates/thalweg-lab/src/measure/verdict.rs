@@ -56,8 +56,8 @@ pub struct Evidence {
     pub swarm_away_us: u64,
     /// The span.
     pub span_us: u64,
-    /// Mean latency.
-    pub mean_us: f64,
+    /// The longest latency.
+    pub latency_us_max: u64,
     /// What is outstanding by Little's law, to what was.
     pub littles_ratio: Option<f64>,
     /// Whether the swarm did not offer the schedule, or could not go on to try
@@ -118,7 +118,7 @@ impl Evidence {
         }
         // With gaps it is not known how many were outstanding.
         let ratio = self.littles_ratio.filter(|_| ledger.is_whole())?;
-        let slack_us = self.swarm_away_us as f64 + self.mean_us;
+        let slack_us = (self.swarm_away_us + self.latency_us_max) as f64;
         littles::broken(ratio, slack_us / self.span_us.max(1) as f64)
     }
 
@@ -141,14 +141,16 @@ impl Evidence {
     }
 
     /// Whether the swarm is the one to blame that was kept from its core: it wanted
-    /// all of it, or the subject was hardly disturbed next to it.
+    /// all of it, or the subject was hardly disturbed next to it, or what the swarm
+    /// saw was more its own waiting than anything else.
     fn is_starved(&self) -> bool {
         let subject_disturbed = self.subject_waited + self.stolen;
         self.swarm_waited >= DISTURBED
             && self.dropped_packets == 0
             && (self.swarm_busy + self.swarm_waited >= SATURATED
                 || subject_disturbed < DISTURBED
-                || self.swarm_waited > 2.0 * subject_disturbed)
+                || self.swarm_waited > 2.0 * subject_disturbed
+                || self.swarm_waited > subject_disturbed.max(0.5))
     }
 
     fn swarm_bound(&self) -> Option<String> {
@@ -234,6 +236,8 @@ mod tests {
         // Of two that were, the one that was far more.
         let swarm = Evidence { subject_waited: 0.12, swarm_waited: 0.6, ..busy(0.5, 0.2) };
         check(swarm, &Verdict::Swarm, "60 %");
+        let mostly = Evidence { subject_waited: 0.45, swarm_waited: 0.7, ..busy(0.1, 0.1) };
+        check(mostly, &Verdict::Swarm, "70 %");
         let stolen = Evidence { stolen: 0.12, ..busy(0.99, 0.5) };
         check(stolen, &Verdict::Machine, "the hypervisor took the cores away for 12 %");
         let a_little = Evidence { subject_waited: 0.05, swarm_waited: 0.05, ..busy(0.5, 0.5) };

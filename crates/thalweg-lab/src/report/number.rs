@@ -11,6 +11,38 @@ pub fn short(value: f64) -> String {
     format!("{}{letter}", digits(scaled))
 }
 
+/// As on an axis: no zeros that say nothing.
+pub(super) fn round(value: f64) -> String {
+    let (scaled, letter) = match value.abs() {
+        1e9.. => (value / 1e9, " G"),
+        1e6.. => (value / 1e6, " M"),
+        1e4.. => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let text = format!("{scaled:.3}");
+    format!("{}{letter}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A time in µs as on an axis.
+pub(super) fn brief_us(us: f64) -> String {
+    match us {
+        1e6.. => format!("{} s", round(us / 1e6)),
+        1e3.. => format!("{} ms", round(us / 1e3)),
+        _ => format!("{} µs", round(us)),
+    }
+}
+
+/// Bytes, in KiB or MiB where they are a multiple of it, else in kB or MB.
+pub(super) fn bytes(value: f64) -> String {
+    const UNITS: [(f64, &str); 4] =
+        [(1_048_576.0, "MiB"), (1e6, "MB"), (1024.0, "KiB"), (1000.0, "kB")];
+    let unit = UNITS.iter().find(|(unit, _)| value >= *unit && value % unit == 0.0);
+    match unit {
+        Some((unit, name)) => format!("{} {name}", value / unit),
+        None => format!("{} B", round(value)),
+    }
+}
+
 /// Three significant digits.
 pub(super) fn digits(value: f64) -> String {
     match value.abs() {
@@ -25,6 +57,20 @@ pub(super) fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn on_an_axis() {
+        let check = |value, expected| assert_eq!(round(value), expected);
+        check(0.0, "0");
+        check(0.25, "0.25");
+        check(400.0, "400");
+        check(10_000.0, "10 k");
+        check(2_500_000.0, "2.5 M");
+        assert_eq!(bytes(16384.0), "16 KiB");
+        assert_eq!(bytes(10000.0), "10 kB");
+        assert_eq!(bytes(1e6), "1 MB");
+        assert_eq!(bytes(0.0), "0 B");
+    }
 
     #[test]
     fn three_digits() {

@@ -1,5 +1,6 @@
 //! One subject in one cell: medians of its samples that count.
 
+use super::curves::Curves;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Heard, Sample};
 use crate::scenario::{Drive, Settings, Subject};
@@ -47,6 +48,9 @@ pub struct Row {
     /// Of an endpoint that does not cooperate: the middle sample's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heard: Option<Heard>,
+    /// What only charts show.
+    #[serde(skip)]
+    pub curves: Curves,
 }
 
 /// A figure next to the baseline's.

@@ -3,6 +3,7 @@
 use super::choice::Choice;
 use super::compare;
 use super::cover::{Cover, covers};
+use super::curves::Curves;
 use super::equality::Equality;
 use super::row::{Row, Valid};
 use crate::measure::{MachineNote, Sample, Verdict};
@@ -129,6 +130,13 @@ impl Summary {
     }
 }
 
+impl PartSummary {
+    /// Its rows, cell by cell.
+    pub fn cells(&self) -> Vec<&[Row]> {
+        self.rows.chunk_by(|one, next| one.cell == next.cell).collect()
+    }
+}
+
 fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
     let (mut rows, mut equality) = (Vec::new(), Vec::new());
     for (index, cell) in part.cells.iter().enumerate() {
@@ -181,6 +189,7 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             why: choice.most().or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
             span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
             is_ranked: drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
+            curves: Curves::of(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
         valid.fill(&mut row, drive, subject);

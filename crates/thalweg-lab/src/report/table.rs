@@ -7,8 +7,9 @@ use super::summary::{PartSummary, Summary};
 use crate::measure::statistics::cover;
 use crate::scenario::Drive;
 
-/// A column: the two lines of its head, and what it shows of a row.
-type Column = (&'static str, &'static str, fn(&Row) -> String);
+/// A column: the two lines of its head, and what it shows of a row. An empty first
+/// line continues the one before.
+pub(super) type Column = (&'static str, &'static str, fn(&Row) -> String);
 
 const CPU: &[Column] = &[
     ("CPU µs", "per event", |row| figure(row.cpu.us_per_event.map(|it| it.median))),
@@ -115,7 +116,8 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
     lines
 }
 
-fn columns(part: &PartSummary) -> Vec<Column> {
+/// What a table of this part has, in any form.
+pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
     let has_stopped = part.rows.iter().any(|row| row.memory.stopped_bytes_max.is_some());
     let mut groups: Vec<&[Column]> = match part.drive {
@@ -161,7 +163,8 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
     text
 }
 
-fn notes(part: &PartSummary) -> String {
+/// What a reader of this part's table must know.
+pub(super) fn notes(part: &PartSummary) -> String {
     let mut text = String::new();
     if part.rows.iter().any(|row| row.is_noise) {
         text += "\"Again\" is the baseline once more: the noise (A/A). `=`: a tie, for the interval \

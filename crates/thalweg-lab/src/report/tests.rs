@@ -6,7 +6,7 @@ use crate::measure::{
 };
 use crate::scenario::{Changes, Plan, Slot, read};
 
-const SCENARIO: &str = r#"
+pub(super) const SCENARIO: &str = r#"
 name = "example"
 title = "an example"
 drive = "posted"
@@ -70,7 +70,7 @@ fn sample(slot: Slot) -> Sample {
     }
 }
 
-fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
+pub(super) fn summary(text: &str, change: impl Fn(&mut Sample)) -> Summary {
     let plan: Plan = read(text, &Changes::default(), &[]).unwrap();
     let samples = samples(&plan, change);
     Summary::new(&plan, &samples, manifest())

@@ -87,6 +87,8 @@ impl Bundle {
         self.note(&summary.manifest)?;
         self.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
         self.write("summary.csv", &report::csv(summary))?;
+        self.write("report.html", &report::html(summary))?;
+        self.write("report.md", &report::markdown(summary))?;
         self.write("table.txt", table)
     }
 

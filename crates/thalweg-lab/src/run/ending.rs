@@ -46,7 +46,7 @@ pub(super) fn end(
     match manner {
         Manner { is_json: true, .. } => println!("{}", serde_json::to_string_pretty(&summary)?),
         Manner { is_quiet: true, .. } => println!("{}", folder.display()),
-        _ => println!("{table}\nEverything is in {}", folder.display()),
+        _ => println!("{table}\nEverything is in {0}; {0}/report.html shows it.", folder.display()),
     }
     if taken.was_interrupted {
         let (kept, planned) = (taken.samples.len(), taken.plan.slots().count());

@@ -9,6 +9,10 @@ use crate::report::{self, Against, Entry, Side, Summary};
 /// What a run can be exported as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// One self-contained page with charts.
+    Html,
+    /// The findings and a table for each scenario.
+    Markdown,
     /// One line for each subject of each cell, figures unrounded.
     Csv,
     /// The whole summary.
@@ -41,6 +45,8 @@ pub fn compare(first: &Archive, second: &Archive) -> Against {
 pub fn export(archive: &Archive, format: Format) -> anyhow::Result<String> {
     let summary = archive.summary();
     Ok(match format {
+        Format::Html => report::html(&summary),
+        Format::Markdown => report::markdown(&summary),
         Format::Csv => report::csv(&summary),
         Format::Json => serde_json::to_string_pretty(&summary)? + "\n",
         Format::Junit => report::junit(&archive.plan, &summary, &[]),

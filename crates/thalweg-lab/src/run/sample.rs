@@ -1,11 +1,13 @@
 //! One sample: a fresh subject, the swarm, and what was seen of both.
 
 use super::progress::Progress;
-use super::watch::{Seen, Watch};
+use super::watch::{Seen, Watch, Watched};
 use crate::measure::{Activity, Evidence, Sample, Verdict};
-use crate::scenario::{Plan, Slot};
-use crate::subject::{Cores, Launch, Place, Running};
+use crate::scenario::{Endpoint, Plan, Program, Slot};
+use crate::subject::{Cores, Launch, Listener, Place, Running};
+use crate::swarm::stranger::{self, Visit};
 use crate::swarm::{self, Interrupted, Outcome, Workload, monotonic_us};
+use anyhow::Context;
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
@@ -47,6 +49,9 @@ impl Bench<'_> {
             return Err(Interrupted.into());
         }
         let (part, subject) = (self.plan.part(slot), self.plan.subject(slot));
+        if let Program::Url(endpoint) = &subject.program {
+            return self.listen(slot, endpoint, progress);
+        }
         let settings = &subject.settings;
         let launch = Launch {
             program: &subject.program,
@@ -65,14 +70,58 @@ impl Bench<'_> {
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
-        let mut watch = Watch::new(self, &running, settings.shards, progress)?;
+        let shards = settings.shards;
+        let watched = Watched { pids: vec![running.pid()], address: running.address(), shards };
+        let mut watch = Watch::new(self, watched, progress)?;
         let outcome = swarm::run(&workload, &mut watch)?;
         let seen = watch.into_seen();
         running.stop();
-        if seen.remark.is_some() {
-            self.remark.replace(seen.remark.clone());
-        }
+        self.remark(seen.remark.as_ref());
         Ok(self.judge(slot, outcome, seen))
+    }
+
+    /// Visits a server that somebody else runs, and looks at it too if it is seen.
+    fn listen(
+        &self,
+        slot: Slot,
+        endpoint: &Endpoint,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Sample> {
+        let (part, settings) = (self.plan.part(slot), &self.plan.subject(slot).settings);
+        let addresses = stranger::addresses(endpoint)?;
+        let pids = match Listener::find(&addresses) {
+            Ok(listener) => listener.pids,
+            Err(not_seen) => {
+                self.remark(Some(&not_seen.to_string()));
+                Vec::new()
+            }
+        };
+        let address = *addresses.first().context("the endpoint has no address")?;
+        let mut watch = Watch::new(self, Watched { pids, address, shards: 1 }, progress)?;
+        let visit = Visit {
+            connections: settings.connections,
+            warm_up: Duration::from_millis(part.warm_up_ms),
+            measured: Duration::from_millis(part.measured_ms),
+        };
+        let heard = stranger::run(endpoint, &visit, &mut watch)?;
+        let seen = watch.into_seen();
+        self.remark(seen.remark.as_ref());
+        let outcome = Outcome {
+            traffic: heard.traffic,
+            latency: heard.latency,
+            open_us: heard.open_us,
+            span_us: heard.span_us,
+            swarm_cpu_ns: heard.swarm_cpu_ns,
+            ..Outcome::default()
+        };
+        Ok(Sample { heard: Some(heard.heard), ..self.judge(slot, outcome, seen) })
+    }
+
+    /// What a reader of the report must know.
+    fn remark(&self, remark: Option<&String>) {
+        if let Some(remark) = remark {
+            self.remark.replace(Some(remark.clone()));
+        }
     }
 
     fn judge(&self, slot: Slot, outcome: Outcome, mut seen: Seen) -> Sample {
@@ -137,7 +186,7 @@ impl Bench<'_> {
             dropped_packets: seen.between(|it| it.dropped_packets),
             swarm_away_us: outcome.swarm_away_us,
             span_us: outcome.span_us,
-            mean_us: outcome.latency.mean_us().unwrap_or(0.0),
+            latency_us_max: outcome.latency.quantile_us(1.0).unwrap_or(0),
             littles_ratio: outcome.littles_ratio,
             swarm_fell_short: outcome.swarm_fell_short,
             failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {

@@ -6,7 +6,7 @@ use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, Resources, SocketMemory, SystemCalls, core_times,
     dropped_packets,
 };
-use crate::subject::{Place, Running, Socket, SystemCallCount, sockets};
+use crate::subject::{Place, Socket, SystemCallCount, sockets};
 use crate::swarm::{Figures, Moment, Observer, monotonic_us};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -57,9 +57,21 @@ impl Seen {
     }
 }
 
+/// Whom to look at.
+#[derive(Debug)]
+pub(super) struct Watched {
+    /// Roots of its process trees.
+    pub(super) pids: Vec<u32>,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    /// Cores that are its own.
+    pub(super) shards: u32,
+}
+
 /// Looks at the subject while the swarm is at it.
 pub(super) struct Watch<'a> {
-    pid: u32,
+    /// Roots of the subject's process trees; none where they are not seen.
+    pids: Vec<u32>,
     place: &'a Place,
     address: SocketAddr,
     /// The subject's.
@@ -89,20 +101,20 @@ enum Counting {
 impl<'a> Watch<'a> {
     pub(super) fn new(
         bench: &Bench<'a>,
-        running: &Running,
-        shards: u32,
+        subject: Watched,
         progress: &'a mut Progress,
     ) -> anyhow::Result<Watch<'a>> {
+        let Watched { pids, address, shards } = subject;
         let cores = bench.cores.of_subject(shards).to_vec();
         let mut all_cores = cores.clone();
         all_cores.push(bench.cores.of_swarm(shards));
         all_cores.dedup();
         let mut seen = Seen::default();
-        seen.memory.rss_ready_bytes = Resources::read(running.pid())?.rss_bytes;
+        seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
         Ok(Watch {
-            pid: running.pid(),
+            pids,
             place: bench.place,
-            address: running.address(),
+            address,
             cores,
             all_cores,
             interrupted: bench.interrupted,
@@ -122,7 +134,7 @@ impl<'a> Watch<'a> {
         Spot {
             at_us: monotonic_us(),
             // A subject that has died shows as connections cut.
-            resources: Resources::read(self.pid).unwrap_or_default(),
+            resources: Resources::read_all(&self.pids).unwrap_or_default(),
             swarm_waited_ns: Resources::own_waited_ns(),
             subject_cores: core_times(&self.cores),
             stolen_s: core_times(&self.all_cores).stolen_s,
@@ -181,11 +193,11 @@ impl Observer for Watch<'_> {
     fn at(&mut self, moment: Moment<'_>) {
         match moment {
             Moment::Open => {
-                let resources = Resources::read(self.pid).unwrap_or_default();
+                let resources = Resources::read_all(&self.pids).unwrap_or_default();
                 self.seen.memory.rss_open_bytes = resources.rss_bytes;
             }
             Moment::Begin => {
-                self.processes = Resources::tree(self.pid);
+                self.processes = Resources::tree(&self.pids);
                 self.seen.timeline.clear();
                 self.is_in_span = true;
                 self.seen.begin = self.spot();
@@ -194,7 +206,7 @@ impl Observer for Watch<'_> {
                 self.seen.end = self.spot();
                 self.is_in_span = false;
                 self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
-                self.seen.memory.pss_end_bytes = Resources::pss_bytes(&Resources::tree(self.pid));
+                self.seen.memory.pss_end_bytes = Resources::pss_bytes(&Resources::tree(&self.pids));
                 self.look_at_sockets(stopped_ports);
             }
         }

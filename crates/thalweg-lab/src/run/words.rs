@@ -1,5 +1,10 @@
 //! What was typed, as it is archived: names instead of paths of this machine.
 
+/// Stands for what may be a secret.
+pub(super) const NOT_KEPT: &str = "(not kept)";
+
+const HEADER: &str = "--header";
+
 /// The words without the folders of absolute paths, also of those behind `=`, in
 /// lists, and within a quoted command.
 pub(super) fn without_folders(words: &[String]) -> Vec<String> {
@@ -18,7 +23,20 @@ pub(super) fn without_folders(words: &[String]) -> Vec<String> {
             })
             .collect()
     };
-    words.iter().map(shorten).collect()
+    let mut is_header = false;
+    let hide = |word: &String| {
+        let (option, text) = match word.split_once('=') {
+            Some((HEADER, text)) => (Some(HEADER), text),
+            _ => (None, word.as_str()),
+        };
+        if !(option.is_some() || std::mem::replace(&mut is_header, word == HEADER)) {
+            return shorten(word);
+        }
+        let name = text.split(':').next().unwrap_or_default();
+        let option = option.map_or(String::new(), |option| format!("{option}="));
+        format!("{option}{name}: {NOT_KEPT}")
+    };
+    words.iter().map(hide).collect()
 }
 
 /// The words as one line that a shell would take apart again in the same way.

@@ -3,6 +3,7 @@
 
 mod fake;
 mod http2;
+mod report;
 mod resources;
 mod stranger;
 mod swarm;

@@ -40,7 +40,7 @@ fn cpu_and_memory_agree_with_time_and_proc() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let pids = [(); 2].map(|()| lines.next().unwrap().unwrap().parse::<u32>().unwrap());
 
-    let tree = Resources::tree(child.id());
+    let tree = Resources::tree(&[child.id()]);
     assert!(pids.iter().all(|pid| tree.contains(pid)), "{pids:?} in {tree:?}");
     let all = Resources::read(child.id()).unwrap();
     let largest = tree.iter().map(|&pid| Resources::glance(&[pid]).1).max().unwrap();

@@ -59,6 +59,10 @@ pub(super) struct ExportArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FormatArg {
+    /// One self-contained page with charts.
+    Html,
+    /// The findings and a table for each scenario.
+    Markdown,
     /// A line for each subject of each cell, figures unrounded.
     Csv,
     /// The whole summary.
@@ -70,6 +74,8 @@ enum FormatArg {
 impl FormatArg {
     fn format(self) -> Format {
         match self {
+            FormatArg::Html => Format::Html,
+            FormatArg::Markdown => Format::Markdown,
             FormatArg::Csv => Format::Csv,
             FormatArg::Json => Format::Json,
             FormatArg::Junit => Format::Junit,

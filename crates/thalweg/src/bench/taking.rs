@@ -5,8 +5,8 @@ use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use thalweg_lab::run::{self, Ended, Means, Order};
-use thalweg_lab::scenario::{Again, Changes};
+use thalweg_lab::run::{self, Asked, Ended, Means, Order};
+use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
 use thalweg_lab::subject::Place;
 
 /// A scenario, and what is different about it.
@@ -15,6 +15,29 @@ pub(super) struct ScenarioArgs {
     /// A scenario by name, or a file ending in .toml.
     #[arg(default_value = "quick")]
     scenario: String,
+    /// Measure an endpoint that somebody runs instead of a scenario: ws, wss, http or
+    /// https. Several are compared with the first.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["scenario", "quick", "subject"])]
+    url: Vec<String>,
+    /// Send this header to it, as "Name: value"; its value is not kept.
+    #[arg(long, value_name = "HEADER", requires = "url")]
+    header: Vec<String>,
+    /// Offer this WebSocket subprotocol.
+    #[arg(long, value_name = "NAME", requires = "url")]
+    subprotocol: Option<String>,
+    /// Send this text on each WebSocket once it stands, e.g. to subscribe.
+    #[arg(long, value_name = "TEXT", requires = "url")]
+    send_on_open: Vec<String>,
+    /// Where an event says when it was made, e.g. data.ts, $.items[0].time or /data/ts:
+    /// seconds to nanoseconds since 1970, or RFC 3339.
+    #[arg(long, value_name = "PATH", requires = "url")]
+    timestamp: Option<String>,
+    /// Trust these authorities besides the machine's (PEM).
+    #[arg(long, value_name = "FILE", requires = "url")]
+    cacert: Option<PathBuf>,
+    /// Take any certificate.
+    #[arg(long, requires = "url")]
+    insecure: bool,
     /// Take the scenario's quick form: fewer cells, shorter spans.
     #[arg(long)]
     quick: bool,
@@ -117,10 +140,34 @@ impl MeansArgs {
     }
 }
 
-/// Runs a scenario.
+impl ScenarioArgs {
+    fn asked(&self) -> anyhow::Result<Asked> {
+        if self.url.is_empty() {
+            return Ok(Asked::Scenario(self.scenario.clone()));
+        }
+        let read = |url: &String| {
+            Endpoint::read(&Typed {
+                url: url.clone(),
+                transport: self.transports.first().cloned(),
+                headers: self.header.clone(),
+                subprotocol: self.subprotocol.clone(),
+                send_on_open: self.send_on_open.clone(),
+                timestamp: self.timestamp.clone(),
+                cacert: self.cacert.clone(),
+                insecure: self.insecure,
+            })
+        };
+        Ok(Asked::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
+    }
+}
+
+/// Runs a scenario, or visits endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
+    let asked = args.asked()?;
+    // Of an endpoint, --transports has said what is spoken there.
+    let transports = if args.url.is_empty() { args.transports } else { Vec::new() };
     let order = Order {
-        scenario: args.scenario,
+        asked,
         changes: Changes {
             quick: args.quick,
             repeats: args.repeats,
@@ -128,7 +175,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
             subjects: args.subject,
             again: args.no_again.then_some(Again::None),
             set: args.set,
-            transports: args.transports,
+            transports,
         },
         place: Place {
             under: args.under.split_whitespace().map(str::to_owned).collect(),

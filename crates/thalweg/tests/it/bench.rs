@@ -217,10 +217,10 @@ fn a_starved_swarm_says_so() {
         // Subject and swarm share the core, and nothing is valid.
         return;
     }
-    // The swarm's core is the one after the subject's. So many hogs leave it less than
-    // a tenth, and it is kept away far more than a busy machine keeps the subject.
+    // The swarm's core is the one after the subject's. So many hogs leave it a
+    // 25th, and it is kept away far more than a busy machine keeps the subject.
     let core = cores[1].to_string();
-    let mut hogs: Vec<Child> = (0..12)
+    let mut hogs: Vec<Child> = (0..24)
         .map(|_| {
             let mut hog = Command::new("taskset");
             hog.args(["-c", &core, "sh", "-c", "while :; do :; done"]);

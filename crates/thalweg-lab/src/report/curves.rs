@@ -1,0 +1,155 @@
+//! What a chart shows of a row and a table has no room for: curves, and how far
+//! the figures of single samples lie apart.
+
+use crate::measure::statistics::{Estimate, estimate, median};
+use crate::measure::{Latency, Sample, Step, Verdict};
+use crate::scenario::Settings;
+use serde::Serialize;
+
+/// Shares whose latency is drawn, as far as there are events enough.
+const SHARES: [f64; 16] = [
+    0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999, 0.9995, 0.9999, 0.99995,
+    0.99999, 0.999999,
+];
+/// Events that must lie beyond a share, or its latency is that of a few.
+const EVENTS_BEYOND_MIN: f64 = 10.0;
+/// Points of a curve over time; more than a small chart can show.
+const MOMENTS_MAX: usize = 60;
+
+/// What only a chart shows of a row.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Curves {
+    /// What limited most of the samples that count; else why the first does not.
+    pub limited_by: Verdict,
+    /// Share of the events of all samples together, and the latency in µs that
+    /// they did not exceed.
+    pub latency_us: Vec<(f64, u64)>,
+    /// Seconds since the span began, and resident bytes then: medians of samples.
+    pub rss_bytes: Vec<(f64, f64)>,
+    /// Of the `ceiling` drive: the rates tried, sample by sample.
+    pub steps: Vec<Step>,
+    /// Medians with intervals of what the groups of a row have as medians.
+    pub spreads: Spreads,
+}
+
+/// Medians with their intervals.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Spreads {
+    /// From the intended time; 99 of 100.
+    pub p99_us: Option<Estimate>,
+    /// Mean of a sample, from sent to come back.
+    pub round_trip_us: Option<Estimate>,
+    /// From sent to come back; 99 of 100.
+    pub round_trip_p99_us: Option<Estimate>,
+    /// All round trips of a sample.
+    pub round_trips_ms: Option<Estimate>,
+    /// Mean share of the subject's cores.
+    pub subject_busy: Option<Estimate>,
+    /// With framing, in millions of bytes.
+    pub mb_per_s: Option<Estimate>,
+    /// Grown since it was ready.
+    pub rss_bytes_per_connection: Option<Estimate>,
+    /// Until all connections stood.
+    pub open_ms: Option<Estimate>,
+}
+
+impl Curves {
+    /// Of all samples of a row, and of those of them that count.
+    pub(super) fn of(all: &[&Sample], valid: &[&Sample], settings: &Settings) -> Curves {
+        Curves {
+            limited_by: limited_by(all, valid),
+            latency_us: latency_us(valid),
+            rss_bytes: rss_bytes(valid),
+            steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
+            spreads: Spreads::of(valid, settings),
+        }
+    }
+}
+
+impl Spreads {
+    fn of(valid: &[&Sample], settings: &Settings) -> Spreads {
+        let spread = |of: &dyn Fn(&Sample) -> Option<f64>| {
+            estimate(&valid.iter().filter_map(|sample| of(sample)).collect::<Vec<_>>())
+        };
+        Spreads {
+            p99_us: spread(&|it| it.latency.quantile_us(0.99).map(|us| us as f64)),
+            round_trip_us: spread(&|it| Some(it.round_trips?.mean_us)),
+            round_trip_p99_us: spread(&|it| Some(it.round_trips?.p99_us as f64)),
+            round_trips_ms: spread(&|it| Some(it.round_trips?.total_us as f64 / 1000.0)),
+            subject_busy: spread(&|it| Some(it.subject_busy)),
+            mb_per_s: spread(&|it| Some(it.traffic.wire_bytes as f64 / it.span_us.max(1) as f64)),
+            rss_bytes_per_connection: spread(&|it| {
+                Some(it.rss_bytes_per_connection(settings.connections))
+            }),
+            open_ms: spread(&|it| Some(it.open_us as f64 / 1000.0)),
+        }
+    }
+}
+
+fn limited_by(all: &[&Sample], valid: &[&Sample]) -> Verdict {
+    let count = |verdict: &Verdict| valid.iter().filter(|it| it.verdict == *verdict).count();
+    let most = valid.iter().map(|it| &it.verdict).max_by_key(|verdict| count(verdict));
+    most.or(all.first().map(|it| &it.verdict)).cloned().unwrap_or_default()
+}
+
+fn latency_us(valid: &[&Sample]) -> Vec<(f64, u64)> {
+    let mut pooled = Latency::default();
+    let mut events = 0;
+    for (latency_us, count) in valid.iter().flat_map(|sample| sample.latency.buckets()) {
+        pooled.record(latency_us, count);
+        events += count;
+    }
+    let known = |share: &f64| (1.0 - share) * events as f64 >= EVENTS_BEYOND_MIN;
+    let at = |share| Some((share, pooled.quantile_us(share)?));
+    SHARES.into_iter().filter(known).filter_map(at).collect()
+}
+
+/// Samples of a row are looked at at the same times, so the medians are of the
+/// first, second, … look of each.
+fn rss_bytes(valid: &[&Sample]) -> Vec<(f64, f64)> {
+    let looks = valid.iter().map(|it| it.timeline.len()).filter(|&len| len > 0).min().unwrap_or(0);
+    let step = looks.div_ceil(MOMENTS_MAX).max(1);
+    let at = |look: usize| {
+        let points = valid.iter().filter_map(|it| it.timeline.get(look));
+        let (at_s, bytes): (Vec<f64>, Vec<f64>) =
+            points.map(|it| (it.at_us as f64 / 1e6, it.rss_bytes as f64)).unzip();
+        Some((median(&at_s)?, median(&bytes)?))
+    };
+    (0..looks).step_by(step).filter_map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Point;
+
+    #[test]
+    fn shares_end_where_a_few_events_would_decide() {
+        let mut sample = Sample::default();
+        sample.latency.record(100, 900);
+        sample.latency.record(500, 100);
+        let curve = latency_us(&[&sample, &sample]);
+        // Of 2,000 events 10 lie beyond 99.5 %.
+        assert_eq!(curve.last(), Some(&(0.995, 500)));
+        assert!(curve.contains(&(0.9, 100)) && curve.contains(&(0.95, 500)));
+        assert_eq!(latency_us(&[]), []);
+    }
+
+    #[test]
+    fn memory_over_time_is_the_middle_of_the_samples() {
+        let sample = |bytes: u64, looks: u64| Sample {
+            timeline: (0..looks)
+                .map(|look| Point {
+                    at_us: look * 500_000,
+                    rss_bytes: bytes + look,
+                    ..Point::default()
+                })
+                .collect(),
+            ..Sample::default()
+        };
+        let (small, middle, large, none) =
+            (sample(10, 3), sample(100, 4), sample(1000, 3), sample(0, 0));
+        let curve = rss_bytes(&[&small, &large, &none, &middle]);
+        assert_eq!(curve, [(0.0, 100.0), (0.5, 101.0), (1.0, 102.0)]);
+    }
+}

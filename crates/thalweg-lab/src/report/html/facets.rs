@@ -1,0 +1,285 @@
+//! Which settings a part varies, and so what its charts are of.
+
+use crate::report::number::{bytes, round};
+use crate::report::row::Row;
+use crate::report::summary::PartSummary;
+use crate::scenario::{Answers, Mode, Request, Settings};
+
+/// A setting that can be an axis.
+pub(super) struct Axis {
+    /// As in a scenario file.
+    pub(super) key: &'static str,
+    /// Under the axis.
+    pub(super) title: &'static str,
+    pub(super) of: fn(&Settings) -> f64,
+    /// At a tick.
+    pub(super) show: fn(f64) -> String,
+    /// In the name of a group.
+    named: fn(f64) -> String,
+}
+
+/// In the order in which they are preferred.
+const AXES: [Axis; 16] = [
+    axis(
+        "rate",
+        "events published per s",
+        |it| f64::from(it.rate),
+        round,
+        |it| format!("{}/s", round(it)),
+    ),
+    axis(
+        "batch",
+        "rows in a batch",
+        |it| f64::from(it.batch),
+        round,
+        |it| format!("{} rows", round(it)),
+    ),
+    axis(
+        "connections",
+        "connections",
+        |it| f64::from(it.connections),
+        round,
+        |it| format!("{} connections", round(it)),
+    ),
+    axis(
+        "dummy_bytes",
+        "size of the firehose's event",
+        |it| f64::from(it.dummy_bytes),
+        bytes,
+        |it| {
+            if it == 0.0 { "no firehose".to_owned() } else { format!("firehose of {}", bytes(it)) }
+        },
+    ),
+    axis("event_bytes", "size of an event", |it| f64::from(it.event_bytes), bytes, bytes),
+    axis(
+        "topics",
+        "topics",
+        |it| f64::from(it.topics),
+        round,
+        |it| format!("{} topics", round(it)),
+    ),
+    axis(
+        "streams",
+        "streams per connection",
+        |it| f64::from(it.streams),
+        round,
+        |it| {
+            if it == 0.0 { "HTTP/1.1".to_owned() } else { format!("{} streams", round(it)) }
+        },
+    ),
+    axis(
+        "shards",
+        "shards",
+        |it| f64::from(it.shards),
+        round,
+        |it| format!("{} shards", round(it)),
+    ),
+    axis(
+        "window",
+        "events outstanding",
+        |it| f64::from(it.window),
+        round,
+        |it| format!("window of {}", round(it)),
+    ),
+    axis(
+        "stopped",
+        "subscribers that stop",
+        |it| f64::from(it.stopped),
+        round,
+        |it| format!("{} stop", round(it)),
+    ),
+    axis("interval_us", "µs between batches", |it| it.interval_us as f64, round, every),
+    axis("request_us", "µs between requests", |it| it.request_us as f64, round, every),
+    axis(
+        "requests",
+        "requests",
+        |it| f64::from(it.requests),
+        round,
+        |it| format!("{} requests", round(it)),
+    ),
+    axis(
+        "p99_us_max",
+        "objective, p99 in µs",
+        |it| it.p99_us_max as f64,
+        round,
+        |it| format!("p99 ≤ {} µs", round(it)),
+    ),
+    axis(
+        "window_bytes",
+        "bytes under way",
+        |it| f64::from(it.window_bytes),
+        bytes,
+        |it| format!("window of {}", bytes(it)),
+    ),
+    axis(
+        "receive_buffer_bytes",
+        "receive buffer",
+        |it| f64::from(it.receive_buffer_bytes),
+        bytes,
+        |it| format!("receive buffer of {}", bytes(it)),
+    ),
+];
+
+const fn axis(
+    key: &'static str,
+    title: &'static str,
+    of: fn(&Settings) -> f64,
+    show: fn(f64) -> String,
+    named: fn(f64) -> String,
+) -> Axis {
+    Axis { key, title, of, show, named }
+}
+
+fn every(us: f64) -> String {
+    if us % 1000.0 == 0.0 { format!("every {} ms", us / 1000.0) } else { format!("every {us} µs") }
+}
+
+/// Cells that differ in one setting only.
+pub(super) struct Facet<'a> {
+    /// What else they are, as far as it differs from other facets.
+    pub(super) label: String,
+    /// Of the first of them.
+    pub(super) settings: &'a Settings,
+    pub(super) cells: Vec<&'a [Row]>,
+}
+
+/// A part's cells by what its charts show.
+pub(super) struct Facets<'a> {
+    /// The setting along the x axis, if any varies enough.
+    pub(super) axis: Option<&'static Axis>,
+    /// Of two cells or more.
+    pub(super) lines: Vec<Facet<'a>>,
+    /// Cells that stand alone.
+    pub(super) rest: Vec<&'a [Row]>,
+}
+
+/// Picks the setting that gives the longest lines.
+pub(super) fn facets(part: &PartSummary) -> Facets<'_> {
+    let cells = part.cells();
+    let mut best: Option<(usize, &'static Axis)> = None;
+    for axis in &AXES {
+        let segments = groups(&cells, Some(axis)).iter().map(|it| it.cells.len() - 1).sum();
+        if segments > best.map_or(0, |(most, _)| most) {
+            best = Some((segments, axis));
+        }
+    }
+    let axis = best.map(|(_, axis)| axis);
+    let (lines, alone): (Vec<Facet<'_>>, Vec<Facet<'_>>) =
+        groups(&cells, axis).into_iter().partition(|it| it.cells.len() > 1);
+    // Once more without those that stand alone: their differences are no part of the names.
+    let kept: Vec<&[Row]> = lines.iter().flat_map(|it| it.cells.clone()).collect();
+    let lines = groups(&kept, axis);
+    Facets { axis, lines, rest: alone.into_iter().flat_map(|it| it.cells).collect() }
+}
+
+/// Cells that agree in everything but the axis.
+fn groups<'a>(cells: &[&'a [Row]], axis: Option<&'static Axis>) -> Vec<Facet<'a>> {
+    let varying = varying(cells);
+    let mut groups: Vec<Facet<'a>> = Vec::new();
+    for cell in cells {
+        let Some(settings) = settings(cell) else { continue };
+        let own = traits(settings).into_iter().zip(&varying);
+        let kept =
+            own.filter(|((key, _), varies)| **varies && axis.is_none_or(|it| it.key != *key));
+        let label = kept.map(|((_, value), _)| value).collect::<Vec<_>>().join(" · ");
+        let at = axis.map(|axis| (axis.of)(settings));
+        let same = groups.iter_mut().find(|group| {
+            let is_new = |it: &&[Row]| {
+                axis.zip(at).is_none_or(|(axis, at)| self::settings(it).map(axis.of) != Some(at))
+            };
+            group.label == label && group.cells.iter().all(is_new)
+        });
+        match same {
+            Some(group) if axis.is_some() => group.cells.push(cell),
+            _ => groups.push(Facet { label, settings, cells: vec![cell] }),
+        }
+    }
+    groups
+}
+
+/// What a cell's subjects have in common, as its baseline has it.
+pub(super) fn settings(cell: &[Row]) -> Option<&Settings> {
+    cell.iter().find(|row| row.is_baseline).or(cell.first()).map(|row| &row.settings)
+}
+
+/// Of each trait, whether cells differ in it.
+fn varying(cells: &[&[Row]]) -> Vec<bool> {
+    let all: Vec<_> = cells.iter().filter_map(|cell| settings(cell)).map(traits).collect();
+    let Some(first) = all.first() else { return Vec::new() };
+    (0..first.len()).map(|index| all.iter().any(|it| it[index] != first[index])).collect()
+}
+
+/// Everything that can differ, by its key and in words.
+fn traits(settings: &Settings) -> Vec<(&'static str, String)> {
+    let words = [
+        ("transport", settings.transport.to_string()),
+        ("tls", if settings.tls { "TLS" } else { "no TLS" }.to_owned()),
+        (
+            "mode",
+            match settings.mode {
+                Mode::Coalesced => "coalesced",
+                Mode::Frame => "per frame",
+            }
+            .to_owned(),
+        ),
+        (
+            "request",
+            match settings.request {
+                Request::Ndjson => "one long request",
+                Request::Single => "a request each",
+            }
+            .to_owned(),
+        ),
+        (
+            "answers",
+            match settings.answers {
+                Answers::Same => "answers on the same connection",
+                Answers::Beside => "answers on a connection of their own",
+            }
+            .to_owned(),
+        ),
+    ];
+    let numbers = AXES.iter().map(|axis| (axis.key, (axis.named)((axis.of)(settings))));
+    words.into_iter().chain(numbers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{MachineNote, Sample};
+    use crate::report::{Manifest, Summary};
+    use crate::scenario::{Changes, find, read};
+
+    /// Axis, labels of lines, cells alone.
+    fn check(scenario: &str, axis: Option<&str>, lines: &[&str], alone: usize) {
+        let plan = read(find(scenario).unwrap(), &Changes::default(), &[]).unwrap();
+        let samples: Vec<Sample> = plan
+            .slots()
+            .map(|it| Sample {
+                part: it.part,
+                cell: it.cell,
+                subject: it.subject,
+                ..Sample::default()
+            })
+            .collect();
+        let manifest = Manifest::new("0", "", MachineNote::default());
+        let summary = Summary::new(&plan, &samples, manifest);
+        let found = facets(&summary.parts[0]);
+        assert_eq!(found.axis.map(|it| it.key), axis, "{scenario}");
+        assert_eq!(
+            found.lines.iter().map(|it| &*it.label).collect::<Vec<_>>(),
+            lines,
+            "{scenario}"
+        );
+        assert_eq!(found.rest.len(), alone, "{scenario}");
+    }
+
+    #[test]
+    fn the_library_is_drawn_along_what_it_varies() {
+        check("a1", Some("batch"), &[""], 0);
+        check("a2", Some("connections"), &["websocket", "sse"], 0);
+        check("c", Some("dummy_bytes"), &["every 1 ms", "every 10 ms"], 0);
+        check("transports", Some("event_bytes"), &["100 connections", "1000 connections"], 0);
+        check("b", None, &[], 1);
+    }
+}

@@ -1,0 +1,116 @@
+//! A report opens in a browser, asks for nothing, and shows its charts.
+
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use thalweg_lab::measure::{MachineNote, Point, Sample, Step, Traffic, Verdict};
+use thalweg_lab::report::{Manifest, Summary, html};
+use thalweg_lab::scenario::{Changes, Plan, read};
+
+/// A part for every kind of chart.
+const SCENARIOS: [(&str, &str); 3] = [
+    ("posted", "connections = [100, 1000]\nevent_bytes = [128, 1024]"),
+    ("ceiling", "connections = 100"),
+    ("round-trip", "connections = 1\nrequests = 100"),
+];
+
+/// A folder that is gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> std::io::Result<Folder> {
+        let path = std::env::temp_dir().join(format!("thalweg-report-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is the system's to clean.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn summary(drive: &str, cells: &str) -> anyhow::Result<Summary> {
+    let text = format!(
+        "name = \"example\"\ndrive = \"{drive}\"\n[[cells]]\n{cells}\n\
+         [[subjects]]\nprogram = \"limit\"\n[[subjects]]\nprogram = \"thalweg\"\n"
+    );
+    let plan: Plan = read(&text, &Changes::default(), &[])?;
+    let samples: Vec<Sample> = plan
+        .slots()
+        .map(|slot| {
+            let cost = 1_000_000 * (10 + slot.subject as u64) + u64::from(slot.repeat);
+            let mut sample = Sample {
+                part: slot.part,
+                cell: slot.cell,
+                subject: slot.subject,
+                repeat: slot.repeat,
+                verdict: if slot.cell == 0 { Verdict::Subject } else { Verdict::Schedule },
+                span_us: 1_000_000,
+                subject_cpu_ns: cost,
+                traffic: Traffic { events: 10_000, reads: 5000, ..Traffic::default() },
+                timeline: (0..5)
+                    .map(|look| Point {
+                        at_us: look * 200_000,
+                        rss_bytes: 5_000_000,
+                        ..Point::default()
+                    })
+                    .collect(),
+                steps: vec![
+                    Step { rate: 1000.0, p99_us: 900, ..Step::default() },
+                    Step {
+                        rate: 2000.0,
+                        p99_us: 90_000,
+                        missed: Some("p99".to_owned()),
+                        ..Step::default()
+                    },
+                ],
+                ..Sample::default()
+            };
+            for us in 1..=1000 {
+                sample.latency.record(us, 10);
+            }
+            sample
+        })
+        .collect();
+    let manifest = Manifest::new("0", "thalweg bench", MachineNote::default());
+    Ok(Summary::new(&plan, &samples, manifest))
+}
+
+/// What the browser makes of the page, and what it has to say about it.
+fn open(folder: &Path, page: &str) -> anyhow::Result<(String, String)> {
+    let file = folder.join("report.html");
+    std::fs::write(&file, page)?;
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"])
+        .args(["--disable-component-update", "--disable-sync", "--no-first-run"])
+        .args(["--disable-dev-shm-usage", "--enable-logging=stderr", "--v=0", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .context("install chromium: apt-get install chromium")?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((said(&output.stdout), said(&output.stderr)))
+}
+
+#[test]
+fn a_report_opens_in_a_browser_without_a_word_of_complaint() -> anyhow::Result<()> {
+    let folder = Folder::new()?;
+    for (drive, cells) in SCENARIOS {
+        let page = html(&summary(drive, cells)?);
+        let (dom, log) = open(&folder.0, &page)?;
+        // As its console is logged: errors of pages, and what a policy refused.
+        let complaints: Vec<&str> = log.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(complaints.is_empty(), "{drive}: {complaints:?}");
+        assert!(page.matches("<svg").count() > 3, "{drive}");
+        assert_eq!(dom.matches("<svg").count(), page.matches("<svg").count(), "{drive}: {log}");
+    }
+    // The log does hold what a page complains of, or the above would say nothing.
+    let page = html(&summary("posted", "")?);
+    let asking = page.replace("</main>", "</main><img src=\"https://127.0.0.1:1/\" alt=\"\">");
+    let (_, log) = open(&folder.0, &asking)?;
+    assert!(log.lines().any(|line| line.contains("CONSOLE")), "{log}");
+    Ok(())
+}
