@@ -8,6 +8,7 @@
 //! - `streams`: those that share an HTTP/2 connection
 //! - `polls`: long polling over HTTP/1.1; `asking` and `cursors`: what those ask with
 //!   whose answers have an end, and where they go on
+//! - `opening`: until all connections stand
 //! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive
@@ -33,6 +34,7 @@ mod facts;
 mod inbox;
 mod link;
 mod offer;
+mod opening;
 mod pace;
 mod polls;
 mod posted;
@@ -65,11 +67,6 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 use subscribers::Subscribers;
 
-/// How long all connections together may take to stand: this, and a
-/// millisecond each, or several with TLS.
-const OPEN_WITHIN_US: u64 = 10_000_000;
-const OPEN_EACH_US: u64 = 1000;
-const OPEN_TLS_EACH_US: u64 = 5000;
 /// Under the posted drive, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
 /// So long the swarm looks for work before it sleeps.
@@ -314,21 +311,6 @@ impl<'a> Swarm<'a> {
             swarm_cpu_ns,
             ..Outcome::default()
         })
-    }
-
-    /// Opens all connections; says how long it took, µs.
-    fn open(&mut self) -> anyhow::Result<u64> {
-        let start_us = now_us();
-        let wanted = self.subscribers.wanted();
-        let each_us = if self.dialer.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
-        self.subscribers.open_more(&self.poller)?;
-        while !self.subscribers.all_stand() {
-            self.turn(PROGRESS_EVERY_US)?;
-            if now_us() - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
-                bail!("only {} of {wanted} connections stood in time", self.subscribers.standing());
-            }
-        }
-        Ok(now_us() - start_us)
     }
 
     fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {

@@ -301,9 +301,11 @@ impl Subscribers {
 
     /// What the first connection agreed on.
     pub(super) fn negotiated(&self) -> Negotiated {
-        let head = (self.settings.streams == 0).then_some(self.inbox.head.as_slice());
-        let first = self.connections.first();
-        first.map_or_else(Negotiated::default, |first| facts::of(&first.link, head))
+        let Some(first) = self.connections.first() else {
+            return Negotiated::default();
+        };
+        let is_http2 = matches!(first.shape.as_deref(), Some(Shape::Streams(_)));
+        facts::of(&first.link, (!is_http2).then_some(self.inbox.head.as_slice()))
     }
 
     /// What arrived.

@@ -1,0 +1,27 @@
+//! Until all connections stand.
+
+use super::socket::now_us;
+use super::{PROGRESS_EVERY_US, Swarm};
+use anyhow::bail;
+
+/// How long all connections together may take to stand: this, and a
+/// millisecond each, or several with TLS.
+const OPEN_WITHIN_US: u64 = 10_000_000;
+const OPEN_EACH_US: u64 = 1000;
+const OPEN_TLS_EACH_US: u64 = 5000;
+impl Swarm<'_> {
+    /// Opens all connections; says how long it took, µs.
+    pub(super) fn open(&mut self) -> anyhow::Result<u64> {
+        let start_us = now_us();
+        let wanted = self.subscribers.wanted();
+        let each_us = if self.dialer.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
+        self.subscribers.open_more(&self.poller)?;
+        while !self.subscribers.all_stand() {
+            self.turn(PROGRESS_EVERY_US)?;
+            if now_us() - start_us > OPEN_WITHIN_US + each_us * wanted as u64 {
+                bail!("only {} of {wanted} connections stood in time", self.subscribers.standing());
+            }
+        }
+        Ok(now_us() - start_us)
+    }
+}
