@@ -5,7 +5,9 @@
 //! - `file`: the file as it is written
 //! - `settings`: everything that may differ between two samples
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
-//! - `plan`: every combination of its axes, as cells
+//! - `read`: a file and the command line become a plan
+//! - `cast`: who takes part in which cells: every combination of the axes
+//! - `plan`: what is to be measured, in order
 //! - `check`: what cannot be measured
 //! - `schema`: what an editor is told of a file; made by the tests from the code
 //! - `library`: the scenarios that come with Thalweg
@@ -13,6 +15,7 @@
 //! - `endpoint`: what `--url` names, instead of a subject
 //! - `error`: the line, what is wrong there, and the nearest right name
 
+mod cast;
 mod check;
 mod endpoint;
 mod error;
@@ -21,6 +24,7 @@ mod library;
 mod listen;
 mod peer;
 mod plan;
+mod read;
 #[cfg(test)]
 mod schema;
 mod settings;
@@ -32,7 +36,8 @@ pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
 pub use listen::listen;
 pub use peer::{Dialect, Peer};
-pub use plan::{Cell, Changes, Part, Plan, Slot, Subject, read};
+pub use plan::{Cell, Part, Plan, Slot, Subject};
+pub use read::{Changes, read};
 pub use settings::Settings;
 
 use serde::{Deserialize, Serialize};

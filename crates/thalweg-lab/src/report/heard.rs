@@ -101,8 +101,8 @@ fn spread(spread: Spread) -> String {
 
 fn time(us: u64) -> String {
     match us {
-        ..1_000 => format!("{us} µs"),
-        ..1_000_000 => format!("{} ms", digits(us as f64 / 1e3)),
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{} ms", digits(us as f64 / 1e3)),
         _ => format!("{} s", digits(us as f64 / 1e6)),
     }
 }

@@ -1,6 +1,7 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
-use super::plan::{Cell, Changes, Part, Plan, Subject, forced_settings};
+use super::plan::{Cell, Part, Plan, Subject};
+use super::read::{Changes, forced_settings};
 use super::{Drive, Endpoint, Program, ScenarioError, Settings};
 
 /// Samples of each endpoint, unless told otherwise.

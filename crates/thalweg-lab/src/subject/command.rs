@@ -128,42 +128,42 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn check(program: Program, drive: Drive, expected: &str) {
+    fn check(program: &Program, drive: Drive, expected: &str) {
         let settings = Settings { batch: 50, dummy_bytes: 10_000, ..Settings::default() };
-        let launch = Launch { program: &program, settings: &settings, drive, start_us: 7 };
+        let launch = Launch { program, settings: &settings, drive, start_us: 7 };
         let listen = SocketAddr::from(([127, 0, 0, 1], 9));
         assert_eq!(arguments(&launch, listen).join(" "), expected);
     }
 
     #[test]
     fn command_lines() {
-        check(Program::Thalweg, Drive::Posted, "serve --listen 127.0.0.1:9 --shards 1");
-        check(Program::Limit, Drive::Idle, "limit --listen 127.0.0.1:9 --mode coalesced");
+        check(&Program::Thalweg, Drive::Posted, "serve --listen 127.0.0.1:9 --shards 1");
+        check(&Program::Limit, Drive::Idle, "limit --listen 127.0.0.1:9 --mode coalesced");
         check(
-            Program::Thalweg,
+            &Program::Thalweg,
             Drive::SelfDriven,
             "serve --listen 127.0.0.1:9 --shards 1 \
              --source bench/0=constant,batch=50,interval=1ms,start=7",
         );
         check(
-            Program::Limit,
+            &Program::Limit,
             Drive::SelfDriven,
             "limit --listen 127.0.0.1:9 --mode coalesced \
              --source constant,topic=bench/0,batch=50,interval_us=1000,start_us=7",
         );
         check(
-            Program::Thalweg,
+            &Program::Thalweg,
             Drive::Echo,
             "serve --listen 127.0.0.1:9 --shards 1 --source bench/0=dummy,size=10000,interval=1ms",
         );
         check(
-            Program::Limit,
+            &Program::Limit,
             Drive::Echo,
             "limit --listen 127.0.0.1:9 --mode coalesced \
              --source dummy,topic=bench/0,size=10000,interval_us=1000 --echo",
         );
         check(
-            Program::Thalweg,
+            &Program::Thalweg,
             Drive::RoundTrip,
             "serve --listen 127.0.0.1:9 --shards 1 --source bench/0=runner,ack=bench/0/acks",
         );

@@ -74,7 +74,7 @@ fn send(connection: &mut TcpStream, message: &str) -> std::io::Result<()> {
     connection.write_all(&[&[0x81, 126], &length[..], message.as_bytes()].concat())
 }
 
-fn measure(drive: Drive, program: Program, answer: Answer) -> anyhow::Result<Outcome> {
+fn measure(drive: Drive, program: &Program, answer: Answer) -> anyhow::Result<Outcome> {
     let settings = Settings {
         transport: Transport::Websocket,
         connections: 1,
@@ -89,7 +89,7 @@ fn converse(
     address: SocketAddr,
     settings: &Settings,
     drive: Drive,
-    program: Program,
+    program: &Program,
 ) -> anyhow::Result<Outcome> {
     let workload = Workload {
         address,
@@ -134,7 +134,7 @@ fn a_known_delay_is_measured() {
         (Drive::RoundTrip, Program::Thalweg, thalweg_runner),
     ];
     for (drive, program, answer) in cases {
-        let outcome = measure(drive, program.clone(), answer).unwrap();
+        let outcome = measure(drive, &program, answer).unwrap();
         let trips = outcome.round_trips.unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
         assert_eq!(trips.count, 20);
@@ -218,14 +218,14 @@ fn round_trips_go_on_in_the_next_document() {
     });
     let transport = Transport::ForeverFrame;
     let settings = Settings { transport, connections: 1, requests: 20, ..Settings::default() };
-    let outcome = converse(address, &settings, Drive::RoundTrip, Program::Thalweg).unwrap();
+    let outcome = converse(address, &settings, Drive::RoundTrip, &Program::Thalweg).unwrap();
     assert_eq!(outcome.ledger.to_string(), "whole");
     assert_eq!(outcome.round_trips.unwrap().count, 20);
 }
 
 /// The ledger, or the reason why there is none.
 fn check(drive: Drive, answer: Answer, expected: &str) {
-    let found = match measure(drive, Program::Limit, answer) {
+    let found = match measure(drive, &Program::Limit, answer) {
         Ok(outcome) => outcome.ledger.to_string(),
         Err(error) => format!("{error:#}"),
     };

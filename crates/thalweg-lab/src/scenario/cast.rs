@@ -1,0 +1,185 @@
+//! Who takes part in which cells: every combination of the axes, checked.
+
+use super::check::check;
+use super::error::unknown;
+use super::file::{Axis, Block, ScenarioFile, SubjectBlock};
+use super::plan::{Cell, Subject};
+use super::{Drive, Peer, Program, ScenarioError, Settings, Transport};
+use toml::Spanned;
+
+/// A subject as a file declares it.
+pub(super) struct Declared {
+    name: String,
+    program: Program,
+    on_demand: bool,
+    with: Block,
+}
+
+/// The subjects of a file; Thalweg, and the limit where it can take part, if it
+/// has none.
+pub(super) fn declared(
+    text: &str,
+    file: &ScenarioFile,
+    peers: &[Peer],
+) -> Result<Vec<Declared>, ScenarioError> {
+    let plain = |name: &str, program| Declared {
+        name: name.to_owned(),
+        program,
+        on_demand: false,
+        with: Block::default(),
+    };
+    let Some(blocks) = &file.subjects else {
+        let has_limit = file.drive != Drive::Publish;
+        let limit = has_limit.then(|| plain("limit", Program::Limit));
+        return Ok(limit.into_iter().chain([plain("thalweg", Program::Thalweg)]).collect());
+    };
+    let declare = |spanned: &Spanned<SubjectBlock>| {
+        let block = spanned.get_ref();
+        let program = program(block, peers)
+            .map_err(|message| ScenarioError::at(text, &spanned.span(), message))?;
+        Ok(Declared {
+            name: block.name.clone().unwrap_or_else(|| block.program.clone()),
+            program,
+            on_demand: block.on_demand,
+            with: block.with.clone(),
+        })
+    };
+    blocks.iter().map(declare).collect()
+}
+
+fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
+    let ours = match block.program.as_str() {
+        "thalweg" => Some(Program::Thalweg),
+        "limit" => Some(Program::Limit),
+        _ => None,
+    };
+    if let Some(ours) = ours {
+        return match block.arguments.as_slice() {
+            [] => Ok(ours),
+            _ => Err("`arguments` are for peers; Thalweg's are settings".to_owned()),
+        };
+    }
+    let Some(peer) = peers.iter().find(|peer| peer.name == block.program) else {
+        let peers = peers.iter().map(|peer| peer.name.as_str());
+        let known: Vec<&str> = ["thalweg", "limit"].into_iter().chain(peers).collect();
+        return Err(unknown("program", &block.program, &known));
+    };
+    let arguments = block.arguments.clone();
+    Ok(Program::Peer(Box::new(Peer { arguments, ..peer.clone() })))
+}
+
+/// Who may take part in the cells of a file.
+pub(super) struct Cast<'a> {
+    pub(super) subjects: &'a [Declared],
+    pub(super) drive: Drive,
+    /// Only these, by name, unless it is empty.
+    pub(super) only: &'a [String],
+}
+
+impl Cast<'_> {
+    /// The cells that a block stands for; `forced` is what the command line says.
+    pub(super) fn expand(&self, block: &Block, forced: &Block) -> Result<Vec<Cell>, String> {
+        let names: Vec<&str> = self.subjects.iter().map(|it| it.name.as_str()).collect();
+        let known = |name: &str| match names.iter().position(|known| *known == name) {
+            Some(index) => Ok(index),
+            None => Err(unknown("subject", name, &names)),
+        };
+        let listed: Vec<usize> = match &block.subjects {
+            Some(listed) => listed.iter().map(|name| known(name)).collect::<Result<_, _>>()?,
+            None => (0..names.len()).filter(|&index| !self.subjects[index].on_demand).collect(),
+        };
+        let chosen: Vec<&Declared> = listed
+            .into_iter()
+            .map(|index| &self.subjects[index])
+            .filter(|subject| self.only.is_empty() || self.only.contains(&subject.name))
+            .collect();
+        let baseline = match &block.baseline {
+            Some(name) => names[known(name)?],
+            None => chosen.first().map_or("", |subject| &subject.name),
+        };
+        combinations(&forced.over(block))
+            .into_iter()
+            .map(|settings| {
+                let subjects: Result<Vec<_>, _> =
+                    chosen.iter().map(|subject| self.place(subject, &settings, forced)).collect();
+                let subjects = subjects?;
+                let baseline = subjects.iter().position(|subject| subject.name == baseline);
+                Ok(Cell {
+                    label: settings.label(self.drive),
+                    settings,
+                    baseline: baseline.unwrap_or(0),
+                    subjects,
+                })
+            })
+            .collect()
+    }
+
+    /// A subject in a cell, with its own settings on top, and on top of these the
+    /// command line's.
+    fn place(
+        &self,
+        subject: &Declared,
+        settings: &Settings,
+        forced: &Block,
+    ) -> Result<Subject, String> {
+        let own = combinations_over(&subject.with.except(forced), settings);
+        let [settings] = own.as_slice() else {
+            let name = &subject.name;
+            return Err(format!("subject `{name}` needs one value per setting, not a list"));
+        };
+        check(settings, self.drive, &subject.program)?;
+        Ok(Subject {
+            name: subject.name.clone(),
+            program: subject.program.clone(),
+            settings: settings.clone(),
+        })
+    }
+}
+
+fn combinations(block: &Block) -> Vec<Settings> {
+    combinations_over(block, &Settings::default())
+}
+
+pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings> {
+    let mut all = vec![base.clone()];
+    vary(&mut all, &block.transport, |settings, value: Transport| settings.transport = value);
+    vary(&mut all, &block.mode, |settings, value| settings.mode = value);
+    vary(&mut all, &block.request, |settings, value| settings.request = value);
+    vary(&mut all, &block.shards, |settings, value| settings.shards = value);
+    vary(&mut all, &block.topics, |settings, value| settings.topics = value);
+    vary(&mut all, &block.event_bytes, |settings, value| settings.event_bytes = value);
+    vary(&mut all, &block.connections, |settings, value| settings.connections = value);
+    vary(&mut all, &block.stopped, |settings, value| settings.stopped = value);
+    vary(&mut all, &block.window, |settings, value| settings.window = value);
+    vary(&mut all, &block.rate, |settings, value| settings.rate = value);
+    vary(&mut all, &block.p99_us_max, |settings, value| settings.p99_us_max = value);
+    vary(&mut all, &block.answers, |settings, value| settings.answers = value);
+    vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);
+    vary(&mut all, &block.batch, |settings, value| settings.batch = value);
+    vary(&mut all, &block.tls, |settings, value| settings.tls = value);
+    vary(&mut all, &block.streams, |settings, value| settings.streams = value);
+    vary(&mut all, &block.requests, |settings, value| settings.requests = value);
+    vary(&mut all, &block.dummy_bytes, |settings, value| settings.dummy_bytes = value);
+    vary(&mut all, &block.request_us, |settings, value| settings.request_us = value);
+    vary(&mut all, &block.window_bytes, |settings, value| settings.window_bytes = value);
+    vary(&mut all, &block.receive_buffer_bytes, |settings, value| {
+        settings.receive_buffer_bytes = value;
+    });
+    vary(&mut all, &block.send_buffer_bytes, |settings, value| settings.send_buffer_bytes = value);
+    vary(&mut all, &block.unsent_bytes, |settings, value| settings.unsent_bytes = value);
+    vary(&mut all, &block.round, |settings, value| settings.round = value);
+    all
+}
+
+/// Every combination so far, once for each value of one more axis.
+fn vary<T: Copy>(all: &mut Vec<Settings>, axis: &Option<Axis<T>>, set: impl Fn(&mut Settings, T)) {
+    let Some(Axis(values)) = axis else { return };
+    let shorter = std::mem::take(all);
+    for settings in shorter {
+        for &value in values {
+            let mut longer = settings.clone();
+            set(&mut longer, value);
+            all.push(longer);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! From a file and the command line to a plan.
+
+use super::cast::{Cast, combinations_over, declared};
+use super::file::{Block, ScenarioFile, SuiteFile};
+use super::plan::{Cell, Part, Plan};
+use super::{Again, Peer, ScenarioError, Settings, find};
+use std::ops::Range;
+
+/// What the command line changes about a file.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Take the file's `[quick]` instead.
+    pub quick: bool,
+    /// Samples of each subject in each cell.
+    pub repeats: Option<u32>,
+    /// Time measured per sample.
+    pub measured_ms: Option<u64>,
+    /// Only these subjects, by name.
+    pub subjects: Vec<String>,
+    /// `key=value`, in place of what the file says.
+    pub set: Vec<String>,
+    /// These transports instead of the file's.
+    pub transports: Vec<String>,
+    /// Which cells have their baseline twice, instead of the file's.
+    pub again: Option<Again>,
+}
+
+/// Reads a scenario or a suite; `peers` are the subjects of others that it may
+/// name.
+pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
+    let table: toml::Table =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    if table.contains_key("scenarios") {
+        return read_suite(text, changes, peers);
+    }
+    let part = read_part(text, changes, peers)?;
+    Ok(Plan { name: part.name.clone(), title: part.title.clone(), parts: vec![part] })
+}
+
+fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, ScenarioError> {
+    let suite: SuiteFile =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    let changes = Changes { quick: suite.quick || changes.quick, ..changes.clone() };
+    let mut parts = Vec::new();
+    for name in &suite.scenarios {
+        let blame = |message: String| ScenarioError::at(text, &name.span(), message);
+        let found = find(name.get_ref()).map_err(|error| blame(error.message))?;
+        let table: toml::Table = toml::from_str(found).unwrap_or_default();
+        if table.contains_key("scenarios") {
+            return Err(blame(format!("`{}` is itself a suite", name.get_ref())));
+        }
+        // A suite keeps what is left of it when `--subjects` empties a part.
+        match read_part(found, &changes, peers) {
+            Err(error) if error.message == NO_SUBJECT => {}
+            part => parts.push(part.map_err(|error| blame(error.to_string()))?),
+        }
+    }
+    if parts.is_empty() {
+        return Err(ScenarioError::new(NO_SUBJECT));
+    }
+    Ok(Plan { name: suite.name, title: suite.title, parts })
+}
+
+const NO_SUBJECT: &str = "none of the subjects asked for is in this scenario";
+
+fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, ScenarioError> {
+    let file: ScenarioFile =
+        toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
+    let quick = changes.quick.then_some(&file.quick);
+    let blocks = quick.and_then(|quick| quick.cells.as_ref()).or(file.cells.as_ref());
+    let forced = forced_block(changes)?;
+    let subjects = declared(text, &file, peers)?;
+    let cast = Cast { subjects: &subjects, drive: file.drive, only: &changes.subjects };
+    let expand = |block: &Block, span: &Range<usize>| {
+        cast.expand(&block.over(&file.defaults), &forced)
+            .map_err(|message| ScenarioError::at(text, span, message))
+    };
+    let mut cells = Vec::new();
+    match blocks {
+        None => cells = expand(&Block::default(), &(0..0))?,
+        Some(blocks) => {
+            for block in blocks {
+                cells.extend(expand(block.get_ref(), &block.span())?);
+            }
+        }
+    }
+    // `--set` may have made combinations equal.
+    let mut distinct: Vec<Cell> = Vec::new();
+    for cell in cells {
+        if !cell.subjects.is_empty() && !distinct.contains(&cell) {
+            distinct.push(cell);
+        }
+    }
+    if distinct.is_empty() {
+        return Err(ScenarioError::new(NO_SUBJECT));
+    }
+    let quick_again = quick.map(|quick| quick.again.unwrap_or(file.again.min_first()));
+    match changes.again.or(quick_again).unwrap_or(file.again) {
+        Again::EveryCell => distinct.iter_mut().for_each(Cell::repeat_baseline),
+        Again::FirstCell => distinct.iter_mut().take(1).for_each(Cell::repeat_baseline),
+        Again::None => {}
+    }
+
+    let repeats = quick.and_then(|quick| quick.repeats);
+    let measured_ms = quick.and_then(|quick| quick.measured_ms);
+    let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
+    let part = Part {
+        title: file.title.unwrap_or_else(|| file.name.clone()),
+        name: file.name,
+        drive: file.drive,
+        repeats: changes.repeats.or(repeats).unwrap_or(file.repeats),
+        warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
+        measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),
+        cells: distinct,
+    };
+    if part.repeats == 0 || part.measured_ms == 0 {
+        return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
+    }
+    Ok(part)
+}
+
+/// The command line's `--set` and `--transports` as a block of settings.
+fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
+    let mut forced = Block::default();
+    for pair in &changes.set {
+        let (key, value) = pair
+            .split_once('=')
+            .ok_or_else(|| ScenarioError::new(format!("`{pair}` is not key=value")))?;
+        // A bare word is a string: nobody wants to quote quotes in a shell.
+        let block: Block = toml::from_str(&format!("{key} = {value}"))
+            .or_else(|_| toml::from_str(&format!("{key} = \"{value}\"")))
+            .map_err(|error| ScenarioError::from_toml("", &error))?;
+        forced = block.over(&forced);
+    }
+    if !changes.transports.is_empty() {
+        let block: Block = toml::from_str(&format!("transport = {:?}", changes.transports))
+            .map_err(|error| ScenarioError::from_toml("", &error))?;
+        forced = block.over(&forced);
+    }
+    Ok(forced)
+}
+
+/// What the command line says, over `base`: every combination.
+pub(super) fn forced_settings(
+    changes: &Changes,
+    base: &Settings,
+) -> Result<Vec<Settings>, ScenarioError> {
+    Ok(combinations_over(&forced_block(changes)?, base))
+}
