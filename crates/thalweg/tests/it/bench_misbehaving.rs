@@ -199,9 +199,10 @@ fn a_freeze_of_one_second_is_950_ms_at_p99() {
 #[test]
 fn a_closed_loop_hides_what_an_open_one_shows() {
     let closed = measure_calmly("stall", "", CLOSED_LOOP);
-    let [_, p99_us, max_us] = closed.latency_us();
-    // It saw the stall, and hardly ever.
-    assert!(max_us >= 250_000.0 && p99_us < 0.5 * max_us, "{}", closed.row);
+    let [p50_us, _, max_us] = closed.latency_us();
+    // It saw the stall, and hardly ever. On a schedule 60 of 100 events are due in a
+    // stall, so that half of all are later than 50 of its 300 ms.
+    assert!(max_us >= 250_000.0 && p50_us < 0.1 * max_us, "{}", closed.row);
 }
 
 #[test]
