@@ -19,6 +19,7 @@ pub const LIBRARY: &[(&str, &str)] = &[
     ("a3-2", include_str!("../../../../lab/scenarios/a3-2.toml")),
     ("b", include_str!("../../../../lab/scenarios/b.toml")),
     ("c", include_str!("../../../../lab/scenarios/c.toml")),
+    ("c-gorilla", include_str!("../../../../lab/scenarios/c-gorilla.toml")),
     ("interference", include_str!("../../../../lab/scenarios/interference.toml")),
     ("tls", include_str!("../../../../lab/scenarios/tls.toml")),
     ("idle-tls", include_str!("../../../../lab/scenarios/idle-tls.toml")),
