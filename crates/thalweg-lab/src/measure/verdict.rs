@@ -48,7 +48,7 @@ pub struct Evidence {
     pub subject_waited: f64,
     /// Time for which others kept the swarm from its core.
     pub swarm_waited: f64,
-    /// Time that the hypervisor took from the cores of both.
+    /// Time that the hypervisor took from the cores of both, added up.
     pub stolen: f64,
     /// Packets the kernel dropped.
     pub dropped_packets: u64,
@@ -129,7 +129,7 @@ impl Evidence {
         }
         if self.stolen >= DISTURBED {
             let stolen = percent(self.stolen);
-            return Some(format!("the hypervisor took the cores away for {stolen} of the span"));
+            return Some(format!("the hypervisor took {stolen} of a core's time"));
         }
         if self.subject_waited + self.stolen >= DISTURBED {
             let waited = percent(self.subject_waited + self.stolen);
@@ -239,7 +239,7 @@ mod tests {
         let mostly = Evidence { subject_waited: 0.45, swarm_waited: 0.7, ..busy(0.1, 0.1) };
         check(mostly, &Verdict::Swarm, "70 %");
         let stolen = Evidence { stolen: 0.12, ..busy(0.99, 0.5) };
-        check(stolen, &Verdict::Machine, "the hypervisor took the cores away for 12 %");
+        check(stolen, &Verdict::Machine, "the hypervisor took 12 % of a core's time");
         let a_little = Evidence { subject_waited: 0.05, swarm_waited: 0.05, ..busy(0.5, 0.5) };
         check(a_little, &Verdict::Schedule, "");
     }

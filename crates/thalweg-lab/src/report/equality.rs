@@ -6,6 +6,9 @@ use crate::scenario::Cell;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
+/// What a buffer is that nobody has set.
+const GROWN: &str = "the kernel's";
+
 /// What was seen on the first connections of a cell's samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Equality {
@@ -45,8 +48,7 @@ impl Equality {
                 let own = seen.iter().flatten().filter(|(of, it, _)| *of == index && *it == name);
                 let own: BTreeSet<&str> = own.map(|(_, _, value)| value.as_str()).collect();
                 if !own.is_empty() {
-                    let own: Vec<&str> = own.into_iter().collect();
-                    values.push((subject.name.clone(), own.join(" or ")));
+                    values.push((subject.name.clone(), joined(&own)));
                 }
             }
             match values.first() {
@@ -87,12 +89,20 @@ fn facts(sample: &Sample) -> Vec<(usize, String, String)> {
     agreed.chain(buffer).collect()
 }
 
+/// A buffer that was grown once was not set.
+fn joined(values: &BTreeSet<&str>) -> String {
+    if values.contains(GROWN) {
+        return GROWN.to_owned();
+    }
+    values.iter().copied().collect::<Vec<_>>().join(" or ")
+}
+
 /// What a program asks for the kernel doubles, and asked for are powers of two;
 /// what it grows to by itself is a multiple of a segment's.
 fn set_or_grown(bytes: u64) -> String {
     match bytes.is_power_of_two() {
         true => bytes.to_string(),
-        false => "the kernel's".to_owned(),
+        false => GROWN.to_owned(),
     }
 }
 
@@ -120,6 +130,8 @@ mod tests {
         let samples = [
             sample(0, "none", 2_626_560),
             sample(1, "none", 87_040),
+            // Grown to the most there may be.
+            sample(1, "none", 4 << 20),
             sample(2, "it", 1 << 20),
             sample(2, "it 2", 1 << 20),
         ];
