@@ -166,12 +166,18 @@ fn mistakes_on_the_command_line() {
     );
 }
 
+/// The peers that scenarios of the library name.
+fn peers() -> Vec<Peer> {
+    let gorilla = include_str!("../../../../lab/subjects/gorilla/subject.toml");
+    vec![Peer::read(gorilla, "").unwrap()]
+}
+
 #[test]
 fn the_library_reads_in_full_and_quick() {
     for (name, text) in LIBRARY {
         for quick in [false, true] {
-            let plan =
-                read(text, &changes(quick), &[]).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let plan = read(text, &changes(quick), &peers())
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(plan.name, *name);
         }
     }
@@ -180,7 +186,7 @@ fn the_library_reads_in_full_and_quick() {
 #[test]
 fn titles_of_the_library_are_those_of_its_files() {
     for ((name, text), (listed, title)) in LIBRARY.iter().zip(titles()) {
-        let plan = read(text, &changes(false), &[]).unwrap();
+        let plan = read(text, &changes(false), &peers()).unwrap();
         assert_eq!((*name, &*plan.title), (listed, title));
     }
 }
