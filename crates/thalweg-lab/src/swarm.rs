@@ -20,6 +20,7 @@
 //! - `stranger`: an endpoint that somebody else runs
 //! - `warm_up`: until figures have stopped drifting, and what follows the span
 //! - `facts`: what connections really agreed on
+//! - `progress`: how it goes
 //! - `posting`: publishing for its own sake, without subscribers
 
 mod answer;
@@ -39,6 +40,7 @@ mod pace;
 mod polls;
 mod posted;
 mod posting;
+mod progress;
 mod publisher;
 mod read_buffer;
 mod round_trip;
@@ -60,6 +62,7 @@ use anyhow::bail;
 use link::Dialer;
 use offer::{Behind, Posting};
 use pace::Schedule;
+use progress::Progress;
 use publisher::Publisher;
 use socket::{Poller, allow_open_files, now_us};
 use std::net::SocketAddr;
@@ -222,7 +225,7 @@ struct Swarm<'a> {
     lines: Vec<u8>,
     /// When the span began; 0 before.
     begun_us: u64,
-    told_us: u64,
+    progress: Progress,
 }
 
 impl<'a> Swarm<'a> {
@@ -246,7 +249,7 @@ impl<'a> Swarm<'a> {
             is_finishing: false,
             lines: Vec::new(),
             begun_us: 0,
-            told_us: 0,
+            progress: Progress::default(),
         })
     }
 
@@ -356,30 +359,10 @@ impl<'a> Swarm<'a> {
                 _ => {}
             }
         }
-        self.tell_progress()
-    }
-
-    fn tell_progress(&mut self) -> anyhow::Result<()> {
-        let now_us = now_us();
-        if now_us - self.told_us < PROGRESS_EVERY_US {
-            return Ok(());
-        }
-        self.told_us = now_us;
-        let span_us = if self.begun_us == 0 { 0 } else { now_us - self.begun_us };
-        let connections = self.subscribers.standing();
-        let tally = &self.subscribers.inbox().tally;
-        let events = tally.traffic.events;
-        let p99_us = if span_us == 0 { None } else { tally.latency.quantile_us(0.99) };
-        let figures = Figures {
-            connections,
-            events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
-            events: if span_us == 0 { 0 } else { events },
-            p99_us,
-            round_trip_us: None,
-        };
-        match self.observer.progress(figures) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Interrupted.into()),
-        }
+        let Swarm { progress, observer, subscribers, begun_us, .. } = self;
+        progress.tell(*observer, |now_us| {
+            let connections = subscribers.standing();
+            Figures::of_span(connections, &subscribers.inbox().tally, *begun_us, now_us)
+        })
     }
 }

@@ -10,7 +10,7 @@ mod http_streaming;
 mod sse;
 mod websocket;
 
-pub(super) use websocket::{pong, text};
+pub(super) use websocket::{head as websocket_head, pong, text};
 
 use crate::scenario::Transport;
 

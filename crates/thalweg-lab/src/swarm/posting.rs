@@ -5,14 +5,14 @@ use super::answer::{self, Answer};
 use super::asker::Asker;
 use super::event::{self, Stamp};
 use super::link::Dialer;
+use super::progress::Progress;
 use super::publisher::Publisher;
 use super::socket::{Poller, now_us, thread_cpu_ns};
-use super::{Figures, Interrupted, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
+use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
 use crate::measure::Traffic;
 use crate::scenario::Request;
 use crate::subject::dialect;
 use anyhow::{anyhow, bail};
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// An NDJSON publisher keeps about this much ready for the kernel to take.
@@ -21,7 +21,8 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const ANSWER_WITHIN_US: u64 = 10_000_000;
 
 pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
-    let mut posting = Posting { workload, observer, poller: Poller::new()?, told_us: 0 };
+    let (poller, progress) = (Poller::new()?, Progress::default());
+    let mut posting = Posting { workload, observer, poller, progress };
     posting.observer.at(Moment::Open);
     posting.take(workload.warm_up)?;
 
@@ -43,7 +44,7 @@ struct Posting<'a> {
     workload: &'a Workload<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
-    told_us: u64,
+    progress: Progress,
 }
 
 impl Posting<'_> {
@@ -152,21 +153,13 @@ impl Posting<'_> {
     }
 
     fn tell_progress(&mut self, events: u64, begun_us: u64) -> anyhow::Result<()> {
-        let now_us = now_us();
-        if now_us - self.told_us < PROGRESS_EVERY_US {
-            return Ok(());
-        }
-        self.told_us = now_us;
-        let figures = Figures {
-            connections: self.workload.settings.connections as usize,
+        let connections = self.workload.settings.connections as usize;
+        self.progress.tell(self.observer, |now_us| Figures {
+            connections,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
             events,
             ..Figures::default()
-        };
-        match self.observer.progress(figures) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Interrupted.into()),
-        }
+        })
     }
 }
 

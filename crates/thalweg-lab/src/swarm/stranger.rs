@@ -29,13 +29,13 @@ mod websocket;
 
 pub use approach::addresses;
 
+use super::progress::Progress;
 use super::socket::{Poller, allow_open_files, now_us};
-use super::{Figures, Interrupted, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};
+use super::{Figures, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};
 use crate::measure::{Heard, Latency, Traffic};
 use crate::scenario::Endpoint;
 use anyhow::anyhow;
 use crowd::Crowd;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// A larger event is an error: its connection would hold as much memory.
@@ -81,7 +81,8 @@ pub fn run(
 ) -> anyhow::Result<Outcome> {
     allow_open_files(visit.connections)?;
     let crowd = Crowd::new(endpoint, visit.connections)?;
-    let mut stay = Stay { crowd, observer, poller: Poller::new()?, begun_us: 0, told_us: 0 };
+    let (poller, progress) = (Poller::new()?, Progress::default());
+    let mut stay = Stay { crowd, observer, poller, begun_us: 0, progress };
     let outcome = stay.run(visit)?;
     stay.crowd.leave(&stay.poller);
     Ok(outcome)
@@ -93,7 +94,7 @@ struct Stay<'a> {
     poller: Poller,
     /// When the span began; 0 before.
     begun_us: u64,
-    told_us: u64,
+    progress: Progress,
 }
 
 impl Stay<'_> {
@@ -157,27 +158,9 @@ impl Stay<'_> {
         for index in 0..count {
             self.crowd.on_ready(self.poller.ready(index), &self.poller)?;
         }
-        self.tell_progress()
-    }
-
-    fn tell_progress(&mut self) -> anyhow::Result<()> {
-        let now_us = now_us();
-        if now_us - self.told_us < PROGRESS_EVERY_US {
-            return Ok(());
-        }
-        self.told_us = now_us;
-        let span_us = if self.begun_us == 0 { 0 } else { now_us - self.begun_us };
-        let events = self.crowd.ear.tally.traffic.events;
-        let figures = Figures {
-            connections: self.crowd.standing(),
-            events_per_s: if span_us == 0 { 0.0 } else { events as f64 * 1e6 / span_us as f64 },
-            events: if span_us == 0 { 0 } else { events },
-            p99_us: self.crowd.ear.tally.latency.quantile_us(0.99),
-            round_trip_us: None,
-        };
-        match self.observer.progress(figures) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Interrupted.into()),
-        }
+        let Stay { progress, observer, crowd, begun_us, .. } = self;
+        progress.tell(*observer, |now_us| {
+            Figures::of_span(crowd.standing(), &crowd.ear.tally, *begun_us, now_us)
+        })
     }
 }

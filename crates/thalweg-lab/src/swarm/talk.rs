@@ -4,14 +4,14 @@
 use super::carrier::{self, Step};
 use super::inbox::shown;
 use super::link::{Dialer, Received};
+use super::progress::Progress;
 use super::read_buffer::ReadBuffer;
 use super::socket::{Poller, Ready, now_us};
 use super::writer::Writer;
-use super::{Figures, Interrupted, Observer, PROGRESS_EVERY_US, SILENCE_US_MAX};
+use super::{Figures, Observer, SILENCE_US_MAX};
 use crate::scenario::Transport;
 use crate::subject::dialect::{self, Subscription};
 use anyhow::{anyhow, bail};
-use std::ops::ControlFlow;
 
 /// One connection of a conversation.
 #[derive(Debug)]
@@ -120,29 +120,21 @@ impl Talk {
 pub(super) struct Attention<'a> {
     pub(super) observer: &'a mut dyn Observer,
     pub(super) heard_us: u64,
-    told_us: u64,
+    progress: Progress,
 }
 
 impl<'a> Attention<'a> {
     pub(super) fn new(observer: &'a mut dyn Observer) -> Attention<'a> {
-        Attention { observer, heard_us: now_us(), told_us: 0 }
+        Attention { observer, heard_us: now_us(), progress: Progress::default() }
     }
 
     /// Tells of progress now and then; an error if the observer ends it, or if
     /// nothing was heard for long.
     pub(super) fn tell(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
-        let now_us = now_us();
-        if now_us.saturating_sub(self.heard_us) > SILENCE_US_MAX {
+        if now_us().saturating_sub(self.heard_us) > SILENCE_US_MAX {
             bail!("the subject has been silent for 2 s, and it was its turn");
         }
-        if now_us - self.told_us < PROGRESS_EVERY_US {
-            return Ok(());
-        }
-        self.told_us = now_us;
-        match self.observer.progress(figures()) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Interrupted.into()),
-        }
+        self.progress.tell(self.observer, |_| figures())
     }
 }
 

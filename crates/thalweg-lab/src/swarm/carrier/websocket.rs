@@ -55,20 +55,26 @@ pub(in crate::swarm) fn pong(payload: &[u8]) -> Vec<u8> {
 
 /// Appends a text frame, masked in the same way.
 pub(in crate::swarm) fn text(payload: &[u8], out: &mut Vec<u8>) {
-    out.push(FINAL | TEXT);
-    match payload.len() {
-        short @ ..126 => out.push(MASKED | short as u8),
+    head(FINAL | TEXT, MASKED, payload.len(), out);
+    out.extend([0; 4]);
+    out.extend_from_slice(payload);
+}
+
+/// Appends the head of a frame (§5.2) up to its mask. `masked` is the bit that says
+/// whether there is one.
+pub(in crate::swarm) fn head(first: u8, masked: u8, length: usize, out: &mut Vec<u8>) {
+    out.push(first);
+    match length {
+        short @ ..126 => out.push(masked | short as u8),
         medium @ ..0x1_0000 => {
-            out.push(MASKED | 126);
+            out.push(masked | 126);
             out.extend((medium as u16).to_be_bytes());
         }
         long => {
-            out.push(MASKED | 127);
+            out.push(masked | 127);
             out.extend((long as u64).to_be_bytes());
         }
     }
-    out.extend([0; 4]);
-    out.extend_from_slice(payload);
 }
 
 #[cfg(test)]
@@ -76,18 +82,8 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::swarm) fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
-        let mut frame = vec![FINAL | opcode];
-        match payload.len() {
-            short @ ..126 => frame.push(short as u8),
-            medium @ ..0x1_0000 => {
-                frame.push(126);
-                frame.extend((medium as u16).to_be_bytes());
-            }
-            long => {
-                frame.push(127);
-                frame.extend((long as u64).to_be_bytes());
-            }
-        }
+        let mut frame = Vec::new();
+        head(FINAL | opcode, 0, payload.len(), &mut frame);
         frame.extend_from_slice(payload);
         frame
     }

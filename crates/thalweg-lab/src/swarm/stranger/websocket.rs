@@ -3,6 +3,7 @@
 
 use super::voice::{Hear, Kind, Malformed, wrong};
 use super::{MESSAGE_BYTES_MAX, voice};
+use crate::swarm::carrier::websocket_head;
 
 const CONTINUATION: u8 = 0x0;
 const TEXT: u8 = 0x1;
@@ -238,18 +239,7 @@ pub(super) fn text(payload: &[u8], out: &mut Vec<u8>) {
 }
 
 fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
-    out.push(FINAL | opcode);
-    match payload.len() {
-        short @ ..126 => out.push(MASKED | short as u8),
-        medium @ ..0x1_0000 => {
-            out.push(MASKED | 126);
-            out.extend((medium as u16).to_be_bytes());
-        }
-        long => {
-            out.push(MASKED | 127);
-            out.extend((long as u64).to_be_bytes());
-        }
-    }
+    websocket_head(FINAL | opcode, MASKED, payload.len(), out);
     let mask = fastrand::u32(..).to_ne_bytes();
     out.extend(mask);
     out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));

@@ -41,18 +41,8 @@ fn hear<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
 
 /// A server's frame.
 fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![first];
-    match payload.len() {
-        short @ ..126 => frame.push(short as u8),
-        medium @ ..0x1_0000 => {
-            frame.push(126);
-            frame.extend((medium as u16).to_be_bytes());
-        }
-        long => {
-            frame.push(127);
-            frame.extend((long as u64).to_be_bytes());
-        }
-    }
+    let mut frame = Vec::new();
+    websocket_head(first, 0, payload.len(), &mut frame);
     frame.extend_from_slice(payload);
     frame
 }

@@ -1,0 +1,55 @@
+//! The observer hears how it goes, about ten times a second.
+
+use super::socket::now_us;
+use super::tally::Tally;
+use super::{Figures, Interrupted, Observer, PROGRESS_EVERY_US};
+use std::ops::ControlFlow;
+
+/// When the observer was told last.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    told_us: u64,
+}
+
+impl Progress {
+    /// Tells it, if it is time to; an error if it ends the sample. `figures` is
+    /// given the time.
+    #[inline]
+    pub(super) fn tell(
+        &mut self,
+        observer: &mut dyn Observer,
+        figures: impl FnOnce(u64) -> Figures,
+    ) -> anyhow::Result<()> {
+        let now_us = now_us();
+        if now_us - self.told_us < PROGRESS_EVERY_US {
+            return Ok(());
+        }
+        self.told_us = now_us;
+        match observer.progress(figures(now_us)) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Interrupted.into()),
+        }
+    }
+}
+
+impl Figures {
+    /// Of a span that began at `begun_us`, or did not yet (0).
+    pub(super) fn of_span(
+        connections: usize,
+        tally: &Tally,
+        begun_us: u64,
+        now_us: u64,
+    ) -> Figures {
+        if begun_us == 0 {
+            return Figures { connections, ..Figures::default() };
+        }
+        let events = tally.traffic.events;
+        Figures {
+            connections,
+            events,
+            events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
+            p99_us: tally.latency.quantile_us(0.99),
+            round_trip_us: None,
+        }
+    }
+}
