@@ -1,9 +1,10 @@
 //! A run in a list of runs.
 
-use super::row::{Comparison, Row};
+use super::findings::{Compared, compared};
+use super::row::Row;
 use super::summary::Summary;
 use crate::measure::statistics::median;
-use crate::scenario::{Drive, Plan};
+use crate::scenario::Plan;
 use serde::Serialize;
 
 /// A run in a list of runs.
@@ -65,30 +66,23 @@ impl Entry {
 /// What a run is remembered by: the subject that is compared in most cells, next
 /// to its baseline; where nobody is, what the first row has.
 fn figure(summary: &Summary) -> Option<String> {
-    let rows =
-        || summary.parts.iter().flat_map(|part| part.rows.iter().map(move |row| (part, row)));
-    let talks = |drive| matches!(drive, Drive::Echo | Drive::RoundTrip);
-    let ratio = |row: &Row, drive| -> Option<f64> {
-        let compared: Option<Comparison> =
-            if talks(drive) { row.round_trip.compared } else { row.cpu.compared };
-        compared.filter(|_| !row.is_noise).map(|compared| compared.ratio.median)
+    let all = compared(summary);
+    let like = |one: &Compared<'_>| {
+        let is_like = |other: &&Compared<'_>| {
+            (&other.row.subject, other.figure) == (&one.row.subject, one.figure)
+        };
+        all.iter().filter(is_like).map(|other| other.ratio.median).collect::<Vec<f64>>()
     };
-    let compared: Vec<(&str, f64, bool)> = rows()
-        .filter_map(|(part, row)| Some((&*row.subject, ratio(row, part.drive)?, talks(part.drive))))
-        .collect();
-    let cells_of = |name: &str| compared.iter().filter(|(subject, ..)| *subject == name).count();
     // Of several with as many cells the last: files name their own subject last.
-    let (subject, _, is_talk) = match compared.iter().max_by_key(|(name, ..)| cells_of(name)) {
-        Some(most) => *most,
-        None => return first_figure(rows().next()?.1),
+    let Some(most) = all.iter().max_by_key(|one| like(one).len()) else {
+        return first_figure(summary.parts.iter().flat_map(|part| &part.rows).next()?);
     };
-    let of_it = |(name, _, talk): &&(&str, f64, bool)| *name == subject && *talk == is_talk;
-    let ratios: Vec<f64> = compared.iter().filter(of_it).map(|(_, ratio, _)| *ratio).collect();
-    let what = if is_talk { "round trip" } else { "CPU per event" };
+    let ratios = like(most);
     let cells = match ratios.len() {
         1 => String::new(),
         count => format!(", median of {count} cells"),
     };
+    let (subject, what) = (&most.row.subject, most.figure.name());
     Some(format!("{subject}: {what} {:.2} × baseline{cells}", median(&ratios)?))
 }
 

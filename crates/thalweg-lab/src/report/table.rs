@@ -1,9 +1,12 @@
 //! The summary as a table for a terminal.
 
+use super::compare::PAIRS_MIN;
 use super::heard;
 use super::number::{digits, short};
-use super::row::{Comparison, Row};
+use super::outcome::{Comparison, Outcome};
+use super::row::Row;
 use super::summary::{PartSummary, Summary};
+use super::words::printable;
 use crate::measure::statistics::cover;
 use crate::scenario::Drive;
 
@@ -43,6 +46,7 @@ const IDLE: &[Column] = &[
     ("RSS KiB per", "connection", |row| {
         figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
     }),
+    ("RSS", "× baseline", |row| compared(row, row.memory.compared)),
     ("opened", "in ms", |row| whole(row.load.open_ms)),
 ];
 const ROUND_TRIP: &[Column] = &[
@@ -93,7 +97,7 @@ pub fn table(summary: &Summary) -> String {
         }
         text += &notes(part);
     }
-    text
+    printable(&text)
 }
 
 /// A line of fields; a line of one field is a heading.
@@ -170,6 +174,12 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text += "\"Again\" is the baseline once more: the noise (A/A). `=`: a tie, for the interval \
                  contains 1 or overlaps the noise.\n";
     }
+    let all = part.rows.iter().filter(|row| !row.is_noise).flat_map(comparisons);
+    if all.into_iter().any(|it| it.outcome == Outcome::Unclear) {
+        text += &format!(
+            "`?`: fewer than {PAIRS_MIN} pairs that nobody disturbed; no difference is claimed.\n"
+        );
+    }
     if part.rows.iter().any(|row| row.cpu.compared.is_some() || row.round_trip.compared.is_some()) {
         text += &format!(
             "Ratios: of paired repeats (Hodges–Lehmann, signed-rank interval; with all {} pairs it \
@@ -193,6 +203,13 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text.insert(0, '\n');
     }
     text
+}
+
+/// Everything of a row that stands beside the baseline's.
+fn comparisons(row: &Row) -> impl Iterator<Item = Comparison> {
+    [row.cpu.compared, row.latency.compared, row.round_trip.compared, row.memory.compared]
+        .into_iter()
+        .flatten()
 }
 
 /// Why figures do not count as they might, an example of each.
@@ -232,14 +249,14 @@ fn whole(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| format!("{value:.0}"))
 }
 
-/// `1.04 (1.01–1.08)`, with `=` where it is a tie.
+/// `1.04 (1.01–1.08)`, with `=` where it is a tie, `?` where it cannot be told.
 fn compared(row: &Row, comparison: Option<Comparison>) -> String {
     if row.is_baseline {
         return "baseline".to_owned();
     }
-    let Some(Comparison { ratio, is_tie }) = comparison else {
+    let Some(Comparison { ratio, outcome, .. }) = comparison else {
         return String::new();
     };
-    let tie = if !row.is_noise && is_tie { "= " } else { "" };
-    format!("{tie}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+    let sign = if row.is_noise { "" } else { outcome.sign() };
+    format!("{sign}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
 }
