@@ -14,9 +14,11 @@ use crate::scenario::Drive;
 /// line continues the one before.
 pub(super) type Column = (&'static str, &'static str, fn(&Row) -> String);
 
+/// Columns of this name are there only where somebody is compared.
+const TO_BASELINE: &str = "× baseline";
 const CPU: &[Column] = &[
     ("CPU µs", "per event", |row| figure(row.cpu.us_per_event.map(|it| it.median))),
-    ("CPU", "× baseline", |row| compared(row, row.cpu.compared)),
+    ("CPU", TO_BASELINE, |row| compared(row, row.cpu.compared)),
 ];
 const THROUGHPUT: &[Column] = &[("events", "per s", |row| match row.throughput.events_per_s {
     Some(events) if row.is_ranked => short(events.median),
@@ -29,7 +31,7 @@ const LATENCY: &[Column] = &[
     ("latency µs", "p50", |row| whole(row.latency.p50_us)),
     ("", "p99", |row| whole(row.latency.p99_us)),
     ("", "p99.9", |row| whole(row.latency.p999_us)),
-    ("p99", "× baseline", |row| compared(row, row.latency.compared)),
+    ("p99", TO_BASELINE, |row| compared(row, row.latency.compared)),
 ];
 const BATCHING: &[Column] = &[
     ("wire B", "per event", |row| figure(row.wire.bytes_per_event)),
@@ -46,7 +48,7 @@ const IDLE: &[Column] = &[
     ("RSS KiB per", "connection", |row| {
         figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
     }),
-    ("RSS", "× baseline", |row| compared(row, row.memory.compared)),
+    ("RSS", TO_BASELINE, |row| compared(row, row.memory.compared)),
     ("opened", "in ms", |row| whole(row.load.open_ms)),
 ];
 const ROUND_TRIP: &[Column] = &[
@@ -54,7 +56,7 @@ const ROUND_TRIP: &[Column] = &[
     ("", "worst run", |row| figure(row.round_trip.mean_us_worst)),
     ("", "p50", |row| whole(row.round_trip.p50_us)),
     ("", "p99", |row| whole(row.round_trip.p99_us)),
-    ("mean", "× baseline", |row| compared(row, row.round_trip.compared)),
+    ("mean", TO_BASELINE, |row| compared(row, row.round_trip.compared)),
 ];
 const TOTAL: &[Column] = &[("total", "ms", |row| figure(row.round_trip.total_ms))];
 const FROM_INTENDED: &[Column] = &[
@@ -140,7 +142,12 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
         groups.push(STOPPED);
     }
     groups.push(LOAD);
-    groups.concat()
+    let mut columns = groups.concat();
+    columns.retain(|(_, name, show)| {
+        *name != TO_BASELINE
+            || part.rows.iter().any(|row| !row.is_baseline && !show(row).is_empty())
+    });
+    columns
 }
 
 /// Columns as wide as they need; the first and the last begin at the left,
