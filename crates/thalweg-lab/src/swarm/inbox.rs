@@ -193,8 +193,7 @@ impl Parser<'_> {
                 let topic = self.inbox.topic_index(topic)?;
                 memory.reached(topic, position)?;
                 if !confirm(stage) {
-                    let subscription = self.index * self.inbox.topic_names.len() + topic;
-                    self.inbox.ledger.gap(subscription, missed);
+                    self.inbox.gap(self.index, topic, self.is_reader, missed);
                 }
             }
             Some(Said::Heartbeat) => self.inbox.tally.traffic.heartbeats += 1,
@@ -314,6 +313,20 @@ impl Inbox {
             }
             Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
             Expected::Nothing => {}
+        }
+    }
+
+    /// The subject announced that a subscription will not get some events.
+    #[cold]
+    fn gap(&mut self, connection: usize, topic: usize, is_reader: bool, missed: Option<u64>) {
+        let Inbox { expected, ledger, heard_us, topic_names, .. } = self;
+        let subscription = connection * topic_names.len() + topic;
+        match expected {
+            Expected::Posted(topics) => {
+                let arrival = Arrival { subscription, is_reader, events: b"", now_us: *heard_us };
+                topics[topic].gap(arrival, missed, ledger);
+            }
+            _ => ledger.gap(subscription, missed),
         }
     }
 }
