@@ -37,8 +37,8 @@ pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{
-    Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
-    SystemCalls, Traffic, WarmUp,
+    Activity, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample, SocketMemory,
+    Step, SystemCalls, Traffic, WarmUp,
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use unpaired::{can_differ, unpaired_ratio};

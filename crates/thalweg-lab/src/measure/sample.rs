@@ -54,6 +54,9 @@ pub struct Sample {
     /// Where the client talks back.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
+    /// Where the subject pushes beside its answers (experiment C's firehose).
+    #[serde(default)]
+    pub pushed: Option<Pushed>,
     /// How the subject got warm.
     #[serde(default)]
     pub warm_up: WarmUp,
@@ -217,6 +220,23 @@ impl RoundTrips {
             max_us: at(1.0)?,
             mean_us: each_us.iter().sum::<u64>() as f64 / each_us.len() as f64,
         })
+    }
+}
+
+/// What a firehose pushed in the span. Fewer than it was asked for is a figure of the
+/// subject and no fault: its timer or its socket allowed no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pushed {
+    /// What the schedule asks for.
+    pub wanted: u64,
+    /// Those that came, of the right size and each once.
+    pub came: u64,
+}
+
+impl Pushed {
+    /// The share of the schedule that came; `None` if the span was too short for one.
+    pub fn share(&self) -> Option<f64> {
+        (self.wanted > 0).then(|| self.came as f64 / self.wanted as f64)
     }
 }
 

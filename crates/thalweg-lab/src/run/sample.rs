@@ -147,6 +147,7 @@ impl Bench<'_> {
             resources: seen.end.resources,
             kernel: seen.kernel,
             round_trips: outcome.round_trips,
+            pushed: outcome.pushed,
             warm_up: outcome.warm_up,
             littles_ratio: outcome.littles_ratio,
             pacing: outcome.pacing,

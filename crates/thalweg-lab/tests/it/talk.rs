@@ -232,6 +232,66 @@ fn check(drive: Drive, answer: Answer, expected: &str) {
     assert!(found.contains(expected), "{found:?} should say {expected:?}");
 }
 
+const PUSH_BYTES: usize = 100;
+
+/// A push, as the limit makes them, ahead of each answer.
+fn pushing(number: u64, message: &str) -> Vec<String> {
+    let padding = "x".repeat(PUSH_BYTES - 10);
+    vec![envelope(number, &format!(r#"{{"pad":"{padding}"}}"#)), message.to_owned()]
+}
+
+/// 20 requests, 5 ms apart, beside a firehose that is to push every 2.5 ms.
+fn beside_a_firehose(answer: Answer) -> Outcome {
+    let settings = Settings {
+        connections: 1,
+        requests: 20,
+        request_us: 5000,
+        interval_us: 2500,
+        dummy_bytes: PUSH_BYTES as u32,
+        ..Settings::default()
+    };
+    converse(serve(answer).unwrap(), &settings, Drive::Echo, &Program::Limit).unwrap()
+}
+
+#[test]
+fn a_firehose_that_pushes_half_as_often_says_so_and_is_whole() {
+    let outcome = beside_a_firehose(pushing);
+    assert_eq!(outcome.ledger.to_string(), "whole");
+    let pushed = outcome.pushed.unwrap();
+    assert_eq!((pushed.came, outcome.traffic.events), (20, 20));
+    assert!(pushed.wanted.abs_diff(outcome.span_us / 2500) <= 1, "{pushed:?}");
+    assert!(pushed.share().unwrap() < 0.6, "{pushed:?}");
+}
+
+#[test]
+fn pushes_that_are_damaged_are_in_the_ledger() {
+    let check = |answer: Answer, expected: (&str, u64)| {
+        let outcome = beside_a_firehose(answer);
+        let came = outcome.pushed.unwrap().came;
+        assert_eq!((&*outcome.ledger.to_string(), came), expected);
+    };
+    check(
+        |number, message| {
+            let mut said = pushing(number, message);
+            if number == 7 {
+                said[0] = said[0].replacen("xx", "x", 1);
+            }
+            said
+        },
+        ("1 corrupt", 19),
+    );
+    check(
+        |number, message| {
+            let mut said = pushing(number, message);
+            if number == 7 {
+                said[0] = said[0].replacen("bench/0", "bench/9", 1);
+            }
+            said
+        },
+        ("1 corrupt", 19),
+    );
+}
+
 #[test]
 fn answers_that_are_missing_or_wrong_are_seen() {
     let silent: Answer =
