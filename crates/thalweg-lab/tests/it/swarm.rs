@@ -61,9 +61,11 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
             outcome.latency.buckets().map(|(_, count)| count).sum::<u64>(),
             outcome.traffic.events
         );
-        // What the window says was outstanding, was.
+        // What the window says was outstanding, was, but for what a verdict allows, too.
         let littles_ratio = outcome.littles_ratio.unwrap();
-        assert!((0.9..1.1).contains(&littles_ratio), "{transport}: {littles_ratio}");
+        let slack_us = outcome.swarm_away_us + outcome.latency.quantile_us(1.0).unwrap();
+        let apart_max = 0.1 + slack_us as f64 / outcome.span_us as f64;
+        assert!((littles_ratio - 1.0).abs() < apart_max, "{transport}: {littles_ratio}");
         assert!(outcome.warm_up.took_us >= 50_000);
         let facts = &outcome.negotiated.facts;
         let fact = |name| facts.iter().find(|(of, _)| of == name).map(|(_, value)| &**value);
