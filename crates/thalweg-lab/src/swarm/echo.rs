@@ -44,6 +44,8 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
 
     echo.run_until(Echo::is_confirmed, u64::MAX)?;
     let open_us = now_us() - open_us;
+    // Before the kernel makes the buffers larger.
+    let negotiated = echo.lines.first().map(|line| line.talk.negotiated()).unwrap_or_default();
     echo.attention.observer.at(Moment::Open);
     echo.run_for(workload.warm_up)?;
 
@@ -58,7 +60,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let span_us = now_us() - echo.begun_us;
     let swarm_cpu_ns = echo.poller.busy_ns() - busy_ns;
     echo.attention.observer.at(Moment::End { stopped_ports: &[] });
-    Ok(echo.outcome(open_us, span_us, swarm_cpu_ns))
+    Ok(Outcome { negotiated, ..echo.outcome(open_us, span_us, swarm_cpu_ns) })
 }
 
 struct Echo<'a> {

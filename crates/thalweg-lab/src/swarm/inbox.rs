@@ -91,7 +91,7 @@ impl Parser<'_> {
     ) -> anyhow::Result<usize> {
         let mut used = 0;
         if matches!(stage, Stage::Asked | Stage::Returning) {
-            used = self.head_length(bytes)?;
+            used = head_length(self.transport, bytes)?;
             if used == 0 {
                 return Ok(0);
             }
@@ -157,19 +157,6 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Length of the answer's head; 0 while it is incomplete.
-    fn head_length(&self, bytes: &[u8]) -> anyhow::Result<usize> {
-        match memchr::memmem::find(bytes, b"\r\n\r\n") {
-            Some(end) => {
-                let head = &bytes[..end + 4];
-                dialect::check_answer(self.transport, head).map_err(|reason| anyhow!(reason))?;
-                Ok(head.len())
-            }
-            None if bytes.len() > HEAD_BYTES_MAX => bail!("the subject's answer has no end"),
-            None => Ok(0),
-        }
-    }
-
     #[inline]
     fn message(
         &mut self,
@@ -207,6 +194,19 @@ impl Parser<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Length of the head of an answer that opens the transport; 0 while it is incomplete.
+pub(super) fn head_length(transport: Transport, bytes: &[u8]) -> anyhow::Result<usize> {
+    match memchr::memmem::find(bytes, b"\r\n\r\n") {
+        Some(end) => {
+            let head = &bytes[..end + 4];
+            dialect::check_answer(transport, head).map_err(|reason| anyhow!(reason))?;
+            Ok(head.len())
+        }
+        None if bytes.len() > HEAD_BYTES_MAX => bail!("the subject's answer has no end"),
+        None => Ok(0),
     }
 }
 

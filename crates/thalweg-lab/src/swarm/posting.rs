@@ -4,12 +4,13 @@
 use super::answer::{self, Answer};
 use super::asker::Asker;
 use super::event::{self, Stamp};
+use super::facts;
 use super::link::Dialer;
 use super::progress::Progress;
 use super::publisher::Publisher;
 use super::socket::{Poller, now_us, thread_cpu_ns};
 use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
-use crate::measure::{Counts, Traffic};
+use crate::measure::{Counts, Negotiated, Traffic};
 use crate::scenario::Request;
 use crate::subject::dialect;
 use anyhow::{anyhow, bail};
@@ -22,7 +23,8 @@ const ANSWER_WITHIN_US: u64 = 10_000_000;
 
 pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
     let (poller, progress) = (Poller::new()?, Progress::default());
-    let mut posting = Posting { workload, observer, poller, progress };
+    let negotiated = Negotiated::default();
+    let mut posting = Posting { workload, observer, poller, progress, negotiated };
     posting.observer.at(Moment::Open);
     let before = posting.take(workload.warm_up)?;
 
@@ -38,6 +40,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
             wire_bytes: taken.sent_bytes,
             ..Traffic::default()
         },
+        negotiated: posting.negotiated,
         ledger: before.counts().and(&taken.counts()),
         span_us,
         swarm_cpu_ns,
@@ -50,6 +53,8 @@ struct Posting<'a> {
     observer: &'a mut dyn Observer,
     poller: Poller,
     progress: Progress,
+    /// Of the first connection that was answered.
+    negotiated: Negotiated,
 }
 
 /// What became of the requests that were answered.
@@ -88,7 +93,9 @@ struct Stream {
     sent: u64,
     /// What came of the answer.
     answer: Vec<u8>,
-    is_answered: bool,
+    /// What the connection was like before much was sent.
+    facts: Option<Vec<(String, String)>>,
+    negotiated: Option<Negotiated>,
 }
 
 impl Posting<'_> {
@@ -108,12 +115,12 @@ impl Posting<'_> {
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let open = |key| -> anyhow::Result<Stream> {
             let publisher = Publisher::open(&dialer, 0, u64::from(key), &self.poller)?;
-            Ok(Stream { publisher, sent: 0, answer: Vec::new(), is_answered: false })
+            Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
         };
         let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;
         let (mut taken, mut lines, mut seq) = (Taken::default(), Vec::new(), 0);
         let (mut has_ended, begun_us) = (false, now_us());
-        while streams.iter().any(|stream| !stream.is_answered) {
+        while streams.iter().any(|stream| stream.negotiated.is_none()) {
             let now_us = now_us();
             if now_us > until_us + ANSWER_WITHIN_US {
                 bail!("the subject did not answer a publish request within 10 s of its end");
@@ -142,9 +149,13 @@ impl Posting<'_> {
                 // Behind the read: with it a TLS handshake may have ended, and then
                 // the socket had room all the time and will not say so again.
                 stream.publisher.flush(&self.poller)?;
+                if stream.facts.is_none() {
+                    stream.facts = stream.publisher.facts();
+                }
             }
             self.tell_progress(seq, begun_us)?;
         }
+        self.know(streams.into_iter().next().and_then(|stream| stream.negotiated));
         Ok(taken)
     }
 
@@ -188,7 +199,15 @@ impl Posting<'_> {
             }
             self.tell_progress(taken.events, begun_us)?;
         }
+        self.know(askers.first().map(Asker::negotiated));
         Ok(Taken { sent_bytes, ..taken })
+    }
+
+    /// What the first connection agreed on, if that is not known from one before.
+    fn know(&mut self, negotiated: Option<Negotiated>) {
+        if self.negotiated.facts.is_empty() {
+            self.negotiated = negotiated.unwrap_or_default();
+        }
     }
 
     fn tell_progress(&mut self, events: u64, begun_us: u64) -> anyhow::Result<()> {
@@ -207,14 +226,15 @@ impl Stream {
     fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
         self.answer.extend(self.publisher.answer()?);
         let Some(answer) = answer::take(&self.answer)? else { return Ok(()) };
-        if self.is_answered {
+        if self.negotiated.is_some() {
             bail!("the subject answered a publish request twice");
         }
         taken.enter(&answer, self.sent)?;
         if !has_ended {
             bail!("the subject acknowledged a publish request before its end");
         }
-        self.is_answered = true;
+        let (head, facts) = (&self.answer[..answer.head_length], self.facts.take());
+        self.negotiated = Some(facts::together(Some(head), facts.unwrap_or_default()));
         self.answer.drain(..answer.length);
         Ok(())
     }

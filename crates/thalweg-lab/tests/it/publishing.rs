@@ -1,6 +1,6 @@
 //! Publishing for its own sake, to a subject that counts as it likes.
 
-use crate::swarm::Blind;
+use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -88,6 +88,7 @@ fn what_the_subject_says_it_has_is_held_against_what_was_sent() {
         let honest = measure(request, |events| events).unwrap();
         assert_eq!(honest.ledger.to_string(), "whole", "{request:?}");
         assert!(honest.traffic.events > 0 && honest.ledger.delivered > honest.traffic.events);
+        knows_what_was_agreed(&honest);
         assert!(honest.traffic.wire_bytes > 200 * honest.traffic.events);
         let boast = measure(request, |events| events + 1).unwrap_err().to_string();
         assert!(boast.contains("the subject acknowledged"), "{request:?}: {boast}");

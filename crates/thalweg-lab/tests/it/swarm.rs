@@ -67,12 +67,35 @@ fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
         let apart_max = 0.1 + slack_us as f64 / outcome.span_us as f64;
         assert!((littles_ratio - 1.0).abs() < apart_max, "{transport}: {littles_ratio}");
         assert!(outcome.warm_up.took_us >= 50_000);
-        let facts = &outcome.negotiated.facts;
-        let fact = |name| facts.iter().find(|(of, _)| of == name).map(|(_, value)| &**value);
-        assert_eq!(fact("HTTP"), Some("HTTP/1.1"));
-        assert_eq!((fact("TLS"), fact("swarm TCP_NODELAY")), (Some("none"), Some("true")));
+        knows_what_was_agreed(&outcome);
         assert!(outcome.span_us >= 150_000 && outcome.swarm_cpu_ns > 0);
     }
+}
+
+/// Whatever was connected, what it agreed on is known.
+pub(crate) fn knows_what_was_agreed(outcome: &Outcome) {
+    let facts = &outcome.negotiated.facts;
+    let fact = |name| facts.iter().find(|(of, _)| of == name).map(|(_, value)| &**value);
+    assert_eq!(fact("HTTP"), Some("HTTP/1.1"), "{facts:?}");
+    assert_eq!((fact("TLS"), fact("swarm TCP_NODELAY")), (Some("none"), Some("true")));
+    assert!(fact("swarm SO_SNDBUF").is_some() && fact("status").is_some(), "{facts:?}");
+}
+
+#[test]
+fn a_search_for_the_ceiling_knows_what_was_agreed() {
+    let settings =
+        Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
+    let workload = Workload {
+        address: serve(|_, event| vec![event.to_owned()]).unwrap(),
+        dialect: Dialect::Thalweg,
+        path: None,
+        settings: &settings,
+        drive: Drive::Ceiling,
+        start_us: 0,
+        warm_up: Duration::from_millis(20),
+        measured: Duration::from_millis(50),
+    };
+    knows_what_was_agreed(&run(&workload, &mut Blind).unwrap());
 }
 
 /// The ledger of every transport, or the reason why there is none.
