@@ -104,6 +104,12 @@ impl Resources {
         used.map_or(0, |used| used.run_delay)
     }
 
+    /// Resident memory of the calling process; `None` where the kernel does not tell.
+    pub fn own_rss_bytes() -> Option<u64> {
+        let memory = Process::myself().and_then(|myself| myself.statm()).ok()?;
+        Some(memory.resident * procfs::page_size())
+    }
+
     /// Proportional set size of these processes: memory that they share with others,
     /// shared out. Walks the page tables, so never within a measured span. `None`
     /// where the kernel does not tell of all of them.
@@ -198,6 +204,7 @@ mod tests {
     fn this_process_uses_something() {
         let resources = Resources::read(std::process::id()).unwrap();
         assert!(resources.rss_bytes > 100_000);
+        assert!(Resources::own_rss_bytes().unwrap() > 100_000);
         assert!(resources.threads >= 1);
         assert_eq!(Resources::tree(&[std::process::id()])[0], std::process::id());
         assert!(Resources::pss_bytes(&[std::process::id()]).unwrap() > 10_000);

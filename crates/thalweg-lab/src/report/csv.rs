@@ -38,6 +38,7 @@ const COLUMNS: &[Column] = &[
     ("rss_bytes", |row| row.memory.rss_bytes),
     ("pss_bytes", |row| row.memory.pss_bytes),
     ("rss_bytes_per_connection", |row| row.memory.rss_bytes_per_connection),
+    ("swarm_rss_bytes_per_connection", |row| row.memory.swarm_rss_bytes_per_connection),
     ("socket_bytes", |row| row.memory.socket_bytes),
     ("stopped_bytes_max", |row| row.memory.stopped_bytes_max),
     ("stopped_bytes_mean", |row| row.memory.stopped_bytes_mean),

@@ -117,6 +117,7 @@ impl<'a> Watch<'a> {
         all_cores.dedup();
         let mut seen = Seen::default();
         seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
+        seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
         Ok(Watch {
             pids,
             place: bench.place,
@@ -210,6 +211,7 @@ impl Observer for Watch<'_> {
         match moment {
             Moment::Open => {
                 self.seen.memory.rss_open_bytes = self.resources().rss_bytes;
+                self.seen.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
             }
             Moment::Begin => {
                 self.processes = Resources::tree(&self.pids);
