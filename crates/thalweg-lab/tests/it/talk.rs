@@ -252,7 +252,10 @@ fn beside_a_firehose(answer: Answer) -> Outcome {
         dummy_bytes: PUSH_BYTES as u32,
         ..Settings::default()
     };
-    converse(serve(answer).unwrap(), &settings, Drive::Echo, &Program::Limit).unwrap()
+    let outcome = serve(answer)
+        .map_err(anyhow::Error::from)
+        .and_then(|address| converse(address, &settings, Drive::Echo, &Program::Limit));
+    outcome.expect("a conversation beside a firehose")
 }
 
 #[test]
