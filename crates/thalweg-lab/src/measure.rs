@@ -4,7 +4,8 @@
 //!
 //! - `heard`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
-//! - `ledger`: what every subscription got, and what it should have got
+//! - `ledger`: what every subscription got, and what it should have got; `missed`: what
+//!   it has not
 //! - `pacing`: how the swarm kept an open loop's schedule
 //! - `littles`: Little's law, where it is known what is outstanding
 //! - `process`: CPU and memory of a subject's processes
@@ -20,6 +21,7 @@ mod latency;
 mod ledger;
 pub mod littles;
 mod machine;
+mod missed;
 mod pacing;
 mod process;
 mod sample;
@@ -35,8 +37,8 @@ pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{
-    Activity, KernelMemory, Memory, Negotiated, Point, RoundTrips, Sample, SocketMemory, Step,
-    SystemCalls, Traffic, WarmUp,
+    Activity, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample, SocketMemory,
+    Step, SystemCalls, Traffic, WarmUp,
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use unpaired::{can_differ, unpaired_ratio};

@@ -16,7 +16,7 @@
 //! - `search`: the highest rate within an objective; `ceiling`: tried on a subject
 //! - `writer`: what a connection sends and the kernel has not taken
 //! - `talk`: a subscriber that talks back, and for that
-//!   `echo`: experiment C, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
+//!   `echo`: experiment C and its `firehose`, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
 //! - `stranger`: an endpoint that somebody else runs
 //! - `warm_up`: until figures have stopped drifting, and what follows the span
 //! - `facts`: what connections really agreed on
@@ -32,6 +32,7 @@ mod cursors;
 mod echo;
 mod event;
 mod facts;
+mod firehose;
 mod inbox;
 mod link;
 mod offer;
@@ -55,7 +56,9 @@ mod tally;
 mod warm_up;
 mod writer;
 
-use crate::measure::{Counts, Latency, Negotiated, Pacing, RoundTrips, Step, Traffic, WarmUp};
+use crate::measure::{
+    Counts, Latency, Negotiated, Pacing, Pushed, RoundTrips, Step, Traffic, WarmUp,
+};
 use crate::scenario::{Dialect, Drive, Settings};
 use crate::subject::dialect;
 use anyhow::bail;
@@ -156,6 +159,8 @@ pub struct Outcome {
     pub latency: Latency,
     /// Where the client talks back.
     pub round_trips: Option<RoundTrips>,
+    /// Where the subject pushes beside its answers.
+    pub pushed: Option<Pushed>,
     /// How the subject got warm.
     pub warm_up: WarmUp,
     /// In a closed loop: what is outstanding by Little's law, to what was.

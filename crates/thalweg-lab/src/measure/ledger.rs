@@ -1,8 +1,9 @@
 //! The delivery ledger: what every subscription got against what it should
 //! have got. A sample with a hole in its ledger posts no throughput.
 
+use super::missed::Missed;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashSet;
 use std::fmt;
 
 /// What became of the events, over all subscriptions.
@@ -40,6 +41,20 @@ impl Counts {
         [missing, duplicated, reordered, corrupt, early, cut].iter().all(|&&count| count == 0)
     }
 
+    /// These and the other ones.
+    pub fn and(&self, other: &Counts) -> Counts {
+        Counts {
+            delivered: self.delivered + other.delivered,
+            missing: self.missing.saturating_add(other.missing),
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            corrupt: self.corrupt + other.corrupt,
+            early: self.early + other.early,
+            gaps: self.gaps + other.gaps,
+            cut: self.cut + other.cut,
+        }
+    }
+
     /// What has come to these since they were `before`. What was missing then and
     /// came late, is reordered and no longer missing.
     pub fn since(&self, before: &Counts) -> Counts {
@@ -59,18 +74,20 @@ impl Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let holes = [
-            (self.missing, "missing"),
-            (self.duplicated, "duplicated"),
-            (self.reordered, "reordered"),
-            (self.corrupt, "corrupt"),
-            (self.early, "early"),
-            (self.gaps, "gaps announced"),
-            (self.cut, "connections cut"),
+            (self.missing, "missing", "missing"),
+            (self.duplicated, "duplicated", "duplicated"),
+            (self.reordered, "reordered", "reordered"),
+            (self.corrupt, "corrupt", "corrupt"),
+            (self.early, "early", "early"),
+            (self.gaps, "gap announced", "gaps announced"),
+            (self.cut, "connection cut", "connections cut"),
         ];
         let named: Vec<String> = holes
             .iter()
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, name)| format!("{count} {name}"))
+            .filter(|(count, ..)| *count > 0)
+            .map(|(count, one, several)| {
+                format!("{count} {}", if *count == 1 { one } else { several })
+            })
             .collect();
         if named.is_empty() {
             return f.write_str("whole");
@@ -82,16 +99,21 @@ impl fmt::Display for Counts {
 /// One line per subscription: the sequence number it must get next.
 ///
 /// A subscription costs eight bytes; what it missed is kept only once it has
-/// missed something.
+/// missed something. All numbers are the subject's, and may be anything.
 #[derive(Debug)]
 pub struct Ledger {
     next: Vec<u64>,
-    missed: HashMap<usize, BTreeSet<u64>>,
+    missed: Missed,
+    /// Those that were told of a gap of unknown size: they go on at whichever number
+    /// comes, from `next` on.
+    adrift: HashSet<usize>,
     counts: Counts,
 }
 
 /// Stands for "whatever comes first": the subject numbers its events itself.
 const ANY: u64 = u64::MAX;
+/// The last number that an event may have: there is one after it.
+const SEQ_MAX: u64 = ANY - 2;
 /// A leap this long is a corrupt number rather than a loss worth listing.
 const LEAP_MAX: u64 = 1 << 20;
 
@@ -101,7 +123,8 @@ impl Ledger {
     pub fn new(subscriptions: usize, first: Option<u64>) -> Self {
         Ledger {
             next: vec![first.unwrap_or(ANY); subscriptions],
-            missed: HashMap::new(),
+            missed: Missed::default(),
+            adrift: HashSet::new(),
             counts: Counts::default(),
         }
     }
@@ -116,38 +139,51 @@ impl Ledger {
     /// The next `count` events arrived just as expected.
     #[inline]
     pub fn in_order(&mut self, subscription: usize, count: u64) {
-        self.next[subscription] += count;
+        if count == 0 {
+            return;
+        }
+        self.next[subscription] = ahead(self.next[subscription], count);
         self.counts.delivered += count;
+        if !self.adrift.is_empty() {
+            self.adrift.remove(&subscription);
+        }
     }
 
     /// An intact event arrived; whether in order is to be found out. Says
     /// whether it is new to the subscription.
     pub fn arrived(&mut self, subscription: usize, seq: u64) -> bool {
-        let next = self.next[subscription];
-        if next == ANY || next == seq {
-            self.next[subscription] = seq + 1;
-            self.counts.delivered += 1;
-            return true;
+        if seq > SEQ_MAX {
+            self.counts.corrupt += 1;
+            return false;
         }
-        if seq > next {
+        let next = self.next[subscription];
+        if next != ANY && seq < next {
+            return self.came_late(subscription, seq);
+        }
+        let is_awaited = next == ANY || self.adrift.remove(&subscription);
+        if !is_awaited && seq > next {
             if seq - next > LEAP_MAX {
                 self.counts.corrupt += 1;
                 return false;
             }
-            self.missed.entry(subscription).or_default().extend(next..seq);
-            self.counts.missing += seq - next;
-            self.counts.delivered += 1;
-            self.next[subscription] = seq + 1;
-            return true;
+            self.missed.add(subscription, next..seq);
+            self.counts.missing = self.counts.missing.saturating_add(seq - next);
         }
-        let missed = self.missed.get_mut(&subscription);
-        if missed.is_some_and(|missed| missed.remove(&seq)) {
-            self.counts.missing -= 1;
+        self.next[subscription] = seq + 1;
+        self.counts.delivered += 1;
+        true
+    }
+
+    /// One with a lower number than was to come: missed until now, or had before.
+    fn came_late(&mut self, subscription: usize, seq: u64) -> bool {
+        let is_new = self.missed.take(subscription, seq);
+        if is_new {
+            self.counts.missing = self.counts.missing.saturating_sub(1);
             self.counts.reordered += 1;
-            return true;
+        } else {
+            self.counts.duplicated += 1;
         }
-        self.counts.duplicated += 1;
-        false
+        is_new
     }
 
     /// An event arrived whose bytes are not those published.
@@ -160,11 +196,17 @@ impl Ledger {
         self.counts.early += events;
     }
 
-    /// The subject announced that `events` will not come.
+    /// The subject announced that `events` will not come. If it does not say how
+    /// many, the subscription goes on at the next that comes.
     pub fn gap(&mut self, subscription: usize, events: Option<u64>) {
         self.counts.gaps += 1;
-        if self.next[subscription] != ANY {
-            self.next[subscription] += events.unwrap_or(0);
+        let next = self.next[subscription];
+        match events {
+            _ if next == ANY => {}
+            Some(events) => self.next[subscription] = ahead(next, events),
+            None => {
+                self.adrift.insert(subscription);
+            }
         }
     }
 
@@ -177,9 +219,10 @@ impl Ledger {
     /// missing.
     pub fn close(&mut self, subscription: usize, last: u64) {
         let next = self.next[subscription];
-        if next != ANY && next <= last {
-            self.counts.missing += last + 1 - next;
-            self.next[subscription] = last + 1;
+        if next != ANY && next <= last && !self.adrift.contains(&subscription) {
+            let after = ahead(last, 1);
+            self.counts.missing = self.counts.missing.saturating_add(after - next);
+            self.next[subscription] = after;
         }
     }
 
@@ -189,25 +232,35 @@ impl Ledger {
     pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64) {
         let next = &self.next[..subscriptions];
         let furthest = next.iter().copied().filter(|next| *next != ANY).max();
-        for next in next {
-            self.counts.missing += match furthest {
-                Some(furthest) if *next != ANY && *next + slack >= furthest => 0,
+        for (subscription, next) in next.iter().enumerate() {
+            let missing = match furthest {
+                _ if self.adrift.contains(&subscription) => 0,
+                Some(furthest) if *next != ANY && next.saturating_add(slack) >= furthest => 0,
                 Some(furthest) if *next != ANY => furthest - next,
                 _ => 1,
             };
+            self.counts.missing = self.counts.missing.saturating_add(missing);
         }
     }
 
     /// Whether these subscriptions have got everything up to `last`, or were told
     /// that they will not.
     pub fn have(&self, subscriptions: impl IntoIterator<Item = usize>, last: u64) -> bool {
-        subscriptions.into_iter().all(|subscription| self.next[subscription] > last)
+        subscriptions.into_iter().all(|subscription| {
+            self.next[subscription] > last || self.adrift.contains(&subscription)
+        })
     }
 
     /// So far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
+}
+
+/// So many numbers on, as far as there are numbers.
+#[inline]
+fn ahead(next: u64, count: u64) -> u64 {
+    next.saturating_add(count).min(SEQ_MAX + 1)
 }
 
 #[cfg(test)]
@@ -274,8 +327,61 @@ mod tests {
         ledger.gap(0, Some(3));
         ledger.arrived(0, 5);
         ledger.close(0, 5);
-        assert_eq!(ledger.counts().to_string(), "1 gaps announced");
+        assert_eq!(ledger.counts().to_string(), "1 gap announced");
         assert!(!ledger.counts().is_whole());
+    }
+
+    #[test]
+    fn behind_a_gap_of_unknown_size_it_goes_on_at_whichever_comes() {
+        let after = |arrivals: &[u64]| {
+            let mut ledger = Ledger::new(1, Some(1));
+            ledger.arrived(0, 1);
+            ledger.gap(0, None);
+            assert!(ledger.have([0], 9), "nobody waits for what may not come");
+            for &seq in arrivals {
+                ledger.arrived(0, seq);
+            }
+            ledger.close(0, 9);
+            ledger.counts().to_string()
+        };
+        assert_eq!(after(&[]), "1 gap announced");
+        assert_eq!(after(&[7, 8, 9]), "1 gap announced");
+        // From there on everything has to come again, and nothing twice.
+        assert_eq!(after(&[7, 9]), "1 missing, 1 gap announced");
+        assert_eq!(after(&[1, 7, 8, 9]), "1 duplicated, 1 gap announced");
+        let mut ledger = Ledger::new(1, Some(1));
+        ledger.gap(0, None);
+        ledger.in_order(0, 1);
+        ledger.arrived(0, 3);
+        assert_eq!(ledger.counts().to_string(), "1 missing, 1 gap announced");
+    }
+
+    #[test]
+    fn any_number_is_counted_and_none_overflows() {
+        let mut ledger = Ledger::new(3, None);
+        for seq in [u64::MAX, u64::MAX - 1, SEQ_MAX] {
+            ledger.arrived(0, seq);
+            ledger.arrived(1, 1);
+        }
+        assert_eq!(ledger.next(0), Some(SEQ_MAX + 1));
+        ledger.in_order(0, 1 << 60);
+        ledger.gap(0, Some(u64::MAX));
+        ledger.gap(1, Some(u64::MAX));
+        ledger.close(1, u64::MAX);
+        assert_eq!((ledger.next(0), ledger.next(1)), (Some(SEQ_MAX + 1), Some(SEQ_MAX + 1)));
+        let mut far = Ledger::new(3, None);
+        far.arrived(0, SEQ_MAX);
+        far.arrived(1, 1);
+        far.arrived(2, 2);
+        far.close_at_furthest(3, u64::MAX / 2);
+        assert_eq!(far.counts().missing, u64::MAX);
+    }
+
+    #[test]
+    fn one_is_not_several() {
+        let counts = |gaps, cut| Counts { gaps, cut, ..Counts::default() }.to_string();
+        assert_eq!(counts(1, 1), "1 gap announced, 1 connection cut");
+        assert_eq!(counts(2, 3), "2 gaps announced, 3 connections cut");
     }
 
     #[test]

@@ -1,13 +1,21 @@
 //! CPU and memory of a process and all its descendants.
+//!
+//! Descendants come and go while they are looked at; the roots must not. What a child
+//! used that has ended is in its parent's count as soon as the parent has waited for it
+//! (`cutime`, `cstime`: with all of the child's own children that it waited for, in ticks of
+//! 10 ms), and so it is in a span in which the child ended. The kernel gives nothing of a
+//! child whose parent ignores `SIGCHLD`, nor of one that was left by its parent and
+//! belongs to another tree then.
 
-use procfs::ProcResult;
 use procfs::process::Process;
+use procfs::{ProcError, ProcResult};
 use serde::{Deserialize, Serialize};
 
 /// What a process tree has used so far, and what it holds now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resources {
-    /// CPU time of all living threads, user and system. What the kernel does
+    /// CPU time of all living threads, user and system, and of the children that have
+    /// ended and were waited for. What the kernel does
     /// on a thread's behalf on the receiving side of loopback is in it.
     pub cpu_ns: u64,
     /// Time its threads were ready to run while their core ran somebody else.
@@ -27,38 +35,31 @@ pub struct Resources {
 const GLANCE_THREADS_MAX: usize = 8;
 
 impl Resources {
-    /// Reads the tree under `pid`, which must not have ended. What threads and
-    /// children have used that have ended since is in it, in ticks of 10 ms.
+    /// Reads the tree under `pid`, which must not have ended.
     pub fn read(pid: u32) -> ProcResult<Resources> {
         Resources::read_all(&[pid])
     }
 
-    /// The same of several trees; of none, nothing.
-    pub fn read_all(pids: &[u32]) -> ProcResult<Resources> {
-        let mut total = Resources::default();
-        let mut pending = pids.to_vec();
-        while let Some(pid) = pending.pop() {
-            let process = Process::new(pid as i32)?;
-            total.rss_bytes += process.statm()?.resident * procfs::page_size();
-            let mut living_ns = 0;
-            // Threads come and go while the directory is read.
-            for task in process.tasks()?.flatten() {
-                let Ok(used) = task.schedstat() else { continue };
-                living_ns += used.sum_exec_runtime;
-                total.waited_ns += used.run_delay;
-                total.threads += 1;
-                if let Ok(status) = task.status() {
-                    total.switches_voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
-                    total.switches_forced += status.nonvoluntary_ctxt_switches.unwrap_or(0);
-                }
-                pending.extend(task.children().unwrap_or_default());
+    /// The same of several trees; of none, nothing. An error if a root has ended, or
+    /// cannot be read.
+    pub fn read_all(roots: &[u32]) -> ProcResult<Resources> {
+        let mut reading = walk(roots, read_one)?;
+        for _ in 1..READINGS_MAX {
+            if !reading.has_lost {
+                break;
             }
-            let stat = process.stat()?;
-            // The process's own count is coarse, but does not forget a thread.
-            total.cpu_ns += living_ns.max(ticks_ns(stat.utime + stat.stime));
-            total.cpu_ns += ticks_ns((stat.cutime + stat.cstime).max(0) as u64);
+            reading = walk(roots, read_one)?;
         }
-        Ok(total)
+        Ok(reading.total)
+    }
+
+    fn add(&mut self, other: &Resources) {
+        self.cpu_ns += other.cpu_ns;
+        self.waited_ns += other.waited_ns;
+        self.rss_bytes += other.rss_bytes;
+        self.threads += other.threads;
+        self.switches_voluntary += other.switches_voluntary;
+        self.switches_forced += other.switches_forced;
     }
 
     /// The processes of the tree under `pid`, itself first; none if it has ended.
@@ -103,6 +104,12 @@ impl Resources {
         used.map_or(0, |used| used.run_delay)
     }
 
+    /// Resident memory of the calling process; `None` where the kernel does not tell.
+    pub fn own_rss_bytes() -> Option<u64> {
+        let memory = Process::myself().and_then(|myself| myself.statm()).ok()?;
+        Some(memory.resident * procfs::page_size())
+    }
+
     /// Proportional set size of these processes: memory that they share with others,
     /// shared out. Walks the page tables, so never within a measured span. `None`
     /// where the kernel does not tell of all of them.
@@ -114,6 +121,75 @@ impl Resources {
         };
         processes.iter().map(|&pid| of(pid)).sum()
     }
+}
+
+/// A child that ends between two looks, at its parent and at itself, is in neither
+/// count: then the tree is read again, at most so often in all.
+const READINGS_MAX: usize = 4;
+
+/// A tree, read once.
+#[derive(Debug, Default)]
+struct Reading {
+    total: Resources,
+    /// Whether a descendant ended meanwhile.
+    has_lost: bool,
+}
+
+/// One process.
+#[derive(Debug, Default)]
+struct One {
+    own: Resources,
+    children: Vec<u32>,
+    /// It only waits to be waited for.
+    has_ended: bool,
+}
+
+/// Adds up all of these trees.
+fn walk(roots: &[u32], read: impl Fn(u32) -> ProcResult<One>) -> ProcResult<Reading> {
+    let mut reading = Reading::default();
+    let mut pending: Vec<(u32, bool)> = roots.iter().map(|&pid| (pid, true)).collect();
+    while let Some((pid, is_root)) = pending.pop() {
+        match read(pid) {
+            Ok(one) if is_root && one.has_ended => return Err(ProcError::NotFound(None)),
+            Ok(One { own, children, .. }) => {
+                reading.total.add(&own);
+                pending.extend(children.into_iter().map(|pid| (pid, false)));
+            }
+            Err(ProcError::NotFound(_)) if !is_root => reading.has_lost = true,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(reading)
+}
+
+fn read_one(pid: u32) -> ProcResult<One> {
+    let process = Process::new(pid as i32)?;
+    let mut own = Resources {
+        rss_bytes: process.statm()?.resident * procfs::page_size(),
+        ..Resources::default()
+    };
+    let mut children = Vec::new();
+    let mut living_ns = 0;
+    // Threads come and go while the directory is read.
+    for task in process.tasks()?.flatten() {
+        let Ok(used) = task.schedstat() else { continue };
+        living_ns += used.sum_exec_runtime;
+        own.waited_ns += used.run_delay;
+        own.threads += 1;
+        if let Ok(status) = task.status() {
+            own.switches_voluntary += status.voluntary_ctxt_switches.unwrap_or(0);
+            own.switches_forced += status.nonvoluntary_ctxt_switches.unwrap_or(0);
+        }
+        children.extend(task.children().unwrap_or_default());
+    }
+    // Behind the threads: what they are found to have used is in it.
+    let stat = process.stat()?;
+    // The process's own count is coarse, but does not forget a thread.
+    own.cpu_ns = living_ns.max(ticks_ns(stat.utime + stat.stime));
+    own.cpu_ns += ticks_ns((stat.cutime + stat.cstime).max(0) as u64);
+    // The first thread alone may have ended.
+    let has_ended = matches!(stat.state, 'Z' | 'X') && stat.num_threads <= 1;
+    Ok(One { own, children, has_ended })
 }
 
 fn ticks_ns(ticks: u64) -> u64 {
@@ -128,6 +204,7 @@ mod tests {
     fn this_process_uses_something() {
         let resources = Resources::read(std::process::id()).unwrap();
         assert!(resources.rss_bytes > 100_000);
+        assert!(Resources::own_rss_bytes().unwrap() > 100_000);
         assert!(resources.threads >= 1);
         assert_eq!(Resources::tree(&[std::process::id()])[0], std::process::id());
         assert!(Resources::pss_bytes(&[std::process::id()]).unwrap() > 10_000);
@@ -147,5 +224,30 @@ mod tests {
     #[test]
     fn a_process_that_is_not_there_is_an_error() {
         assert!(Resources::read(u32::MAX / 4).is_err());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // Ended, and not waited for.
+        while !read_one(child.id()).unwrap().has_ended {
+            std::thread::yield_now();
+        }
+        let error = Resources::read(child.id()).unwrap_err();
+        assert!(matches!(error, ProcError::NotFound(_)), "{error}");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_descendant_that_vanishes_is_skipped_and_a_root_is_not() {
+        let tree = |gone: u32| {
+            walk(&[1, 5], move |pid| {
+                let children = if pid == 1 { vec![2, 3] } else { Vec::new() };
+                let own = Resources { cpu_ns: u64::from(pid), ..Resources::default() };
+                if pid == gone {
+                    return Err(ProcError::NotFound(None));
+                }
+                Ok(One { own, children, has_ended: false })
+            })
+        };
+        let read = |gone| tree(gone).map(|it| (it.total.cpu_ns, it.has_lost)).unwrap();
+        assert_eq!((read(0), read(3)), ((11, false), (8, true)));
+        assert!(tree(1).is_err() && tree(5).is_err());
     }
 }

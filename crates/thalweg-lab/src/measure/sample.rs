@@ -54,11 +54,15 @@ pub struct Sample {
     /// Where the client talks back.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
-    /// How the subject got warm.
+    /// Where the subject pushes beside its answers (experiment C's firehose).
+    #[serde(default)]
+    pub pushed: Option<Pushed>,
+    /// How the subject got warm, where that was looked at.
     #[serde(default)]
     pub warm_up: WarmUp,
     /// What is outstanding by Little's law (throughput × mean time in the system),
-    /// as a ratio to what was; `None` in an open loop.
+    /// as a ratio to what was. Known in a closed loop alone: posted with a window,
+    /// over all topics, and in round trips over a WebSocket.
     #[serde(default)]
     pub littles_ratio: Option<f64>,
     /// In an open loop: how the swarm kept the schedule.
@@ -103,7 +107,9 @@ pub struct Traffic {
     pub heartbeats: u64,
 }
 
-/// How a subject got warm.
+/// How a subject got warm. It is looked at where a subject broadcasts, posted to or by
+/// itself; under the other drives warm-up lasts as long as the scenario says, whatever
+/// figures do, and both are zero here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WarmUp {
     /// From full load to the span's beginning.
@@ -220,6 +226,23 @@ impl RoundTrips {
     }
 }
 
+/// What a firehose pushed in the span. Fewer than it was asked for is a figure of the
+/// subject and no fault: its timer or its socket allowed no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pushed {
+    /// What the schedule asks for.
+    pub wanted: u64,
+    /// Those that came, of the right size and each once.
+    pub came: u64,
+}
+
+impl Pushed {
+    /// The share of the schedule that came; `None` if the span was too short for one.
+    pub fn share(&self) -> Option<f64> {
+        (self.wanted > 0).then(|| self.came as f64 / self.wanted as f64)
+    }
+}
+
 /// The subject's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
@@ -231,6 +254,13 @@ pub struct Memory {
     pub rss_end_bytes: u64,
     /// Proportional at the end of the span.
     pub pss_end_bytes: Option<u64>,
+    /// Resident memory of the swarm's own process before it opened a connection; runs
+    /// of former times have none.
+    #[serde(default)]
+    pub swarm_rss_before_bytes: Option<u64>,
+    /// The same when all connections stood.
+    #[serde(default)]
+    pub swarm_rss_open_bytes: Option<u64>,
 }
 
 /// What the kernel holds unsent for subscribers that do not read.
@@ -280,6 +310,15 @@ impl Sample {
     pub fn system_calls_per_event(&self) -> Option<f64> {
         let SystemCalls { calls, events } = self.activity.system_calls?;
         (events > 0).then(|| calls as f64 / events as f64)
+    }
+
+    /// What one of `connections` adds to the resident memory of the swarm, all of its
+    /// buffers shared out. Memory that an earlier sample left behind is used again and
+    /// not in it: the first sample of a run, or the largest cell, tells most.
+    pub fn swarm_rss_bytes_per_connection(&self, connections: u32) -> Option<f64> {
+        let Memory { swarm_rss_before_bytes, swarm_rss_open_bytes, .. } = self.memory;
+        let grown = swarm_rss_open_bytes?.saturating_sub(swarm_rss_before_bytes?);
+        Some(grown as f64 / f64::from(connections.max(1)))
     }
 
     /// What one of `connections` adds to the resident memory.

@@ -42,6 +42,7 @@ const COLUMNS: &[Column] = &[
     ("rss_ratio", |row| median(ratio(row.memory.compared))),
     ("rss_ratio_low", |row| low(ratio(row.memory.compared))),
     ("rss_ratio_high", |row| high(ratio(row.memory.compared))),
+    ("swarm_rss_bytes_per_connection", |row| row.memory.swarm_rss_bytes_per_connection),
     ("socket_bytes", |row| row.memory.socket_bytes),
     ("stopped_bytes_max", |row| row.memory.stopped_bytes_max),
     ("stopped_bytes_mean", |row| row.memory.stopped_bytes_mean),

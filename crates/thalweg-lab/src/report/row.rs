@@ -125,6 +125,9 @@ pub struct Held {
     pub rss_bytes_per_connection: Option<f64>,
     /// The same, to the baseline's.
     pub compared: Option<Comparison>,
+    /// Of the swarm's own process, grown until all connections stood, for each of them;
+    /// the largest of the samples, for later ones use again what earlier ones left.
+    pub swarm_rss_bytes_per_connection: Option<f64>,
     /// In the kernel, for all its connections.
     pub socket_bytes: Option<f64>,
     /// Kernel memory of the send queue, most for one stopped subscriber.
@@ -246,6 +249,10 @@ impl Valid<'_> {
             rss_bytes_per_connection: self
                 .middle(|it| Some(it.rss_bytes_per_connection(settings.connections))),
             compared: None,
+            swarm_rss_bytes_per_connection: self
+                .values(|it| it.swarm_rss_bytes_per_connection(settings.connections))
+                .into_iter()
+                .max_by(f64::total_cmp),
             socket_bytes: self.middle(|it| Some(it.sockets?.bytes as f64)),
             stopped_bytes_max: self.middle(|it| Some(it.kernel?.send_queue_bytes_max as f64)),
             stopped_bytes_mean: self.middle(|it| Some(it.kernel?.send_queue_bytes_mean as f64)),

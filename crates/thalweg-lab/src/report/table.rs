@@ -132,7 +132,7 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
         Drive::Idle => vec![IDLE, MEMORY],
         Drive::Listen => vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
         Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],
-        Drive::Echo => vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
+        Drive::Echo => vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, SCHEDULE, MEMORY],
         Drive::RoundTrip => vec![TOTAL, ROUND_TRIP, CPU, MEMORY],
     };
     if has_topics {

@@ -63,7 +63,9 @@ fn sample(slot: Slot) -> Sample {
             rss_ready_bytes: 3_000_000,
             rss_open_bytes: 3_500_000,
             rss_end_bytes: 4_024_000,
-            pss_end_bytes: None,
+            swarm_rss_before_bytes: Some(10_000_000),
+            swarm_rss_open_bytes: Some(10_400_000 + 1000 * u64::from(slot.repeat)),
+            ..Memory::default()
         },
         latency,
         ..Sample::default()

@@ -147,6 +147,7 @@ impl Bench<'_> {
             resources: seen.end.resources,
             kernel: seen.kernel,
             round_trips: outcome.round_trips,
+            pushed: outcome.pushed,
             warm_up: outcome.warm_up,
             littles_ratio: outcome.littles_ratio,
             pacing: outcome.pacing,
@@ -168,7 +169,6 @@ impl Bench<'_> {
     fn evidence(&self, slot: Slot, outcome: &Outcome, seen: &Seen) -> Evidence {
         let shards = self.plan.subject(slot).settings.shards;
         let span_ns = seen.between(|it| it.at_us).max(1) as f64 * 1000.0;
-        let has_died = seen.end.resources.cpu_ns < seen.begin.resources.cpu_ns;
         let cpu_ns = seen.between(|it| it.resources.cpu_ns) as f64;
         let subject_cores = self.cores.of_subject(shards).len() as f64;
         // Threads of one subject wait for each other, too: others are to blame for no
@@ -191,7 +191,6 @@ impl Bench<'_> {
             swarm_fell_short: outcome.swarm_fell_short,
             failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
                 Some(failure) => Some(failure.clone()),
-                None if has_died => Some("the subject has died".to_owned()),
                 None if !self.cores.are_disjoint(1) => {
                     Some("only one core: subject and swarm share it".to_owned())
                 }

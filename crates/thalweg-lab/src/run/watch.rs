@@ -8,6 +8,7 @@ use crate::measure::{
 };
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
 use crate::swarm::{Figures, Moment, Observer, monotonic_us};
+use procfs::ProcError;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,11 @@ pub(super) struct Spot {
 }
 
 impl Seen {
+    /// The first reason is the one that is told.
+    fn fail(&mut self, reason: String) {
+        self.failure.get_or_insert(reason);
+    }
+
     /// What something that counts up counted in the span.
     pub(super) fn between(&self, of: impl Fn(&Spot) -> u64) -> u64 {
         of(&self.end).saturating_sub(of(&self.begin))
@@ -111,6 +117,7 @@ impl<'a> Watch<'a> {
         all_cores.dedup();
         let mut seen = Seen::default();
         seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
+        seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
         Ok(Watch {
             pids,
             place: bench.place,
@@ -130,11 +137,21 @@ impl<'a> Watch<'a> {
         self.seen
     }
 
-    fn spot(&self) -> Spot {
+    /// What the subject's processes use; without them no figure of this sample counts.
+    fn resources(&mut self) -> Resources {
+        Resources::read_all(&self.pids).unwrap_or_else(|error| {
+            self.seen.fail(match error {
+                ProcError::NotFound(_) => "the subject's process is gone".to_owned(),
+                error => format!("the subject's process cannot be seen: {error}"),
+            });
+            Resources::default()
+        })
+    }
+
+    fn spot(&mut self) -> Spot {
         Spot {
             at_us: monotonic_us(),
-            // A subject that has died shows as connections cut.
-            resources: Resources::read_all(&self.pids).unwrap_or_default(),
+            resources: self.resources(),
             swarm_waited_ns: Resources::own_waited_ns(),
             subject_cores: core_times(&self.cores),
             stolen_s: core_times(&self.all_cores).stolen_s,
@@ -151,7 +168,7 @@ impl<'a> Watch<'a> {
                 return;
             }
             Err(error) => {
-                self.seen.failure = Some(format!("{error:#}"));
+                self.seen.fail(format!("{error:#}"));
                 return;
             }
         };
@@ -159,7 +176,7 @@ impl<'a> Watch<'a> {
         self.seen.facts = facts(&found);
         match kernel_memory(&found, stopped_ports) {
             Ok(kernel) => self.seen.kernel = kernel,
-            Err(failure) => self.seen.failure = Some(failure),
+            Err(failure) => self.seen.fail(failure),
         }
     }
 
@@ -193,8 +210,8 @@ impl Observer for Watch<'_> {
     fn at(&mut self, moment: Moment<'_>) {
         match moment {
             Moment::Open => {
-                let resources = Resources::read_all(&self.pids).unwrap_or_default();
-                self.seen.memory.rss_open_bytes = resources.rss_bytes;
+                self.seen.memory.rss_open_bytes = self.resources().rss_bytes;
+                self.seen.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
             }
             Moment::Begin => {
                 self.processes = Resources::tree(&self.pids);

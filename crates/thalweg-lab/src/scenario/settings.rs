@@ -98,7 +98,7 @@ impl Settings {
     }
 
     /// Events per second, over all subscribers, that the schedule offers, where
-    /// there is one.
+    /// there is one; of the `echo` drive, what the firehose is to push.
     pub fn scheduled_events_per_s(&self, drive: Drive) -> Option<f64> {
         let readers = f64::from(self.readers());
         match drive {
@@ -108,6 +108,7 @@ impl Settings {
             Drive::Posted if self.rate > 0 => {
                 Some(f64::from(self.rate) * f64::from(self.topics) * readers)
             }
+            Drive::Echo if self.dummy_bytes > 0 => Some(1e6 / self.interval_us.max(1) as f64),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Answers over HTTP/1.1 that leave the connection open (RFC 9112 §6), taken
 //! apart as they come or whole.
 
+use super::carrier::{MESSAGE_BYTES_MAX, TOO_LONG};
 use anyhow::{anyhow, bail};
 
 /// A longer head of an answer is not an answer.
@@ -44,6 +45,14 @@ pub(super) enum Part<'a> {
 }
 
 impl Reader {
+    /// How much of a body or chunk is still to come.
+    fn announced_bytes(&self) -> u64 {
+        match self.0 {
+            Place::Body(left) | Place::Chunk(left) => left,
+            _ => 0,
+        }
+    }
+
     /// The next part, and how many bytes it takes.
     pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> anyhow::Result<(Part<'a>, usize)> {
         let mut used = 0;
@@ -158,23 +167,32 @@ fn chunk_bytes(line: &[u8]) -> anyhow::Result<u64> {
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
+    /// Of its head.
+    pub(super) head_length: usize,
     /// Of head and body, as they came.
     pub(super) length: usize,
 }
 
-/// The answer that the bytes begin with; `None` while it is incomplete.
+/// The answer that the bytes begin with; `None` while it is incomplete. One longer
+/// than any message is refused as soon as it says so.
 pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<Answer>> {
     let (mut reader, mut answer) = (Reader::default(), Answer::default());
     loop {
         let (part, length) = reader.step(&bytes[answer.length..])?;
         answer.length += length;
         match part {
-            Part::Head(status) => answer.status = status,
+            Part::Head(status) => {
+                (answer.status, answer.head_length) = (status, answer.length);
+            }
             Part::Body(piece) => answer.body.extend_from_slice(piece),
             Part::End => return Ok(Some(answer)),
-            Part::Incomplete => return Ok(None),
+            Part::Incomplete => break,
         }
     }
+    if reader.announced_bytes().saturating_add(bytes.len() as u64) > MESSAGE_BYTES_MAX as u64 {
+        bail!("{TOO_LONG}: {}", super::inbox::shown(bytes));
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -217,6 +235,11 @@ mod tests {
         check(&format!("{chunked}x\r\n"));
         check(&format!("{chunked}{}", "1".repeat(LINE_BYTES_MAX + 1)));
         check(&"x".repeat(HEAD_BYTES_MAX + 1));
+        // More than any message has, announced, or there.
+        check("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n");
+        check(&format!("{chunked}fffffff0\r\n"));
+        let endless = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
+        check(&format!("{chunked}{}", endless.repeat(65)));
     }
 
     /// Answers as a subject writes them, one behind the other; those with a size

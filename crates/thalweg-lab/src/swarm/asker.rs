@@ -1,9 +1,12 @@
 //! Requests one after the other on a connection that is kept open.
 
 use super::answer::{self, Answer};
+use super::carrier::MESSAGE_BYTES_MAX;
+use super::facts;
 use super::link::{Dialer, RECORD_BYTES_MAX, Received};
 use super::socket::Poller;
 use super::writer::Writer;
+use crate::measure::Negotiated;
 use anyhow::bail;
 
 /// Bytes asked for in one read: an answer is short.
@@ -14,6 +17,8 @@ pub(super) struct Asker {
     writer: Writer,
     is_waiting: bool,
     answer: Vec<u8>,
+    /// Of the first answer.
+    head: Vec<u8>,
     room: Vec<u8>,
     /// Scratch for what is to be decrypted.
     encrypted: Vec<u8>,
@@ -29,6 +34,7 @@ impl Asker {
             writer: Writer::open(dialer, key, Vec::new(), poller)?,
             is_waiting: false,
             answer: Vec::new(),
+            head: Vec::new(),
             room: vec![0; READ_BYTES + RECORD_BYTES_MAX],
             encrypted: Vec::new(),
             wire_bytes: 0,
@@ -39,6 +45,11 @@ impl Asker {
     /// Whether an answer is outstanding.
     pub(super) fn is_waiting(&self) -> bool {
         self.is_waiting
+    }
+
+    /// What was agreed on, as the first answer says.
+    pub(super) fn negotiated(&self) -> Negotiated {
+        facts::of(&self.writer.link, Some(&self.head))
     }
 
     /// Sends a request.
@@ -64,7 +75,8 @@ impl Asker {
                     self.answer.extend_from_slice(&self.room[..length]);
                     self.wire_bytes += wire_bytes as u64;
                     self.reads += 1;
-                    if is_all {
+                    // Longer is no answer, whatever else is there.
+                    if is_all || self.answer.len() > MESSAGE_BYTES_MAX {
                         break;
                     }
                 }
@@ -72,6 +84,9 @@ impl Asker {
         }
         let answer = answer::take(&self.answer)?;
         if let Some(answer) = &answer {
+            if self.head.is_empty() {
+                self.head = self.answer[..answer.head_length].to_vec();
+            }
             self.answer.drain(..answer.length);
             self.is_waiting = false;
         }

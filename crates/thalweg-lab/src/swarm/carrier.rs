@@ -14,6 +14,13 @@ pub(super) use websocket::{head as websocket_head, pong, text};
 
 use crate::scenario::Transport;
 
+/// A longer message or answer is refused, by whoever makes it: a subject that never
+/// ends a line, or announces more than any memory holds, must not take the lab's. The
+/// longest that a scenario can ask for is an event of a MiB in an envelope of many.
+pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// The reason that is told.
+pub(super) const TOO_LONG: &str = "a message of over 64 MiB, or one without an end";
+
 /// What the bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step<'a> {
@@ -43,13 +50,15 @@ pub(super) fn step(
     bytes: &[u8],
     searched: usize,
 ) -> Result<Step<'_>, CarrierError> {
-    match transport {
-        Transport::Websocket => websocket::step(bytes),
-        Transport::Sse => sse::step(bytes, searched),
-        Transport::HttpStreaming | Transport::LongPolling => {
-            Ok(http_streaming::step(bytes, searched))
-        }
-        Transport::ForeverFrame => Ok(forever_frame::step(bytes, searched)),
+    let step = match transport {
+        Transport::Websocket => websocket::step(bytes)?,
+        Transport::Sse => sse::step(bytes, searched)?,
+        Transport::HttpStreaming | Transport::LongPolling => http_streaming::step(bytes, searched),
+        Transport::ForeverFrame => forever_frame::step(bytes, searched),
+    };
+    match step {
+        Step::Incomplete { .. } if bytes.len() > MESSAGE_BYTES_MAX => Err(CarrierError(TOO_LONG)),
+        step => Ok(step),
     }
 }
 
@@ -57,6 +66,24 @@ pub(super) fn step(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let endless = vec![b'x'; MESSAGE_BYTES_MAX + 1];
+        for transport in &ALL[1..] {
+            assert_eq!(step(*transport, &endless, 0), Err(CarrierError(TOO_LONG)), "{transport}");
+            let shorter = step(*transport, &endless[1..], 0);
+            assert!(matches!(shorter, Ok(Step::Incomplete { .. })), "{transport}");
+        }
+        // As soon as it is announced.
+        let announced = |bytes: u64| {
+            let head = [&[0x81, 127][..], &bytes.to_be_bytes()].concat();
+            step(Transport::Websocket, &head, 0).map(drop)
+        };
+        assert_eq!(announced(1 << 60), Err(CarrierError(TOO_LONG)));
+        assert_eq!(announced(MESSAGE_BYTES_MAX as u64 + 1), Err(CarrierError(TOO_LONG)));
+        assert!(announced(MESSAGE_BYTES_MAX as u64).is_ok());
+    }
 
     /// Messages as the subject frames them.
     fn frames(transport: Transport, messages: &[String]) -> Vec<u8> {

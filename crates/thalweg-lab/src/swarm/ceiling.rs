@@ -24,6 +24,7 @@ impl Swarm<'_> {
     /// Searches, and measures what is found for longer.
     pub(super) fn find_ceiling(mut self) -> anyhow::Result<Outcome> {
         let open_us = self.open()?;
+        let negotiated = self.subscribers.negotiated();
         self.observer.at(Moment::Open);
         let first = match self.workload.settings.rate {
             0 => RATE_FIRST,
@@ -62,6 +63,7 @@ impl Swarm<'_> {
             ledger: Counts { gaps, ..self.subscribers.close_ledger() },
             failure: failure.map(|failure| format!("{failure}: {}", why.unwrap_or_default())),
             swarm_fell_short: is_swarms,
+            negotiated,
             open_us,
             steps,
             ..outcome

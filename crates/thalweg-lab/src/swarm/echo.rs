@@ -1,9 +1,11 @@
 //! Experiment C: requests on a schedule set in advance, each to come back beside
-//! a firehose, on the same WebSocket or on one of their own.
+//! a firehose, on the same WebSocket or on one of their own. What the firehose pushes
+//! is checked (`firehose`), and told next to what its schedule asks for.
 //!
 //! The firehose is read continuously; between any two reads it is looked up
 //! whether a request is due.
 
+use super::firehose::Firehose;
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
 use super::talk::{Attention, Talk, mean_us, unknown};
@@ -11,8 +13,8 @@ use super::tally::Tally;
 use super::{
     Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload,
 };
-use crate::measure::{Counts, RoundTrips};
-use crate::scenario::{Answers, Dialect, Transport};
+use crate::measure::{Counts, Pushed, RoundTrips};
+use crate::scenario::{Answers, Dialect, Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use crate::subject::topic_name;
 use anyhow::bail;
@@ -25,7 +27,8 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
         bytes @ 1.. if workload.dialect == Dialect::Thalweg => format!("window={bytes}"),
         _ => String::new(),
     };
-    let inbox = Inbox { acks: !query.is_empty(), ..Inbox::new(workload.dialect) };
+    let inbox =
+        Inbox { acks: !query.is_empty(), ..Inbox::new(workload.dialect, workload.settings) };
     let mut echo = Echo {
         workload,
         poller: Poller::new()?,
@@ -41,6 +44,8 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
 
     echo.run_until(Echo::is_confirmed, u64::MAX)?;
     let open_us = now_us() - open_us;
+    // Before the kernel makes the buffers larger.
+    let negotiated = echo.lines.first().map(|line| line.talk.negotiated()).unwrap_or_default();
     echo.attention.observer.at(Moment::Open);
     echo.run_for(workload.warm_up)?;
 
@@ -55,7 +60,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let span_us = now_us() - echo.begun_us;
     let swarm_cpu_ns = echo.poller.busy_ns() - busy_ns;
     echo.attention.observer.at(Moment::End { stopped_ports: &[] });
-    Ok(echo.outcome(open_us, span_us, swarm_cpu_ns))
+    Ok(Outcome { negotiated, ..echo.outcome(open_us, span_us, swarm_cpu_ns) })
 }
 
 struct Echo<'a> {
@@ -85,10 +90,13 @@ struct Inbox {
     acks: bool,
     /// Of what was processed last, and is not acked.
     position: Vec<u8>,
-    /// Requests made; they are numbered from 1.
+    firehose: Firehose,
+    /// Requests that will be made; they are numbered from 1.
+    wanted: u64,
+    /// Those that were.
     asked: u64,
     outstanding: VecDeque<Request>,
-    /// Requests that were answered before they were made.
+    /// Of those that will be made, the ones that were answered before.
     early: HashSet<u64>,
     /// From sent to come back, of each.
     round_trips_us: Vec<u64>,
@@ -212,12 +220,11 @@ impl Echo<'_> {
     }
 
     fn hear(&mut self, line: usize) -> anyhow::Result<()> {
-        let dummy_bytes = self.workload.settings.dummy_bytes as usize;
         let Echo { inbox, attention, lines, poller, .. } = self;
         let Line { talk, may_be_more } = &mut lines[line];
         *may_be_more = talk.hear(poller, |message, heard_us| {
             attention.heard_us = heard_us;
-            inbox.message(message, heard_us, dummy_bytes)
+            inbox.message(message, heard_us)
         })?;
         let position = std::mem::take(&mut inbox.position);
         if inbox.acks && !position.is_empty() {
@@ -227,15 +234,20 @@ impl Echo<'_> {
     }
 
     fn outcome(self, open_us: u64, span_us: u64, swarm_cpu_ns: u64) -> Outcome {
-        let Inbox { mut ledger, mut tally, outstanding, round_trips_us, .. } = self.inbox;
-        ledger.missing += outstanding.len() as u64;
+        let Inbox { ledger, mut tally, firehose, outstanding, round_trips_us, .. } = self.inbox;
+        let unanswered = Counts { missing: outstanding.len() as u64, ..Counts::default() };
+        let scheduled = self.workload.settings.scheduled_events_per_s(Drive::Echo);
         tally.traffic.wire_bytes = self.lines.iter().map(|line| line.talk.wire_bytes).sum();
         tally.traffic.reads = self.lines.iter().map(|line| line.talk.reads).sum();
         Outcome {
+            pushed: scheduled.map(|per_s| Pushed {
+                wanted: (per_s * span_us as f64 / 1e6).round() as u64,
+                came: tally.traffic.events,
+            }),
             traffic: tally.traffic,
             latency: tally.latency,
             round_trips: RoundTrips::of(round_trips_us, span_us),
-            ledger,
+            ledger: ledger.and(&unanswered).and(firehose.counts()),
             open_us,
             span_us,
             swarm_cpu_ns,
@@ -245,12 +257,14 @@ impl Echo<'_> {
 }
 
 impl Inbox {
-    fn new(dialect: Dialect) -> Inbox {
+    fn new(dialect: Dialect, settings: &Settings) -> Inbox {
         Inbox {
             dialect,
             confirmed: 0,
             acks: false,
             position: Vec::new(),
+            firehose: Firehose::new(settings.dummy_bytes),
+            wanted: u64::from(settings.requests),
             asked: 0,
             outstanding: VecDeque::new(),
             early: HashSet::new(),
@@ -261,7 +275,7 @@ impl Inbox {
     }
 
     #[inline]
-    fn message(&mut self, message: &[u8], heard_us: u64, dummy_bytes: usize) -> anyhow::Result<()> {
+    fn message(&mut self, message: &[u8], heard_us: u64) -> anyhow::Result<()> {
         if let Some(at) = self.outstanding.iter().position(|request| request.answer == message) {
             if let Some(Request { due_us, sent_us, .. }) = self.outstanding.remove(at) {
                 self.ledger.reordered += u64::from(at > 0);
@@ -272,31 +286,26 @@ impl Inbox {
             return Ok(());
         }
         if let Some(number) = dialect::echo_number(self.dialect, message).filter(|it| *it > 0) {
-            let is_new = number > self.asked && self.early.insert(number);
-            *if is_new { &mut self.ledger.early } else { &mut self.ledger.duplicated } += 1;
+            self.answered_unasked(number);
             return Ok(());
         }
         if self.dialect == Dialect::Bare {
-            self.tally.traffic.events += 1;
+            self.tally.traffic.events += self.firehose.push(message);
             self.tally.traffic.envelopes += 1;
-            self.ledger.corrupt += u64::from(message.len() != dummy_bytes);
             return Ok(());
         }
         match dialect::unwrap(message) {
             Some(Said::Events { events: b"", .. }) => self.confirmed += 1,
-            Some(Said::Events { position, events, .. }) => {
-                // Events of one size, and the commas between them.
-                let (count, rest) = (
-                    (events.len() + 1) / (dummy_bytes + 1),
-                    (events.len() + 1) % (dummy_bytes + 1),
-                );
-                self.ledger.corrupt += u64::from(rest != 0);
-                self.tally.traffic.events += count as u64;
+            Some(Said::Events { topic, position, events }) => {
+                match topic == topic_name(0).as_bytes() {
+                    true => self.tally.traffic.events += self.firehose.pushes(events),
+                    false => self.firehose.corrupt(),
+                }
                 self.tally.traffic.envelopes += 1;
                 self.position = position.to_vec();
             }
-            Some(Said::Gap { position, .. }) => {
-                self.ledger.gaps += 1;
+            Some(Said::Gap { position, missed, .. }) => {
+                self.firehose.gap(missed);
                 self.tally.traffic.envelopes += 1;
                 self.position = position.to_vec();
             }
@@ -305,5 +314,29 @@ impl Inbox {
             None => return Err(unknown(message)),
         }
         Ok(())
+    }
+
+    /// An answer to nothing that is outstanding: made before it was asked for, or once
+    /// more. One that will never be asked for is not remembered.
+    fn answered_unasked(&mut self, number: u64) {
+        let is_early = number > self.asked && (number > self.wanted || self.early.insert(number));
+        *if is_early { &mut self.ledger.early } else { &mut self.ledger.duplicated } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
+        let settings = Settings { requests: 20, ..Settings::default() };
+        let mut inbox = Inbox::new(Dialect::Limit, &settings);
+        for number in 1..=1000 {
+            inbox.message(&dialect::echo(Dialect::Limit, number).1, 0).unwrap();
+        }
+        assert_eq!((inbox.ledger.to_string().as_str(), inbox.early.len()), ("1000 early", 20));
+        inbox.message(&dialect::echo(Dialect::Limit, 20).1, 0).unwrap();
+        assert_eq!(inbox.ledger.to_string(), "1 duplicated, 1000 early");
     }
 }

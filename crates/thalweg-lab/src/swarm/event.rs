@@ -46,6 +46,17 @@ pub(super) fn read(event: &[u8]) -> Option<Stamp> {
         .then_some(Stamp { seq: number(seq)?, due_us: number(due)? })
 }
 
+/// The number of an event that begins as these do, and what follows number and time;
+/// of any other, none and all of it.
+pub(super) fn number_of(event: &[u8]) -> (Option<u64>, &[u8]) {
+    let numbered = || {
+        let (seq, rest) = digits(event.strip_prefix(SEQ)?);
+        let (_, rest) = digits(rest.strip_prefix(DUE)?);
+        Some((number(seq)?, rest))
+    };
+    numbered().map_or((None, event), |(seq, rest)| (Some(seq), rest))
+}
+
 fn digits(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit());
     bytes.split_at(end.unwrap_or(bytes.len()))

@@ -13,10 +13,23 @@ const NONE: &str = "none";
 /// Of a connection whose answer has this head; `None` over HTTP/2, where fields are
 /// compressed and are not looked at.
 pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
+    together(head, of_link(link))
+}
+
+/// The same, if what is said of the connection was asked before: the kernel makes
+/// buffers larger as they are used.
+pub(super) fn together(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
         Some(head) => in_head(&String::from_utf8_lossy(head)),
         None => vec![("HTTP".to_owned(), "HTTP/2".to_owned())],
     };
+    facts.extend(of_link);
+    Negotiated { facts }
+}
+
+/// Of the connection itself.
+pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
+    let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         facts.push((name.to_owned(), value.unwrap_or_else(|| NONE.to_owned())));
     };
@@ -29,7 +42,7 @@ pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
     add("swarm SO_SNDBUF", bytes(sockopt::socket_send_buffer_size(socket)));
     add("swarm SO_RCVBUF", bytes(sockopt::socket_recv_buffer_size(socket)));
     add("swarm congestion control", sockopt::tcp_congestion(socket).ok());
-    Negotiated { facts }
+    facts
 }
 
 fn in_head(head: &str) -> Vec<(String, String)> {

@@ -91,7 +91,7 @@ impl Parser<'_> {
     ) -> anyhow::Result<usize> {
         let mut used = 0;
         if matches!(stage, Stage::Asked | Stage::Returning) {
-            used = self.head_length(bytes)?;
+            used = head_length(self.transport, bytes)?;
             if used == 0 {
                 return Ok(0);
             }
@@ -157,19 +157,6 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Length of the answer's head; 0 while it is incomplete.
-    fn head_length(&self, bytes: &[u8]) -> anyhow::Result<usize> {
-        match memchr::memmem::find(bytes, b"\r\n\r\n") {
-            Some(end) => {
-                let head = &bytes[..end + 4];
-                dialect::check_answer(self.transport, head).map_err(|reason| anyhow!(reason))?;
-                Ok(head.len())
-            }
-            None if bytes.len() > HEAD_BYTES_MAX => bail!("the subject's answer has no end"),
-            None => Ok(0),
-        }
-    }
-
     #[inline]
     fn message(
         &mut self,
@@ -193,8 +180,7 @@ impl Parser<'_> {
                 let topic = self.inbox.topic_index(topic)?;
                 memory.reached(topic, position)?;
                 if !confirm(stage) {
-                    let subscription = self.index * self.inbox.topic_names.len() + topic;
-                    self.inbox.ledger.gap(subscription, missed);
+                    self.inbox.gap(self.index, topic, self.is_reader, missed);
                 }
             }
             Some(Said::Heartbeat) => self.inbox.tally.traffic.heartbeats += 1,
@@ -208,6 +194,19 @@ impl Parser<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Length of the head of an answer that opens the transport; 0 while it is incomplete.
+pub(super) fn head_length(transport: Transport, bytes: &[u8]) -> anyhow::Result<usize> {
+    match memchr::memmem::find(bytes, b"\r\n\r\n") {
+        Some(end) => {
+            let head = &bytes[..end + 4];
+            dialect::check_answer(transport, head).map_err(|reason| anyhow!(reason))?;
+            Ok(head.len())
+        }
+        None if bytes.len() > HEAD_BYTES_MAX => bail!("the subject's answer has no end"),
+        None => Ok(0),
     }
 }
 
@@ -314,6 +313,20 @@ impl Inbox {
             }
             Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
             Expected::Nothing => {}
+        }
+    }
+
+    /// The subject announced that a subscription will not get some events.
+    #[cold]
+    fn gap(&mut self, connection: usize, topic: usize, is_reader: bool, missed: Option<u64>) {
+        let Inbox { expected, ledger, heard_us, topic_names, .. } = self;
+        let subscription = connection * topic_names.len() + topic;
+        match expected {
+            Expected::Posted(topics) => {
+                let arrival = Arrival { subscription, is_reader, events: b"", now_us: *heard_us };
+                topics[topic].gap(arrival, missed, ledger);
+            }
+            _ => ledger.gap(subscription, missed),
         }
     }
 }

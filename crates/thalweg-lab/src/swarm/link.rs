@@ -118,6 +118,14 @@ impl Link {
         (both, inside.map(|it| it.into_owned()))
     }
 
+    /// Whether TLS, if there is any, has been agreed on.
+    pub(super) fn is_agreed(&self) -> bool {
+        match self {
+            Link::Plain(_) => true,
+            Link::Tls(tls) => !tls.session.is_handshaking(),
+        }
+    }
+
     /// The port it comes from.
     pub(super) fn local_port(&self) -> io::Result<u16> {
         local_port(self.socket())

@@ -8,6 +8,7 @@
 use super::event::{self, Stamp};
 use super::tally::Tally;
 use crate::measure::{Ledger, littles};
+use std::collections::HashMap;
 
 /// One topic and its outstanding events.
 #[derive(Debug)]
@@ -22,6 +23,9 @@ pub(super) struct Topic {
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
+    /// Readers that were told of a gap, and up to which number the window takes it that
+    /// they have everything.
+    excused: HashMap<usize, u64>,
     /// Of the span, for Little's law.
     completed: Completed,
 }
@@ -54,6 +58,19 @@ pub(super) struct Arrival<'a> {
     pub(super) now_us: u64,
 }
 
+/// Little's law over the span, in which so many events of all topics together were
+/// delivered to their readers: what must have been outstanding, to the windows. One
+/// sum, for a fast topic makes more of the deliveries than a slow one. Deliveries and
+/// completions are counted in different places, so neither vouches for itself.
+pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> Option<f64> {
+    let windows: u64 = topics.iter().map(|topic| topic.window).sum();
+    let events: u64 = topics.iter().map(|topic| topic.completed.events).sum();
+    let total_us: u64 = topics.iter().map(|topic| topic.completed.total_us).sum();
+    let mean_us = total_us as f64 / events.max(1) as f64;
+    let complete = delivered / f64::from(topics.first()?.readers.max(1));
+    littles::ratio(windows as f64, complete, span_us, mean_us)
+}
+
 impl Topic {
     pub(super) fn new(window: u32, readers: u32, event_bytes: u32) -> Topic {
         Topic {
@@ -63,6 +80,7 @@ impl Topic {
             ring: vec![Slot::default(); (window as usize).next_power_of_two()],
             published: 0,
             complete: 0,
+            excused: HashMap::new(),
             completed: Completed::default(),
         }
     }
@@ -70,17 +88,6 @@ impl Topic {
     /// The span begins.
     pub(super) fn begin_span(&mut self) {
         self.completed = Completed::default();
-    }
-
-    /// Little's law over the span, in which so many events were delivered to this
-    /// topic's readers: what must have been outstanding, to the window. Deliveries
-    /// and completions are counted in different places, so neither vouches for
-    /// itself.
-    pub(super) fn littles_ratio(&self, delivered: f64, span_us: u64) -> Option<f64> {
-        let Completed { events, total_us } = self.completed;
-        let mean_us = total_us as f64 / events.max(1) as f64;
-        let complete = delivered / f64::from(self.readers.max(1));
-        littles::ratio(self.window as f64, complete, span_us, mean_us)
     }
 
     /// Whether something is to be published.
@@ -153,6 +160,7 @@ impl Topic {
         let mut rest = arrival.events;
         let mut next = ledger.next(arrival.subscription).unwrap_or(1);
         let mut in_order = 0;
+        let excused = self.excused_until(arrival.subscription);
         while !rest.is_empty() {
             let index = self.index(next);
             let Some((after, due_us)) = self.ring[index].matches(next, rest) else {
@@ -163,7 +171,7 @@ impl Topic {
                 continue;
             };
             tally.late(arrival.now_us.saturating_sub(due_us), 1);
-            if arrival.is_reader {
+            if arrival.is_reader && next > excused {
                 self.count_reader(index, arrival.now_us);
             }
             rest = after;
@@ -189,14 +197,54 @@ impl Topic {
             Some(stamp) if event.len() == self.event_bytes && stamp.seq <= self.published => {
                 tally.late(arrival.now_us.saturating_sub(stamp.due_us), 1);
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
-                let index = self.index(stamp.seq);
-                if is_new && arrival.is_reader && self.ring[index].seq == stamp.seq {
-                    self.count_reader(index, arrival.now_us);
+                let is_counted = stamp.seq <= self.excused_until(arrival.subscription);
+                if is_new && arrival.is_reader && !is_counted {
+                    self.count_reader_of(stamp.seq, arrival.now_us);
                 }
             }
             _ => ledger.corrupt(),
         }
         after.strip_prefix(b",").unwrap_or(after)
+    }
+
+    /// The subject announced that a subscription will not get so many events, or
+    /// does not know how many: the window does not wait for them, nor, where it is
+    /// not known, for anything published so far.
+    #[cold]
+    pub(super) fn gap(&mut self, arrival: Arrival<'_>, missed: Option<u64>, ledger: &mut Ledger) {
+        let subscription = arrival.subscription;
+        let next = ledger.next(subscription).unwrap_or(1);
+        // What was not published cannot be missed.
+        let until = missed.map_or(self.published, |missed| {
+            next.saturating_add(missed).saturating_sub(1).min(self.published)
+        });
+        ledger.gap(subscription, missed.map(|_| (until + 1).saturating_sub(next)));
+        if !arrival.is_reader {
+            return;
+        }
+        let excused = self.excused_until(subscription);
+        for seq in next.max(excused + 1)..=until {
+            self.count_reader_of(seq, arrival.now_us);
+        }
+        self.excused.insert(subscription, until.max(excused));
+    }
+
+    /// The last number that need not come from the subscription for the window to
+    /// move; 0 where there was no gap.
+    #[inline]
+    fn excused_until(&self, subscription: usize) -> u64 {
+        if self.excused.is_empty() {
+            return 0;
+        }
+        self.excused.get(&subscription).copied().unwrap_or(0)
+    }
+
+    /// The same as `count_reader`, if the event is still outstanding.
+    fn count_reader_of(&mut self, seq: u64, now_us: u64) {
+        let index = self.index(seq);
+        if self.ring[index].seq == seq {
+            self.count_reader(index, now_us);
+        }
     }
 
     #[inline]
@@ -233,115 +281,4 @@ impl Slot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Two subscribers, five events outstanding; `deliver` makes of the events
-    /// what the first subscriber gets, the second gets them as published.
-    fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
-        let mut topic = Topic::new(5, 2, 128);
-        let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
-        let mut lines = Vec::new();
-        topic.publish(1000, &mut lines);
-        let lines = String::from_utf8(lines).unwrap();
-        let intact: Vec<String> = lines.lines().map(str::to_owned).collect();
-        let mut changed = intact.clone();
-        deliver(&mut changed);
-        for (subscription, events) in [changed, intact].iter().enumerate() {
-            let events = events.join(",").into_bytes();
-            let arrival = Arrival { subscription, is_reader: true, events: &events, now_us: 1500 };
-            topic.receive(arrival, &mut ledger, &mut tally);
-        }
-        for subscription in 0..2 {
-            ledger.close(subscription, topic.published());
-        }
-        assert_eq!(ledger.counts().to_string(), expected);
-    }
-
-    #[test]
-    fn a_subject_that_misbehaves_is_caught() {
-        check(|_| {}, "whole");
-        check(|events| drop(events.remove(2)), "1 missing");
-        check(|events| drop(events.pop()), "1 missing");
-        check(|events| events.clear(), "5 missing");
-        check(|events| events.insert(2, events[1].clone()), "1 duplicated");
-        check(|events| events.swap(1, 2), "1 reordered");
-        // A changed byte: damaged, and so the event itself never came.
-        check(|events| events[3] = events[3].replacen("xx", "xy", 1), "1 missing, 1 corrupt");
-        check(|events| events[0] = events[0].replacen("1000", "1001", 1), "1 missing, 1 corrupt");
-        check(|events| events.push("{}".to_owned()), "1 corrupt");
-    }
-
-    #[test]
-    fn late_events_are_compared_however_many_are_outstanding() {
-        let mut topic = Topic::new(4, 1, 128);
-        let (mut ledger, mut tally) = (Ledger::new(1, Some(1)), Tally::default());
-        let mut heard = 0;
-        for burst in [3u64, 700, 5, 2000, 1] {
-            let mut lines = Vec::new();
-            for _ in 0..burst {
-                topic.publish_on_schedule(1000 + topic.published(), &mut lines);
-            }
-            assert_eq!(topic.outstanding(), burst);
-            assert_eq!(topic.waits_since_us(), Some(1000 + heard));
-            heard += burst;
-            for line in lines.split_inclusive(|byte| *byte == b'\n') {
-                let events = &line[..line.len() - 1];
-                let arrival = Arrival { subscription: 0, is_reader: true, events, now_us: 5000 };
-                let next = ledger.next(0).unwrap();
-                assert!(topic.ring[topic.index(next)].matches(next, events).is_some(), "{next}");
-                topic.receive(arrival, &mut ledger, &mut tally);
-            }
-            assert_eq!((topic.waits_since_us(), topic.outstanding()), (None, 0));
-        }
-        assert_eq!(ledger.counts().to_string(), "whole");
-        assert_eq!(tally.traffic.events, heard);
-        // Exact to three digits.
-        assert!((4000..4005).contains(&tally.latency.quantile_us(1.0).unwrap()));
-    }
-
-    #[test]
-    fn the_window_moves_when_the_last_reader_has_an_event() {
-        let mut topic = Topic::new(1, 2, 128);
-        let (mut ledger, mut tally) = (Ledger::new(3, Some(1)), Tally::default());
-        let mut line = Vec::new();
-        topic.publish(0, &mut line);
-        line.pop();
-        let mut arrive = |subscription, is_reader, topic: &mut Topic| {
-            let arrival = Arrival { subscription, is_reader, events: &line, now_us: 0 };
-            topic.receive(arrival, &mut ledger, &mut tally);
-            topic.is_due()
-        };
-        assert!(!arrive(0, true, &mut topic));
-        assert!(!arrive(2, false, &mut topic), "nobody waits for one that will stop");
-        assert!(arrive(1, true, &mut topic));
-    }
-
-    /// Two outstanding, each for 1 ms, on one reader, for 100 ms: what Little's law
-    /// says if the clock runs `fast` times too fast, and each delivery counts as
-    /// `counted`.
-    fn littles(fast: u64, counted: f64) -> f64 {
-        let mut topic = Topic::new(2, 1, 128);
-        let (mut ledger, mut tally) = (Ledger::new(1, Some(1)), Tally::default());
-        let mut lines = Vec::new();
-        topic.publish(0, &mut lines);
-        topic.begin_span();
-        for number in 1..=100 {
-            let events = String::from_utf8(lines.clone()).unwrap().trim().replace('\n', ",");
-            let now_us = number * 1000 * fast;
-            let events = events.as_bytes();
-            let arrival = Arrival { subscription: 0, is_reader: true, events, now_us };
-            topic.receive(arrival, &mut ledger, &mut tally);
-            lines.clear();
-            topic.publish(now_us, &mut lines);
-        }
-        topic.littles_ratio(tally.traffic.events as f64 * counted, 100_000).unwrap()
-    }
-
-    #[test]
-    fn littles_law_holds_and_finds_a_broken_clock_and_a_broken_count() {
-        assert!((littles(1, 1.0) - 1.0).abs() < 1e-9);
-        assert!((littles(2, 1.0) - 2.0).abs() < 1e-9);
-        assert!((littles(1, 0.5) - 0.5).abs() < 1e-9);
-    }
-}
+mod tests;

@@ -1,15 +1,16 @@
 //! Publishing for its own sake: how fast the subject takes events. Nobody
-//! subscribes.
+//! subscribes. What the subject says it has taken is held against what was sent.
 
 use super::answer::{self, Answer};
 use super::asker::Asker;
 use super::event::{self, Stamp};
+use super::facts;
 use super::link::Dialer;
 use super::progress::Progress;
 use super::publisher::Publisher;
 use super::socket::{Poller, now_us, thread_cpu_ns};
 use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
-use crate::measure::Traffic;
+use crate::measure::{Counts, Negotiated, Traffic};
 use crate::scenario::Request;
 use crate::subject::dialect;
 use anyhow::{anyhow, bail};
@@ -22,18 +23,25 @@ const ANSWER_WITHIN_US: u64 = 10_000_000;
 
 pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
     let (poller, progress) = (Poller::new()?, Progress::default());
-    let mut posting = Posting { workload, observer, poller, progress };
+    let negotiated = Negotiated::default();
+    let mut posting = Posting { workload, observer, poller, progress, negotiated };
     posting.observer.at(Moment::Open);
-    posting.take(workload.warm_up)?;
+    let before = posting.take(workload.warm_up)?;
 
     posting.observer.at(Moment::Begin);
     let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
-    let (events, wire_bytes) = posting.take(workload.measured)?;
+    let taken = posting.take(workload.measured)?;
     let span_us = now_us() - begun_us;
     let swarm_cpu_ns = thread_cpu_ns() - cpu_ns;
     posting.observer.at(Moment::End { stopped_ports: &[] });
     Ok(Outcome {
-        traffic: Traffic { events, wire_bytes, ..Traffic::default() },
+        traffic: Traffic {
+            events: taken.events,
+            wire_bytes: taken.sent_bytes,
+            ..Traffic::default()
+        },
+        negotiated: posting.negotiated,
+        ledger: before.counts().and(&taken.counts()),
         span_us,
         swarm_cpu_ns,
         ..Outcome::default()
@@ -45,12 +53,54 @@ struct Posting<'a> {
     observer: &'a mut dyn Observer,
     poller: Poller,
     progress: Progress,
+    /// Of the first connection that was answered.
+    negotiated: Negotiated,
+}
+
+/// What became of the requests that were answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Taken {
+    /// Events that the subject says it has.
+    events: u64,
+    /// Events that were sent and that it does not say it has.
+    missing: u64,
+    /// In all requests.
+    sent_bytes: u64,
+}
+
+impl Taken {
+    /// A request in which so many events were sent has this answer; an error if it is
+    /// none, or acknowledges what was never sent.
+    fn enter(&mut self, answer: &Answer, sent: u64) -> anyhow::Result<()> {
+        let events = acknowledged(answer)?;
+        let Some(missing) = sent.checked_sub(events) else {
+            bail!("the subject acknowledged {events} events of a request that had {sent}");
+        };
+        self.events += events;
+        self.missing += missing;
+        Ok(())
+    }
+
+    fn counts(&self) -> Counts {
+        Counts { delivered: self.events, missing: self.missing, ..Counts::default() }
+    }
+}
+
+/// One long NDJSON request.
+struct Stream {
+    publisher: Publisher,
+    /// Events sent.
+    sent: u64,
+    /// What came of the answer.
+    answer: Vec<u8>,
+    /// What the connection was like before much was sent.
+    facts: Option<Vec<(String, String)>>,
+    negotiated: Option<Negotiated>,
 }
 
 impl Posting<'_> {
-    /// Publishes for so long on fresh connections; returns the events that
-    /// were acknowledged and the bytes sent.
-    fn take(&mut self, time: Duration) -> anyhow::Result<(u64, u64)> {
+    /// Publishes for so long on fresh connections.
+    fn take(&mut self, time: Duration) -> anyhow::Result<Taken> {
         let until_us = now_us() + time.as_micros() as u64;
         match self.workload.settings.request {
             Request::Ndjson => self.stream(until_us),
@@ -60,61 +110,62 @@ impl Posting<'_> {
 
     /// Long NDJSON requests: written as fast as the kernel takes them, counted
     /// by the answer at their end.
-    fn stream(&mut self, until_us: u64) -> anyhow::Result<(u64, u64)> {
+    fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let Workload { address, settings, .. } = *self.workload;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
-        let mut publishers: Vec<Publisher> = (0..settings.connections)
-            .map(|key| Publisher::open(&dialer, 0, u64::from(key), &self.poller))
-            .collect::<Result<_, _>>()?;
-        let mut answers = vec![Vec::new(); publishers.len()];
-        let mut taken = vec![None; publishers.len()];
-        let (mut lines, mut seq, mut sent_bytes) = (Vec::new(), 0, 0);
+        let open = |key| -> anyhow::Result<Stream> {
+            let publisher = Publisher::open(&dialer, 0, u64::from(key), &self.poller)?;
+            Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
+        };
+        let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;
+        let (mut taken, mut lines, mut seq) = (Taken::default(), Vec::new(), 0);
         let (mut has_ended, begun_us) = (false, now_us());
-        while taken.iter().any(Option::is_none) {
+        while streams.iter().any(|stream| stream.negotiated.is_none()) {
             let now_us = now_us();
             if now_us > until_us + ANSWER_WITHIN_US {
                 bail!("the subject did not answer a publish request within 10 s of its end");
             }
             let mut timeout_us = PROGRESS_EVERY_US;
-            for publisher in publishers.iter_mut().filter(|it| it.pending_bytes() == 0) {
-                if now_us < until_us {
+            if now_us < until_us {
+                for stream in streams.iter_mut().filter(|it| it.publisher.pending_bytes() == 0) {
                     lines.clear();
-                    fill(&mut lines, &mut seq, settings.event_bytes as usize);
-                    sent_bytes += lines.len() as u64;
-                    publisher.post(&lines, &self.poller)?;
+                    stream.sent += fill(&mut lines, &mut seq, settings.event_bytes as usize);
+                    taken.sent_bytes += lines.len() as u64;
+                    stream.publisher.post(&lines, &self.poller)?;
                     timeout_us = 0;
                 }
-            }
-            if !has_ended && now_us >= until_us {
+            } else if !has_ended {
                 has_ended = true;
-                for publisher in &mut publishers {
-                    publisher.finish(&self.poller)?;
+                for stream in &mut streams {
+                    stream.publisher.finish(&self.poller)?;
                 }
             }
             for index in 0..self.poller.wait(timeout_us)? {
                 let ready = self.poller.ready(index);
-                let index = ready.key as usize;
+                let stream = &mut streams[ready.key as usize];
                 if ready.readable {
-                    answers[index].extend(publishers[index].answer()?);
-                    let answer = answer::take(&answers[index])?;
-                    taken[index] = answer.as_ref().map(acknowledged).transpose()?;
+                    stream.hear(has_ended, &mut taken)?;
                 }
                 // Behind the read: with it a TLS handshake may have ended, and then
                 // the socket had room all the time and will not say so again.
-                publishers[index].flush(&self.poller)?;
+                stream.publisher.flush(&self.poller)?;
+                if stream.facts.is_none() {
+                    stream.facts = stream.publisher.facts();
+                }
             }
             self.tell_progress(seq, begun_us)?;
         }
-        Ok((taken.into_iter().flatten().sum(), sent_bytes))
+        self.know(streams.into_iter().next().and_then(|stream| stream.negotiated));
+        Ok(taken)
     }
 
     /// One event per request; each connection sends the next when it has the
     /// answer.
-    fn single(&mut self, until_us: u64) -> anyhow::Result<(u64, u64)> {
+    fn single(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let Workload { address, settings, .. } = *self.workload;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let head = dialect::single_request(address, settings.event_bytes);
-        let (mut seq, mut answered, mut sent_bytes, begun_us) = (0, 0, 0, now_us());
+        let (mut taken, mut seq, mut sent_bytes, begun_us) = (Taken::default(), 0, 0, now_us());
         let mut request = Vec::new();
         let mut publish = |asker: &mut Asker, poller: &Poller| {
             seq += 1;
@@ -142,14 +193,21 @@ impl Posting<'_> {
                     continue;
                 }
                 if let Some(answer) = asker.hear()? {
-                    acknowledged(&answer)?;
-                    answered += 1;
+                    taken.enter(&answer, 1)?;
                     publish(asker, &self.poller)?;
                 }
             }
-            self.tell_progress(answered, begun_us)?;
+            self.tell_progress(taken.events, begun_us)?;
         }
-        Ok((answered, sent_bytes))
+        self.know(askers.first().map(Asker::negotiated));
+        Ok(Taken { sent_bytes, ..taken })
+    }
+
+    /// What the first connection agreed on, if that is not known from one before.
+    fn know(&mut self, negotiated: Option<Negotiated>) {
+        if self.negotiated.facts.is_empty() {
+            self.negotiated = negotiated.unwrap_or_default();
+        }
     }
 
     fn tell_progress(&mut self, events: u64, begun_us: u64) -> anyhow::Result<()> {
@@ -163,14 +221,34 @@ impl Posting<'_> {
     }
 }
 
-/// A chunk's worth of events, one a line.
-fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) {
-    let due_us = now_us();
+impl Stream {
+    /// Reads of the answer what there is; it may come only once the request `has_ended`.
+    fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
+        self.answer.extend(self.publisher.answer()?);
+        let Some(answer) = answer::take(&self.answer)? else { return Ok(()) };
+        if self.negotiated.is_some() {
+            bail!("the subject answered a publish request twice");
+        }
+        taken.enter(&answer, self.sent)?;
+        if !has_ended {
+            bail!("the subject acknowledged a publish request before its end");
+        }
+        let (head, facts) = (&self.answer[..answer.head_length], self.facts.take());
+        self.negotiated = Some(facts::together(Some(head), facts.unwrap_or_default()));
+        self.answer.drain(..answer.length);
+        Ok(())
+    }
+}
+
+/// A chunk's worth of events, one a line; says how many.
+fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) -> u64 {
+    let (due_us, before) = (now_us(), *seq);
     while lines.len() < CHUNK_BYTES {
         *seq += 1;
         event::write(lines, Stamp { seq: *seq, due_us }, event_bytes);
         lines.push(b'\n');
     }
+    *seq - before
 }
 
 /// The number of events that an answer acknowledges.
@@ -192,9 +270,25 @@ mod tests {
 
     #[test]
     fn answers_are_counted() {
-        let answer = |status, body: &str| Answer { status, body: body.into(), length: 0 };
+        let answer = |status, body: &str| Answer { status, body: body.into(), ..Answer::default() };
         assert_eq!(acknowledged(&answer(200, "{\"count\":42}")).unwrap(), 42);
         assert!(acknowledged(&answer(200, "{}")).is_err());
         assert!(acknowledged(&answer(400, "{\"count\":42}")).is_err());
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_held_against_what_was_sent() {
+        let answer = |count| Answer {
+            status: 200,
+            body: format!("{{\"count\":{count}}}").into(),
+            ..Answer::default()
+        };
+        let mut taken = Taken::default();
+        taken.enter(&answer(42), 42).unwrap();
+        assert_eq!((taken.events, taken.counts().to_string().as_str()), (42, "whole"));
+        taken.enter(&answer(40), 42).unwrap();
+        assert_eq!((taken.events, taken.counts().to_string().as_str()), (82, "2 missing"));
+        let boast = taken.enter(&answer(43), 42).unwrap_err().to_string();
+        assert_eq!(boast, "the subject acknowledged 43 events of a request that had 42");
     }
 }

@@ -1,6 +1,7 @@
 //! One long-lived publish connection: an NDJSON request that goes on and on,
 //! each burst of events one chunk (RFC 9112 §7.1).
 
+use super::facts;
 use super::link::{Dialer, RECORD_BYTES_MAX, Received};
 use super::socket::Poller;
 use super::writer::Writer;
@@ -33,6 +34,11 @@ impl Publisher {
             out.extend_from_slice(lines);
             out.extend_from_slice(b"\r\n");
         })
+    }
+
+    /// What the connection is like, once that is agreed on.
+    pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
+        self.0.link.is_agreed().then(|| facts::of_link(&self.0.link))
     }
 
     /// Ends the request.

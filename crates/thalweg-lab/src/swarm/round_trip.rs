@@ -26,6 +26,10 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let mut trips = RoundTrip::open(workload, observer)?;
     trips.run_until(|trips| trips.state.is_confirmed)?;
     let open_us = now_us() - open_us;
+    let negotiated = match &trips.listener {
+        Listener::Talk(talk) => talk.negotiated(),
+        Listener::Polls(polls) => polls.negotiated(),
+    };
     trips.attention.observer.at(Moment::Open);
     let warm_us = now_us() + workload.warm_up.as_micros() as u64;
     trips.run_until(|trips| !trips.state.each_us.is_empty() && now_us() >= warm_us)?;
@@ -63,6 +67,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
         },
         latency,
         round_trips: RoundTrips::of(each_us, span_us),
+        negotiated,
         ledger: ledger.counts().clone(),
         open_us,
         span_us,

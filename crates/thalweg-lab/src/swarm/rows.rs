@@ -34,9 +34,7 @@ impl Rows {
         tally: &mut Tally,
     ) {
         let mut rest = rows;
-        if let Some(next) = ledger.next(subscription) {
-            self.expect(next);
-        }
+        self.expect(ledger.next(subscription));
         let mut in_order = 0;
         while !rest.is_empty() {
             if let Some(after) = self.next_of_batch(rest) {
@@ -94,7 +92,7 @@ impl Rows {
                 self.seq_end = 1 + decimal_digits(seq);
                 ledger.arrived(subscription, seq);
                 self.enter(now_us, 1, ledger, tally);
-                self.expect(ledger.next(subscription).unwrap_or(seq + 1));
+                self.expect(ledger.next(subscription));
             }
             _ => ledger.corrupt(),
         }
@@ -108,11 +106,13 @@ impl Rows {
         self.constant == constant
     }
 
-    /// The next row shall be number `seq`.
-    fn expect(&mut self, seq: u64) {
-        if self.expected.is_empty() {
+    /// The next row shall be number `seq`, or any: of a subscription without a number
+    /// the last row of another says nothing.
+    fn expect(&mut self, seq: Option<u64>) {
+        let Some(seq) = seq.filter(|_| !self.expected.is_empty()) else {
+            self.expected.clear();
             return;
-        }
+        };
         let mut buffer = itoa::Buffer::new();
         let digits = buffer.format(seq).as_bytes();
         if self.seq_end == 1 + digits.len() {
@@ -181,6 +181,30 @@ mod tests {
         let mut damaged = numbered(&[8, 9, 10]);
         damaged[2] = damaged[2].replace("116", "117");
         check(&[damaged], "1 corrupt");
+    }
+
+    #[test]
+    fn a_subscription_begins_at_its_own_first_row() {
+        let (mut rows, mut tally) = (Rows::default(), Tally::default());
+        let mut ledger = Ledger::new(2, None);
+        let mut receive = |subscription, seqs: &[u64], ledger: &mut Ledger| {
+            let said: Vec<String> = seqs.iter().map(|&seq| row(seq, 1000)).collect();
+            rows.receive(subscription, said.join(",").as_bytes(), 2000, ledger, &mut tally);
+        };
+        receive(0, &[7, 8], &mut ledger);
+        // Just the row that would be the other's next.
+        receive(1, &[9, 10], &mut ledger);
+        receive(0, &[9, 10], &mut ledger);
+        assert_eq!((ledger.next(0), ledger.next(1)), (Some(11), Some(11)));
+        assert_eq!(ledger.counts().to_string(), "whole");
+    }
+
+    #[test]
+    fn the_highest_number_is_one_that_no_row_has() {
+        let numbered = |seqs: &[u64]| seqs.iter().map(|&seq| row(seq, 1000)).collect::<Vec<_>>();
+        check(&[numbered(&[u64::MAX])], "1 corrupt");
+        check(&[numbered(&[7, u64::MAX, 8])], "1 corrupt");
+        check(&[numbered(&[u64::MAX - 2]), numbered(&[u64::MAX])], "1 corrupt");
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod websocket;
 
 pub use approach::addresses;
 
+use super::carrier::MESSAGE_BYTES_MAX;
 use super::progress::Progress;
 use super::socket::{Poller, allow_open_files, now_us};
 use super::{Figures, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};
@@ -37,9 +38,6 @@ use crate::scenario::Endpoint;
 use anyhow::anyhow;
 use crowd::Crowd;
 use std::time::Duration;
-
-/// A larger event is an error: its connection would hold as much memory.
-const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// How an endpoint is visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,15 +2,17 @@
 //! message. What it hears is for `echo` and `round_trip` to judge.
 
 use super::carrier::{self, Step};
-use super::inbox::shown;
+use super::facts;
+use super::inbox::{head_length, shown};
 use super::link::{Dialer, Received};
 use super::progress::Progress;
 use super::read_buffer::ReadBuffer;
 use super::socket::{Poller, Ready, now_us};
 use super::writer::Writer;
 use super::{Figures, Observer, SILENCE_US_MAX};
+use crate::measure::Negotiated;
 use crate::scenario::Transport;
-use crate::subject::dialect::{self, Subscription};
+use crate::subject::dialect::Subscription;
 use anyhow::{anyhow, bail};
 
 /// One connection of a conversation.
@@ -18,7 +20,8 @@ use anyhow::{anyhow, bail};
 pub(super) struct Talk {
     writer: Writer,
     transport: Transport,
-    is_open: bool,
+    /// Of the answer that opened it; empty before.
+    head: Vec<u8>,
     carry: Vec<u8>,
     searched: usize,
     buffer: ReadBuffer,
@@ -38,7 +41,7 @@ impl Talk {
         Ok(Talk {
             writer: Writer::open(dialer, key, subscription.request(), poller)?,
             transport: subscription.transport,
-            is_open: false,
+            head: Vec::new(),
             carry: Vec::new(),
             searched: 0,
             buffer: ReadBuffer::new(),
@@ -49,7 +52,12 @@ impl Talk {
 
     /// Whether the handshake is done.
     pub(super) fn is_open(&self) -> bool {
-        self.is_open
+        !self.head.is_empty()
+    }
+
+    /// What was agreed on.
+    pub(super) fn negotiated(&self) -> Negotiated {
+        facts::of(&self.writer.link, Some(&self.head))
     }
 
     /// Says a WebSocket message.
@@ -69,18 +77,16 @@ impl Talk {
         poller: &Poller,
         mut take: impl FnMut(&[u8], u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<bool> {
-        let Talk { writer, transport, is_open, carry, searched, buffer, .. } = self;
+        let Talk { writer, transport, head, carry, searched, buffer, .. } = self;
         let mut replies = Vec::new();
         let received = buffer.read(&mut writer.link, carry, |bytes| {
             let (heard_us, mut used) = (now_us(), 0);
-            if !*is_open {
-                let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
+            if head.is_empty() {
+                used = head_length(*transport, bytes)?;
+                if used == 0 {
                     return Ok(0);
-                };
-                used = end + 4;
-                let head = &bytes[..used];
-                dialect::check_answer(*transport, head).map_err(|reason| anyhow!(reason))?;
-                *is_open = true;
+                }
+                *head = bytes[..used].to_vec();
             }
             loop {
                 match carrier::step(*transport, &bytes[used..], std::mem::take(searched))? {

@@ -3,7 +3,7 @@
 
 use super::Swarm;
 use super::offer::Posting;
-use super::posted::Topic;
+use super::posted;
 use super::socket::now_us;
 use crate::measure::{Slice, Steadiness, Warm, WarmUp};
 use crate::scenario::{Drive, Settings};
@@ -50,11 +50,8 @@ impl Swarm<'_> {
             return None;
         }
         let inbox = self.subscribers.inbox();
-        let topics = inbox.topics().len() as f64;
-        let delivered = inbox.tally.traffic.events as f64 / topics;
-        let ratios: Option<Vec<f64>> =
-            inbox.topics().iter().map(|it: &Topic| it.littles_ratio(delivered, span_us)).collect();
-        Some(ratios?.iter().sum::<f64>() / topics)
+        let delivered = inbox.tally.traffic.events as f64;
+        posted::littles_ratio(inbox.topics(), delivered, span_us)
     }
 
     /// The same load behind the span, for as long as the observer wants it.

@@ -256,6 +256,6 @@ fn faults_on_one_stream_are_seen() {
     check(
         &endless,
         |number, event| if number == 9 { vec!["END".into()] } else { vec![event] },
-        "1 connections cut",
+        "1 connection cut",
     );
 }

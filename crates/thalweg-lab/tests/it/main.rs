@@ -3,6 +3,7 @@
 
 mod fake;
 mod http2;
+mod publishing;
 mod report;
 mod resources;
 mod stranger;

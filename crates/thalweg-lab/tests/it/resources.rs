@@ -63,6 +63,50 @@ fn cpu_and_memory_agree_with_time_and_proc() {
     assert!(pss_bytes > 80_000_000 && pss_bytes < all.rss_bytes, "{pss_bytes} {all:?}");
 }
 
+/// Children that burn 50 ms of CPU each and end, one after the other, twenty in all;
+/// meanwhile others that end at once.
+const SPAWN: &str = r#"
+import os, sys, time
+for number in range(20):
+    for _ in range(10):
+        if os.fork() == 0:
+            os._exit(0)
+    if os.fork() == 0:
+        while time.process_time() < 0.05:
+            pass
+        os._exit(0)
+    for _ in range(11):
+        os.wait()
+print("done", flush=True)
+sys.stdin.read()
+"#;
+
+#[test]
+fn children_that_come_and_go_are_counted_and_never_an_error() {
+    let mut child = Command::new("python3")
+        .args(["-c", SPAWN])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let done = std::thread::spawn(move || out.read_exact(&mut [0; 4]));
+    let (mut most_ns, mut looks) = (0, 0);
+    while !done.is_finished() {
+        let found = Resources::read(child.id()).unwrap();
+        // Nothing that was used is forgotten, but for the ticks that it is counted in.
+        assert!(found.cpu_ns + 40_000_000 > most_ns, "{found:?} after {most_ns}");
+        most_ns = most_ns.max(found.cpu_ns);
+        looks += 1;
+    }
+    done.join().unwrap().unwrap();
+    let found = Resources::read(child.id()).unwrap();
+    assert!(looks > 10 && found.cpu_ns >= 950_000_000, "{looks} looks, at last {found:?}");
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    assert!(Resources::read(child.id()).is_err());
+}
+
 /// User and system time of a process and of its children that have ended, by its own
 /// count in ticks of 10 ms.
 fn stat_cpu_s(pid: u32) -> f64 {

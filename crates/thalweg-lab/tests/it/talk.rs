@@ -2,7 +2,7 @@
 //! to answer.
 
 use crate::fake::{RELOAD, cursor, envelope};
-use crate::swarm::Blind;
+use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -138,6 +138,7 @@ fn a_known_delay_is_measured() {
         let trips = outcome.round_trips.unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
         assert_eq!(trips.count, 20);
+        knows_what_was_agreed(&outcome);
         assert!(trips.mean_us >= DELAY_US && trips.p50_us as f64 >= DELAY_US, "{trips:?}");
         match drive {
             // One after the other: no time is counted twice, and little is lost.
@@ -221,6 +222,7 @@ fn round_trips_go_on_in_the_next_document() {
     let outcome = converse(address, &settings, Drive::RoundTrip, &Program::Thalweg).unwrap();
     assert_eq!(outcome.ledger.to_string(), "whole");
     assert_eq!(outcome.round_trips.unwrap().count, 20);
+    knows_what_was_agreed(&outcome);
 }
 
 /// The ledger, or the reason why there is none.
@@ -230,6 +232,69 @@ fn check(drive: Drive, answer: Answer, expected: &str) {
         Err(error) => format!("{error:#}"),
     };
     assert!(found.contains(expected), "{found:?} should say {expected:?}");
+}
+
+const PUSH_BYTES: usize = 100;
+
+/// A push, as the limit makes them, ahead of each answer.
+fn pushing(number: u64, message: &str) -> Vec<String> {
+    let padding = "x".repeat(PUSH_BYTES - 10);
+    vec![envelope(number, &format!(r#"{{"pad":"{padding}"}}"#)), message.to_owned()]
+}
+
+/// 20 requests, 5 ms apart, beside a firehose that is to push every 2.5 ms.
+fn beside_a_firehose(answer: Answer) -> Outcome {
+    let settings = Settings {
+        connections: 1,
+        requests: 20,
+        request_us: 5000,
+        interval_us: 2500,
+        dummy_bytes: PUSH_BYTES as u32,
+        ..Settings::default()
+    };
+    let outcome = serve(answer)
+        .map_err(anyhow::Error::from)
+        .and_then(|address| converse(address, &settings, Drive::Echo, &Program::Limit));
+    outcome.expect("a conversation beside a firehose")
+}
+
+#[test]
+fn a_firehose_that_pushes_half_as_often_says_so_and_is_whole() {
+    let outcome = beside_a_firehose(pushing);
+    assert_eq!(outcome.ledger.to_string(), "whole");
+    let pushed = outcome.pushed.unwrap();
+    assert_eq!((pushed.came, outcome.traffic.events), (20, 20));
+    assert!(pushed.wanted.abs_diff(outcome.span_us / 2500) <= 1, "{pushed:?}");
+    assert!(pushed.share().unwrap() < 0.6, "{pushed:?}");
+}
+
+#[test]
+fn pushes_that_are_damaged_are_in_the_ledger() {
+    let check = |answer: Answer, expected: (&str, u64)| {
+        let outcome = beside_a_firehose(answer);
+        let came = outcome.pushed.unwrap().came;
+        assert_eq!((&*outcome.ledger.to_string(), came), expected);
+    };
+    check(
+        |number, message| {
+            let mut said = pushing(number, message);
+            if number == 7 {
+                said[0] = said[0].replacen("xx", "x", 1);
+            }
+            said
+        },
+        ("1 corrupt", 19),
+    );
+    check(
+        |number, message| {
+            let mut said = pushing(number, message);
+            if number == 7 {
+                said[0] = said[0].replacen("bench/0", "bench/9", 1);
+            }
+            said
+        },
+        ("1 corrupt", 19),
+    );
 }
 
 #[test]
@@ -269,4 +334,10 @@ fn answers_that_are_missing_or_wrong_are_seen() {
         _ => vec![message.to_owned()],
     };
     check(Drive::RoundTrip, damaged, "1 corrupt");
+    // The one after it has no number.
+    let highest: Answer = |number, message| match number {
+        7 => vec![format!(r#"{{"id":{},"name":"x"}}"#, u64::MAX), message.to_owned()],
+        _ => vec![message.to_owned()],
+    };
+    check(Drive::RoundTrip, highest, "1 corrupt");
 }

@@ -165,7 +165,7 @@ fn who_stops_is_silent_or_its_events_are_missing() {
 
 #[test]
 fn who_ends_connections_is_named() {
-    check("cut", &[CLOSED_LOOP, OPEN_LOOP], &["connections cut"]);
+    check("cut", &[CLOSED_LOOP, OPEN_LOOP], &["connection cut", "connections cut"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! WebSocket frames from a server (RFC 6455 §5.2): unmasked, and on Thalweg's
 //! wire one text frame per message.
 
-use super::{CarrierError, Step};
+use super::{CarrierError, MESSAGE_BYTES_MAX, Step, TOO_LONG};
 
 const TEXT: u8 = 0x1;
 const CLOSE: u8 = 0x8;
@@ -30,9 +30,8 @@ pub(super) fn step(bytes: &[u8]) -> Result<Step<'_>, CarrierError> {
         (126 | 127, _) => return INCOMPLETE,
         (short, _) => (u64::from(short), 2),
     };
-    let Some(end) = usize::try_from(length).ok().and_then(|length| length.checked_add(head)) else {
-        return Err(CarrierError("a frame longer than any memory"));
-    };
+    let length = usize::try_from(length).ok().filter(|length| *length <= MESSAGE_BYTES_MAX);
+    let end = head + length.ok_or(CarrierError(TOO_LONG))?;
     let Some(payload) = bytes.get(head..end) else {
         return INCOMPLETE;
     };

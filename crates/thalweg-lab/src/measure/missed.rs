@@ -1,0 +1,84 @@
+//! Numbers that subscriptions have missed, as ranges: a subject that leaps far ahead
+//! again and again must not fill the lab's memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+/// Ranges kept, over all subscriptions. What is missed beyond is counted by the
+/// ledger and not listed: should it come late after all, it counts as repeated, in a
+/// sample that is invalid either way.
+const RANGES_MAX: usize = 1 << 16;
+
+/// What was missed, and has not come since.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    /// Of a subscription: where each range begins, and the number behind its end.
+    ranges: HashMap<usize, BTreeMap<u64, u64>>,
+    /// How many ranges there are.
+    count: usize,
+}
+
+impl Missed {
+    /// The subscription has missed these, none of which it had missed before.
+    pub(super) fn add(&mut self, subscription: usize, numbers: Range<u64>) {
+        if !numbers.is_empty() && self.count < RANGES_MAX {
+            self.ranges.entry(subscription).or_default().insert(numbers.start, numbers.end);
+            self.count += 1;
+        }
+    }
+
+    /// Whether it had missed this one, which has come now.
+    pub(super) fn take(&mut self, subscription: usize, number: u64) -> bool {
+        let Some(ranges) = self.ranges.get_mut(&subscription) else { return false };
+        let Some((&start, &end)) = ranges.range(..=number).next_back() else { return false };
+        if number >= end {
+            return false;
+        }
+        ranges.remove(&start);
+        self.count -= 1;
+        self.add(subscription, start..number);
+        self.add(subscription, number + 1..end);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn ranges_are_what_a_set_would_be(
+            leaps in prop::collection::vec((1u64..5, 0u64..6), 1..30),
+            late in prop::collection::vec(0u64..200, 0..100),
+        ) {
+            let (mut missed, mut set, mut next) = (Missed::default(), BTreeSet::new(), 0);
+            for (had, length) in leaps {
+                missed.add(7, next + had..next + had + length);
+                set.extend(next + had..next + had + length);
+                next += had + length;
+            }
+            for number in late {
+                prop_assert_eq!(missed.take(7, number), set.remove(&number), "{}", number);
+                prop_assert!(!missed.take(8, number));
+            }
+            let listed = missed.ranges.values().flatten().map(|(start, end)| end - start);
+            prop_assert_eq!(listed.sum::<u64>(), set.len() as u64);
+            prop_assert_eq!(missed.count, missed.ranges.values().map(BTreeMap::len).sum::<usize>());
+        }
+    }
+
+    #[test]
+    fn what_is_kept_has_an_end() {
+        let mut missed = Missed::default();
+        for leap in 0..RANGES_MAX as u64 + 10 {
+            missed.add((leap % 5) as usize, 1000 * leap..1000 * leap + 900);
+        }
+        assert_eq!(missed.count, RANGES_MAX);
+        assert!(missed.take(1, 1500), "in the middle: one range becomes two, and one is too many");
+        assert_eq!(missed.count, RANGES_MAX);
+        assert!(missed.take(1, 1100) && !missed.take(1, 1600));
+    }
+}

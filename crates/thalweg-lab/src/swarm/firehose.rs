@@ -1,0 +1,171 @@
+//! What experiment C's firehose pushes, checked: every push has the size that was
+//! asked for, says the same as the first, and comes in its turn if it is numbered. Pure.
+//!
+//! Thalweg's are `{"seq":1,"due":98273,"pad":"…"}`, the limit's `{"pad":"…"}`, and a
+//! peer's any text that is always the same. Of a push only the ends are compared: to
+//! compare a megabyte every 500 µs would be a fifth of the swarm's core, which is to
+//! look out for answers.
+
+use super::event;
+use crate::measure::{Counts, Ledger};
+
+/// So much is compared at either end; of a push that is no longer, everything.
+const COMPARED_BYTES: usize = 4096;
+const END: &[u8] = b"\"}";
+
+/// What came of a firehose so far.
+#[derive(Debug)]
+pub(super) struct Firehose {
+    /// Size of a push; 0 if there is to be none.
+    push_bytes: usize,
+    first: Option<First>,
+    ledger: Ledger,
+}
+
+/// The first push: the others are like it.
+#[derive(Debug)]
+struct First {
+    is_numbered: bool,
+    has_end: bool,
+    /// All of it but its number and time, and its end.
+    padding: Vec<u8>,
+}
+
+impl Firehose {
+    pub(super) fn new(push_bytes: u32) -> Firehose {
+        Firehose { push_bytes: push_bytes as usize, first: None, ledger: Ledger::new(1, None) }
+    }
+
+    /// Pushes of an envelope, separated by commas. Says how many are intact and new.
+    pub(super) fn pushes(&mut self, events: &[u8]) -> u64 {
+        let (mut count, mut rest) = (0, Some(events));
+        while let Some(events) = rest {
+            let (event, after) = events.split_at(events.len().min(self.push_bytes));
+            count += self.push(event);
+            rest = match after {
+                [] => None,
+                [b',', after @ ..] if self.push_bytes > 0 => Some(after),
+                _ => {
+                    self.ledger.corrupt();
+                    None
+                }
+            };
+        }
+        count
+    }
+
+    /// One push. Says how many are intact and new: this one or none.
+    pub(super) fn push(&mut self, push: &[u8]) -> u64 {
+        let (seq, rest) = event::number_of(push);
+        let has_end = rest.ends_with(END);
+        let padding = rest.strip_suffix(END).unwrap_or(rest);
+        let first = self.first.get_or_insert_with(|| First {
+            is_numbered: seq.is_some(),
+            has_end,
+            padding: padding.to_vec(),
+        });
+        let is_intact = push.len() == self.push_bytes
+            && self.push_bytes > 0
+            && (first.is_numbered, first.has_end) == (seq.is_some(), has_end)
+            && begin_and_end_alike(&first.padding, padding);
+        if !is_intact {
+            self.ledger.corrupt();
+            return 0;
+        }
+        match seq {
+            Some(seq) => u64::from(self.ledger.arrived(0, seq)),
+            None => 1,
+        }
+    }
+
+    /// So many were announced as dropped.
+    pub(super) fn gap(&mut self, missed: Option<u64>) {
+        self.ledger.gap(0, missed);
+    }
+
+    /// What was not a push of this firehose.
+    pub(super) fn corrupt(&mut self) {
+        self.ledger.corrupt();
+    }
+
+    pub(super) fn counts(&self) -> &Counts {
+        self.ledger.counts()
+    }
+}
+
+/// As far as both go: the longer a number, the shorter what fills the rest.
+fn begin_and_end_alike(one: &[u8], other: &[u8]) -> bool {
+    let length = one.len().min(other.len());
+    let compared = length.min(COMPARED_BYTES);
+    one[..compared] == other[..compared]
+        && one[length - compared..length] == other[length - compared..length]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u32 = 10_000;
+
+    fn numbered(seq: u64) -> String {
+        let head = format!(r#"{{"seq":{seq},"due":{},"pad":""#, 700 + seq);
+        let padding = "abcdefg".repeat(BYTES as usize);
+        format!(r#"{head}{}"}}"#, &padding[..BYTES as usize - head.len() - 2])
+    }
+
+    fn bare() -> String {
+        "x".repeat(BYTES as usize)
+    }
+
+    /// How many are intact and new of these envelopes, and what the ledger says.
+    fn check(envelopes: &[String], expected: (u64, &str)) {
+        let mut firehose = Firehose::new(BYTES);
+        let came = envelopes.iter().map(|events| firehose.pushes(events.as_bytes())).sum::<u64>();
+        assert_eq!((came, &*firehose.counts().to_string()), expected);
+    }
+
+    #[test]
+    fn numbered_pushes_come_once_and_in_order() {
+        let said = |seqs: &[u64]| seqs.iter().map(|seq| numbered(*seq)).collect::<Vec<_>>();
+        check(&said(&[98, 99, 100, 101]), (4, "whole"));
+        check(&[said(&[98, 99, 100]).join(","), numbered(101)], (4, "whole"));
+        check(&said(&[98, 99, 101]), (3, "1 missing"));
+        check(&said(&[98, 99, 99]), (2, "1 duplicated"));
+        check(&said(&[98, 100, 99]), (3, "1 reordered"));
+    }
+
+    #[test]
+    fn pushes_of_another_size_or_with_other_bytes_are_corrupt() {
+        let mut short = numbered(99);
+        short.remove(5000);
+        check(&[numbered(98), short], (1, "1 corrupt"));
+        check(&[numbered(98), numbered(99) + "x"], (2, "1 corrupt"));
+        check(&[numbered(98), numbered(99) + ","], (2, "1 corrupt"));
+        check(&[numbered(98), numbered(99).replacen("cde", "cce", 1)], (1, "1 corrupt"));
+        let end = format!("{}x\"}}", &numbered(99)[..BYTES as usize - 3]);
+        check(&[numbered(98), end], (1, "1 corrupt"));
+        check(&[numbered(98), bare()], (1, "1 corrupt"));
+        check(&[bare(), bare(), bare()], (3, "whole"));
+        check(&[bare(), bare().replacen('x', "y", 1)], (1, "1 corrupt"));
+        check(&[bare(), bare()[1..].to_owned()], (1, "1 corrupt"));
+    }
+
+    #[test]
+    fn without_a_firehose_nothing_is_a_push() {
+        let mut none = Firehose::new(0);
+        assert_eq!((none.pushes(b"x"), none.pushes(b","), none.push(b"")), (0, 0, 0));
+        assert!(none.counts().corrupt >= 3);
+    }
+
+    #[test]
+    fn what_is_announced_as_dropped_is_not_missing() {
+        let mut firehose = Firehose::new(BYTES);
+        let mut push = |seq| firehose.push(numbered(seq).as_bytes());
+        push(7);
+        firehose.gap(Some(2));
+        firehose.push(numbered(10).as_bytes());
+        firehose.gap(None);
+        firehose.push(numbered(20).as_bytes());
+        assert_eq!(firehose.counts().to_string(), "2 gaps announced");
+    }
+}

@@ -1,0 +1,102 @@
+//! Publishing for its own sake, to a subject that counts as it likes.
+
+use crate::swarm::{Blind, knows_what_was_agreed};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+use thalweg_lab::scenario::{Dialect, Drive, Request, Settings};
+use thalweg_lab::swarm::{Outcome, Workload, run};
+
+const CONNECTIONS: u32 = 2;
+
+/// Makes of the events that a request had what the subject says it has.
+type Count = fn(u64) -> u64;
+
+fn serve(count: Count) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            // A publisher that leaves is the end of its thread, not of the test.
+            thread::spawn(move || attend(connection?, count));
+        }
+        std::io::Result::Ok(())
+    });
+    Ok(address)
+}
+
+/// Answers request after request.
+fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
+    connection.set_nodelay(true)?;
+    let mut reader = BufReader::new(connection.try_clone()?);
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head)? == 0 {
+                return Ok(());
+            }
+        }
+        let length = head.split("Content-Length: ").nth(1).and_then(|it| it.lines().next());
+        let events = match length.and_then(|length| length.parse().ok()) {
+            Some(length) => {
+                reader.read_exact(&mut vec![0; length])?;
+                1
+            }
+            None => lines_in_chunks(&mut reader)?,
+        };
+        let body = format!("{{\"count\":{}}}", count(events));
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        connection.write_all(format!("{head}{body}").as_bytes())?;
+    }
+}
+
+fn lines_in_chunks(reader: &mut impl BufRead) -> std::io::Result<u64> {
+    let mut lines = 0;
+    loop {
+        let mut size = String::new();
+        reader.read_line(&mut size)?;
+        let length = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        let mut chunk = vec![0; length + 2];
+        reader.read_exact(&mut chunk)?;
+        if length == 0 {
+            return Ok(lines);
+        }
+        lines += chunk[..length].iter().filter(|byte| **byte == b'\n').count() as u64;
+    }
+}
+
+fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
+    let connections = CONNECTIONS;
+    let settings = Settings { connections, request, event_bytes: 200, ..Settings::default() };
+    let workload = Workload {
+        address: serve(count)?,
+        dialect: Dialect::Thalweg,
+        path: None,
+        settings: &settings,
+        drive: Drive::Publish,
+        start_us: 0,
+        warm_up: Duration::from_millis(20),
+        measured: Duration::from_millis(50),
+    };
+    run(&workload, &mut Blind)
+}
+
+#[test]
+fn what_the_subject_says_it_has_is_held_against_what_was_sent() {
+    for request in [Request::Ndjson, Request::Single] {
+        let honest = measure(request, |events| events).unwrap();
+        assert_eq!(honest.ledger.to_string(), "whole", "{request:?}");
+        assert!(honest.traffic.events > 0 && honest.ledger.delivered > honest.traffic.events);
+        knows_what_was_agreed(&honest);
+        assert!(honest.traffic.wire_bytes > 200 * honest.traffic.events);
+        let boast = measure(request, |events| events + 1).unwrap_err().to_string();
+        assert!(boast.contains("the subject acknowledged"), "{request:?}: {boast}");
+    }
+    // Of each connection's long request one, as the span is warmed up and as it lasts.
+    let lossy = measure(Request::Ndjson, |events| events - 1).unwrap();
+    assert_eq!(lossy.ledger.missing, 2 * u64::from(CONNECTIONS));
+    // Of every request the one.
+    let deaf = measure(Request::Single, |events| events - 1).unwrap();
+    assert!(deaf.traffic.events == 0 && deaf.ledger.missing > 0, "{:?}", deaf.ledger);
+}
