@@ -112,6 +112,7 @@ impl Bench<'_> {
             open_us: heard.open_us,
             span_us: heard.span_us,
             swarm_cpu_ns: heard.swarm_cpu_ns,
+            swarm_away_us: heard.swarm_away_us,
             ..Outcome::default()
         };
         Ok(Sample { heard: Some(heard.heard), ..self.judge(slot, outcome, seen) })
