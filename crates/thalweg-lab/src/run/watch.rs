@@ -80,7 +80,7 @@ pub(super) struct Watch<'a> {
     all_cores: Vec<usize>,
     interrupted: &'a AtomicBool,
     progress: &'a mut Progress,
-    /// The subject's, as the span began.
+    /// The subject's, just before the span.
     processes: Vec<u32>,
     is_in_span: bool,
     counting: Counting,
@@ -196,16 +196,18 @@ impl Observer for Watch<'_> {
                 let resources = Resources::read_all(&self.pids).unwrap_or_default();
                 self.seen.memory.rss_open_bytes = resources.rss_bytes;
             }
+            Moment::Warm => self.processes = Resources::tree(&self.pids),
             Moment::Begin => {
-                self.processes = Resources::tree(&self.pids);
                 self.seen.timeline.clear();
                 self.is_in_span = true;
                 self.seen.begin = self.spot();
             }
-            Moment::End { stopped_ports } => {
+            Moment::End => {
                 self.seen.end = self.spot();
                 self.is_in_span = false;
                 self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
+            }
+            Moment::Over { stopped_ports } => {
                 self.seen.memory.pss_end_bytes = Resources::pss_bytes(&Resources::tree(&self.pids));
                 self.look_at_sockets(stopped_ports);
             }

@@ -75,7 +75,7 @@ impl Swarm<'_> {
         self.offer(rate);
         let measured = self
             .run_for(SETTLE.min(self.workload.measured))
-            .and_then(|()| self.span(self.workload.measured * spans, &[]));
+            .and_then(|()| self.span(self.workload.measured * spans));
         let failure = match &measured {
             Err(error) if error.is::<Interrupted>() => return Err(Interrupted.into()),
             // The connection that publishes is no longer one, or the subject is gone.

@@ -9,7 +9,8 @@ use super::socket::{Poller, now_us};
 use super::talk::{Attention, Talk, mean_us, unknown};
 use super::tally::Tally;
 use super::{
-    Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload,
+    CALM, Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
+    Workload,
 };
 use crate::measure::{Counts, RoundTrips};
 use crate::scenario::{Answers, Dialect, Transport};
@@ -43,19 +44,25 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let open_us = now_us() - open_us;
     echo.attention.observer.at(Moment::Open);
     echo.run_for(workload.warm_up)?;
+    echo.attention.observer.at(Moment::Warm);
+    // What has come meanwhile.
+    echo.run_for(CALM)?;
 
+    echo.attention.observer.at(Moment::Begin);
     echo.inbox.tally.reset();
     for line in &mut echo.lines {
         (line.talk.wire_bytes, line.talk.reads) = (0, 0);
     }
-    echo.attention.observer.at(Moment::Begin);
+    echo.poller.take_away_us_max();
     let busy_ns = echo.poller.busy_ns();
     echo.begun_us = now_us();
     echo.ask()?;
     let span_us = now_us() - echo.begun_us;
     let swarm_cpu_ns = echo.poller.busy_ns() - busy_ns;
-    echo.attention.observer.at(Moment::End { stopped_ports: &[] });
-    Ok(echo.outcome(open_us, span_us, swarm_cpu_ns))
+    let swarm_away_us = echo.poller.take_away_us_max();
+    echo.attention.observer.at(Moment::End);
+    echo.attention.observer.at(Moment::Over { stopped_ports: &[] });
+    Ok(Outcome { open_us, span_us, swarm_cpu_ns, swarm_away_us, ..echo.outcome(span_us) })
 }
 
 struct Echo<'a> {
@@ -226,7 +233,7 @@ impl Echo<'_> {
         Ok(())
     }
 
-    fn outcome(self, open_us: u64, span_us: u64, swarm_cpu_ns: u64) -> Outcome {
+    fn outcome(self, span_us: u64) -> Outcome {
         let Inbox { mut ledger, mut tally, outstanding, round_trips_us, .. } = self.inbox;
         ledger.missing += outstanding.len() as u64;
         tally.traffic.wire_bytes = self.lines.iter().map(|line| line.talk.wire_bytes).sum();
@@ -236,9 +243,6 @@ impl Echo<'_> {
             latency: tally.latency,
             round_trips: RoundTrips::of(round_trips_us, span_us),
             ledger,
-            open_us,
-            span_us,
-            swarm_cpu_ns,
             ..Outcome::default()
         }
     }

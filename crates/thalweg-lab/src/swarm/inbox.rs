@@ -8,6 +8,7 @@ use super::cursors::Memory;
 use super::posted::{Arrival, Topic};
 use super::rows::Rows;
 use super::tally::Tally;
+use super::timetable::Timetable;
 use crate::measure::{Counts, Ledger};
 use crate::scenario::{Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said};
@@ -229,14 +230,18 @@ fn confirm(stage: &mut Stage) -> bool {
 }
 
 impl Inbox {
-    pub(super) fn new(settings: &Settings, drive: Drive) -> Inbox {
+    /// A self-driven subject begins at `start_us`.
+    pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Inbox {
         let Settings { connections, topics, window, event_bytes, .. } = *settings;
         let (expected, first) = match drive {
             Drive::Posted | Drive::Ceiling => {
                 let topic = || Topic::new(window, settings.readers(), event_bytes);
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }
-            Drive::SelfDriven => (Expected::Rows(Rows::default()), None),
+            Drive::SelfDriven => {
+                let timetable = Timetable::new(settings, start_us);
+                (Expected::Rows(Rows::new(timetable)), None)
+            }
             Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip | Drive::Listen => {
                 (Expected::Nothing, None)
             }
@@ -263,10 +268,68 @@ impl Inbox {
         }
     }
 
-    /// The span begins: what came before does not count.
-    pub(super) fn begin_span(&mut self) {
-        self.tally.reset();
+    /// All subscriptions stand.
+    pub(super) fn stand(&mut self, now_us: u64) {
+        if let Expected::Rows(rows) = &mut self.expected {
+            rows.timetable.stand(now_us);
+        }
+    }
+
+    /// The span begins: what came before does not count, and no latency of what was
+    /// due before `due_us`.
+    pub(super) fn begin_span(&mut self, due_us: u64) {
+        self.tally.begin(due_us);
         self.topics().iter_mut().for_each(Topic::begin_span);
+    }
+
+    /// Number of the last event of each topic that has to come: everything published,
+    /// and of a subject's own schedule what was due before `time_us`.
+    pub(super) fn last_due(&self, time_us: u64) -> Vec<u64> {
+        match &self.expected {
+            Expected::Posted(topics) => topics.iter().map(Topic::published).collect(),
+            Expected::Rows(rows) => match rows.timetable.due_before(time_us) {
+                Some(last) => vec![last; self.topic_names.len()],
+                None => Vec::new(),
+            },
+            Expected::Nothing => Vec::new(),
+        }
+    }
+
+    /// Whether the first `readers` connections have everything up to these, or were
+    /// told of a gap.
+    pub(super) fn have(&self, readers: usize, last_due: &[u64]) -> bool {
+        last_due.iter().enumerate().all(|(topic, &last)| {
+            let subscriptions = (0..readers).map(|reader| reader * last_due.len() + topic);
+            self.ledger.have(subscriptions, last)
+        })
+    }
+
+    /// Rows up to these that the first `readers` connections do not have: they are at
+    /// least so late as they are now.
+    pub(super) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
+        let Inbox { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
+        for subscription in 0..readers * last.len() {
+            let Some(next) = ledger.next(subscription) else { continue };
+            let last = last[subscription % last.len()];
+            for (due_us, count) in rows.timetable.batches(next, last) {
+                tally.late(due_us, now_us, count);
+            }
+        }
+    }
+
+    /// Rows up to these will not come any more.
+    pub(super) fn count_missing(&mut self, readers: usize, last: &[u64]) {
+        for subscription in 0..readers * last.len() {
+            self.ledger.close(subscription, last[subscription % last.len()]);
+        }
+    }
+
+    /// Why a subject's own schedule was not kept, if it was not.
+    pub(super) fn broken_schedule(&self) -> Option<String> {
+        match &self.expected {
+            Expected::Rows(rows) => rows.timetable.broken(),
+            _ => None,
+        }
     }
 
     /// The topics that the lab publishes to.

@@ -162,7 +162,7 @@ impl Topic {
                 next = ledger.next(arrival.subscription).unwrap_or(1);
                 continue;
             };
-            tally.late(arrival.now_us.saturating_sub(due_us), 1);
+            tally.came(due_us, arrival.now_us, 1);
             if arrival.is_reader {
                 self.count_reader(index, arrival.now_us);
             }
@@ -187,7 +187,7 @@ impl Topic {
         let (event, after) = rest.split_at(end);
         match event::read(event) {
             Some(stamp) if event.len() == self.event_bytes && stamp.seq <= self.published => {
-                tally.late(arrival.now_us.saturating_sub(stamp.due_us), 1);
+                tally.came(stamp.due_us, arrival.now_us, 1);
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
                 let index = self.index(stamp.seq);
                 if is_new && arrival.is_reader && self.ring[index].seq == stamp.seq {

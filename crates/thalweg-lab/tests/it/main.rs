@@ -5,6 +5,7 @@ mod fake;
 mod http2;
 mod report;
 mod resources;
+mod self_driven;
 mod stranger;
 mod swarm;
 mod talk;

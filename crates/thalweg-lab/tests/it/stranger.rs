@@ -230,7 +230,7 @@ fn an_observer_is_told_and_may_end_it() {
     };
     let mut notes = Notes::default();
     run(&endpoint, &visit(250), &mut notes).unwrap();
-    assert_eq!(notes.moments, ["Open", "Begin", "End { stopped_ports: [] }"]);
+    assert_eq!(notes.moments, ["Open", "Warm", "Begin", "End", "Over { stopped_ports: [] }"]);
     assert_eq!(notes.connections, 2);
     let mut notes = Notes { ends_at: 3, ..Notes::default() };
     let error = run(&endpoint, &visit(3_600_000), &mut notes).unwrap_err();
