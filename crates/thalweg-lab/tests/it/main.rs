@@ -1,6 +1,7 @@
 //! The lab against subjects that live in the test: a small server of the wire
 //! that can be told to misbehave.
 
+mod ceiling;
 mod fake;
 mod http2;
 mod report;
