@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::sample::Bench;
 use crate::measure::{
-    CoreTimes, KernelMemory, Memory, Point, Resources, SocketMemory, SystemCalls, core_times,
+    CoreTimes, KernelMemory, Memory, Point, Resources, Room, SocketMemory, SystemCalls, core_times,
     dropped_packets,
 };
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
@@ -22,6 +22,9 @@ const COUNT_WITHIN_US: u64 = 3_000_000;
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// Where the subject could run, and on how many cores.
+    pub(super) room: Room,
+    pub(super) cores: usize,
     pub(super) begin: Spot,
     pub(super) end: Spot,
     pub(super) memory: Memory,
@@ -64,8 +67,12 @@ pub(super) struct Watched {
     pub(super) pids: Vec<u32>,
     /// Where it listens.
     pub(super) address: SocketAddr,
-    /// Cores that are its own.
-    pub(super) shards: u32,
+    /// Whose cores they are.
+    pub(super) room: Room,
+    /// That it may run on.
+    pub(super) cores: Vec<usize>,
+    /// Where the swarm runs.
+    pub(super) swarm_core: usize,
 }
 
 /// Looks at the subject while the swarm is at it.
@@ -104,12 +111,12 @@ impl<'a> Watch<'a> {
         subject: Watched,
         progress: &'a mut Progress,
     ) -> anyhow::Result<Watch<'a>> {
-        let Watched { pids, address, shards } = subject;
-        let cores = bench.cores.of_subject(shards).to_vec();
+        let Watched { pids, address, room, cores, swarm_core } = subject;
         let mut all_cores = cores.clone();
-        all_cores.push(bench.cores.of_swarm(shards));
-        all_cores.dedup();
-        let mut seen = Seen::default();
+        if !all_cores.contains(&swarm_core) {
+            all_cores.push(swarm_core);
+        }
+        let mut seen = Seen { room, cores: cores.len(), ..Seen::default() };
         seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
         Ok(Watch {
             pids,
