@@ -1,6 +1,8 @@
 //! What arrives on a connection: taken apart, checked against what had to come,
 //! entered in the ledger.
 
+mod due;
+
 use super::answer::HEAD_BYTES_MAX;
 use super::asking::Asking;
 use super::carrier::{self, Step};
@@ -45,6 +47,8 @@ impl Stage {
 pub(super) struct Inbox {
     topic_names: Vec<String>,
     expected: Expected,
+    /// Topics whose window has moved since something was published to them.
+    moved: Vec<usize>,
     pub(super) ledger: Ledger,
     /// What came in since the span began.
     pub(super) tally: Tally,
@@ -249,6 +253,7 @@ impl Inbox {
         Inbox {
             topic_names: (0..topics).map(topic_name).collect(),
             expected,
+            moved: (0..topics as usize).rev().collect(),
             ledger: Ledger::new(connections as usize * topics as usize, first),
             tally: Tally::default(),
             heard_us: 0,
@@ -268,68 +273,11 @@ impl Inbox {
         }
     }
 
-    /// All subscriptions stand.
-    pub(super) fn stand(&mut self, now_us: u64) {
-        if let Expected::Rows(rows) = &mut self.expected {
-            rows.timetable.stand(now_us);
-        }
-    }
-
     /// The span begins: what came before does not count, and no latency of what was
     /// due before `due_us`.
     pub(super) fn begin_span(&mut self, due_us: u64) {
         self.tally.begin(due_us);
         self.topics().iter_mut().for_each(Topic::begin_span);
-    }
-
-    /// Number of the last event of each topic that has to come: everything published,
-    /// and of a subject's own schedule what was due before `time_us`.
-    pub(super) fn last_due(&self, time_us: u64) -> Vec<u64> {
-        match &self.expected {
-            Expected::Posted(topics) => topics.iter().map(Topic::published).collect(),
-            Expected::Rows(rows) => match rows.timetable.due_before(time_us) {
-                Some(last) => vec![last; self.topic_names.len()],
-                None => Vec::new(),
-            },
-            Expected::Nothing => Vec::new(),
-        }
-    }
-
-    /// Whether the first `readers` connections have everything up to these, or were
-    /// told of a gap.
-    pub(super) fn have(&self, readers: usize, last_due: &[u64]) -> bool {
-        last_due.iter().enumerate().all(|(topic, &last)| {
-            let subscriptions = (0..readers).map(|reader| reader * last_due.len() + topic);
-            self.ledger.have(subscriptions, last)
-        })
-    }
-
-    /// Rows up to these that the first `readers` connections do not have: they are at
-    /// least so late as they are now.
-    pub(super) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
-        let Inbox { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
-        for subscription in 0..readers * last.len() {
-            let Some(next) = ledger.next(subscription) else { continue };
-            let last = last[subscription % last.len()];
-            for (due_us, count) in rows.timetable.batches(next, last) {
-                tally.late(due_us, now_us, count);
-            }
-        }
-    }
-
-    /// Rows up to these will not come any more.
-    pub(super) fn count_missing(&mut self, readers: usize, last: &[u64]) {
-        for subscription in 0..readers * last.len() {
-            self.ledger.close(subscription, last[subscription % last.len()]);
-        }
-    }
-
-    /// Why a subject's own schedule was not kept, if it was not.
-    pub(super) fn broken_schedule(&self) -> Option<String> {
-        match &self.expected {
-            Expected::Rows(rows) => rows.timetable.broken(),
-            _ => None,
-        }
     }
 
     /// The topics that the lab publishes to.
@@ -339,6 +287,13 @@ impl Inbox {
             Expected::Posted(topics) => topics,
             _ => &mut [],
         }
+    }
+
+    /// A topic to which something is to be published.
+    #[inline]
+    pub(super) fn next_moved(&mut self) -> Option<(usize, &mut Topic)> {
+        let index = self.moved.pop()?;
+        self.topics().get_mut(index).map(|topic| (index, topic))
     }
 
     /// Nothing more will come: what the first `readers` connections should have
@@ -362,18 +317,28 @@ impl Inbox {
 
     #[inline]
     fn topic_index(&self, topic: &[u8]) -> anyhow::Result<usize> {
-        let found = self.topic_names.iter().position(|name| name.as_bytes() == topic);
-        found.ok_or_else(|| anyhow!("topic {} was not asked for", String::from_utf8_lossy(topic)))
+        // A name ends with its number.
+        let digits = topic.rsplit(|byte| *byte == b'/').next().and_then(dialect::number);
+        let index = digits.and_then(|number| usize::try_from(number).ok());
+        let is_asked_for = |index: &usize| {
+            self.topic_names.get(*index).is_some_and(|name| name.as_bytes() == topic)
+        };
+        index
+            .filter(is_asked_for)
+            .ok_or_else(|| anyhow!("topic {} was not asked for", String::from_utf8_lossy(topic)))
     }
 
     #[inline]
     fn receive(&mut self, connection: usize, topic: usize, is_reader: bool, events: &[u8]) {
-        let Inbox { expected, ledger, tally, heard_us, topic_names, .. } = self;
+        let Inbox { expected, moved, ledger, tally, heard_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
             Expected::Posted(topics) => {
                 let arrival = Arrival { subscription, is_reader, events, now_us: *heard_us };
                 topics[topic].receive(arrival, ledger, tally);
+                if topics[topic].has_moved() {
+                    moved.push(topic);
+                }
             }
             Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
             Expected::Nothing => {}

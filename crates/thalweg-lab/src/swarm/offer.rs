@@ -71,14 +71,11 @@ impl Swarm<'_> {
 
     #[inline]
     pub(super) fn post_what_is_due(&mut self) -> anyhow::Result<()> {
-        for (topic, publisher) in
-            self.subscribers.inbox().topics().iter_mut().zip(&mut self.publishers)
-        {
-            if topic.is_due() {
-                self.lines.clear();
-                topic.publish(now_us(), &mut self.lines);
-                publisher.post(&self.lines, &self.poller)?;
-            }
+        let inbox = self.subscribers.inbox();
+        while let Some((index, topic)) = inbox.next_moved() {
+            self.lines.clear();
+            topic.publish(now_us(), &mut self.lines);
+            self.publishers[index].post(&self.lines, &self.poller)?;
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ pub(super) struct Topic {
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
+    /// Whether it is known that something is to be published.
+    is_known_due: bool,
     /// Of the span, for Little's law.
     completed: Completed,
 }
@@ -63,6 +65,7 @@ impl Topic {
             ring: vec![Slot::default(); (window as usize).next_power_of_two()],
             published: 0,
             complete: 0,
+            is_known_due: true,
             completed: Completed::default(),
         }
     }
@@ -89,6 +92,12 @@ impl Topic {
         self.published < self.complete + self.window
     }
 
+    /// Whether something is to be published, told once.
+    #[inline]
+    pub(super) fn has_moved(&mut self) -> bool {
+        self.is_due() && !std::mem::replace(&mut self.is_known_due, true)
+    }
+
     /// Whether all readers have everything.
     pub(super) fn is_settled(&self) -> bool {
         self.published == self.complete
@@ -111,6 +120,7 @@ impl Topic {
 
     /// Appends everything that is due, one event a line.
     pub(super) fn publish(&mut self, due_us: u64, lines: &mut Vec<u8>) {
+        self.is_known_due = false;
         while self.is_due() {
             self.publish_next(due_us, lines);
         }
@@ -310,11 +320,14 @@ mod tests {
         let mut arrive = |subscription, is_reader, topic: &mut Topic| {
             let arrival = Arrival { subscription, is_reader, events: &line, now_us: 0 };
             topic.receive(arrival, &mut ledger, &mut tally);
-            topic.is_due()
+            topic.has_moved()
         };
         assert!(!arrive(0, true, &mut topic));
         assert!(!arrive(2, false, &mut topic), "nobody waits for one that will stop");
         assert!(arrive(1, true, &mut topic));
+        assert!(!topic.has_moved(), "it is told once");
+        topic.publish(0, &mut Vec::new());
+        assert!(!topic.has_moved(), "the window is full");
     }
 
     /// Two outstanding, each for 1 ms, on one reader, for 100 ms: what Little's law
