@@ -165,7 +165,7 @@ pub struct Figures {
 pub struct Outcome {
     /// In the span.
     pub traffic: Traffic,
-    /// In the span.
+    /// Of what was due in the span; in a closed loop, of what came in it.
     pub latency: Latency,
     /// Where the client talks back.
     pub round_trips: Option<RoundTrips>,

@@ -56,6 +56,11 @@ impl Tally {
         self.due_us.start = due_us;
     }
 
+    /// From when on events were due whose latency counts.
+    pub(super) fn begun_us(&self) -> u64 {
+        self.due_us.start
+    }
+
     /// The span is over: latencies of events due from then on do not count. Says what
     /// came in it.
     pub(super) fn end(&mut self, due_us: u64) -> Traffic {

@@ -80,16 +80,16 @@ impl Timetable {
     pub(super) fn batches(&self, from: u64, last: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let first = self.first.into_iter();
         first.flat_map(move |first| {
-            (from..=last)
-                .step_by(self.batch as usize)
-                .map(move |seq| (self.scheduled_us(first, seq), self.batch.min(last + 1 - seq)))
+            (from..=last).step_by(self.batch as usize).map(move |seq| {
+                (self.scheduled_us(first, seq), self.batch.min((last - seq).saturating_add(1)))
+            })
         })
     }
 
     /// Why the subject did not keep the schedule, if it did not.
     pub(super) fn broken(&self) -> Option<String> {
         let Stamped { late_us, seq } = self.behind?;
-        let short = late_us / self.interval_us * self.batch;
+        let short = (late_us / self.interval_us).saturating_mul(self.batch);
         Some(format!(
             "the subject did not keep its schedule: the stamp of row {seq} is {late_us} µs late, \
              and by then {short} rows more were due"

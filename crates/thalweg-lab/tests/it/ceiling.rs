@@ -4,7 +4,7 @@ use crate::fake::serve;
 use crate::swarm::Blind;
 use std::ops::ControlFlow;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_lab::scenario::{Dialect, Drive, Settings};
 use thalweg_lab::swarm::{Figures, Moment, Observer, Outcome, Workload, run};
 
@@ -86,4 +86,36 @@ fn a_rate_is_not_tried_again_for_ever() {
     assert_eq!(rates, [64.0, 64.0, 64.0, 32.0, 32.0, 32.0], "{:?}", outcome.steps);
     // It is none of the subject's.
     assert!(outcome.swarm_fell_short, "{:?}", outcome.steps);
+}
+
+/// Takes the swarm's core for itself as the first span begins.
+struct Greedy(Option<Duration>);
+
+impl Observer for Greedy {
+    fn at(&mut self, moment: Moment<'_>) {
+        if moment == Moment::Begin
+            && let Some(time) = self.0.take()
+        {
+            let begun = Instant::now();
+            while begun.elapsed() < time {
+                std::hint::spin_loop();
+            }
+        }
+    }
+    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn a_swarm_without_time_is_no_limit_of_the_subject() {
+    // Long enough that with what was due then more is outstanding than may be, and that
+    // the time before the span hardly counts.
+    let outcome = find(500, 50, &mut Greedy(Some(Duration::from_millis(3500))));
+    let steps = &outcome.steps;
+    let missed = steps[0].missed.as_deref().unwrap_or_default();
+    assert_eq!(steps[0].span_us, 0, "it was broken off: {steps:?}");
+    // Where others run on its core, too, it is known only that it was late.
+    let is_again = steps[1].rate == steps[0].rate;
+    assert!(missed.contains("the swarm is saturated") || is_again, "{steps:?}");
 }

@@ -33,14 +33,16 @@ impl Inbox {
         })
     }
 
-    /// Rows up to these that the first `readers` connections do not have: they are at
-    /// least so late as they are now.
+    /// Rows of the span up to these that the first `readers` connections do not have:
+    /// they are at least so late as they are now.
     pub(in crate::swarm) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
         let Inbox { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
+        let before = rows.timetable.due_before(tally.begun_us());
+        let first = before.map_or(0, |last| last.saturating_add(1));
         for subscription in 0..readers * last.len() {
             let Some(next) = ledger.next(subscription) else { continue };
             let last = last[subscription % last.len()];
-            for (due_us, count) in rows.timetable.batches(next, last) {
+            for (due_us, count) in rows.timetable.batches(next.max(first), last) {
                 tally.late(due_us, now_us, count);
             }
         }
@@ -59,5 +61,33 @@ impl Inbox {
             Expected::Rows(rows) => rows.timetable.broken(),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Drive, Settings};
+
+    #[test]
+    fn only_rows_of_the_span_are_late_whatever_their_numbers() {
+        let settings =
+            Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
+        let mut inbox = Inbox::new(&settings, Drive::SelfDriven, 1_000_000);
+        // The first is far from what the other connection gets.
+        inbox.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
+        inbox.receive(1, 0, true, br#"[1,1000000,"rest"]"#);
+        inbox.begin_span(2_000_000);
+        inbox.tally.end(2_100_000);
+        let last = inbox.last_due(2_100_000);
+        assert!(!inbox.have(2, &last));
+        inbox.count_late(2, &last, 2_200_000);
+        // Two rows in each of ten ticks, on both.
+        let buckets: Vec<_> = inbox.tally.latency.buckets().collect();
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 40);
+        assert_eq!(inbox.tally.traffic.events, 0);
+        assert!(buckets.iter().all(|(us, _)| (109_900..200_200).contains(us)), "{buckets:?}");
+        inbox.count_missing(2, &last);
+        assert!(inbox.have(2, &last));
     }
 }
