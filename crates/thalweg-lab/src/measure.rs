@@ -42,4 +42,4 @@ pub use sample::{
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use unpaired::{can_differ, unpaired_ratio};
-pub use verdict::{Evidence, Verdict};
+pub use verdict::{Evidence, Room, Verdict};

@@ -11,7 +11,8 @@
 //! - `opening`: until all connections stand
 //! - `inbox`: what arrives, taken apart and entered in the ledger
 //! - `publisher`: a long-lived publish connection
-//! - `posted`, `rows`: what must arrive under either drive
+//! - `posted`, `rows`: what must arrive under either drive; `timetable`: when rows must
+//! - `span`: the measured span, and what was due in it and comes later
 //! - `offer`: publishing, as the window moves or on the schedule of `pace`
 //! - `search`: the highest rate within an objective; `ceiling`: tried on a subject
 //! - `writer`: what a connection sends and the kernel has not taken
@@ -48,11 +49,13 @@ mod round_trip;
 mod rows;
 mod search;
 mod socket;
+mod span;
 pub mod stranger;
 mod streams;
 mod subscribers;
 mod talk;
 mod tally;
+mod timetable;
 mod warm_up;
 mod writer;
 
@@ -80,6 +83,8 @@ const SPIN_US: u64 = 50;
 /// The same in a conversation: longer than a round trip, so that only the subject
 /// has to be woken.
 const SPIN_TALK_US: u64 = 2000;
+/// After a long look, time to read what has come meanwhile.
+const CALM: Duration = Duration::from_millis(20);
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
 /// Publishers' keys for the poller begin here; connections' are their numbers.
@@ -107,8 +112,11 @@ pub struct Workload<'a> {
 }
 
 /// Looks at the subject at the right moments, on the swarm's thread.
+///
+/// While it looks, nothing is read and nothing is published: only around the span is
+/// there time for long looks.
 pub trait Observer {
-    /// Something begins or ends.
+    /// It is time for a look.
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
@@ -123,13 +131,18 @@ pub trait Observer {
 /// When an observer looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment<'a> {
-    /// All subscriptions stand.
+    /// All subscriptions stand. A long look.
     Open,
-    /// The span begins. Of several spans, as in a search for a ceiling, the last
-    /// counts.
+    /// The subject is warm: the span is about to begin. A long look; what has become
+    /// ready meanwhile is read before the span begins.
+    Warm,
+    /// The span begins: a short look. Of several spans, as in a search for a ceiling,
+    /// the last counts.
     Begin,
-    /// The span ends; the connections still stand.
-    End {
+    /// The span ends: a short look. What was due in it may still be under way.
+    End,
+    /// What was due in the span has come; the connections still stand. A long look.
+    Over {
         /// Where the subscribers that stopped reading come from.
         stopped_ports: &'a [u16],
     },
@@ -155,7 +168,7 @@ pub struct Figures {
 pub struct Outcome {
     /// In the span.
     pub traffic: Traffic,
-    /// In the span.
+    /// Of what was due in the span; in a closed loop, of what came in it.
     pub latency: Latency,
     /// Where the client talks back.
     pub round_trips: Option<RoundTrips>,
@@ -235,7 +248,7 @@ struct Swarm<'a> {
 
 impl<'a> Swarm<'a> {
     fn new(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        let Workload { address, settings, drive, .. } = *workload;
+        let Workload { address, settings, .. } = *workload;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let subscribers = match settings.streams {
             0 => dialer.clone(),
@@ -245,7 +258,7 @@ impl<'a> Swarm<'a> {
             workload,
             observer,
             poller: Poller::new()?,
-            subscribers: Subscribers::new(subscribers, settings, drive)?,
+            subscribers: Subscribers::new(subscribers, workload)?,
             dialer,
             publishers: Vec::new(),
             posting: Posting::Nothing,
@@ -260,6 +273,7 @@ impl<'a> Swarm<'a> {
 
     fn run(mut self) -> anyhow::Result<Outcome> {
         let open_us = self.open()?;
+        self.subscribers.inbox().stand(now_us());
         // Before the kernel makes the buffers larger.
         let negotiated = self.subscribers.negotiated();
         self.observer.at(Moment::Open);
@@ -271,53 +285,22 @@ impl<'a> Swarm<'a> {
         let warm_up = self.get_warm()?;
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
-        let span = self.span(self.workload.measured, &stopped_ports)?;
-        let latency = match self.posting {
-            // What was due in the span and came after it, has its latency all the same.
-            Posting::Schedule => {
-                self.drain()?;
-                std::mem::take(&mut self.subscribers.inbox().tally.latency)
-            }
-            _ => span.latency,
-        };
+        self.observer.at(Moment::Warm);
+        self.catch_up()?;
+        let span = self.span(self.workload.measured)?;
+        let latency = self.latency_of_span(self.begun_us + span.span_us)?;
+        self.observer.at(Moment::Over { stopped_ports: &stopped_ports });
         self.go_on_while_wanted()?;
         self.settle()?;
         Ok(Outcome {
             warm_up,
             negotiated,
             latency,
+            failure: self.subscribers.inbox().broken_schedule(),
             ledger: self.subscribers.close_ledger(),
             open_us,
             swarm_fell_short: span.pacing.as_ref().is_some_and(Pacing::is_short),
             ..span
-        })
-    }
-
-    /// Measures for a while: everything that is known when the span ends.
-    fn span(&mut self, time: Duration, stopped_ports: &[u16]) -> anyhow::Result<Outcome> {
-        self.subscribers.inbox().begin_span();
-        self.observer.at(Moment::Begin);
-        self.poller.take_away_us_max();
-        let busy_ns = self.poller.busy_ns();
-        self.begun_us = now_us();
-        self.schedule.begin_span();
-        self.run_for(time)?;
-        let now_us = now_us();
-        let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
-        let swarm_away_us = self.poller.take_away_us_max();
-        self.observer.at(Moment::End { stopped_ports });
-        let span_us = now_us - self.begun_us;
-        let littles_ratio = self.littles_ratio(span_us);
-        let tally = &mut self.subscribers.inbox().tally;
-        Ok(Outcome {
-            traffic: std::mem::take(&mut tally.traffic),
-            latency: tally.latency.clone(),
-            pacing: self.schedule.pacing(now_us),
-            littles_ratio,
-            span_us,
-            swarm_away_us,
-            swarm_cpu_ns,
-            ..Outcome::default()
         })
     }
 

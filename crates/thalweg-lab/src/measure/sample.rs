@@ -74,7 +74,8 @@ pub struct Sample {
     /// What the subject's threads did in the span.
     #[serde(default)]
     pub activity: Activity,
-    /// Kernel memory of all of the subject's connections at the end of the span.
+    /// Kernel memory of all of the subject's connections, when what was due in the span
+    /// had come.
     #[serde(default)]
     pub sockets: Option<SocketMemory>,
     /// How things went over the span, a few times a second.
@@ -252,7 +253,7 @@ pub struct Memory {
     pub rss_open_bytes: u64,
     /// Resident at the end of the span.
     pub rss_end_bytes: u64,
-    /// Proportional at the end of the span.
+    /// Proportional, when what was due in the span had come.
     pub pss_end_bytes: Option<u64>,
     /// Resident memory of the swarm's own process before it opened a connection; runs
     /// of former times have none.

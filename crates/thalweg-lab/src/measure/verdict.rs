@@ -37,10 +37,24 @@ pub enum Verdict {
     Invalid(String),
 }
 
+/// Where a subject could run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// On cores of its own, where the lab has put it.
+    #[default]
+    Own,
+    /// On so many cores, and others too: the lab has not started it.
+    Shared(usize),
+    /// Nobody knows: it is not seen.
+    Unseen,
+}
+
 /// What a verdict is found from; shares are of the span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Mean over the subject's cores.
+    /// Where the subject could run.
+    pub room: Room,
+    /// Mean over the cores that the subject could run on.
     pub subject_busy: f64,
     /// The swarm's thread.
     pub swarm_busy: f64,
@@ -94,18 +108,40 @@ impl Evidence {
             return (Verdict::Swarm, "the swarm could not offer more".to_owned());
         }
         if self.subject_busy >= SATURATED {
-            let why = format!("the subject's cores were busy for {}", percent(self.subject_busy));
-            return (Verdict::Subject, why);
+            return (Verdict::Subject, self.saturation());
         }
         if let Some(why) = self.swarm_bound() {
             return (Verdict::Swarm, why);
         }
-        let why = format!(
-            "nobody was saturated: the subject was busy for {}, the swarm for {}",
-            percent(self.subject_busy),
-            percent(self.swarm_busy)
-        );
-        (Verdict::Schedule, why)
+        (Verdict::Schedule, self.idleness())
+    }
+
+    fn saturation(&self) -> String {
+        let busy = percent(self.subject_busy);
+        match self.room {
+            Room::Shared(cores) => {
+                format!("the server was busy for {busy} of the {cores} cores that it may run on")
+            }
+            Room::Own | Room::Unseen => format!("the subject's cores were busy for {busy}"),
+        }
+    }
+
+    fn idleness(&self) -> String {
+        let (subject, swarm) = (percent(self.subject_busy), percent(self.swarm_busy));
+        match self.room {
+            Room::Own => {
+                format!(
+                    "nobody was saturated: the subject was busy for {subject}, the swarm for {swarm}"
+                )
+            }
+            Room::Shared(cores) => format!(
+                "nobody was saturated: the server was busy for {subject} of the {cores} cores that \
+                 it may run on, the swarm for {swarm}"
+            ),
+            Room::Unseen => {
+                format!("the swarm was busy for {swarm}; whether the server was is not seen")
+            }
+        }
     }
 
     /// Why nothing counts.
@@ -220,6 +256,16 @@ mod tests {
         check(busy(0.99, 0.99), &Verdict::Subject, "99 %");
         check(busy(0.94, 0.96), &Verdict::Swarm, "the swarm's core was busy for 96 %");
         check(busy(0.94, 0.50), &Verdict::Schedule, "busy for 94 %, the swarm for 50 %");
+    }
+
+    #[test]
+    fn a_server_that_the_lab_has_not_started_is_told_by_its_cores() {
+        let server = |room, subject_busy| Evidence { room, ..busy(subject_busy, 0.5) };
+        let why = "the server was busy for 97 % of the 4 cores that it may run on";
+        check(server(Room::Shared(4), 0.97), &Verdict::Subject, why);
+        let why = "busy for 25 % of the 4 cores that it may run on, the swarm for 50 %";
+        check(server(Room::Shared(4), 0.25), &Verdict::Schedule, why);
+        check(server(Room::Unseen, 0.0), &Verdict::Schedule, "the server was is not seen");
     }
 
     #[test]

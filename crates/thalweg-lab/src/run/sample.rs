@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::watch::{Seen, Watch, Watched};
-use crate::measure::{Activity, Evidence, Sample, Verdict};
+use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
 use crate::swarm::stranger::{self, Visit};
@@ -70,8 +70,13 @@ impl Bench<'_> {
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
-        let shards = settings.shards;
-        let watched = Watched { pids: vec![running.pid()], address: running.address(), shards };
+        let watched = Watched {
+            pids: vec![running.pid()],
+            address: running.address(),
+            room: Room::Own,
+            cores: self.cores.of_subject(settings.shards).to_vec(),
+            swarm_core: self.cores.of_swarm(settings.shards),
+        };
         let mut watch = Watch::new(self, watched, progress)?;
         let outcome = swarm::run(&workload, &mut watch)?;
         let seen = watch.into_seen();
@@ -97,7 +102,15 @@ impl Bench<'_> {
             }
         };
         let address = *addresses.first().context("the endpoint has no address")?;
-        let mut watch = Watch::new(self, Watched { pids, address, shards: 1 }, progress)?;
+        // It is not kept to a core, as subjects are.
+        let cores = Cores::of_processes(&Resources::tree(&pids));
+        let room = match cores.len() {
+            0 => Room::Unseen,
+            count => Room::Shared(count),
+        };
+        let swarm_core = self.cores.of_swarm(1);
+        let watched = Watched { pids, address, room, cores, swarm_core };
+        let mut watch = Watch::new(self, watched, progress)?;
         let visit = Visit {
             connections: settings.connections,
             warm_up: Duration::from_millis(part.warm_up_ms),
@@ -112,6 +125,7 @@ impl Bench<'_> {
             open_us: heard.open_us,
             span_us: heard.span_us,
             swarm_cpu_ns: heard.swarm_cpu_ns,
+            swarm_away_us: heard.swarm_away_us,
             ..Outcome::default()
         };
         Ok(Sample { heard: Some(heard.heard), ..self.judge(slot, outcome, seen) })
@@ -125,7 +139,7 @@ impl Bench<'_> {
     }
 
     fn judge(&self, slot: Slot, outcome: Outcome, mut seen: Seen) -> Sample {
-        let evidence = self.evidence(slot, &outcome, &seen);
+        let evidence = self.evidence(&outcome, &seen);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
         negotiated.facts.append(&mut seen.facts);
@@ -166,11 +180,9 @@ impl Bench<'_> {
     }
 
     /// What the verdict is found from.
-    fn evidence(&self, slot: Slot, outcome: &Outcome, seen: &Seen) -> Evidence {
-        let shards = self.plan.subject(slot).settings.shards;
+    fn evidence(&self, outcome: &Outcome, seen: &Seen) -> Evidence {
         let span_ns = seen.between(|it| it.at_us).max(1) as f64 * 1000.0;
         let cpu_ns = seen.between(|it| it.resources.cpu_ns) as f64;
-        let subject_cores = self.cores.of_subject(shards).len() as f64;
         // Threads of one subject wait for each other, too: others are to blame for no
         // more than what its cores did besides.
         let others_s = seen.end.subject_cores.busy_s - seen.begin.subject_cores.busy_s;
@@ -178,7 +190,8 @@ impl Bench<'_> {
         let waited_ns = (seen.between(|it| it.resources.waited_ns) as f64).min(others_ns);
         let stolen_s = seen.end.stolen_s - seen.begin.stolen_s;
         Evidence {
-            subject_busy: cpu_ns / span_ns / subject_cores,
+            room: seen.room,
+            subject_busy: cpu_ns / span_ns / seen.cores.max(1) as f64,
             swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
             subject_waited: waited_ns / span_ns,
             swarm_waited: seen.between(|it| it.swarm_waited_ns) as f64 / span_ns,

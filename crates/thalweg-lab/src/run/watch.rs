@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::sample::Bench;
 use crate::measure::{
-    CoreTimes, KernelMemory, Memory, Point, Resources, SocketMemory, SystemCalls, core_times,
+    CoreTimes, KernelMemory, Memory, Point, Resources, Room, SocketMemory, SystemCalls, core_times,
     dropped_packets,
 };
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
@@ -23,6 +23,9 @@ const COUNT_WITHIN_US: u64 = 3_000_000;
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
+    /// Where the subject could run, and on how many cores.
+    pub(super) room: Room,
+    pub(super) cores: usize,
     pub(super) begin: Spot,
     pub(super) end: Spot,
     pub(super) memory: Memory,
@@ -70,8 +73,12 @@ pub(super) struct Watched {
     pub(super) pids: Vec<u32>,
     /// Where it listens.
     pub(super) address: SocketAddr,
-    /// Cores that are its own.
-    pub(super) shards: u32,
+    /// Whose cores they are.
+    pub(super) room: Room,
+    /// That it may run on.
+    pub(super) cores: Vec<usize>,
+    /// Where the swarm runs.
+    pub(super) swarm_core: usize,
 }
 
 /// Looks at the subject while the swarm is at it.
@@ -86,7 +93,7 @@ pub(super) struct Watch<'a> {
     all_cores: Vec<usize>,
     interrupted: &'a AtomicBool,
     progress: &'a mut Progress,
-    /// The subject's, as the span began.
+    /// The subject's, just before the span.
     processes: Vec<u32>,
     is_in_span: bool,
     counting: Counting,
@@ -110,12 +117,12 @@ impl<'a> Watch<'a> {
         subject: Watched,
         progress: &'a mut Progress,
     ) -> anyhow::Result<Watch<'a>> {
-        let Watched { pids, address, shards } = subject;
-        let cores = bench.cores.of_subject(shards).to_vec();
+        let Watched { pids, address, room, cores, swarm_core } = subject;
         let mut all_cores = cores.clone();
-        all_cores.push(bench.cores.of_swarm(shards));
-        all_cores.dedup();
-        let mut seen = Seen::default();
+        if !all_cores.contains(&swarm_core) {
+            all_cores.push(swarm_core);
+        }
+        let mut seen = Seen { room, cores: cores.len(), ..Seen::default() };
         seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
         seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
         Ok(Watch {
@@ -213,16 +220,18 @@ impl Observer for Watch<'_> {
                 self.seen.memory.rss_open_bytes = self.resources().rss_bytes;
                 self.seen.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
             }
+            Moment::Warm => self.processes = Resources::tree(&self.pids),
             Moment::Begin => {
-                self.processes = Resources::tree(&self.pids);
                 self.seen.timeline.clear();
                 self.is_in_span = true;
                 self.seen.begin = self.spot();
             }
-            Moment::End { stopped_ports } => {
+            Moment::End => {
                 self.seen.end = self.spot();
                 self.is_in_span = false;
                 self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
+            }
+            Moment::Over { stopped_ports } => {
                 self.seen.memory.pss_end_bytes = Resources::pss_bytes(&Resources::tree(&self.pids));
                 self.look_at_sockets(stopped_ports);
             }

@@ -1,6 +1,7 @@
 //! Who runs where. The subject has the first cores, the swarm the one after
 //! them, so that neither takes time from the other.
 
+use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
@@ -13,6 +14,13 @@ impl Cores {
     pub fn allowed() -> io::Result<Cores> {
         let set = sched_getaffinity(None)?;
         Ok(Cores((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()))
+    }
+
+    /// Those that one of these processes may use; of one that has ended, none.
+    pub fn of_processes(pids: &[u32]) -> Vec<usize> {
+        let pids = pids.iter().filter_map(|&pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        let sets: Vec<CpuSet> = pids.filter_map(|pid| sched_getaffinity(Some(pid)).ok()).collect();
+        (0..CpuSet::MAX_CPU).filter(|&core| sets.iter().any(|set| set.is_set(core))).collect()
     }
 
     /// How many.
@@ -62,6 +70,24 @@ fn pin(cores: &[usize]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_may_use_what_it_is_allowed_to() {
+        let Cores(allowed) = Cores::allowed().unwrap();
+        let mut child = std::process::Command::new("taskset")
+            .args(["-c", &allowed[0].to_string(), "sleep", "60"])
+            .spawn()
+            .unwrap();
+        let own = std::process::id();
+        // Until it has become the other program.
+        while Cores::of_processes(&[child.id()]) != allowed[..1] {
+            assert!(child.try_wait().unwrap().is_none());
+        }
+        assert_eq!(Cores::of_processes(&[child.id(), own]), allowed);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(Cores::of_processes(&[]).is_empty());
+    }
 
     #[test]
     fn subject_first_swarm_after() {

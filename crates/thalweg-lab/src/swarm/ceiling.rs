@@ -2,8 +2,9 @@
 //! which rates to try, here they are tried.
 
 use super::offer::Behind;
-use super::search::{End, Next, Tried, next};
-use super::{Interrupted, Moment, Outcome, Swarm};
+use super::search::{End, Next, Tried, is_swarms, next};
+use super::socket::now_us;
+use super::{Moment, Outcome, Swarm};
 use crate::measure::{Counts, Pacing, Step};
 use std::time::Duration;
 
@@ -19,6 +20,21 @@ const DELIVERED: f64 = 0.99;
 const EDGE_EVENTS: f64 = 1.0;
 /// From this share on the swarm's core counts as saturated.
 const SATURATED: f64 = 0.95;
+/// A swarm that did not look at its sockets for this share of the time has made the
+/// p99 itself.
+const AWAY: f64 = 0.01;
+
+/// What came of offering a rate.
+struct Offered {
+    /// Of the span; hardly anything, if it did not come to its end.
+    outcome: Outcome,
+    /// Why it did not come to its end, or not everything came.
+    failure: Option<String>,
+    /// For how long it was offered, the time before the span with it.
+    took_us: u64,
+    /// The swarm's thread meanwhile.
+    swarm_busy: f64,
+}
 
 impl Swarm<'_> {
     /// Searches, and measures what is found for longer.
@@ -30,11 +46,21 @@ impl Swarm<'_> {
             0 => RATE_FIRST,
             rate => f64::from(rate),
         };
-        self.start_posting(first)?;
-        self.run_for(self.workload.warm_up)?;
-        self.drain()?;
-
         let (mut tried, mut steps) = (Vec::new(), Vec::new());
+        self.start_posting(first)?;
+        let warm_up = self.workload.warm_up;
+        let warm = self.offered(first, |swarm| {
+            swarm.run_for(warm_up)?;
+            Ok(Outcome::default())
+        })?;
+        if let Some(failure) = warm.failure.clone() {
+            // It was asked too much: the search goes down from there.
+            let (end, step) = self.judge(&warm, first, false, Some(failure));
+            steps.push(step);
+            tried.push(Tried { rate: first, is_confirmation: false, end });
+        }
+        self.observer.at(Moment::Warm);
+
         // Of the last confirmation: only then anything is found.
         let mut outcome = Outcome::default();
         let failure = loop {
@@ -54,15 +80,15 @@ impl Swarm<'_> {
                 break None;
             }
         };
+        self.observer.at(Moment::Over { stopped_ports: &[] });
         let why = steps.iter().rev().find_map(|step: &Step| step.missed.clone());
-        let is_swarms = tried.iter().any(|tried| tried.end == End::SwarmBound);
         self.settle()?;
         let gaps = outcome.ledger.gaps;
         Ok(Outcome {
             // A subject that is asked too much may say so, on the way.
             ledger: Counts { gaps, ..self.subscribers.close_ledger() },
             failure: failure.map(|failure| format!("{failure}: {}", why.unwrap_or_default())),
-            swarm_fell_short: is_swarms,
+            swarm_fell_short: is_swarms(&tried),
             negotiated,
             open_us,
             steps,
@@ -70,33 +96,76 @@ impl Swarm<'_> {
         })
     }
 
-    /// Offers a rate for a span, or longer, and lets what is left of it come.
+    /// Offers a rate for a span, or longer.
     fn step(&mut self, rate: f64, is_confirmation: bool) -> anyhow::Result<(Outcome, End, Step)> {
+        let measured = self.workload.measured;
         let spans = if is_confirmation { CONFIRMATION_SPANS } else { 1 };
+        let mut offered = self.offered(rate, |swarm| {
+            swarm.run_for(SETTLE.min(measured))?;
+            swarm.span(measured * spans)
+        })?;
+        let failure = offered.failure.take();
+        let missed = failure.or_else(|| self.missed(&offered.outcome, rate));
+        let (end, step) = self.judge(&offered, rate, is_confirmation, missed);
+        Ok((offered.outcome, end, step))
+    }
+
+    /// Offers a rate while `load` lasts, and lets what is left of it come.
+    fn offered(
+        &mut self,
+        rate: f64,
+        load: impl FnOnce(&mut Self) -> anyhow::Result<Outcome>,
+    ) -> anyhow::Result<Offered> {
         let before = self.subscribers.inbox().ledger.counts().clone();
+        self.poller.take_away_us_max();
+        let (begun_us, busy_ns) = (now_us(), self.poller.busy_ns());
         self.offer(rate);
-        let measured = self
-            .run_for(SETTLE.min(self.workload.measured))
-            .and_then(|()| self.span(self.workload.measured * spans, &[]));
-        let failure = match &measured {
-            Err(error) if error.is::<Interrupted>() => return Err(Interrupted.into()),
-            // The connection that publishes is no longer one, or the subject is gone.
-            Err(error) if !error.is::<Behind>() => return Err(anyhow::anyhow!("{error:#}")),
-            Err(error) => Some(error.to_string()),
-            Ok(_) => None,
+        let loaded = load(self);
+        let took_us = (now_us() - begun_us).max(1);
+        let swarm_busy = (self.poller.busy_ns() - busy_ns) as f64 / (took_us * 1000) as f64;
+        let (mut outcome, behind) = match loaded {
+            Ok(outcome) => (outcome, None),
+            Err(error) if error.is::<Behind>() => {
+                let swarm_away_us = self.poller.take_away_us_max();
+                let pacing = self.schedule.pacing(now_us());
+                let outcome = Outcome { pacing, swarm_away_us, ..Outcome::default() };
+                (outcome, Some(error.to_string()))
+            }
+            // The observer ends it, the connection that publishes is no longer one, or
+            // the subject is gone.
+            Err(error) => return Err(error),
         };
-        let is_drained = self.drain()?;
+        let late = self.let_come()?;
         let inbox = self.subscribers.inbox();
-        let mut outcome = measured.unwrap_or_default();
         outcome.latency = std::mem::take(&mut inbox.tally.latency);
         outcome.ledger = inbox.ledger.counts().since(&before);
-        let lost = (!is_drained).then(|| "not everything came".to_owned());
-        let missed = failure.or(lost).or_else(|| self.missed(&outcome, rate));
-        let swarm_busy = outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64;
+        Ok(Offered { outcome, failure: behind.or(late), took_us, swarm_busy })
+    }
+
+    /// Lets what is left come, so that it is not in the way of the next rate; says what
+    /// was wrong with it. The error is that it takes all too long.
+    fn let_come(&mut self) -> anyhow::Result<Option<String>> {
+        let (is_all, behind) = match self.drain() {
+            Err(error) if error.is::<Behind>() => (self.drain()?, Some(error.to_string())),
+            drained => (drained?, None),
+        };
+        Ok(behind.or_else(|| (!is_all).then(|| "not everything came".to_owned())))
+    }
+
+    /// Whose doing it was that the objective was `missed`, if it was.
+    fn judge(
+        &self,
+        offered: &Offered,
+        rate: f64,
+        is_confirmation: bool,
+        missed: Option<String>,
+    ) -> (End, Step) {
+        let Offered { outcome, swarm_busy, .. } = offered;
         let (end, missed) = match missed {
-            _ if swarm_busy >= SATURATED => {
+            _ if *swarm_busy >= SATURATED => {
                 (End::SwarmBound, Some("the swarm is saturated, not the subject".to_owned()))
             }
+            Some(reason) if self.is_swarms_own(offered) => (End::Disturbed, Some(reason)),
             Some(reason) => (End::Missed, Some(reason)),
             None => (End::Met, None),
         };
@@ -108,7 +177,21 @@ impl Swarm<'_> {
             is_confirmation,
             missed,
         };
-        Ok((outcome, end, step))
+        (end, step)
+    }
+
+    /// Whether the swarm itself was so late, or away for so long, that the objective
+    /// could not be met, whatever the subject did.
+    fn is_swarms_own(&self, offered: &Offered) -> bool {
+        let p99_us_max = self.workload.settings.p99_us_max;
+        let Offered { outcome, took_us, .. } = offered;
+        let is_away = outcome.swarm_away_us > p99_us_max
+            && outcome.swarm_away_us as f64 > AWAY * *took_us as f64;
+        let is_late = outcome.pacing.is_some_and(|pacing| {
+            // Of a span that was broken off the end was not to be published.
+            pacing.late_p99_us > p99_us_max || outcome.span_us > 0 && pacing.is_short()
+        });
+        is_away || is_late
     }
 
     /// Why the objective was missed, if it was.

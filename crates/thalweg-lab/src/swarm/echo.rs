@@ -11,7 +11,8 @@ use super::socket::{Poller, now_us};
 use super::talk::{Attention, Talk, mean_us, unknown};
 use super::tally::Tally;
 use super::{
-    Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US, Workload,
+    CALM, Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
+    Workload,
 };
 use crate::measure::{Counts, Pushed, RoundTrips};
 use crate::scenario::{Answers, Dialect, Drive, Settings, Transport};
@@ -48,19 +49,26 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let negotiated = echo.lines.first().map(|line| line.talk.negotiated()).unwrap_or_default();
     echo.attention.observer.at(Moment::Open);
     echo.run_for(workload.warm_up)?;
+    echo.attention.observer.at(Moment::Warm);
+    // What has come meanwhile.
+    echo.run_for(CALM)?;
 
+    echo.attention.observer.at(Moment::Begin);
     echo.inbox.tally.reset();
     for line in &mut echo.lines {
         (line.talk.wire_bytes, line.talk.reads) = (0, 0);
     }
-    echo.attention.observer.at(Moment::Begin);
+    echo.poller.take_away_us_max();
     let busy_ns = echo.poller.busy_ns();
     echo.begun_us = now_us();
     echo.ask()?;
     let span_us = now_us() - echo.begun_us;
     let swarm_cpu_ns = echo.poller.busy_ns() - busy_ns;
-    echo.attention.observer.at(Moment::End { stopped_ports: &[] });
-    Ok(Outcome { negotiated, ..echo.outcome(open_us, span_us, swarm_cpu_ns) })
+    let swarm_away_us = echo.poller.take_away_us_max();
+    echo.attention.observer.at(Moment::End);
+    echo.attention.observer.at(Moment::Over { stopped_ports: &[] });
+    let outcome = echo.outcome(span_us);
+    Ok(Outcome { open_us, span_us, swarm_cpu_ns, swarm_away_us, negotiated, ..outcome })
 }
 
 struct Echo<'a> {
@@ -233,7 +241,7 @@ impl Echo<'_> {
         Ok(())
     }
 
-    fn outcome(self, open_us: u64, span_us: u64, swarm_cpu_ns: u64) -> Outcome {
+    fn outcome(self, span_us: u64) -> Outcome {
         let Inbox { ledger, mut tally, firehose, outstanding, round_trips_us, .. } = self.inbox;
         let unanswered = Counts { missing: outstanding.len() as u64, ..Counts::default() };
         let scheduled = self.workload.settings.scheduled_events_per_s(Drive::Echo);
@@ -248,9 +256,6 @@ impl Echo<'_> {
             latency: tally.latency,
             round_trips: RoundTrips::of(round_trips_us, span_us),
             ledger: ledger.and(&unanswered).and(firehose.counts()),
-            open_us,
-            span_us,
-            swarm_cpu_ns,
             ..Outcome::default()
         }
     }

@@ -1,6 +1,8 @@
 //! What arrives on a connection: taken apart, checked against what had to come,
 //! entered in the ledger.
 
+mod due;
+
 use super::answer::HEAD_BYTES_MAX;
 use super::asking::Asking;
 use super::carrier::{self, Step};
@@ -8,6 +10,7 @@ use super::cursors::Memory;
 use super::posted::{Arrival, Topic};
 use super::rows::Rows;
 use super::tally::Tally;
+use super::timetable::Timetable;
 use crate::measure::{Counts, Ledger};
 use crate::scenario::{Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said};
@@ -44,6 +47,8 @@ impl Stage {
 pub(super) struct Inbox {
     topic_names: Vec<String>,
     expected: Expected,
+    /// Topics whose window has moved since something was published to them.
+    moved: Vec<usize>,
     pub(super) ledger: Ledger,
     /// What came in since the span began.
     pub(super) tally: Tally,
@@ -228,14 +233,18 @@ fn confirm(stage: &mut Stage) -> bool {
 }
 
 impl Inbox {
-    pub(super) fn new(settings: &Settings, drive: Drive) -> Inbox {
+    /// A self-driven subject begins at `start_us`.
+    pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Inbox {
         let Settings { connections, topics, window, event_bytes, .. } = *settings;
         let (expected, first) = match drive {
             Drive::Posted | Drive::Ceiling => {
                 let topic = || Topic::new(window, settings.readers(), event_bytes);
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }
-            Drive::SelfDriven => (Expected::Rows(Rows::default()), None),
+            Drive::SelfDriven => {
+                let timetable = Timetable::new(settings, start_us);
+                (Expected::Rows(Rows::new(timetable)), None)
+            }
             Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip | Drive::Listen => {
                 (Expected::Nothing, None)
             }
@@ -243,6 +252,7 @@ impl Inbox {
         Inbox {
             topic_names: (0..topics).map(topic_name).collect(),
             expected,
+            moved: (0..topics as usize).rev().collect(),
             ledger: Ledger::new(connections as usize * topics as usize, first),
             tally: Tally::default(),
             heard_us: 0,
@@ -262,9 +272,10 @@ impl Inbox {
         }
     }
 
-    /// The span begins: what came before does not count.
-    pub(super) fn begin_span(&mut self) {
-        self.tally.reset();
+    /// The span begins: what came before does not count, and no latency of what was
+    /// due before `due_us`.
+    pub(super) fn begin_span(&mut self, due_us: u64) {
+        self.tally.begin(due_us);
         self.topics().iter_mut().for_each(Topic::begin_span);
     }
 
@@ -275,6 +286,13 @@ impl Inbox {
             Expected::Posted(topics) => topics,
             _ => &mut [],
         }
+    }
+
+    /// A topic to which something is to be published.
+    #[inline]
+    pub(super) fn next_moved(&mut self) -> Option<(usize, &mut Topic)> {
+        let index = self.moved.pop()?;
+        self.topics().get_mut(index).map(|topic| (index, topic))
     }
 
     /// Nothing more will come: what the first `readers` connections should have
@@ -298,18 +316,28 @@ impl Inbox {
 
     #[inline]
     fn topic_index(&self, topic: &[u8]) -> anyhow::Result<usize> {
-        let found = self.topic_names.iter().position(|name| name.as_bytes() == topic);
-        found.ok_or_else(|| anyhow!("topic {} was not asked for", String::from_utf8_lossy(topic)))
+        // A name ends with its number.
+        let digits = topic.rsplit(|byte| *byte == b'/').next().and_then(dialect::number);
+        let index = digits.and_then(|number| usize::try_from(number).ok());
+        let is_asked_for = |index: &usize| {
+            self.topic_names.get(*index).is_some_and(|name| name.as_bytes() == topic)
+        };
+        index
+            .filter(is_asked_for)
+            .ok_or_else(|| anyhow!("topic {} was not asked for", String::from_utf8_lossy(topic)))
     }
 
     #[inline]
     fn receive(&mut self, connection: usize, topic: usize, is_reader: bool, events: &[u8]) {
-        let Inbox { expected, ledger, tally, heard_us, topic_names, .. } = self;
+        let Inbox { expected, moved, ledger, tally, heard_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
             Expected::Posted(topics) => {
                 let arrival = Arrival { subscription, is_reader, events, now_us: *heard_us };
                 topics[topic].receive(arrival, ledger, tally);
+                if topics[topic].has_moved() {
+                    moved.push(topic);
+                }
             }
             Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
             Expected::Nothing => {}
@@ -319,12 +347,15 @@ impl Inbox {
     /// The subject announced that a subscription will not get some events.
     #[cold]
     fn gap(&mut self, connection: usize, topic: usize, is_reader: bool, missed: Option<u64>) {
-        let Inbox { expected, ledger, heard_us, topic_names, .. } = self;
+        let Inbox { expected, moved, ledger, heard_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
             Expected::Posted(topics) => {
                 let arrival = Arrival { subscription, is_reader, events: b"", now_us: *heard_us };
                 topics[topic].gap(arrival, missed, ledger);
+                if topics[topic].has_moved() {
+                    moved.push(topic);
+                }
             }
             _ => ledger.gap(subscription, missed),
         }

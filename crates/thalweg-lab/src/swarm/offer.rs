@@ -5,7 +5,8 @@ use super::pace::Schedule;
 use super::posted::Topic;
 use super::publisher::Publisher;
 use super::socket::now_us;
-use super::{PROGRESS_EVERY_US, PUBLISHER_KEYS, SILENCE_US_MAX, Swarm};
+use super::{PROGRESS_EVERY_US, PUBLISHER_KEYS, SILENCE_US_MAX, Swarm, Workload};
+use crate::scenario::Drive;
 use anyhow::{anyhow, bail};
 
 /// How long the last events of a closed loop may take.
@@ -25,6 +26,17 @@ pub(super) enum Posting {
     Window,
     /// On a schedule: an open loop.
     Schedule,
+}
+
+/// How waiting for events ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// All readers have them.
+    Come,
+    /// For long nothing came: the rest is lost.
+    Silent,
+    /// They still come, and it takes too long.
+    StillComing,
 }
 
 /// A schedule that was given up.
@@ -59,14 +71,11 @@ impl Swarm<'_> {
 
     #[inline]
     pub(super) fn post_what_is_due(&mut self) -> anyhow::Result<()> {
-        for (topic, publisher) in
-            self.subscribers.inbox().topics().iter_mut().zip(&mut self.publishers)
-        {
-            if topic.is_due() {
-                self.lines.clear();
-                topic.publish(now_us(), &mut self.lines);
-                publisher.post(&self.lines, &self.poller)?;
-            }
+        let inbox = self.subscribers.inbox();
+        while let Some((index, topic)) = inbox.next_moved() {
+            self.lines.clear();
+            topic.publish(now_us(), &mut self.lines);
+            self.publishers[index].post(&self.lines, &self.poller)?;
         }
         Ok(())
     }
@@ -110,7 +119,7 @@ impl Swarm<'_> {
         }
         match self.behind {
             // It is taken from there as soon as the ready sockets have been read.
-            Some(_) => self.schedule = Schedule::default(),
+            Some(_) => self.schedule.stop(),
             None => self.schedule.look_ahead(),
         }
         Ok(())
@@ -119,7 +128,7 @@ impl Swarm<'_> {
     /// Whether something should have come by now, when for so long nothing has.
     pub(super) fn is_silent(&mut self, now_us: u64) -> bool {
         match self.posting {
-            Posting::Nothing => false,
+            Posting::Nothing => self.must_hear_rows(now_us),
             Posting::Window => true,
             Posting::Schedule => {
                 let topics = self.subscribers.inbox().topics().iter();
@@ -129,29 +138,50 @@ impl Swarm<'_> {
         }
     }
 
+    /// Whether a subject's own schedule leaves no such silence.
+    fn must_hear_rows(&self, now_us: u64) -> bool {
+        let Workload { drive, start_us, settings, .. } = *self.workload;
+        drive == Drive::SelfDriven
+            && settings.interval_us < SILENCE_US_MAX / 2
+            && now_us > start_us + SILENCE_US_MAX
+    }
+
     /// Publishes nothing more and waits until everything has come; `false` if for
     /// long nothing came, and so the rest is lost.
     pub(super) fn drain(&mut self) -> anyhow::Result<bool> {
-        self.schedule = Schedule::default();
+        self.schedule.stop();
         self.behind = None;
-        let begun_us = now_us();
-        while !self.is_drained() {
-            self.turn(PROGRESS_EVERY_US)?;
-            let now_us = now_us();
-            if now_us - begun_us.max(self.subscribers.inbox().heard_us).min(now_us) > SILENCE_US_MAX
-            {
-                return Ok(false);
-            }
-            if now_us - begun_us > DRAIN_US_MAX {
+        let published = self.subscribers.inbox().last_due(now_us());
+        match self.wait_for(&published, DRAIN_US_MAX)? {
+            Wait::Come => Ok(true),
+            Wait::Silent => Ok(false),
+            Wait::StillComing => {
                 let topics = self.subscribers.inbox().topics().iter();
                 let last = topics.max_by_key(|topic| topic.outstanding());
-                match last.map(|topic| behind(topic, now_us)) {
-                    Some(behind) => return Err(behind.into()),
+                match last.map(|topic| behind(topic, now_us())) {
+                    Some(behind) => Err(behind.into()),
                     None => bail!("there is no topic to wait for"),
                 }
             }
         }
-        Ok(true)
+    }
+
+    /// Waits for so long at most until all readers have everything up to these, or
+    /// were told of a gap.
+    pub(super) fn wait_for(&mut self, last: &[u64], within_us: u64) -> anyhow::Result<Wait> {
+        let begun_us = now_us();
+        while !self.subscribers.have(last) {
+            self.turn(PROGRESS_EVERY_US)?;
+            let now_us = now_us();
+            let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
+            if now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
+                return Ok(Wait::Silent);
+            }
+            if now_us - begun_us > within_us {
+                return Ok(Wait::StillComing);
+            }
+        }
+        Ok(Wait::Come)
     }
 
     /// Waits for what was published last.
@@ -184,17 +214,6 @@ impl Swarm<'_> {
             }
         }
         publisher.flush(&self.poller)
-    }
-
-    /// Whether all readers have everything or were told of a gap.
-    fn is_drained(&mut self) -> bool {
-        let readers = self.workload.settings.readers() as usize;
-        let inbox = self.subscribers.inbox();
-        let published: Vec<u64> = inbox.topics().iter().map(Topic::published).collect();
-        published.iter().enumerate().all(|(topic, &last)| {
-            let subscriptions = (0..readers).map(|reader| reader * published.len() + topic);
-            inbox.ledger.have(subscriptions, last)
-        })
     }
 }
 

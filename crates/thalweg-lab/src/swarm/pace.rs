@@ -98,6 +98,11 @@ impl Schedule {
         self.next_due_us = self.paces.iter().map(|pace| pace.due_us(pace.next)).min();
     }
 
+    /// Nothing more is due. How it was kept so far is still known.
+    pub(super) fn stop(&mut self) {
+        self.next_due_us = None;
+    }
+
     /// How long to wait from now, at most `timeout_us`, and how much of that
     /// awake.
     pub(super) fn wait_us(&self, now_us: u64, timeout_us: u64) -> (u64, u64) {
@@ -180,24 +185,6 @@ mod tests {
     fn topics_take_turns() {
         let due = |topic| pace(100_000, topic, 4).due_us(3) - 77;
         assert_eq!([due(0), due(1), due(2), due(3)], [30_000, 32_500, 35_000, 37_500]);
-    }
-
-    /// A subject that freezes for a second in a span of five, on a clock of our
-    /// own: a fifth of the events was due meanwhile, the latest twentieth of them
-    /// makes the slowest hundredth of all.
-    #[test]
-    fn a_freeze_of_one_second_shows_in_p99() {
-        let (mut schedule, mut latency) = (Schedule::new(1000.0, 1, 0), Latency::default());
-        for now_us in (0..5_000_000).step_by(100) {
-            while let Some(due_us) = schedule.take(0, now_us) {
-                let frozen = 2_000_000..3_000_000;
-                let heard_us = if frozen.contains(&now_us) { frozen.end } else { now_us + 200 };
-                latency.record(heard_us - due_us, 1);
-            }
-        }
-        let (p50, p99) = (latency.quantile_us(0.5).unwrap(), latency.quantile_us(0.99).unwrap());
-        assert!(p50 < 1000, "{p50}");
-        assert!((902_500..=997_500).contains(&p99), "{p99} is not 950 ms ± 5 %");
     }
 
     #[test]

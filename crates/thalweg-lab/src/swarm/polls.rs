@@ -110,7 +110,7 @@ mod tests {
     fn polled(bytes: &[u8], cuts: &[usize]) -> anyhow::Result<(String, u64)> {
         let settings =
             Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };
-        let mut inbox = Inbox::new(&settings, Drive::Idle);
+        let mut inbox = Inbox::new(&settings, Drive::Idle, 0);
         let asking = Asking::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
         let (mut polls, mut stage, mut replies) = (Polls::new(2), Stage::Asked, Vec::new());
         let (mut carried, mut at) = (Vec::new(), 0usize);

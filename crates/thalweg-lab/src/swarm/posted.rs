@@ -26,6 +26,8 @@ pub(super) struct Topic {
     /// Readers that were told of a gap, and up to which number the window takes it that
     /// they have everything.
     excused: HashMap<usize, u64>,
+    /// Whether it is known that something is to be published.
+    is_known_due: bool,
     /// Of the span, for Little's law.
     completed: Completed,
 }
@@ -81,6 +83,7 @@ impl Topic {
             published: 0,
             complete: 0,
             excused: HashMap::new(),
+            is_known_due: true,
             completed: Completed::default(),
         }
     }
@@ -94,6 +97,12 @@ impl Topic {
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.published < self.complete + self.window
+    }
+
+    /// Whether something is to be published, told once.
+    #[inline]
+    pub(super) fn has_moved(&mut self) -> bool {
+        self.is_due() && !std::mem::replace(&mut self.is_known_due, true)
     }
 
     /// Whether all readers have everything.
@@ -118,6 +127,7 @@ impl Topic {
 
     /// Appends everything that is due, one event a line.
     pub(super) fn publish(&mut self, due_us: u64, lines: &mut Vec<u8>) {
+        self.is_known_due = false;
         while self.is_due() {
             self.publish_next(due_us, lines);
         }
@@ -170,7 +180,7 @@ impl Topic {
                 next = ledger.next(arrival.subscription).unwrap_or(1);
                 continue;
             };
-            tally.late(arrival.now_us.saturating_sub(due_us), 1);
+            tally.came(due_us, arrival.now_us, 1);
             if arrival.is_reader && next > excused {
                 self.count_reader(index, arrival.now_us);
             }
@@ -195,7 +205,7 @@ impl Topic {
         let (event, after) = rest.split_at(end);
         match event::read(event) {
             Some(stamp) if event.len() == self.event_bytes && stamp.seq <= self.published => {
-                tally.late(arrival.now_us.saturating_sub(stamp.due_us), 1);
+                tally.came(stamp.due_us, arrival.now_us, 1);
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
                 let is_counted = stamp.seq <= self.excused_until(arrival.subscription);
                 if is_new && arrival.is_reader && !is_counted {

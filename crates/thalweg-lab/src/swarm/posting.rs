@@ -28,12 +28,14 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     posting.observer.at(Moment::Open);
     let before = posting.take(workload.warm_up)?;
 
+    posting.observer.at(Moment::Warm);
     posting.observer.at(Moment::Begin);
     let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
     let taken = posting.take(workload.measured)?;
     let span_us = now_us() - begun_us;
     let swarm_cpu_ns = thread_cpu_ns() - cpu_ns;
-    posting.observer.at(Moment::End { stopped_ports: &[] });
+    posting.observer.at(Moment::End);
+    posting.observer.at(Moment::Over { stopped_ports: &[] });
     Ok(Outcome {
         traffic: Traffic {
             events: taken.events,

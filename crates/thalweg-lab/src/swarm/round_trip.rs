@@ -34,17 +34,20 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     let warm_us = now_us() + workload.warm_up.as_micros() as u64;
     trips.run_until(|trips| !trips.state.each_us.is_empty() && now_us() >= warm_us)?;
 
+    // Nothing is under way now: whatever a look takes, it is part of no trip.
+    trips.attention.observer.at(Moment::Warm);
     trips.state.each_us.clear();
-    trips.poller.take_away_us_max();
     let (wire_bytes, reads) = trips.received();
     trips.attention.observer.at(Moment::Begin);
+    trips.poller.take_away_us_max();
     let (begun_us, busy_ns) = (now_us(), trips.poller.busy_ns());
     let wanted = workload.settings.requests as usize;
     trips.run_until(|trips| trips.state.each_us.len() == wanted)?;
     let span_us = now_us() - begun_us;
     let swarm_cpu_ns = trips.poller.busy_ns() - busy_ns;
     let swarm_away_us = trips.poller.take_away_us_max();
-    trips.attention.observer.at(Moment::End { stopped_ports: &[] });
+    trips.attention.observer.at(Moment::End);
+    trips.attention.observer.at(Moment::Over { stopped_ports: &[] });
 
     let (wire_bytes_end, reads_end) = trips.received();
     let State { each_us, ledger, .. } = trips.state;

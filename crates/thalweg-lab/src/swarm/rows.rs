@@ -7,23 +7,38 @@
 //! at the speed of memory, and numbers are parsed once per batch.
 
 use super::tally::{EARLY_US, Tally};
+use super::timetable::Timetable;
 use crate::measure::Ledger;
 use crate::subject::dialect::number;
 
 /// What the rows look like at the moment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rows {
     /// The next row, if it belongs to the same batch.
     expected: Vec<u8>,
     /// Where `expected` has its comma after column 0.
     seq_end: usize,
-    /// Intended time of the batch.
+    /// Intended time of the batch, as it says.
+    stamp_us: u64,
+    /// The same, as the schedule has it.
     due_us: u64,
+    pub(super) timetable: Timetable,
     /// Columns from 2 on, of the first row seen.
     constant: Vec<u8>,
 }
 
 impl Rows {
+    pub(super) fn new(timetable: Timetable) -> Rows {
+        Rows {
+            expected: Vec::new(),
+            seq_end: 0,
+            stamp_us: 0,
+            due_us: 0,
+            timetable,
+            constant: Vec::new(),
+        }
+    }
+
     /// Enters the rows (separated by commas) that reached a subscription.
     pub(super) fn receive(
         &mut self,
@@ -54,8 +69,8 @@ impl Rows {
 
     /// So many rows of this batch came.
     fn enter(&self, now_us: u64, rows: u64, ledger: &mut Ledger, tally: &mut Tally) {
-        tally.late(now_us.saturating_sub(self.due_us), rows);
-        if self.due_us > now_us + EARLY_US {
+        tally.came(self.due_us, now_us, rows);
+        if self.stamp_us > now_us + EARLY_US {
             ledger.early(rows);
         }
     }
@@ -85,8 +100,9 @@ impl Rows {
         let end = memchr::memchr(b']', rest).map_or(rest.len(), |at| at + 1);
         let (row, after) = rest.split_at(end);
         match columns(row) {
-            Some((seq, due_us, constant)) if self.is_constant(constant) => {
-                self.due_us = due_us;
+            Some((seq, stamp_us, constant)) if self.is_constant(constant) => {
+                self.stamp_us = stamp_us;
+                self.due_us = self.timetable.due_us(seq, stamp_us);
                 self.expected.clear();
                 self.expected.extend_from_slice(row);
                 self.seq_end = 1 + decimal_digits(seq);
@@ -154,14 +170,21 @@ fn decimal_digits(number: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Settings;
     use proptest::prelude::*;
 
     fn row(seq: u64, due_us: u64) -> String {
         format!(r#"[{seq},{due_us},1,116.92,"c00070","column 1"]"#)
     }
 
+    fn rows() -> Rows {
+        let settings = Settings { batch: 2, interval_us: 1000, ..Settings::default() };
+        Rows::new(Timetable::new(&settings, 0))
+    }
+
     fn check(envelopes: &[Vec<String>], expected: &str) -> Tally {
-        let (mut rows, mut tally) = (Rows::default(), Tally::default());
+        let mut rows = rows();
+        let mut tally = Tally::default();
         let mut ledger = Ledger::new(1, None);
         for envelope in envelopes {
             rows.receive(0, envelope.join(",").as_bytes(), 2000, &mut ledger, &mut tally);
@@ -185,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_subscription_begins_at_its_own_first_row() {
-        let (mut rows, mut tally) = (Rows::default(), Tally::default());
+        let (mut rows, mut tally) = (rows(), Tally::default());
         let mut ledger = Ledger::new(2, None);
         let mut receive = |subscription, seqs: &[u64], ledger: &mut Ledger| {
             let said: Vec<String> = seqs.iter().map(|&seq| row(seq, 1000)).collect();

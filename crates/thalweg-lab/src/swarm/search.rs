@@ -8,6 +8,8 @@ const NEAR: f64 = 1.05;
 const LOWERED: f64 = 0.95;
 /// …and so often at most.
 const LOWERED_TIMES_MAX: usize = 5;
+/// A rate whose step was disturbed is tried again so often.
+const AGAIN_TIMES_MAX: usize = 2;
 /// No slower, events per second and topic.
 const RATE_MIN: f64 = 1.0;
 /// No faster.
@@ -28,6 +30,9 @@ pub(super) enum End {
     Missed,
     /// The swarm was saturated: nothing above can be tried.
     SwarmBound,
+    /// The swarm was kept from its core: nothing is known. Of the last time that a
+    /// rate is tried, the swarm cannot offer it.
+    Disturbed,
 }
 
 /// What to do.
@@ -45,35 +50,64 @@ pub(super) enum Next {
 
 /// What comes after `tried`, when the search began at `first`.
 pub(super) fn next(first: f64, tried: &[Tried]) -> Next {
-    let first = first.clamp(RATE_MIN, RATE_MAX);
-    if let Some(last) = tried.last().filter(|last| last.is_confirmation) {
-        let confirmations = tried.iter().filter(|tried| tried.is_confirmation).count();
+    let Some(last) = tried.last() else {
+        return Next::Try(first.clamp(RATE_MIN, RATE_MAX));
+    };
+    if is_to_be_repeated(tried, last) {
+        return if last.is_confirmation { Next::Confirm(last.rate) } else { Next::Try(last.rate) };
+    }
+    if last.is_confirmation {
+        let confirmations = settled(tried).filter(|tried| tried.is_confirmation).count();
         return match last.end {
             End::Met => Next::Found(last.rate),
             _ if confirmations > LOWERED_TIMES_MAX => Next::NothingConfirmed,
             _ => Next::Confirm(last.rate * LOWERED),
         };
     }
-    let (mut met, mut missed) = (None, None);
-    for tried in tried {
+    let (mut met, mut missed, mut not_offered) = (None, None, None);
+    for tried in settled(tried) {
         match tried.end {
             End::Met => met = Some(tried.rate),
             End::Missed => missed = Some(tried.rate),
-            End::SwarmBound => {}
+            End::SwarmBound | End::Disturbed => not_offered = Some(tried.rate),
         }
     }
-    let is_swarm_bound = tried.last().is_some_and(|last| last.end == End::SwarmBound);
-    match (met, missed) {
-        (Some(met), _) if is_swarm_bound => Next::Confirm(met),
-        (None, _) if is_swarm_bound => Next::NothingMet,
-        (None, None) => Next::Try(first),
-        (None, Some(missed)) if missed <= RATE_MIN => Next::NothingMet,
-        (None, Some(missed)) => Next::Try((missed / 2.0).max(RATE_MIN)),
-        (Some(met), None) if met >= RATE_MAX => Next::Confirm(met),
-        (Some(met), None) => Next::Try((met * 2.0).min(RATE_MAX)),
-        (Some(met), Some(missed)) if missed <= met * NEAR => Next::Confirm(met),
-        (Some(met), Some(missed)) => Next::Try((met * missed).sqrt()),
+    let Some(met) = met else {
+        return match last.rate <= RATE_MIN {
+            true => Next::NothingMet,
+            false => Next::Try((last.rate / 2.0).max(RATE_MIN)),
+        };
+    };
+    match missed {
+        _ if not_offered == Some(last.rate) => Next::Confirm(met),
+        None if not_offered.is_some() || met >= RATE_MAX => Next::Confirm(met),
+        None => Next::Try((met * 2.0).min(RATE_MAX)),
+        Some(missed) if missed <= met * NEAR => Next::Confirm(met),
+        Some(missed) => Next::Try((met * missed).sqrt()),
     }
+}
+
+/// Whether it is the swarm that could not do more, and not the subject.
+pub(super) fn is_swarms(tried: &[Tried]) -> bool {
+    let not_met = settled(tried).filter(|tried| tried.end != End::Met).last();
+    not_met.is_some_and(|tried| tried.end != End::Missed)
+}
+
+/// Whether the last was disturbed, and not too often.
+fn is_to_be_repeated(tried: &[Tried], last: &Tried) -> bool {
+    let times = tried.iter().rev().take_while(|tried| *tried == last).count();
+    last.end == End::Disturbed && times <= AGAIN_TIMES_MAX
+}
+
+/// Without those that were tried again.
+fn settled(tried: &[Tried]) -> impl Iterator<Item = &Tried> {
+    let after = tried.iter().skip(1).map(Some).chain([None]);
+    tried.iter().zip(after).filter_map(|(tried, after)| {
+        let is_again = after.is_some_and(|after| {
+            (after.rate, after.is_confirmation) == (tried.rate, tried.is_confirmation)
+        });
+        (!is_again).then_some(tried)
+    })
 }
 
 #[cfg(test)]
@@ -83,7 +117,7 @@ mod tests {
 
     /// Down or up to the ends of what is allowed, five halvings between two rates
     /// that are a factor of two apart, the confirmations.
-    const STEPS_MAX: usize = 24 + 1 + 5 + 1 + LOWERED_TIMES_MAX;
+    const STEPS_MAX: usize = (24 + 1 + 5 + 1 + LOWERED_TIMES_MAX) * (1 + AGAIN_TIMES_MAX);
 
     fn search(first: f64, mut end: impl FnMut(f64, bool) -> End) -> (Next, Vec<Tried>) {
         let mut tried = Vec::new();
@@ -119,12 +153,13 @@ mod tests {
 
         #[test]
         fn a_noisy_system_comes_to_an_end(
-            first in 1.0f64..1e7, ends in prop::collection::vec(0u8..3, 60),
+            first in 1.0f64..1e7, ends in prop::collection::vec(0u8..4, 120),
         ) {
             let mut ends = ends.into_iter().map(|end| match end {
                 0 => End::Met,
                 1 => End::Missed,
-                _ => End::SwarmBound,
+                2 => End::SwarmBound,
+                _ => End::Disturbed,
             });
             search(first, |_, _| ends.next().unwrap_or(End::Missed));
         }
@@ -149,6 +184,53 @@ mod tests {
         // Above 300 the swarm is the bound: what was met is confirmed.
         let swarm = |rate: f64, _: bool| if rate > 300.0 { End::SwarmBound } else { End::Met };
         check(100.0, swarm, Next::Found(200.0), &[100.0, 200.0, 400.0, 200.0]);
-        check(400.0, swarm, Next::NothingMet, &[400.0]);
+        // Begun above, it goes down.
+        check(400.0, swarm, Next::Found(200.0), &[400.0, 200.0, 200.0]);
+        let no_swarm = |_: f64, _: bool| End::SwarmBound;
+        check(4.0, no_swarm, Next::NothingMet, &[4.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn what_was_disturbed_is_tried_again_and_not_for_ever() {
+        let mut left = 2;
+        let mut twice = |rate: f64, _: bool| {
+            let is_disturbed = rate == 200.0 && left > 0;
+            left -= i32::from(is_disturbed);
+            match is_disturbed {
+                true => End::Disturbed,
+                false if rate > 205.0 => End::Missed,
+                false => End::Met,
+            }
+        };
+        let (found, tried) = search(100.0, &mut twice);
+        assert!(matches!(found, Next::Found(rate) if rate >= 200.0), "{found:?}");
+        assert!(!is_swarms(&tried));
+        let at_200: Vec<_> = tried.iter().filter(|it| it.rate == 200.0).map(|it| it.end).collect();
+        assert_eq!(at_200[..3], [End::Disturbed, End::Disturbed, End::Met]);
+
+        let always = |rate: f64, _: bool| if rate > 150.0 { End::Disturbed } else { End::Met };
+        check(100.0, always, Next::Found(100.0), &[100.0, 200.0, 200.0, 200.0, 100.0]);
+        assert!(is_swarms(&search(100.0, always).1));
+        // A confirmation, too; the next one is of a lower rate.
+        let longer = |rate: f64, is_confirmation: bool| match is_confirmation && rate > 97.0 {
+            true => End::Disturbed,
+            false if rate > 101.0 => End::Missed,
+            false => End::Met,
+        };
+        let (found, tried) = search(100.0, longer);
+        assert_eq!(found, Next::Found(95.0));
+        assert_eq!(tried.iter().filter(|it| it.end == End::Disturbed).count(), 3);
+    }
+
+    #[test]
+    fn whose_limit_it_is() {
+        let whose = |ends: fn(f64, bool) -> End| is_swarms(&search(400.0, ends).1);
+        assert!(whose(|rate, _| if rate > 300.0 { End::SwarmBound } else { End::Met }));
+        // What it could not offer is not what ended the search.
+        assert!(!whose(|rate, _| match rate {
+            300.0.. => End::SwarmBound,
+            150.0.. => End::Missed,
+            _ => End::Met,
+        }));
     }
 }

@@ -32,7 +32,7 @@ pub use approach::addresses;
 use super::carrier::MESSAGE_BYTES_MAX;
 use super::progress::Progress;
 use super::socket::{Poller, allow_open_files, now_us};
-use super::{Figures, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};
+use super::{CALM, Figures, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};
 use crate::measure::{Heard, Latency, Traffic};
 use crate::scenario::Endpoint;
 use anyhow::anyhow;
@@ -67,6 +67,8 @@ pub struct Outcome {
     pub span_us: u64,
     /// CPU time of the swarm in the span, but for looking for work in vain.
     pub swarm_cpu_ns: u64,
+    /// The longest time between two looks of the swarm at its sockets.
+    pub swarm_away_us: u64,
 }
 
 /// Visits the endpoint. The error is [`Interrupted`] or says in one sentence why
@@ -109,14 +111,22 @@ impl Stay<'_> {
         self.stay_for(visit.warm_up)?;
         self.check_somebody()?;
 
-        self.crowd.begin();
+        self.observer.at(Moment::Warm);
+        // What has come meanwhile.
+        self.stay_for(CALM)?;
+        self.check_somebody()?;
+
         self.observer.at(Moment::Begin);
+        self.poller.take_away_us_max();
         let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
+        self.crowd.begin(self.begun_us);
         self.stay_for(visit.measured)?;
         let span_us = now_us() - self.begun_us;
         let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
-        self.observer.at(Moment::End { stopped_ports: &[] });
+        let swarm_away_us = self.poller.take_away_us_max();
+        self.observer.at(Moment::End);
+        self.observer.at(Moment::Over { stopped_ports: &[] });
         let heard = self.crowd.end(self.begun_us, span_us);
         let ear = std::mem::take(&mut self.crowd.ear);
         Ok(Outcome {
@@ -127,6 +137,7 @@ impl Stay<'_> {
             open_us,
             span_us,
             swarm_cpu_ns,
+            swarm_away_us,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The swarm's subscribers: opened a few at a time, then read as they get
 //! ready.
 
+use super::Workload;
 use super::asking::Asking;
 use super::cursors::{Cursors, Nothing};
 use super::facts;
@@ -11,7 +12,7 @@ use super::read_buffer::ReadBuffer;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
 use crate::measure::{Counts, Negotiated};
-use crate::scenario::{Drive, Settings, Transport};
+use crate::scenario::{Settings, Transport};
 use anyhow::{anyhow, bail};
 use std::collections::VecDeque;
 
@@ -85,11 +86,8 @@ impl Shape {
 }
 
 impl Subscribers {
-    pub(super) fn new(
-        dialer: Dialer,
-        settings: &Settings,
-        drive: Drive,
-    ) -> anyhow::Result<Subscribers> {
+    pub(super) fn new(dialer: Dialer, workload: &Workload<'_>) -> anyhow::Result<Subscribers> {
+        let settings = workload.settings;
         let asking = Asking::new(settings, dialer.address());
         let streams = settings.streams as usize;
         let mut request = Vec::new();
@@ -111,7 +109,7 @@ impl Subscribers {
             standing: 0,
             buffer: ReadBuffer::new(),
             replies: Vec::new(),
-            inbox: Inbox::new(settings, drive),
+            inbox: Inbox::new(settings, workload.drive, workload.start_us),
         })
     }
 
@@ -308,10 +306,25 @@ impl Subscribers {
         facts::of(&first.link, (!is_http2).then_some(self.inbox.head.as_slice()))
     }
 
+    /// Whether all readers have everything up to these, or were told of a gap.
+    pub(super) fn have(&self, last: &[u64]) -> bool {
+        self.inbox.have(self.readers, last)
+    }
+
     /// What arrived.
     #[inline]
     pub(super) fn inbox(&mut self) -> &mut Inbox {
         &mut self.inbox
+    }
+
+    /// Of rows up to these, those that readers do not have are late so far.
+    pub(super) fn count_late(&mut self, last: &[u64]) {
+        self.inbox.count_late(self.readers, last, now_us());
+    }
+
+    /// Of rows up to these, those that readers do not have are missing.
+    pub(super) fn count_missing(&mut self, last: &[u64]) {
+        self.inbox.count_missing(self.readers, last);
     }
 
     /// Nothing more will come: what the readers should have and do not, is

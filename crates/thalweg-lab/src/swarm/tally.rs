@@ -1,29 +1,93 @@
 //! What came in since the span began.
 
 use crate::measure::{Latency, Traffic};
+use std::ops::Range;
 
 /// What arrives so long before its intended time is early; less, and a timer or a
 /// clock was read in between.
 pub(super) const EARLY_US: u64 = 50;
+/// Whenever an event was due, its latency counts.
+const ALWAYS: Range<u64> = 0..u64::MAX;
 
 /// Counts and latencies of one span.
-#[derive(Debug, Default)]
+///
+/// Traffic is what came in the span. Latencies are those of the events that were due
+/// in it: on a schedule some of them come later, and some that come were due before.
+#[derive(Debug)]
 pub(super) struct Tally {
     pub(super) traffic: Traffic,
     pub(super) latency: Latency,
+    /// When an event was due whose latency counts.
+    due_us: Range<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { traffic: Traffic::default(), latency: Latency::default(), due_us: ALWAYS }
+    }
 }
 
 impl Tally {
-    /// `events` came `latency_us` after their intended time.
+    /// `events` that were due then came now.
     #[inline]
-    pub(super) fn late(&mut self, latency_us: u64, events: u64) {
+    pub(super) fn came(&mut self, due_us: u64, now_us: u64, events: u64) {
         self.traffic.events += events;
-        self.latency.record(latency_us, events);
+        self.late(due_us, now_us, events);
     }
 
-    /// A new span begins.
+    /// `events` that were due then are so late by now, whether they have come or not.
+    #[inline]
+    pub(super) fn late(&mut self, due_us: u64, now_us: u64, events: u64) {
+        if self.due_us.contains(&due_us) {
+            self.latency.record(now_us.saturating_sub(due_us), events);
+        }
+    }
+
+    /// Everything that comes from now on counts.
     pub(super) fn reset(&mut self) {
         self.traffic = Traffic::default();
         self.latency.clear();
+        self.due_us = ALWAYS;
+    }
+
+    /// A new span begins: of latencies only those of events due from then on count.
+    pub(super) fn begin(&mut self, due_us: u64) {
+        self.reset();
+        self.due_us.start = due_us;
+    }
+
+    /// From when on events were due whose latency counts.
+    pub(super) fn begun_us(&self) -> u64 {
+        self.due_us.start
+    }
+
+    /// The span is over: latencies of events due from then on do not count. Says what
+    /// came in it.
+    pub(super) fn end(&mut self, due_us: u64) -> Traffic {
+        self.due_us.end = due_us;
+        std::mem::take(&mut self.traffic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_of_what_was_due_in_the_span_and_traffic_is_what_came_in_it() {
+        let mut tally = Tally::default();
+        tally.came(0, 7, 1);
+        tally.begin(1000);
+        tally.came(900, 1100, 1);
+        tally.came(1000, 1200, 2);
+        tally.came(1999, 2000, 4);
+        assert_eq!(tally.end(2000).events, 7);
+        tally.came(1500, 2500, 8);
+        tally.came(2000, 2600, 16);
+        let buckets: Vec<_> = tally.latency.buckets().collect();
+        assert_eq!(buckets, [(1, 4), (200, 2), (1000, 8)]);
+        tally.reset();
+        tally.came(1, 2, 1);
+        assert_eq!((tally.traffic.events, tally.latency.quantile_us(1.0)), (1, Some(1)));
     }
 }

@@ -220,7 +220,7 @@ impl Subscriber {
     }
 }
 
-fn read_head(reader: &mut impl BufRead) -> std::io::Result<String> {
+pub(crate) fn read_head(reader: &mut impl BufRead) -> std::io::Result<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head)? == 0 {
@@ -265,9 +265,12 @@ fn frame(framing: Framing, envelope: &str) -> Vec<u8> {
         Framing::Script => {
             format!("<script nonce=\"x\">receive({envelope})</script>\n").into_bytes()
         }
-        Framing::Websocket => {
-            let length = (envelope.len() as u16).to_be_bytes();
-            [&[0x81, 126], &length[..], envelope.as_bytes()].concat()
-        }
+        Framing::Websocket => text_frame(envelope),
     }
+}
+
+/// An unmasked text message.
+pub(crate) fn text_frame(envelope: &str) -> Vec<u8> {
+    let length = (envelope.len() as u16).to_be_bytes();
+    [&[0x81, 126], &length[..], envelope.as_bytes()].concat()
 }

@@ -1,11 +1,13 @@
 //! The lab against subjects that live in the test: a small server of the wire
 //! that can be told to misbehave.
 
+mod ceiling;
 mod fake;
 mod http2;
 mod publishing;
 mod report;
 mod resources;
+mod self_driven;
 mod stranger;
 mod swarm;
 mod talk;

@@ -212,3 +212,43 @@ fn an_observer_can_end_it() {
     };
     assert!(run(&workload, &mut Impatient).unwrap_err().is::<Interrupted>());
 }
+
+/// Looks for so long whenever there is time for it.
+struct Thorough(Duration);
+
+impl Observer for Thorough {
+    fn at(&mut self, moment: Moment<'_>) {
+        if matches!(moment, Moment::Open | Moment::Warm | Moment::Over { .. }) {
+            std::thread::sleep(self.0);
+        }
+    }
+    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn long_looks_are_in_no_latency() {
+    let look = Duration::from_millis(400);
+    // Something is always under way.
+    let settings = Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
+    let workload = Workload {
+        address: serve(|_, event| vec![event.to_owned()]).unwrap(),
+        dialect: Dialect::Thalweg,
+        path: None,
+        settings: &settings,
+        drive: Drive::Posted,
+        start_us: 0,
+        warm_up: Duration::from_millis(50),
+        measured: Duration::from_millis(200),
+    };
+    let outcome = run(&workload, &mut Thorough(look)).unwrap();
+    assert_eq!(outcome.ledger.to_string(), "whole");
+    let max_us = outcome.latency.quantile_us(1.0).unwrap();
+    assert!(u128::from(max_us) < look.as_micros(), "{max_us}");
+    assert!(u128::from(outcome.swarm_away_us) < look.as_micros(), "{}", outcome.swarm_away_us);
+    // Every event that was due in the span has its latency, and no other.
+    let recorded: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
+    let due = 2 * outcome.pacing.unwrap().scheduled;
+    assert!(recorded.abs_diff(due) <= 2, "{recorded} of {due}");
+}

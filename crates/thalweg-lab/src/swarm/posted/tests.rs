@@ -74,11 +74,14 @@ fn the_window_moves_when_the_last_reader_has_an_event() {
     let mut arrive = |subscription, is_reader, topic: &mut Topic| {
         let arrival = Arrival { subscription, is_reader, events: &line, now_us: 0 };
         topic.receive(arrival, &mut ledger, &mut tally);
-        topic.is_due()
+        topic.has_moved()
     };
     assert!(!arrive(0, true, &mut topic));
     assert!(!arrive(2, false, &mut topic), "nobody waits for one that will stop");
     assert!(arrive(1, true, &mut topic));
+    assert!(!topic.has_moved(), "it is told once");
+    topic.publish(0, &mut Vec::new());
+    assert!(!topic.has_moved(), "the window is full");
 }
 
 /// Two outstanding, each for 1 ms, on one reader, for 100 ms: what Little's law

@@ -2,7 +2,7 @@
 //! ready.
 
 use super::approach::Approach;
-use super::ear::Ear;
+use super::ear::{Ear, Pace};
 use super::guest::{Guest, Stage, Turn, unreachable};
 use super::head::Head;
 use crate::measure::{Answer, Heard, Latency, Spread};
@@ -223,10 +223,10 @@ impl<'a> Crowd<'a> {
     }
 
     /// The span begins.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, begun_us: u64) {
         self.ear.reset();
         for guest in &mut self.guests {
-            guest.pace.events = 0;
+            guest.pace = Pace::since(begun_us);
         }
     }
 
@@ -244,12 +244,9 @@ impl<'a> Crowd<'a> {
         let events = || guests().map(|guest| guest.pace.events);
         heard.events_per_connection_min = events().min().unwrap_or(0);
         heard.events_per_connection_max = events().max().unwrap_or(0);
-        let still = guests().map(|guest| match guest.pace.last_us {
-            0 => span_us,
-            last_us => (begun_us + span_us).saturating_sub(last_us),
-        });
-        let between = heard.intervals.map_or(0, |intervals| intervals.max_us);
-        heard.silence_us_max = still.max().unwrap_or(0).max(between);
+        let end_us = begun_us + span_us;
+        let still = guests().map(|guest| end_us.saturating_sub(guest.pace.last_us).min(span_us));
+        heard.silence_us_max = still.max().unwrap_or(0).max(self.ear.silence_us_max);
         heard
     }
 

@@ -18,8 +18,11 @@ pub(super) struct Ear {
     timestamp: Option<JsonPath>,
     /// Its latencies are those of timestamps.
     pub(super) tally: Tally,
-    /// Between the events of a connection.
+    /// Between the events of a connection, both of them in the span.
     pub(super) intervals: Latency,
+    /// Until an event, from the one before on the same connection, or from the span's
+    /// beginning: the longest.
+    pub(super) silence_us_max: u64,
     stamps: Timestamps,
     text_events: u64,
     binary_events: u64,
@@ -37,8 +40,15 @@ pub(super) struct Ear {
 pub(super) struct Pace {
     /// In the span.
     pub(super) events: u64,
-    /// When the last came; 0 before the first.
+    /// When the last came; before the first, when the span began.
     pub(super) last_us: u64,
+}
+
+impl Pace {
+    /// Of a connection that is listened to from then on.
+    pub(super) fn since(begun_us: u64) -> Pace {
+        Pace { events: 0, last_us: begun_us }
+    }
 }
 
 /// One read's worth of hearing.
@@ -124,9 +134,11 @@ impl Reading<'_> {
         if self.events == 0 {
             return;
         }
+        let silence_us = self.now_us.saturating_sub(pace.last_us);
+        self.ear.silence_us_max = self.ear.silence_us_max.max(silence_us);
         let intervals = &mut self.ear.intervals;
-        if pace.last_us > 0 {
-            intervals.record(self.now_us.saturating_sub(pace.last_us), 1);
+        if pace.events > 0 {
+            intervals.record(silence_us, 1);
         }
         if self.events > 1 {
             intervals.record(0, self.events - 1);
@@ -176,10 +188,17 @@ mod tests {
     use super::*;
     use crate::measure::Unit;
 
-    /// Reads at these times (µs), with their events.
+    /// Reads at these times (µs), with their events; the span began at 0.9 s.
     fn hear(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Heard, Pace) {
+        let (ear, pace) = listen(timestamp, reads);
+        let mut heard = Heard::default();
+        ear.tell(&mut heard);
+        (heard, pace)
+    }
+
+    fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Ear, Pace) {
         let mut ear = Ear::new(timestamp.map(|path| path.parse().unwrap()));
-        let (mut pace, mut heard) = (Pace::default(), Heard::default());
+        let mut pace = Pace::since(900_000);
         for (now_us, events) in reads {
             let mut reading = ear.reading(*now_us, || REAL_NS);
             for event in *events {
@@ -187,8 +206,7 @@ mod tests {
             }
             reading.finish(&mut pace);
         }
-        ear.tell(&mut heard);
-        (heard, pace)
+        (ear, pace)
     }
 
     const REAL_NS: u64 = 1_795_262_400_000_000_000;
@@ -205,6 +223,16 @@ mod tests {
         // The second read came less than 10 ms after the first.
         assert_eq!((heard.json_tried, heard.json_found), (1, 1));
         assert_eq!(heard.timestamps, None);
+    }
+
+    #[test]
+    fn nothing_reaches_back_before_the_span() {
+        // From the beginning of the span to the first event is silence, and no interval.
+        let (ear, _) = listen(None, &[(1_000_000, &["1"]), (1_003_000, &["2"])]);
+        assert_eq!(ear.silence_us_max, 100_000);
+        let intervals: Vec<_> = ear.intervals.buckets().collect();
+        assert_eq!(intervals.iter().map(|(_, count)| count).sum::<u64>(), 1);
+        assert!((3000..3010).contains(&intervals[0].0), "{intervals:?}");
     }
 
     #[test]

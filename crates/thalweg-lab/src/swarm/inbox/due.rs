@@ -1,0 +1,93 @@
+//! What has to come, and has not.
+
+use super::{Expected, Inbox};
+use crate::swarm::posted::Topic;
+
+impl Inbox {
+    /// All subscriptions stand.
+    pub(in crate::swarm) fn stand(&mut self, now_us: u64) {
+        if let Expected::Rows(rows) = &mut self.expected {
+            rows.timetable.stand(now_us);
+        }
+    }
+
+    /// Number of the last event of each topic that has to come: everything published,
+    /// and of a subject's own schedule what was due before `time_us`.
+    pub(in crate::swarm) fn last_due(&self, time_us: u64) -> Vec<u64> {
+        match &self.expected {
+            Expected::Posted(topics) => topics.iter().map(Topic::published).collect(),
+            Expected::Rows(rows) => match rows.timetable.due_before(time_us) {
+                Some(last) => vec![last; self.topic_names.len()],
+                None => Vec::new(),
+            },
+            Expected::Nothing => Vec::new(),
+        }
+    }
+
+    /// Whether the first `readers` connections have everything up to these, or were
+    /// told of a gap.
+    pub(in crate::swarm) fn have(&self, readers: usize, last_due: &[u64]) -> bool {
+        last_due.iter().enumerate().all(|(topic, &last)| {
+            let subscriptions = (0..readers).map(|reader| reader * last_due.len() + topic);
+            self.ledger.have(subscriptions, last)
+        })
+    }
+
+    /// Rows of the span up to these that the first `readers` connections do not have:
+    /// they are at least so late as they are now.
+    pub(in crate::swarm) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
+        let Inbox { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
+        let before = rows.timetable.due_before(tally.begun_us());
+        let first = before.map_or(0, |last| last.saturating_add(1));
+        for subscription in 0..readers * last.len() {
+            let Some(next) = ledger.next(subscription) else { continue };
+            let last = last[subscription % last.len()];
+            for (due_us, count) in rows.timetable.batches(next.max(first), last) {
+                tally.late(due_us, now_us, count);
+            }
+        }
+    }
+
+    /// Rows up to these will not come any more.
+    pub(in crate::swarm) fn count_missing(&mut self, readers: usize, last: &[u64]) {
+        for subscription in 0..readers * last.len() {
+            self.ledger.close(subscription, last[subscription % last.len()]);
+        }
+    }
+
+    /// Why a subject's own schedule was not kept, if it was not.
+    pub(in crate::swarm) fn broken_schedule(&self) -> Option<String> {
+        match &self.expected {
+            Expected::Rows(rows) => rows.timetable.broken(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Drive, Settings};
+
+    #[test]
+    fn only_rows_of_the_span_are_late_whatever_their_numbers() {
+        let settings =
+            Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
+        let mut inbox = Inbox::new(&settings, Drive::SelfDriven, 1_000_000);
+        // The first is far from what the other connection gets.
+        inbox.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
+        inbox.receive(1, 0, true, br#"[1,1000000,"rest"]"#);
+        inbox.begin_span(2_000_000);
+        inbox.tally.end(2_100_000);
+        let last = inbox.last_due(2_100_000);
+        assert!(!inbox.have(2, &last));
+        inbox.count_late(2, &last, 2_200_000);
+        // Two rows in each of ten ticks, on both.
+        let buckets: Vec<_> = inbox.tally.latency.buckets().collect();
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 40);
+        assert_eq!(inbox.tally.traffic.events, 0);
+        assert!(buckets.iter().all(|(us, _)| (109_900..200_200).contains(us)), "{buckets:?}");
+        inbox.count_missing(2, &last);
+        assert!(inbox.have(2, &last));
+    }
+}

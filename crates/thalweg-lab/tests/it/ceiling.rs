@@ -1,0 +1,121 @@
+//! The search for a ceiling, where something goes wrong on the way.
+
+use crate::fake::serve;
+use crate::swarm::Blind;
+use std::ops::ControlFlow;
+use std::thread;
+use std::time::{Duration, Instant};
+use thalweg_lab::scenario::{Dialect, Drive, Settings};
+use thalweg_lab::swarm::{Figures, Moment, Observer, Outcome, Workload, run};
+
+/// A subject takes so long for an event: it can do 500 a second.
+const EACH: Duration = Duration::from_millis(2);
+/// Large, so that few of them are more than may be outstanding.
+const EVENT_BYTES: u32 = 60_000;
+
+fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
+    let address = serve(|_, event| {
+        thread::sleep(EACH);
+        vec![event.to_owned()]
+    });
+    let settings = Settings {
+        connections: 1,
+        rate,
+        event_bytes: EVENT_BYTES,
+        p99_us_max: 60_000,
+        ..Settings::default()
+    };
+    let workload = Workload {
+        address: address.expect("a server"),
+        dialect: Dialect::Thalweg,
+        path: None,
+        settings: &settings,
+        drive: Drive::Ceiling,
+        start_us: 0,
+        warm_up: Duration::from_millis(warm_up_ms),
+        measured: Duration::from_millis(150),
+    };
+    run(&workload, observer).expect("a search")
+}
+
+#[test]
+fn who_is_asked_too_much_at_first_is_asked_less() {
+    let outcome = find(5000, 1000, &mut Blind);
+    assert_eq!(outcome.failure, None, "{:?}", outcome.steps);
+    let (first, last) = (&outcome.steps[0], outcome.steps.last().unwrap());
+    let missed = first.missed.as_deref().unwrap_or_default();
+    assert!(first.rate == 5000.0 && missed.contains("behind"), "{first:?}");
+    assert!(last.is_confirmation && last.missed.is_none() && last.rate < 1000.0, "{last:?}");
+    assert!(!outcome.swarm_fell_short, "{:?}", outcome.steps);
+}
+
+/// Keeps the swarm from its core once in each of so many spans.
+struct Sleepy {
+    spans: u32,
+    is_tired: bool,
+}
+
+impl Observer for Sleepy {
+    fn at(&mut self, moment: Moment<'_>) {
+        if moment == Moment::Begin && self.spans > 0 {
+            self.spans -= 1;
+            self.is_tired = true;
+        }
+    }
+    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+        if std::mem::take(&mut self.is_tired) {
+            thread::sleep(Duration::from_millis(250));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn a_rate_at_which_the_swarm_was_kept_from_its_core_is_tried_again() {
+    let outcome = find(50, 50, &mut Sleepy { spans: 1, is_tired: false });
+    let steps = &outcome.steps;
+    assert!(steps[0].missed.is_some() && steps[1].rate == steps[0].rate, "{steps:?}");
+    assert_eq!(outcome.failure, None, "{steps:?}");
+    assert!(steps.iter().any(|step| step.rate >= 100.0 && step.missed.is_none()), "{steps:?}");
+}
+
+#[test]
+fn a_rate_is_not_tried_again_for_ever() {
+    let outcome = find(64, 50, &mut Sleepy { spans: u32::MAX, is_tired: false });
+    let rates: Vec<f64> = outcome.steps.iter().map(|step| step.rate).take(6).collect();
+    assert_eq!(rates, [64.0, 64.0, 64.0, 32.0, 32.0, 32.0], "{:?}", outcome.steps);
+    // It is none of the subject's.
+    assert!(outcome.swarm_fell_short, "{:?}", outcome.steps);
+}
+
+/// Takes the swarm's core for itself as the first span begins.
+struct Greedy(Option<Duration>);
+
+impl Observer for Greedy {
+    fn at(&mut self, moment: Moment<'_>) {
+        if moment == Moment::Begin
+            && let Some(time) = self.0.take()
+        {
+            let begun = Instant::now();
+            while begun.elapsed() < time {
+                std::hint::spin_loop();
+            }
+        }
+    }
+    fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn a_swarm_without_time_is_no_limit_of_the_subject() {
+    // Long enough that with what was due then more is outstanding than may be, and that
+    // the time before the span hardly counts.
+    let outcome = find(500, 50, &mut Greedy(Some(Duration::from_millis(3500))));
+    let steps = &outcome.steps;
+    let missed = steps[0].missed.as_deref().unwrap_or_default();
+    assert_eq!(steps[0].span_us, 0, "it was broken off: {steps:?}");
+    // Where others run on its core, too, it is known only that it was late.
+    let is_again = steps[1].rate == steps[0].rate;
+    assert!(missed.contains("the swarm is saturated") || is_again, "{steps:?}");
+}

@@ -1,0 +1,157 @@
+//! A subject that broadcasts on a schedule of its own, and does not keep it.
+
+use crate::fake::{read_head, text_frame};
+use crate::swarm::Blind;
+use std::io::{BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+use thalweg_lab::scenario::{Dialect, Drive, Settings};
+use thalweg_lab::swarm::{Outcome, Workload, monotonic_us, run};
+
+const BATCH: u64 = 2;
+const INTERVAL_US: u64 = 5000;
+const CONNECTIONS: u64 = 3;
+
+/// What a subject makes of a tick.
+struct Tick {
+    /// So long after it was due it is sent…
+    late_us: u64,
+    /// …and it says that it was due so long after it was.
+    stamped_late_us: u64,
+}
+
+const IN_TIME: Tick = Tick { late_us: 0, stamped_late_us: 0 };
+
+/// Serves until the process ends; `tick` says what becomes of each, if anything.
+fn serve(start_us: u64, tick: fn(u64) -> Option<Tick>) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            thread::spawn(move || broadcast(connection?, start_us, tick));
+        }
+        std::io::Result::Ok(())
+    });
+    Ok(address)
+}
+
+fn broadcast(
+    mut socket: TcpStream,
+    start_us: u64,
+    tick: fn(u64) -> Option<Tick>,
+) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    read_head(&mut BufReader::new(socket.try_clone()?))?;
+    socket.write_all(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
+          Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+    )?;
+    let mut say = |seq: u64, rows: &[String]| {
+        let (first, rows) = (seq + 1 - rows.len() as u64, rows.join(","));
+        socket.write_all(&text_frame(&format!(
+            r#"{{"topic":"bench/0","position":"1.{seq}","first":{first},"events":[{rows}]}}"#
+        )))
+    };
+    say(0, &[])?;
+    let mut seq = 0;
+    for number in 0.. {
+        let Some(Tick { late_us, stamped_late_us }) = tick(number) else { continue };
+        let due_us = start_us + number * INTERVAL_US;
+        let wait_us = (due_us + late_us).saturating_sub(monotonic_us());
+        thread::sleep(Duration::from_micros(wait_us));
+        let stamp_us = due_us + stamped_late_us;
+        let rows: Vec<String> =
+            (1..=BATCH).map(|row| format!(r#"[{},{stamp_us},"rest"]"#, seq + row)).collect();
+        seq += BATCH;
+        say(seq, &rows)?;
+    }
+    Ok(())
+}
+
+fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
+    let settings = Settings {
+        connections: CONNECTIONS as u32,
+        batch: BATCH as u32,
+        interval_us: INTERVAL_US,
+        ..Settings::default()
+    };
+    let start_us = monotonic_us() + 300_000;
+    let workload = Workload {
+        address: serve(start_us, tick)?,
+        dialect: Dialect::Thalweg,
+        path: None,
+        settings: &settings,
+        drive: Drive::SelfDriven,
+        start_us,
+        warm_up: Duration::from_millis(60),
+        measured: Duration::from_millis(200),
+    };
+    run(&workload, &mut Blind)
+}
+
+/// Latencies of rows that were due in the span, and how many rows were.
+fn recorded(outcome: &Outcome) -> (u64, u64) {
+    let recorded = outcome.latency.buckets().map(|(_, count)| count).sum();
+    (recorded, outcome.span_us / INTERVAL_US * BATCH * CONNECTIONS)
+}
+
+#[test]
+fn who_keeps_its_schedule_is_whole() {
+    let outcome = measure(|_| Some(IN_TIME)).unwrap();
+    assert_eq!((outcome.ledger.to_string().as_str(), outcome.failure.as_deref()), ("whole", None));
+    let (recorded, due) = recorded(&outcome);
+    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+}
+
+#[test]
+fn who_is_late_and_says_so_is_only_late() {
+    // What comes in the span was due before it, and what is due in it comes later.
+    let late = |_| Some(Tick { late_us: 450_000, stamped_late_us: 0 });
+    let outcome = measure(late).unwrap();
+    assert_eq!((outcome.ledger.to_string().as_str(), outcome.failure.as_deref()), ("whole", None));
+    let (recorded, due) = recorded(&outcome);
+    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+    assert!(outcome.latency.quantile_us(0.0).unwrap() >= 449_000);
+}
+
+#[test]
+fn who_is_further_and_further_behind_is_at_least_so_late() {
+    // For a second's worth of ticks it takes twenty.
+    let slow = |number| Some(Tick { late_us: 19 * number * INTERVAL_US, stamped_late_us: 0 });
+    let outcome = measure(slow).unwrap();
+    assert_eq!(outcome.failure, None);
+    let (recorded, due) = recorded(&outcome);
+    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+}
+
+fn check_broken(tick: fn(u64) -> Option<Tick>) {
+    let why = measure(tick).unwrap().failure.unwrap_or_default();
+    assert!(why.contains("did not keep its schedule"), "{why:?}");
+}
+
+#[test]
+fn who_is_late_and_stamps_late_is_caught() {
+    check_broken(|_| Some(Tick { late_us: 30_000, stamped_late_us: 30_000 }));
+    // Only for a moment.
+    check_broken(|number| match number {
+        40..50 => Some(Tick { late_us: 20_000, stamped_late_us: 20_000 }),
+        _ => Some(IN_TIME),
+    });
+}
+
+#[test]
+fn who_skips_ticks_is_caught() {
+    check_broken(|number| (number % 2 == 0).then_some(IN_TIME));
+}
+
+#[test]
+fn who_stops_owes_what_is_due() {
+    // In the middle of the span.
+    let stopped = measure(|number| {
+        let is_over = number >= 35;
+        Some(Tick { late_us: if is_over { 3_600_000_000 } else { 0 }, ..IN_TIME })
+    });
+    let missing = stopped.unwrap().ledger.missing;
+    assert!(missing > 0 && missing % BATCH == 0, "{missing}");
+}
