@@ -46,7 +46,7 @@ pub use condition::{Condition, Hit};
 pub use cover::Cover;
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
-pub use entry::Entry;
+pub use entry::{Entry, State};
 pub use equality::{Difference, Equality};
 pub use html::html;
 pub use junit::junit;
