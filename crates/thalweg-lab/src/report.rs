@@ -55,6 +55,7 @@ pub use number::short;
 pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Continued, Manifest, PartSummary, Summary};
 pub use table::table;
+pub use words::manifest;
 
 #[cfg(test)]
 mod tests;

@@ -122,8 +122,36 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Send buffer", optional(&machine.send_buffer_bytes)),
         ("Receive buffer", optional(&machine.receive_buffer_bytes)),
         ("Congestion control", optional(&machine.congestion_control)),
+        ("The same for all subjects", summary.parts.iter().filter_map(same).collect()),
     ];
     all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
+}
+
+/// What the subjects of every cell agreed on and have set alike, in one line; what
+/// is not the same in all cells has several values.
+fn same(part: &PartSummary) -> Option<String> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, value) in part.equality.iter().flat_map(|cell| &cell.same) {
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some((_, values)) if values.contains(&value.as_str()) => {}
+            Some((_, values)) => values.push(value),
+            None => all.push((name, vec![value])),
+        }
+    }
+    let told = all.iter().map(|(name, values)| format!("{name}: {}", values.join(" or ")));
+    let told = told.collect::<Vec<_>>().join("; ");
+    (!told.is_empty()).then(|| format!("{}: {told}", part.name))
+}
+
+/// Everything that a run was made with, for a terminal.
+pub fn manifest(summary: &Summary) -> String {
+    let mut text = String::new();
+    for (name, values) in facts(summary) {
+        for value in values {
+            text += &format!("{name}: {value}\n");
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -164,12 +192,22 @@ mod tests {
             ],
             ..Manifest::default()
         };
-        let summary = Summary { name: "x".to_owned(), manifest, parts: Vec::new() };
+        let mut summary = super::super::tests::summary(super::super::tests::SCENARIO, |sample| {
+            let agreed = [("TLS", "none".to_owned()), ("cell", sample.cell.to_string())];
+            let subject = ("Server", sample.subject.to_string());
+            let facts = agreed.into_iter().chain([subject]);
+            sample.negotiated.facts =
+                facts.map(|(name, value)| (name.to_owned(), value)).collect();
+        });
+        summary.manifest = manifest;
+        let text = super::manifest(&summary);
+        assert!(text.contains("\nContinued: continued at last, not ended: 1\n"), "{text}");
         let facts = facts(&summary);
         let check = |name: &str, expected: &[&str]| {
             let fact = facts.iter().find(|(known, _)| *known == name);
             assert_eq!(fact.map(|(_, values)| &values[..]).unwrap_or_default(), expected, "{name}");
         };
+        check("The same for all subjects", &["example: TLS: none; cell: 0 or 1"]);
         check("Measured", &["2"]);
         check("Under", &["nice -n5"]);
         check("At", &["10.0.0.1"]);
