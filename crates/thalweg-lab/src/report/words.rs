@@ -196,8 +196,7 @@ mod tests {
             let agreed = [("TLS", "none".to_owned()), ("cell", sample.cell.to_string())];
             let subject = ("Server", sample.subject.to_string());
             let facts = agreed.into_iter().chain([subject]);
-            sample.negotiated.facts =
-                facts.map(|(name, value)| (name.to_owned(), value)).collect();
+            sample.negotiated.facts = facts.map(|(name, value)| (name.to_owned(), value)).collect();
         });
         summary.manifest = manifest;
         let text = super::manifest(&summary);
