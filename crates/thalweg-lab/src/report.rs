@@ -2,7 +2,8 @@
 //!
 //! - `summary`: what a run found; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
-//! - `compare`: subjects next to each other, and which are ties
+//! - `compare`: subjects next to each other, and which are ties; `outcome`: what a
+//!   comparison comes to
 //! - `connections`: what a reader must know of them
 //! - `heard`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
@@ -35,6 +36,7 @@ mod html;
 mod junit;
 mod markdown;
 mod number;
+mod outcome;
 mod published;
 mod row;
 mod summary;
@@ -52,7 +54,8 @@ pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
 pub use number::short;
-pub use row::{Comparison, Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
+pub use outcome::{Comparison, Outcome};
+pub use row::{Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Continued, Manifest, PartSummary, Summary};
 pub use table::table;
 pub use words::manifest;

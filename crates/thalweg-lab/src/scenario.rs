@@ -93,6 +93,23 @@ impl Drive {
     }
 }
 
+/// The figure that a scenario is about: by it subjects are told apart first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// CPU time of the subject per event.
+    Cpu,
+    /// p99 from the intended time to the arrival.
+    Latency,
+    /// Mean time of a round trip.
+    RoundTrip,
+    /// Highest rate within the objective.
+    Ceiling,
+    /// Resident memory that the subject grew by, for each connection.
+    Memory,
+}
+
 /// Which program the subject is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

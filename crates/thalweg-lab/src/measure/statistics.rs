@@ -38,6 +38,11 @@ impl Estimate {
         self.low <= 1.0 && self.high >= 1.0
     }
 
+    /// Of a ratio: half the interval's width, as a factor less one.
+    pub fn half_width(&self) -> f64 {
+        (self.high / self.low).sqrt() - 1.0
+    }
+
     /// Whether the two intervals have a value in common.
     pub fn overlaps(&self, other: &Estimate) -> bool {
         self.low <= other.high && other.low <= self.high

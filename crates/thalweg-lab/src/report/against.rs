@@ -3,10 +3,14 @@
 //!
 //! They are not paired, as subjects of one run are: what drifted with the machine
 //! between them is in every ratio.
+//!
+//! - `text`: for a terminal
 
-use super::number::short;
+mod text;
+
+use super::choice::Choice;
+use super::outcome::Outcome;
 use super::summary::Manifest;
-use super::table::draw;
 use crate::measure::statistics::{Estimate, median};
 use crate::measure::{Sample, Verdict, can_differ, unpaired_ratio};
 use crate::scenario::{Cell, Drive, Plan, Subject};
@@ -59,10 +63,14 @@ pub struct Pair {
     pub second: f64,
     /// The second to the first.
     pub ratio: Estimate,
-    /// Whether no difference was found.
-    pub is_tie: bool,
-    /// Whether there are too few samples for any difference to be found.
-    pub is_too_few: bool,
+    /// What it comes to.
+    pub outcome: Outcome,
+}
+
+impl Pair {
+    fn is_different(&self) -> bool {
+        matches!(self.outcome, Outcome::Less | Outcome::More)
+    }
 }
 
 /// A figure: its name, and where a sample has it.
@@ -166,18 +174,19 @@ fn figures(
     other: &Place<'_>,
     others: &[Sample],
 ) -> Vec<Pair> {
-    let (ours, theirs) = (place.valid(samples), other.valid(others));
+    let (ours, theirs) = (place.choice(samples), other.choice(others));
+    let takes_all = ours.takes_all || theirs.takes_all;
     let mut pairs = Vec::new();
     for (figure, of) in FIGURES {
         let values = |samples: &[&Sample]| -> Vec<f64> {
             samples.iter().filter_map(|sample| of(place.drive, sample)).collect()
         };
-        let (first, second) = (values(&ours), values(&theirs));
+        let (first, second) = (values(&ours.counted), values(&theirs.counted));
         let (Some(first_median), Some(second_median)) = (median(&first), median(&second)) else {
             continue;
         };
         let Some(ratio) = unpaired_ratio(&second, &first) else { continue };
-        let is_too_few = !can_differ(first.len(), second.len());
+        let can_tell = !takes_all && can_differ(first.len(), second.len());
         pairs.push(Pair {
             part: place.part_name.to_owned(),
             cell: place.of.label.clone(),
@@ -186,8 +195,7 @@ fn figures(
             first: first_median,
             second: second_median,
             ratio,
-            is_tie: is_too_few || ratio.is_tie(),
-            is_too_few,
+            outcome: Outcome::of(ratio, can_tell),
         });
     }
     pairs
@@ -203,10 +211,11 @@ impl Place<'_> {
         }
     }
 
-    fn valid<'a>(&self, samples: &'a [Sample]) -> Vec<&'a Sample> {
+    /// Its samples, and which of them count.
+    fn choice<'a>(&self, samples: &'a [Sample]) -> Choice<'a> {
         let is_own =
             |it: &&Sample| (it.part, it.cell, it.subject) == (self.part, self.cell, self.index);
-        samples.iter().filter(is_own).filter(|it| it.verdict.is_valid()).collect()
+        Choice::of(&samples.iter().filter(is_own).collect::<Vec<_>>())
     }
 }
 
@@ -289,68 +298,6 @@ fn measured(manifest: &Manifest) -> &str {
     if manifest.measured.is_empty() { &manifest.version } else { &manifest.measured }
 }
 
-impl Against {
-    /// For a terminal.
-    pub fn text(&self) -> String {
-        let mut text = format!("first:  {}\nsecond: {}\n\n", self.first, self.second);
-        if self.differences.is_empty() {
-            text += "Machine, versions and settings are the same.\n";
-        } else {
-            text += "They differ in\n";
-        }
-        for difference in &self.differences {
-            text += &format!("  {difference}\n");
-        }
-        if !self.pairs.is_empty() {
-            text.push('\n');
-            text += &draw(&self.grid());
-            let (all, differ) =
-                (self.pairs.len(), self.pairs.iter().filter(|it| !it.is_tie).count());
-            text += "\nMedians of the samples that count; ratios of the second to the first (interval), \
-                     unpaired,\nso what drifted with the machine is in them. `=`: a tie, for the \
-                     interval contains 1. `?`: too few samples to tell.\n";
-            // At a cover of 95 %.
-            text += &format!(
-                "{differ} of {all} figures differ; where nothing does, about {} would seem to.\n",
-                all.div_ceil(20)
-            );
-        }
-        if !self.only.is_empty() {
-            text.push('\n');
-        }
-        for only in &self.only {
-            text += &format!("{only}\n");
-        }
-        text
-    }
-
-    fn grid(&self) -> Vec<Vec<String>> {
-        let words = |line: [&str; 4]| line.map(str::to_owned).to_vec();
-        let mut lines = vec![words(["", "first", "second", "second / first"])];
-        let mut last = String::new();
-        for pair in &self.pairs {
-            let cell = format!("{} · {}", pair.part, pair.cell);
-            if cell != last {
-                lines.push(vec![cell.clone()]);
-                last = cell;
-            }
-            let Estimate { median, low, high } = pair.ratio;
-            let tie = match pair {
-                Pair { is_too_few: true, .. } => "? ",
-                Pair { is_tie: true, .. } => "= ",
-                _ => "",
-            };
-            lines.push(vec![
-                format!("  {}, {}", pair.subject, pair.figure),
-                short(pair.first),
-                short(pair.second),
-                format!("{tie}{median:.2} ({low:.2}–{high:.2})"),
-            ]);
-        }
-        lines
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{manifest, plan, samples};
@@ -380,8 +327,12 @@ mod tests {
         );
         insta::assert_snapshot!(found.text());
         let cpu = found.pairs.iter().filter(|it| it.figure == FIGURES[0].0).collect::<Vec<_>>();
-        let ties: Vec<_> = cpu.iter().map(|it| (&*it.subject, it.is_tie)).collect();
-        assert_eq!(ties, [("limit", true), ("limit again", true), ("thalweg", false)]);
+        let found: Vec<_> = cpu.iter().map(|it| (&*it.subject, it.outcome)).collect();
+        let expected = [Outcome::Tie, Outcome::Tie, Outcome::More];
+        assert_eq!(
+            found,
+            ["limit", "limit again", "thalweg"].into_iter().zip(expected).collect::<Vec<_>>()
+        );
     }
 
     #[test]
@@ -391,6 +342,8 @@ mod tests {
         let side = Side { name: "a", plan: &plan, samples: &samples, manifest: &manifest };
         let found = against(side, side);
         assert_eq!((found.differences.len(), found.only.len()), (0, 0));
-        assert!(!found.pairs.is_empty() && found.pairs.iter().all(|pair| pair.is_tie));
+        assert!(
+            !found.pairs.is_empty() && found.pairs.iter().all(|pair| pair.outcome == Outcome::Tie)
+        );
     }
 }

@@ -2,7 +2,8 @@
 //! not stand beside good ones: it is left out, and that is said. Where good ones
 //! are too few to go without it, everything valid is taken, and that is said, too.
 
-use crate::measure::Sample;
+use crate::measure::{Sample, Verdict};
+use std::collections::BTreeMap;
 
 /// With fewer there is no median to speak of.
 const SOUND_MIN: usize = 3;
@@ -60,12 +61,23 @@ impl<'a> Choice<'a> {
     }
 }
 
+/// Why samples do not count, and how many each.
+pub(super) fn reasons(samples: &[&Sample]) -> BTreeMap<String, usize> {
+    let mut reasons = BTreeMap::new();
+    for sample in samples {
+        if let Verdict::Invalid(reason) = &sample.verdict {
+            *reasons.entry(reason.clone()).or_default() += 1;
+        }
+    }
+    reasons
+}
+
 /// Pairs of samples of the same repeat that count in a ratio: where both are sound,
-/// or, with too few of these, where both are valid.
+/// or, with too few of these (told by `true`), where both are valid.
 pub(super) fn pairs<'a>(
     samples: &[&'a Sample],
     baseline: &[&'a Sample],
-) -> Vec<(&'a Sample, &'a Sample)> {
+) -> (Vec<(&'a Sample, &'a Sample)>, bool) {
     let partner = |sample: &'a Sample| {
         let mut same = baseline.iter().copied().filter(|base| base.repeat == sample.repeat);
         Some((sample, same.next()?))
@@ -74,7 +86,9 @@ pub(super) fn pairs<'a>(
         .iter()
         .filter_map(|sample| partner(sample))
         .filter(|(sample, base)| sample.verdict.is_valid() && base.verdict.is_valid());
-    sound_first(valid, |(sample, base)| sample.is_sound() && base.is_sound()).0
+    let (pairs, _, takes_all) =
+        sound_first(valid, |(sample, base)| sample.is_sound() && base.is_sound());
+    (pairs, takes_all)
 }
 
 /// The sound ones and the others; all, if the sound ones are too few.
@@ -93,7 +107,7 @@ fn sound_first<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Verdict, WarmUp};
+    use crate::measure::WarmUp;
 
     fn samples(verdicts: &[Verdict]) -> Vec<Sample> {
         let sample = |(repeat, verdict): (usize, &Verdict)| Sample {
@@ -143,7 +157,7 @@ mod tests {
         use Verdict::{Invalid, Machine, Subject};
         let count = |own: &[Verdict], base: &[Verdict]| {
             let (own, base) = (samples(own), samples(base));
-            pairs(&own.iter().collect::<Vec<_>>(), &base.iter().collect::<Vec<_>>()).len()
+            pairs(&own.iter().collect::<Vec<_>>(), &base.iter().collect::<Vec<_>>()).0.len()
         };
         let good = || vec![Subject; 5];
         let mut one = good();

@@ -8,7 +8,8 @@
 //! A figure is a path into a row of `summary.json`, e.g. `latency.p99_us`; an
 //! estimate stands for its median, and its `low` and `high` can be named.
 
-use super::row::{Comparison, Cpu, Lateness, Row, Throughput, Trips};
+use super::outcome::{Comparison, Outcome};
+use super::row::{Cpu, Held, Lateness, Row, Throughput, Trips};
 use super::summary::Summary;
 use crate::measure::statistics::Estimate;
 use crate::scenario::{Plan, unknown};
@@ -221,11 +222,12 @@ fn figures() -> Vec<String> {
 /// A row in which nothing is missing that has figures of its own.
 fn full_row() -> Row {
     let estimate = Estimate { median: 0.0, low: 0.0, high: 0.0 };
-    let compared = Some(Comparison { ratio: estimate, is_tie: false });
+    let compared = Some(Comparison { ratio: estimate, pairs: 0, outcome: Outcome::Tie });
     Row {
         cpu: Cpu { us_per_event: Some(estimate), compared },
         throughput: Throughput { events_per_s: Some(estimate), compared, ..Throughput::default() },
         latency: Lateness { compared, ..Lateness::default() },
+        memory: Held { compared, ..Held::default() },
         round_trip: Trips { compared, ..Trips::default() },
         ..Row::default()
     }

@@ -1,8 +1,9 @@
 //! What a run's A/A pairs say of its intervals: how many contain 1, as the same
 //! subject against itself must, and how wide they are.
 
-use super::row::{Comparison, Row};
-use crate::measure::statistics::{cover, median};
+use super::outcome::Comparison;
+use super::row::Row;
+use crate::measure::statistics::{Estimate, cover, median};
 use serde::Serialize;
 
 /// Fewer pairs say nothing of how often an interval is right.
@@ -37,8 +38,7 @@ pub(super) fn covers(rows: &[Row], repeats: u32) -> Vec<Cover> {
     let of = |(figure, of): Figure| {
         let noise = rows.iter().filter(|row| row.is_noise);
         let ratios: Vec<_> = noise.filter_map(|row| Some(of(row)?.ratio)).collect();
-        let widths: Vec<f64> =
-            ratios.iter().map(|ratio| (ratio.high / ratio.low).sqrt() - 1.0).collect();
+        let widths: Vec<f64> = ratios.iter().map(Estimate::half_width).collect();
         (ratios.len() >= PAIRS_MIN).then(|| Cover {
             figure,
             rows: ratios.len(),
@@ -67,13 +67,14 @@ impl Cover {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outcome::Outcome;
     use super::*;
     use crate::measure::statistics::Estimate;
 
     fn row(is_noise: bool, low: f64, high: f64) -> Row {
         let ratio = Estimate { median: (low * high).sqrt(), low, high };
         let mut row = Row { is_noise, ..Row::default() };
-        row.cpu.compared = Some(Comparison { ratio, is_tie: ratio.is_tie() });
+        row.cpu.compared = Some(Comparison { ratio, pairs: 8, outcome: Outcome::of(ratio, true) });
         row
     }
 

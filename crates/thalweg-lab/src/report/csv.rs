@@ -1,7 +1,8 @@
 //! The summary as CSV (RFC 4180): one line per subject and cell, figures
 //! unrounded. A figure that does not exist is an empty field.
 
-use super::row::{Comparison, Row};
+use super::outcome::Comparison;
+use super::row::Row;
 use super::summary::Summary;
 use crate::measure::statistics::Estimate;
 
@@ -38,6 +39,9 @@ const COLUMNS: &[Column] = &[
     ("rss_bytes", |row| row.memory.rss_bytes),
     ("pss_bytes", |row| row.memory.pss_bytes),
     ("rss_bytes_per_connection", |row| row.memory.rss_bytes_per_connection),
+    ("rss_ratio", |row| median(ratio(row.memory.compared))),
+    ("rss_ratio_low", |row| low(ratio(row.memory.compared))),
+    ("rss_ratio_high", |row| high(ratio(row.memory.compared))),
     ("socket_bytes", |row| row.memory.socket_bytes),
     ("stopped_bytes_max", |row| row.memory.stopped_bytes_max),
     ("stopped_bytes_mean", |row| row.memory.stopped_bytes_mean),

@@ -93,22 +93,23 @@ impl Entry {
 /// first row has.
 fn figure(summary: &Summary) -> Option<String> {
     let all = compared(summary);
-    let is_alike = |one: &Compared<'_>, other: &Compared<'_>| {
-        (one.figure, &one.row.subject) == (other.figure, &other.row.subject)
+    let like = |one: &Compared<'_>| {
+        let is_like = |other: &&Compared<'_>| {
+            (&other.row.subject, other.figure) == (&one.row.subject, one.figure)
+        };
+        all.iter().filter(is_like).map(|other| other.ratio.median).collect::<Vec<f64>>()
     };
-    let cells_of = |one: &&Compared<'_>| all.iter().filter(|other| is_alike(one, other)).count();
     // Of several with as many cells the last: files name their own subject last.
-    let Some(most) = all.iter().max_by_key(cells_of) else {
+    let Some(most) = all.iter().max_by_key(|one| like(one).len()) else {
         return first_figure(summary.parts.iter().flat_map(|part| &part.rows).next()?);
     };
-    let alike = all.iter().filter(|other| is_alike(most, other));
-    let ratios: Vec<f64> = alike.map(|it| it.ratio.median).collect();
+    let ratios = like(most);
     let cells = match ratios.len() {
         1 => String::new(),
         count => format!(", median of {count} cells"),
     };
-    let Compared { figure, row, .. } = most;
-    Some(format!("{}: {} {:.2} × baseline{cells}", row.subject, figure.name(), median(&ratios)?))
+    let (subject, what) = (&most.row.subject, most.figure.name());
+    Some(format!("{subject}: {what} {:.2} × baseline{cells}", median(&ratios)?))
 }
 
 fn first_figure(row: &Row) -> Option<String> {
@@ -155,7 +156,7 @@ mod tests {
         let plan = plan("connections = 5\nrate = 10");
         let summary = Summary::new(&plan, &samples(&plan, |_| {}), manifest());
         let entry = Entry::new("run", &plan, 15, &summary, State::Over);
-        let name = super::super::findings::Figure::of(&summary.parts[0]).name();
+        let name = summary.parts[0].figure.name();
         assert_eq!(name, "p99 latency");
         assert!(entry.figure.is_some_and(|figure| figure.contains(name)));
     }

@@ -9,9 +9,12 @@ mod comparison;
 mod tests;
 mod trust;
 
-pub(super) use comparison::{Compared, Figure, Outcome, compared};
+pub(super) use comparison::{Compared, again, compared};
 
+use super::outcome::Outcome;
 use super::summary::Summary;
+use crate::measure::statistics;
+use crate::scenario::Figure;
 
 /// A run in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub(super) fn findings(summary: &Summary) -> Findings {
     let groups = groups(&all);
     let mut details: Vec<String> = groups.iter().map(|group| group.sentence()).collect();
     let headline = match details.len() {
-        0 => without_comparison(summary),
+        0 => beside_itself(summary).unwrap_or_else(|| without_comparison(summary)),
         1 => details.remove(0),
         _ => tally(&all, &groups),
     };
@@ -81,12 +84,12 @@ impl Group<'_> {
         };
         let cells = self.members.len();
         let (what, less, more) = (figure.name(), figure.less(), figure.more());
-        let counts = [Outcome::Less, Outcome::Tie, Outcome::More, Outcome::TooFew]
+        let counts = [Outcome::Less, Outcome::Tie, Outcome::More, Outcome::Unclear]
             .map(|outcome| self.count(outcome));
         let by = self.by_how_much();
         match counts {
             [.., few] if few == cells => format!(
-                "{subject} ran beside {baseline} in {}, too few times to tell them apart.",
+                "{subject} ran beside {baseline} in {}, with too few sound pairs to tell them apart.",
                 of_cells(cells)
             ),
             [lesser, ..] if lesser == cells => {
@@ -106,7 +109,7 @@ impl Group<'_> {
             [lesser, ties, greater, few] => {
                 let few = match few {
                     0 => String::new(),
-                    few => format!(", ran too few times to tell in {few}"),
+                    few => format!(", with too few sound pairs to tell in {few}"),
                 };
                 format!(
                     "{subject} beside {baseline}, {what} in {cells} cells: {less} in {}, a tie in \
@@ -131,7 +134,7 @@ impl Group<'_> {
         let highs: Vec<f64> = of(|it| it.ratio.high);
         format!(
             "{:.2}\u{a0}× at the median of cells (intervals from {:.2} to {:.2})",
-            crate::measure::statistics::median(&medians).unwrap_or(1.0),
+            statistics::median(&medians).unwrap_or(1.0),
             lows.iter().copied().fold(f64::INFINITY, f64::min),
             highs.iter().copied().fold(0.0, f64::max)
         )
@@ -159,9 +162,9 @@ fn tally(all: &[Compared<'_>], groups: &[Group<'_>]) -> String {
         let better = all.iter().filter(better).count();
         (better, count(Outcome::Less) + count(Outcome::More) - better)
     };
-    let few = match count(Outcome::TooFew) {
+    let few = match count(Outcome::Unclear) {
         0 => String::new(),
-        few => format!(", {few} ran too few times to tell"),
+        few => format!(", {few} with too few sound pairs to tell"),
     };
     let whom = match baselines.as_slice() {
         [one] => (*one).to_owned(),
@@ -179,6 +182,28 @@ fn tally(all: &[Compared<'_>], groups: &[Group<'_>]) -> String {
         is_are(count(Outcome::Tie)),
         is_are(greater)
     )
+}
+
+/// A run of A/A pairs alone: how often the lab was right not to find a difference.
+fn beside_itself(summary: &Summary) -> Option<String> {
+    let all = again(summary);
+    let first = all.first()?;
+    let is_other =
+        |one: &&Compared<'_>| (one.baseline, one.figure) != (first.baseline, first.figure);
+    if all.iter().any(|one| is_other(&one)) {
+        return None;
+    }
+    let contain = all.iter().filter(|one| one.ratio.is_tie()).count();
+    let widths: Vec<f64> = all.iter().map(|one| one.ratio.half_width()).collect();
+    Some(format!(
+        "{} beside itself, {} in {}: {contain} of {} intervals contain 1, half their width is {:.1}\u{a0}% \
+         at the median.",
+        first.baseline,
+        first.figure.name(),
+        of_cells(all.len()),
+        all.len(),
+        100.0 * statistics::median(&widths)?
+    ))
 }
 
 fn without_comparison(summary: &Summary) -> String {

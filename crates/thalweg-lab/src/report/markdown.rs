@@ -1,7 +1,9 @@
 //! The report as Markdown, in GitHub's flavour.
 
 use super::findings::findings;
+use super::heard;
 use super::published::published;
+use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::table::{columns, notes};
 use super::words;
@@ -18,8 +20,9 @@ pub fn markdown(summary: &Summary) -> String {
         text += &format!("\n{} {}\n\n", words::drive(part), words::effort(part));
         text += &table(part);
         for note in notes(part).lines().filter(|line| !line.is_empty()) {
-            text += &format!("\n{note}\n");
+            text += &format!("\n{}\n", safe(note));
         }
+        text += &part.rows.iter().map(what_was_heard).collect::<String>();
         text += &beside(part);
     }
     text += "\n## How it was measured\n\n| | |\n|---|---|\n";
@@ -66,6 +69,15 @@ fn table(part: &PartSummary) -> String {
         }
     }
     text
+}
+
+/// Of an endpoint that does not cooperate.
+fn what_was_heard(row: &Row) -> String {
+    let Some(heard) = &row.heard else { return String::new() };
+    let head = format!("\n### {}, {}\n\n| | |\n|---|---|\n", safe(&row.subject), safe(&row.cell));
+    let facts = heard::facts(heard);
+    let lines = facts.iter().map(|(name, line)| format!("| {name} | {} |\n", safe(line)));
+    head + &lines.collect::<String>()
 }
 
 /// Another machine's figures.

@@ -1,10 +1,12 @@
 //! One subject in one cell: medians of its samples that count.
 
 use super::curves::Curves;
+use super::outcome::Comparison;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Heard, Sample};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// One subject in one cell.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -23,6 +25,12 @@ pub struct Row {
     pub samples: usize,
     /// Of them, those that count.
     pub valid: usize,
+    /// Of them, those that are valid and were left out, for somebody disturbed them.
+    pub left_out: usize,
+    /// Whether disturbed ones count as well, for there are too few others.
+    pub takes_all: bool,
+    /// Why others do not count, and how many each.
+    pub invalid: BTreeMap<String, usize>,
     /// Time measured in all of them.
     pub span_s: f64,
     /// What limited most of them, or why the first does not count.
@@ -51,16 +59,6 @@ pub struct Row {
     /// What only charts show.
     #[serde(skip)]
     pub curves: Curves,
-}
-
-/// A figure next to the baseline's.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Comparison {
-    /// The figure to the baseline's, paired by repeat.
-    pub ratio: Estimate,
-    /// Whether no difference was found: the interval contains 1, or overlaps that
-    /// of the baseline against itself.
-    pub is_tie: bool,
 }
 
 /// What a subject cost.
@@ -125,6 +123,8 @@ pub struct Held {
     pub pss_bytes: Option<f64>,
     /// Grown since it was ready, for each connection.
     pub rss_bytes_per_connection: Option<f64>,
+    /// The same, to the baseline's.
+    pub compared: Option<Comparison>,
     /// In the kernel, for all its connections.
     pub socket_bytes: Option<f64>,
     /// Kernel memory of the send queue, most for one stopped subscriber.
@@ -245,6 +245,7 @@ impl Valid<'_> {
             pss_bytes: self.middle(|it| it.memory.pss_end_bytes.map(|bytes| bytes as f64)),
             rss_bytes_per_connection: self
                 .middle(|it| Some(it.rss_bytes_per_connection(settings.connections))),
+            compared: None,
             socket_bytes: self.middle(|it| Some(it.sockets?.bytes as f64)),
             stopped_bytes_max: self.middle(|it| Some(it.kernel?.send_queue_bytes_max as f64)),
             stopped_bytes_mean: self.middle(|it| Some(it.kernel?.send_queue_bytes_mean as f64)),

@@ -1,13 +1,13 @@
 //! What a run found: its rows, and on what they were taken.
 
-use super::choice::Choice;
+use super::choice::{self, Choice};
 use super::compare;
 use super::cover::{Cover, covers};
 use super::curves::Curves;
 use super::equality::Equality;
 use super::row::{Row, Valid};
 use crate::measure::{MachineNote, Sample, Verdict};
-use crate::scenario::{Cell, Drive, Part, Plan};
+use crate::scenario::{Cell, Drive, Figure, Part, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -114,6 +114,8 @@ pub struct PartSummary {
     pub title: String,
     /// Who made the subjects broadcast.
     pub drive: Drive,
+    /// What it is about.
+    pub figure: Figure,
     /// Samples of each subject in each cell.
     pub repeats: u32,
     /// Time measured in each.
@@ -168,6 +170,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         name: part.name.clone(),
         title: part.title.clone(),
         drive: part.drive,
+        figure: part.figure(),
         repeats: part.repeats,
         measured_ms: part.measured_ms,
         covers: covers(&rows, part.repeats),
@@ -202,6 +205,9 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
                 && (&base.program, &base.settings) == (&subject.program, &subject.settings),
             samples: own.len(),
             valid: valid.0.len(),
+            left_out: choice.left_out.len(),
+            takes_all: choice.takes_all,
+            invalid: choice::reasons(&own),
             verdict: choice.verdict(&own),
             why: choice.most().or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
             span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
@@ -211,7 +217,7 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         };
         valid.fill(&mut row, drive, subject);
         if !is_baseline {
-            compare::with_baseline(&mut row, &own, &baseline);
+            compare::with_baseline(&mut row, drive, &own, &baseline);
         }
         rows.push(row);
     }

@@ -1,9 +1,12 @@
 //! The summary as a table for a terminal.
 
+use super::compare::PAIRS_MIN;
 use super::heard;
 use super::number::{digits, short};
-use super::row::{Comparison, Row};
+use super::outcome::{Comparison, Outcome};
+use super::row::Row;
 use super::summary::{PartSummary, Summary};
+use super::words::printable;
 use crate::measure::statistics::cover;
 use crate::scenario::Drive;
 
@@ -11,9 +14,11 @@ use crate::scenario::Drive;
 /// line continues the one before.
 pub(super) type Column = (&'static str, &'static str, fn(&Row) -> String);
 
+/// Columns of this name are there only where somebody is compared.
+const TO_BASELINE: &str = "× baseline";
 const CPU: &[Column] = &[
     ("CPU µs", "per event", |row| figure(row.cpu.us_per_event.map(|it| it.median))),
-    ("CPU", "× baseline", |row| compared(row, row.cpu.compared)),
+    ("CPU", TO_BASELINE, |row| compared(row, row.cpu.compared)),
 ];
 const THROUGHPUT: &[Column] = &[("events", "per s", |row| match row.throughput.events_per_s {
     Some(events) if row.is_ranked => short(events.median),
@@ -26,7 +31,7 @@ const LATENCY: &[Column] = &[
     ("latency µs", "p50", |row| whole(row.latency.p50_us)),
     ("", "p99", |row| whole(row.latency.p99_us)),
     ("", "p99.9", |row| whole(row.latency.p999_us)),
-    ("p99", "× baseline", |row| compared(row, row.latency.compared)),
+    ("p99", TO_BASELINE, |row| compared(row, row.latency.compared)),
 ];
 const BATCHING: &[Column] = &[
     ("wire B", "per event", |row| figure(row.wire.bytes_per_event)),
@@ -43,6 +48,7 @@ const IDLE: &[Column] = &[
     ("RSS KiB per", "connection", |row| {
         figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
     }),
+    ("RSS", TO_BASELINE, |row| compared(row, row.memory.compared)),
     ("opened", "in ms", |row| whole(row.load.open_ms)),
 ];
 const ROUND_TRIP: &[Column] = &[
@@ -50,7 +56,7 @@ const ROUND_TRIP: &[Column] = &[
     ("", "worst run", |row| figure(row.round_trip.mean_us_worst)),
     ("", "p50", |row| whole(row.round_trip.p50_us)),
     ("", "p99", |row| whole(row.round_trip.p99_us)),
-    ("mean", "× baseline", |row| compared(row, row.round_trip.compared)),
+    ("mean", TO_BASELINE, |row| compared(row, row.round_trip.compared)),
 ];
 const TOTAL: &[Column] = &[("total", "ms", |row| figure(row.round_trip.total_ms))];
 const FROM_INTENDED: &[Column] = &[
@@ -93,7 +99,7 @@ pub fn table(summary: &Summary) -> String {
         }
         text += &notes(part);
     }
-    text
+    printable(&text)
 }
 
 /// A line of fields; a line of one field is a heading.
@@ -136,7 +142,12 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
         groups.push(STOPPED);
     }
     groups.push(LOAD);
-    groups.concat()
+    let mut columns = groups.concat();
+    columns.retain(|(_, name, show)| {
+        *name != TO_BASELINE
+            || part.rows.iter().any(|row| !row.is_baseline && !show(row).is_empty())
+    });
+    columns
 }
 
 /// Columns as wide as they need; the first and the last begin at the left,
@@ -170,6 +181,12 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text += "\"Again\" is the baseline once more: the noise (A/A). `=`: a tie, for the interval \
                  contains 1 or overlaps the noise.\n";
     }
+    let all = part.rows.iter().filter(|row| !row.is_noise).flat_map(comparisons);
+    if all.into_iter().any(|it| it.outcome == Outcome::Unclear) {
+        text += &format!(
+            "`?`: fewer than {PAIRS_MIN} pairs that nobody disturbed; no difference is claimed.\n"
+        );
+    }
     if part.rows.iter().any(|row| row.cpu.compared.is_some() || row.round_trip.compared.is_some()) {
         text += &format!(
             "Ratios: of paired repeats (Hodges–Lehmann, signed-rank interval; with all {} pairs it \
@@ -193,6 +210,13 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text.insert(0, '\n');
     }
     text
+}
+
+/// Everything of a row that stands beside the baseline's.
+fn comparisons(row: &Row) -> impl Iterator<Item = Comparison> {
+    [row.cpu.compared, row.latency.compared, row.round_trip.compared, row.memory.compared]
+        .into_iter()
+        .flatten()
 }
 
 /// Why figures do not count as they might, an example of each.
@@ -232,14 +256,14 @@ fn whole(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| format!("{value:.0}"))
 }
 
-/// `1.04 (1.01–1.08)`, with `=` where it is a tie.
+/// `1.04 (1.01–1.08)`, with `=` where it is a tie, `?` where it cannot be told.
 fn compared(row: &Row, comparison: Option<Comparison>) -> String {
     if row.is_baseline {
         return "baseline".to_owned();
     }
-    let Some(Comparison { ratio, is_tie }) = comparison else {
+    let Some(Comparison { ratio, outcome, .. }) = comparison else {
         return String::new();
     };
-    let tie = if !row.is_noise && is_tie { "= " } else { "" };
-    format!("{tie}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+    let sign = if row.is_noise { "" } else { outcome.sign() };
+    format!("{sign}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
 }

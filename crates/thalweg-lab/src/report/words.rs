@@ -31,8 +31,8 @@ pub(super) fn drive(part: &PartSummary) -> &'static str {
              that were taken."
         }
         Drive::Echo => {
-            "On one WebSocket the client asks on a schedule and must be answered, beside a firehose \
-             of other data where the cell has one."
+            "Over a WebSocket the client asks on a schedule and must be answered, while the subject \
+             pushes other data to it, on the same connection unless the cell says otherwise."
         }
         Drive::RoundTrip => {
             "The subject sends the next event when the client has acknowledged the last: one round \
@@ -68,10 +68,17 @@ pub(super) const EXPLAINED: [&str; 3] = [
      lost, repeated or reordered events, and no figure contains it.",
     "An interval is that in which the true median of the samples lies, between two of the samples \
      themselves; it assumes no distribution, and with five samples it covers 94 %.",
-    "A ratio is the Hodges–Lehmann estimate of paired samples, taken next to each other; it is called a tie where its \
-     interval contains 1 or overlaps that of the baseline beside itself (A/A). The whole of it is in \
-     “How Thalweg measures”, docs/measuring.md.",
+    "A ratio is of pairs of samples, taken next to each other: the Hodges–Lehmann estimate, the middle \
+     of all their means of two, with the interval of the signed-rank test. It is called a tie where \
+     that contains 1 or overlaps that of the baseline beside itself (A/A), and nothing is claimed of \
+     fewer than five pairs. The whole of it is in “How Thalweg measures”, docs/measuring.md.",
 ];
+
+/// Text for a terminal: what others have said moves no cursor and changes no colour.
+pub(super) fn printable(text: &str) -> String {
+    let printable = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+    text.chars().map(printable).collect()
+}
 
 /// Name and value of everything that a run was made with.
 pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
@@ -151,7 +158,7 @@ pub fn manifest(summary: &Summary) -> String {
             text += &format!("{name}: {value}\n");
         }
     }
-    text
+    printable(&text)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::ending::{hits, leave_junit, refuse};
 use super::store::{Store, word_for};
 use super::{Manner, lock, misuse};
 use crate::report::{self, Against, Entry, Side, State, Summary};
+use crate::scenario::Figure;
 use std::path::Path;
 
 /// What a run can be exported as.
@@ -39,11 +40,10 @@ pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     Ok(store.names()?.into_iter().map(entry).collect())
 }
 
-/// With latencies only where they may be the figure that the run is remembered by:
-/// they are nearly all of it.
+/// With latencies only where they are the figure of a part: they are nearly all of it.
 fn read(folder: &Path) -> anyhow::Result<Archive> {
     let mut archive = Archive::without_latencies(folder)?;
-    if archive.plan.subjects().any(|subject| subject.settings.rate > 0) {
+    if archive.plan.parts.iter().any(|part| part.figure() == Figure::Latency) {
         archive.read_latencies()?;
     }
     Ok(archive)

@@ -1,6 +1,6 @@
 //! A scenario file as it is written (TOML).
 
-use super::{Again, Answers, Drive, Mode, Request, Transport};
+use super::{Again, Answers, Drive, Figure, Mode, Request, Transport};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
@@ -18,6 +18,8 @@ pub(super) struct ScenarioFile {
     pub(super) title: Option<String>,
     /// Who makes the subjects broadcast.
     pub(super) drive: Drive,
+    /// What it is about; what its drive is mostly for, else.
+    pub(super) figure: Option<Figure>,
     /// Samples of each subject in each cell.
     #[serde(default = "repeats")]
     pub(super) repeats: u32,

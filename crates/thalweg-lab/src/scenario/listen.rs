@@ -30,10 +30,11 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     });
     let name = "url".to_owned();
     let title = "an endpoint as it is: what comes, how regularly, at what cost".to_owned();
-    let part = Part {
+    let mut part = Part {
         name: name.clone(),
         title: title.clone(),
         drive: Drive::Listen,
+        figure: None,
         repeats: changes.repeats.unwrap_or(REPEATS),
         warm_up_ms: WARM_UP_MS,
         measured_ms: changes.measured_ms.unwrap_or(MEASURED_MS),
@@ -42,6 +43,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     if part.repeats == 0 || part.measured_ms == 0 {
         return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
     }
+    part.tell_cells_apart();
     Ok(Plan { name, title, parts: vec![part] })
 }
 

@@ -1,6 +1,6 @@
 //! What is to be measured, in order: parts, cells, subjects, samples.
 
-use super::{Drive, Program, Settings};
+use super::{Drive, Figure, Program, Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ pub struct Part {
     pub title: String,
     /// Who makes the subjects broadcast.
     pub drive: Drive,
+    /// What it is about, if the file says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
     /// Samples of each subject in each cell.
     pub repeats: u32,
     /// Time at full load before measuring.
@@ -134,6 +137,48 @@ impl Plan {
         };
         Duration::from_millis(STARTING_MS + part.warm_up_ms)
             + Duration::from_micros(opening_us + measured_us)
+    }
+}
+
+impl Part {
+    /// What it is about.
+    pub fn figure(&self) -> Figure {
+        let subjects = || self.cells.iter().flat_map(|cell| &cell.subjects);
+        let has_rate = || subjects().all(|subject| subject.settings.rate > 0);
+        self.figure.unwrap_or_else(|| match self.drive {
+            // Where the rate is given, it is the same for everybody.
+            Drive::Posted if has_rate() => Figure::Latency,
+            Drive::Posted | Drive::SelfDriven | Drive::Publish | Drive::Listen => Figure::Cpu,
+            Drive::Idle => Figure::Memory,
+            Drive::Echo | Drive::RoundTrip => Figure::RoundTrip,
+            Drive::Ceiling => Figure::Ceiling,
+        })
+    }
+
+    /// Cells whose labels are equal get a label each: what differs in them stands
+    /// behind it.
+    pub(super) fn tell_cells_apart(&mut self) {
+        let fields: Vec<_> = self.cells.iter().map(|cell| fields(&cell.settings)).collect();
+        let labels: Vec<String> = self.cells.iter().map(|cell| cell.label.clone()).collect();
+        for (index, cell) in self.cells.iter_mut().enumerate() {
+            let same = |other: &usize| labels[*other] == labels[index];
+            let equals: Vec<usize> = (0..labels.len()).filter(same).collect();
+            for (key, value) in &fields[index] {
+                if equals.iter().any(|other| fields[*other].get(key) != Some(value)) {
+                    let key = key.replace('_', " ");
+                    let value = value.as_str().map_or(value.to_string(), str::to_owned);
+                    cell.label += &format!(", {key} {value}");
+                }
+            }
+        }
+    }
+}
+
+/// Settings by name.
+fn fields(settings: &Settings) -> serde_json::Map<String, serde_json::Value> {
+    match serde_json::to_value(settings) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
     }
 }
 

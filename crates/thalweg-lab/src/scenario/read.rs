@@ -104,10 +104,11 @@ fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, Scen
     let repeats = quick.and_then(|quick| quick.repeats);
     let measured_ms = quick.and_then(|quick| quick.measured_ms);
     let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
-    let part = Part {
+    let mut part = Part {
         title: file.title.unwrap_or_else(|| file.name.clone()),
         name: file.name,
         drive: file.drive,
+        figure: file.figure,
         repeats: changes.repeats.or(repeats).unwrap_or(file.repeats),
         warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
         measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),
@@ -116,6 +117,7 @@ fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, Scen
     if part.repeats == 0 || part.measured_ms == 0 {
         return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
     }
+    part.tell_cells_apart();
     Ok(part)
 }
 

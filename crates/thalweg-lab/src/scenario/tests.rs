@@ -240,3 +240,19 @@ fn the_example_in_the_manual_is_a_scenario() {
     let plan = read(example.unwrap(), &changes(true), &[]).unwrap();
     assert_eq!(plan.parts[0].cells.len(), 5);
 }
+
+#[test]
+fn cells_that_would_be_called_the_same_are_told_apart() {
+    let text = "name = \"x\"\ndrive = \"posted\"\n[[cells]]\nsend_buffer_bytes = [0, 65536]\n\
+                [[cells]]\nconnections = 7\nwindow_bytes = 65536\n";
+    let plan = read(text, &Changes::default(), &[]).unwrap();
+    let labels: Vec<_> = plan.parts[0].cells.iter().map(|cell| cell.label.as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "websocket 100 × 128 B W4, send buffer bytes 0",
+            "websocket 100 × 128 B W4, send buffer bytes 65536",
+            "websocket 7 × 128 B W4"
+        ]
+    );
+}

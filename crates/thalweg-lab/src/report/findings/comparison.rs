@@ -1,33 +1,10 @@
 //! Every figure beside its baseline's, and what may be said of it.
 
 use crate::measure::statistics::Estimate;
-use crate::report::row::{Comparison, Row};
+use crate::report::outcome::{Comparison, Outcome};
+use crate::report::row::Row;
 use crate::report::summary::{PartSummary, Summary};
-use crate::scenario::Drive;
-
-/// Pairs that a difference needs: five cover the true median with 94 %, four with
-/// 88 %.
-pub(super) const PAIRS_MIN: usize = 5;
-
-/// The figure that a part is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Figure {
-    Cpu,
-    Latency,
-    RoundTrip,
-    Ceiling,
-}
-
-/// What may be said of one comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Outcome {
-    Less,
-    /// No difference was found.
-    Tie,
-    More,
-    /// Too few pairs to say any of these.
-    TooFew,
-}
+use crate::scenario::Figure;
 
 /// One row's figure beside its baseline's.
 #[derive(Clone, Debug)]
@@ -43,24 +20,14 @@ pub(in crate::report) struct Compared<'a> {
 }
 
 impl Figure {
-    pub(in crate::report) fn of(part: &PartSummary) -> Figure {
-        let has_rate = part.rows.iter().all(|row| row.settings.rate > 0);
-        match part.drive {
-            Drive::Posted if has_rate => Figure::Latency,
-            Drive::Posted | Drive::SelfDriven | Drive::Idle | Drive::Publish | Drive::Listen => {
-                Figure::Cpu
-            }
-            Drive::Echo | Drive::RoundTrip => Figure::RoundTrip,
-            Drive::Ceiling => Figure::Ceiling,
-        }
-    }
-
+    /// In a sentence.
     pub(in crate::report) fn name(self) -> &'static str {
         match self {
             Figure::Cpu => "CPU per event",
             Figure::Latency => "p99 latency",
             Figure::RoundTrip => "mean round trip",
             Figure::Ceiling => "highest rate within the objective",
+            Figure::Memory => "memory per connection",
         }
     }
 
@@ -70,6 +37,7 @@ impl Figure {
             Figure::Cpu => "cheaper",
             Figure::Latency | Figure::RoundTrip => "faster",
             Figure::Ceiling => "lower",
+            Figure::Memory => "smaller",
         }
     }
 
@@ -79,15 +47,18 @@ impl Figure {
             Figure::Cpu => "dearer",
             Figure::Latency | Figure::RoundTrip => "slower",
             Figure::Ceiling => "higher",
+            Figure::Memory => "larger",
         }
     }
 
-    fn pick(self, row: &Row) -> Option<Comparison> {
+    /// Of a row, if it has it.
+    pub(in crate::report) fn pick(self, row: &Row) -> Option<Comparison> {
         match self {
             Figure::Cpu => row.cpu.compared,
             Figure::Latency => row.latency.compared,
             Figure::RoundTrip => row.round_trip.compared,
             Figure::Ceiling => row.throughput.compared,
+            Figure::Memory => row.memory.compared,
         }
     }
 }
@@ -98,45 +69,40 @@ impl Compared<'_> {
         match (self.outcome, self.figure) {
             (Outcome::Less, figure) => Some(figure != Figure::Ceiling),
             (Outcome::More, figure) => Some(figure == Figure::Ceiling),
-            (Outcome::Tie | Outcome::TooFew, _) => None,
+            (Outcome::Tie | Outcome::Unclear, _) => None,
         }
     }
 }
 
 /// Every comparison of a run, in the order of its rows; A/A is not among them.
 pub(in crate::report) fn compared(summary: &Summary) -> Vec<Compared<'_>> {
-    summary.parts.iter().flat_map(of_part).collect()
+    summary.parts.iter().flat_map(|part| of_part(part, false)).collect()
 }
 
-fn of_part(part: &PartSummary) -> Vec<Compared<'_>> {
-    let figure = Figure::of(part);
+/// The same subject beside itself (A/A), likewise.
+pub(in crate::report) fn again(summary: &Summary) -> Vec<Compared<'_>> {
+    summary.parts.iter().flat_map(|part| of_part(part, true)).collect()
+}
+
+fn of_part(part: &PartSummary, is_noise: bool) -> Vec<Compared<'_>> {
+    let figure = part.figure;
     let mut all = Vec::new();
     for rows in part.cells() {
         let Some(baseline) = rows.iter().find(|row| row.is_baseline) else { continue };
-        for row in rows.iter().filter(|row| !row.is_baseline && !row.is_noise) {
+        for row in rows.iter().filter(|row| !row.is_baseline && row.is_noise == is_noise) {
             let Some(found) = figure.pick(row) else { continue };
-            let pairs = row.valid.min(baseline.valid);
             all.push(Compared {
                 part,
                 row,
                 baseline: &baseline.subject,
                 figure,
                 ratio: found.ratio,
-                outcome: outcome(found, pairs),
-                noise: noise(part, figure, &row.cell),
+                outcome: found.outcome,
+                noise: if is_noise { None } else { noise(part, figure, &row.cell) },
             });
         }
     }
     all
-}
-
-fn outcome(found: Comparison, pairs: usize) -> Outcome {
-    match found {
-        _ if pairs < PAIRS_MIN => Outcome::TooFew,
-        Comparison { is_tie: true, .. } => Outcome::Tie,
-        Comparison { ratio, .. } if ratio.median < 1.0 => Outcome::Less,
-        _ => Outcome::More,
-    }
 }
 
 /// The intervals of the cell's A/A pairs; of the part's, if it has none.
@@ -148,14 +114,4 @@ fn noise(part: &PartSummary, figure: Figure, cell: &str) -> Option<(f64, f64)> {
         )
     };
     of(true).or_else(|| of(false))
-}
-
-/// The A/A ratios of a run, each of its part's figure.
-pub(super) fn again(summary: &Summary) -> Vec<Estimate> {
-    let of_part = |part: &PartSummary| {
-        let figure = Figure::of(part);
-        let rows = part.rows.iter().filter(|row| row.is_noise);
-        rows.filter_map(|row| figure.pick(row)).map(|it| it.ratio).collect::<Vec<_>>()
-    };
-    summary.parts.iter().flat_map(of_part).collect()
 }

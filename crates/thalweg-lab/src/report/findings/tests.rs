@@ -69,7 +69,7 @@ fn a_clear_win() {
     assert_eq!(
         found.trust,
         [
-            "All 45 samples count: nothing was repeated, out of order or lost unsaid.",
+            "All 45 samples are valid: nothing was repeated, out of order or lost unsaid.",
             "Each figure is the median of 5 samples, taken in turn with those beside it; intervals \
              cover 94\u{a0}%.",
             "The baseline beside itself (A/A) came out 0\u{a0}% apart at the median and 0\u{a0}% at most, \
@@ -127,6 +127,63 @@ fn nothing_valid() {
 }
 
 #[test]
+fn every_reason_is_told_and_what_was_left_out() {
+    let found = findings(&changed(SCENARIO, |sample, subject| {
+        sample.verdict = match (subject, sample.repeat, sample.cell) {
+            ("thalweg", 0, 0 | 1) => Verdict::Invalid("1 missing".to_owned()),
+            ("thalweg", 0, 2) => Verdict::Invalid("9 corrupt".to_owned()),
+            ("limit", 1, _) => Verdict::Machine,
+            _ => Verdict::Subject,
+        };
+    }));
+    assert_eq!(
+        found.trust[0],
+        "3 of 45 samples do not count (most: 1 missing); no figure contains them. 3 of 45 were \
+         disturbed or had gaps, and are left out."
+    );
+    assert!(found.headline.contains("too few sound pairs"), "three pairs: {}", found.headline);
+    let found = findings(&changed(SCENARIO, |sample, _| {
+        if sample.cell == 0 {
+            sample.verdict = Verdict::Machine;
+        }
+    }));
+    assert!(found.trust[0].contains("In 3 rows too few were not"), "{}", found.trust[0]);
+    assert!(found.headline.contains("in 1"), "disturbed, so unclear: {}", found.headline);
+}
+
+#[test]
+fn a_run_of_pairs_alone_says_how_often_the_lab_was_right() {
+    let text = format!(
+        "figure = \"cpu\"\n{}",
+        SCENARIO.replace("[[subjects]]\nprogram = \"limit\"\n", "")
+    );
+    let found = findings(&summary(&text, |subject, cell, repeat| {
+        let other = cell == 1 && subject.ends_with("again");
+        noisy(if other { 1_200_000 } else { 1_000_000 }, repeat)
+    }));
+    assert_eq!(
+        found.headline,
+        "thalweg beside itself, CPU per event in 3 cells: 2 of 3 intervals contain 1, half their \
+         width is 0.0\u{a0}% at the median."
+    );
+}
+
+#[test]
+fn a_throughput_that_somebody_else_limited_is_not_compared() {
+    let verdict = |verdict: Verdict| {
+        let found = changed(SCENARIO, |sample, subject| {
+            if subject == "thalweg" && sample.repeat < 4 {
+                sample.verdict = verdict.clone();
+            }
+        });
+        let mut rows = found.parts[0].rows.iter().filter(|row| row.subject == "thalweg");
+        rows.next().unwrap().throughput.compared.map(|it| it.pairs)
+    };
+    assert_eq!(verdict(Verdict::Subject), Some(5));
+    assert_eq!(verdict(Verdict::Schedule), Some(1));
+}
+
+#[test]
 fn one_subject_only() {
     let text = SCENARIO.replace("[[subjects]]\nprogram = \"limit\"\n", "");
     let found = findings(&summary(&format!("again = \"none\"\n{text}"), |_, _, _| 1));
@@ -154,7 +211,7 @@ fn too_few_repeats_claim_nothing() {
         }));
         assert_eq!(
             found.headline,
-            "thalweg ran beside limit in 3 cells, too few times to tell them apart."
+            "thalweg ran beside limit in 3 cells, with too few sound pairs to tell them apart."
         );
         assert!(found.trust.iter().any(|it| it.contains(cover)), "{:?}", found.trust);
     }

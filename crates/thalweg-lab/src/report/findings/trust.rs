@@ -1,9 +1,11 @@
 //! How sure a finding is.
 
-use super::comparison::{Compared, PAIRS_MIN, again};
-use crate::measure::statistics::median;
+use super::comparison::{Compared, again};
+use crate::measure::statistics::{Estimate, median};
+use crate::report::compare::PAIRS_MIN;
 use crate::report::row::Row;
 use crate::report::summary::Summary;
+use crate::scenario::Drive;
 use std::collections::BTreeMap;
 
 pub(super) fn sentences(summary: &Summary, all: &[Compared<'_>]) -> Vec<String> {
@@ -29,20 +31,45 @@ fn rows(summary: &Summary) -> impl Iterator<Item = &Row> {
 /// How many count, and why others do not.
 fn samples(summary: &Summary) -> String {
     let taken: usize = rows(summary).map(|row| row.samples).sum();
-    let valid: usize = rows(summary).map(|row| row.valid).sum();
-    if taken == valid {
-        return format!(
-            "All {taken} samples count: nothing was repeated, out of order or lost unsaid."
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for (reason, count) in rows(summary).flat_map(|row| &row.invalid) {
+        *reasons.entry(reason).or_default() += count;
+    }
+    let invalid: usize = reasons.values().sum();
+    let mut text = if invalid > 0 {
+        let most = reasons.iter().max_by_key(|(_, count)| **count);
+        let why = most.map_or(String::new(), |(reason, _)| format!(" (most: {reason})"));
+        format!("{invalid} of {taken} samples do not count{why}; no figure contains them.")
+    } else if is_in_ledger(summary) {
+        format!("All {taken} samples are valid: nothing was repeated, out of order or lost unsaid.")
+    } else {
+        format!("All {taken} samples are valid.")
+    };
+    text += &disturbed(summary, taken);
+    text
+}
+
+/// Whether the lab knows what had to come.
+fn is_in_ledger(summary: &Summary) -> bool {
+    !summary.parts.iter().any(|part| matches!(part.drive, Drive::Idle | Drive::Listen))
+}
+
+/// Samples that are valid and not as good as others.
+fn disturbed(summary: &Summary, taken: usize) -> String {
+    let left_out: usize = rows(summary).map(|row| row.left_out).sum();
+    let takes_all = rows(summary).filter(|row| row.takes_all).count();
+    let mut text = match left_out {
+        0 => String::new(),
+        _ => format!(" {left_out} of {taken} were disturbed or had gaps, and are left out."),
+    };
+    if takes_all > 0 {
+        let rows = if takes_all == 1 { "1 row".to_owned() } else { format!("{takes_all} rows") };
+        text += &format!(
+            " In {rows} too few were not: there disturbed ones count as well, and no difference is \
+             claimed."
         );
     }
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in rows(summary).filter(|row| row.valid < row.samples) {
-        let reason = row.verdict.split_once("invalid: ").map_or("", |(_, reason)| reason);
-        *reasons.entry(reason).or_default() += row.samples - row.valid;
-    }
-    let most = reasons.iter().max_by_key(|(_, count)| **count);
-    let why = most.map_or(String::new(), |(reason, _)| format!(" (most: {reason})"));
-    format!("{} of {taken} samples do not count{why}; no figure contains them.", taken - valid)
+    text
 }
 
 /// What the intervals cover, by the number of samples they are of.
@@ -74,7 +101,7 @@ fn intervals(summary: &Summary) -> Option<String> {
 }
 
 fn noise(summary: &Summary) -> String {
-    let again = again(summary);
+    let again: Vec<Estimate> = again(summary).iter().map(|one| one.ratio).collect();
     let off: Vec<f64> = again.iter().map(|it| it.median.max(1.0 / it.median) - 1.0).collect();
     let Some(middle) = median(&off) else {
         return "No baseline ran twice (A/A), so the noise is unknown: a difference is called by \

@@ -4,7 +4,7 @@ use crate::measure::statistics::Estimate;
 use crate::report::number::{brief_us, digits, round, short};
 use crate::report::row::Row;
 use crate::report::summary::PartSummary;
-use crate::scenario::Drive;
+use crate::scenario::{Drive, Figure};
 
 /// A figure with its interval.
 pub(super) struct Metric {
@@ -104,8 +104,9 @@ const OPENED: Metric = Metric {
 pub(super) fn metrics(part: &PartSummary) -> Vec<Metric> {
     let has_rate = part.rows.iter().all(|row| row.settings.rate > 0);
     match part.drive {
-        // Where the rate is given, what it takes of the CPU is the question.
+        // Where the rate is given, what it takes of the CPU is the next question.
         Drive::Posted if has_rate => vec![P99, BUSY, EVENTS],
+        Drive::Posted if part.figure == Figure::Latency => vec![P99, EVENTS, CPU],
         Drive::Posted => vec![EVENTS, CPU, P99],
         Drive::Ceiling => vec![EVENTS, CPU, P99],
         Drive::SelfDriven => vec![EVENTS, BUSY, CPU, P99],

@@ -7,8 +7,9 @@ use super::scale::Scale;
 use super::series::{CIRCLE, DIAMOND, SQUARE, Series, series};
 use super::strips::{Line, Point, Strip, Strips};
 use crate::measure::Verdict;
-use crate::report::findings::{Compared, Outcome};
+use crate::report::findings::Compared;
 use crate::report::number::round;
+use crate::report::outcome::Outcome;
 use crate::report::row::Row;
 use crate::report::summary::Summary;
 
@@ -87,7 +88,7 @@ fn by_subject(all: &[Compared<'_>]) -> Vec<Line> {
                 (count(Outcome::Less), own[0].figure.less()),
                 (count(Outcome::Tie), if count(Outcome::Tie) == 1 { "tie" } else { "ties" }),
                 (count(Outcome::More), own[0].figure.more()),
-                (count(Outcome::TooFew), "too few"),
+                (count(Outcome::Unclear), "too few"),
             ];
             let said = figure.iter().filter(|(count, _)| *count > 0);
             lines.push(Line::Strip(Strip {
@@ -105,7 +106,7 @@ fn point(one: &Compared<'_>) -> Point {
     let (class, shape, limited_by) = match (one.outcome, one.is_better()) {
         (_, Some(true)) => ("better", DIAMOND, Verdict::Subject),
         (_, Some(false)) => ("worse", SQUARE, Verdict::Subject),
-        (Outcome::TooFew, _) => ("few", CIRCLE, Verdict::Swarm),
+        (Outcome::Unclear, _) => ("few", CIRCLE, Verdict::Swarm),
         _ => ("tie", CIRCLE, Verdict::Schedule),
     };
     Point { at: one.ratio, class: class.to_owned(), shape, limited_by }
@@ -117,7 +118,7 @@ fn in_words(one: &Compared<'_>) -> String {
         Outcome::Less => one.figure.less(),
         Outcome::Tie => "tie",
         Outcome::More => one.figure.more(),
-        Outcome::TooFew => "too few",
+        Outcome::Unclear => "too few",
     };
     let ratio = one.ratio;
     format!("{:.2} ({:.2}–{:.2}) {word}", ratio.median, ratio.low, ratio.high)
@@ -134,8 +135,8 @@ fn key(markup: &mut Markup, all: &[Compared<'_>]) {
             it.outcome == Outcome::Tie
         }),
         ("worse", SQUARE, "worse", Verdict::Subject, |it| it.is_better() == Some(false)),
-        ("few", CIRCLE, "too few repeats to tell", Verdict::Swarm, |it| {
-            it.outcome == Outcome::TooFew
+        ("few", CIRCLE, "too few sound pairs to tell", Verdict::Swarm, |it| {
+            it.outcome == Outcome::Unclear
         }),
     ];
     markup.element("ul", &[("class", &"legend")], |markup| {
