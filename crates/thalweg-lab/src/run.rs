@@ -9,6 +9,7 @@
 //! - `taking`: the samples of some of a plan's slots; with `sample`, one of them
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
+//! - `lines`: its files of a line for each sample
 //! - `lock`: one process at a time adds to it
 //! - `store`: a folder of runs; `look`: what can be asked of them
 //! - `progress` and `reckoning`: where the run stands, how long it still takes
@@ -20,6 +21,7 @@ mod bundle;
 mod date;
 mod ending;
 mod interrupt;
+mod lines;
 mod lock;
 mod look;
 mod progress;

@@ -1,7 +1,7 @@
 //! The folder that a run leaves behind: enough to print its report again, to
 //! continue it, and to run it once more.
 
-use super::archive::whole_lines;
+use super::lines::whole_lines;
 use super::lock::Lock;
 use super::misuse;
 use crate::measure::Sample;
