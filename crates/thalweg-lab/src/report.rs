@@ -48,7 +48,7 @@ pub use condition::{Condition, Hit};
 pub use cover::Cover;
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
-pub use entry::Entry;
+pub use entry::{Entry, State};
 pub use equality::{Difference, Equality};
 pub use html::html;
 pub use junit::junit;
@@ -58,6 +58,7 @@ pub use outcome::{Comparison, Outcome};
 pub use row::{Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Continued, Manifest, PartSummary, Summary};
 pub use table::table;
+pub use words::manifest;
 
 #[cfg(test)]
 mod tests;

@@ -9,20 +9,25 @@
 //! - `taking`: the samples of some of a plan's slots; with `sample`, one of them
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
+//! - `lines`: its files of a line for each sample
+//! - `lock`: one process at a time adds to it
 //! - `store`: a folder of runs; `look`: what can be asked of them
 //! - `progress` and `reckoning`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C
-//! - `words`: what was typed, as it is archived
+//! - `words`: what was typed, as it is archived; `secrets`: what is not
 
 mod archive;
 mod bundle;
 mod date;
 mod ending;
 mod interrupt;
+mod lines;
+mod lock;
 mod look;
 mod progress;
 mod reckoning;
 mod sample;
+mod secrets;
 mod store;
 mod taking;
 #[cfg(test)]
@@ -33,6 +38,7 @@ mod words;
 pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
 pub use look::{Format, compare, entries, export, judge};
+pub use secrets::Secrets;
 pub use store::{STORE, Store};
 
 use crate::measure::MachineNote;
@@ -41,6 +47,7 @@ use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use anyhow::Context;
 use bundle::Bundle;
+use lock::Lock;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use taking::Session;
@@ -124,38 +131,58 @@ pub fn run(order: &Order, means: &Means) -> anyhow::Result<Ended> {
 }
 
 /// Runs an archived run's plan again, in a folder of its own.
-pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<Ended> {
-    let archive = Archive::without_latencies(&means.store.find(run)?)?;
+pub fn rerun(
+    run: &str,
+    out: Option<&Path>,
+    secrets: &Secrets,
+    means: &Means,
+) -> anyhow::Result<Ended> {
+    let mut archive = Archive::without_latencies(&means.store.find(run)?)?;
+    secrets.restore(&mut archive.plan)?;
     let place = place_of(&archive.manifest)?;
     begin(archive.plan, &place, out, Some(archive.name), means)
 }
 
-/// Takes the samples that a run lacks, or, if so asked, those too that do not
-/// count. With `force` also with another version or on another machine.
-pub fn resume(run: &str, also_invalid: bool, force: bool, means: &Means) -> anyhow::Result<Ended> {
-    let mut archive = Archive::read(&means.store.find(run)?)?;
-    for remark in &archive.remarks {
+/// How a run is continued.
+#[derive(Clone, Debug, Default)]
+pub struct Continuation {
+    /// Those repeats again too that have a sample which does not count.
+    pub also_invalid: bool,
+    /// Also with another version or on another machine.
+    pub force: bool,
+    /// What the run has not kept.
+    pub secrets: Secrets,
+}
+
+/// Takes the repeats that a run lacks, whole: what is compared is taken side by side.
+pub fn resume(run: &str, how: &Continuation, means: &Means) -> anyhow::Result<Ended> {
+    let folder = means.store.find(run)?;
+    // First of all: what is read from now on changes no more.
+    let lock = Lock::take(&folder)?;
+    let mut archive = Archive::read(&folder)?;
+    for remark in archive.remarks.iter().filter(|_| !means.manner.is_quiet) {
         eprintln!("{remark}");
     }
     means.check(&archive.plan)?;
-    let slots = archive.missing(also_invalid);
-    if slots.is_empty() {
-        let kind = if also_invalid { "valid sample" } else { "sample" };
+    let slots = archive.missing(how.also_invalid);
+    if slots.is_empty() && archive.is_finished() {
+        let kind = if how.also_invalid { "valid sample" } else { "sample" };
         return Err(misuse(format!("{} lacks no {kind}: nothing to continue", archive.name)));
     }
     let place = place_of(&archive.manifest)?;
     let mut plan = archive.plan.clone();
+    how.secrets.restore(&mut plan)?;
     find_peers(&mut plan, &means.peers)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, &place);
     let measured = subject::version_of(&means.program)?;
-    if !force {
+    if !how.force {
         same_versions(&archive, means, &measured)?;
         same_machine(&archive, &machine)?;
     }
-    let built = subject::build_peers(&plan)?;
+    let built = subject::build_peers(&plan, means.manner.is_quiet)?;
     if let Some((name, _)) =
-        archive.manifest.peers.iter().find(|it| !force && built.get(it.0) != Some(it.1))
+        archive.manifest.peers.iter().find(|it| !how.force && built.get(it.0) != Some(it.1))
     {
         return Err(misuse(format!(
             "the subject `{name}` has another version now: --force, or rerun it"
@@ -163,17 +190,21 @@ pub fn resume(run: &str, also_invalid: bool, force: bool, means: &Means) -> anyh
     }
     let manifest = &mut archive.manifest;
     if manifest.machine == MachineNote::default() {
-        manifest.machine = machine;
+        manifest.machine = machine.clone();
     }
     manifest.peers.extend(built);
+    manifest.ended.clear();
     manifest.continued.push(Continued {
         begun: date::rfc3339(SystemTime::now()),
         version: means.version.clone(),
         measured,
         command_line: words::line(&words::without_folders(&means.arguments)),
+        machine,
         ..Continued::default()
     });
-    let bundle = Bundle::reopen(archive.folder)?;
+    let bundle = Bundle::reopen(archive.folder, lock)?;
+    // What takes the samples is said before there is one.
+    bundle.note(manifest)?;
     let session = Session { plan: &plan, place: &place, cores: &cores, means, bundle };
     session.take(&slots, archive.samples, archive.manifest)
 }
@@ -187,7 +218,7 @@ fn begin(
 ) -> anyhow::Result<Ended> {
     means.check(&plan)?;
     find_peers(&mut plan, &means.peers)?;
-    let peers = subject::build_peers(&plan)?;
+    let peers = subject::build_peers(&plan, means.manner.is_quiet)?;
     let measured = subject::version_of(&means.program)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, place);
@@ -292,13 +323,6 @@ fn find_peers(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
         };
         peer.folder.clone_from(&found.folder);
     }
-    let mut headers = endpoints_of(plan).flat_map(|endpoint| &endpoint.headers);
-    if let Some((name, _)) = headers.find(|(_, value)| value == words::NOT_KEPT) {
-        return Err(misuse(format!(
-            "the value of the header `{name}` was not kept, as it may be a secret: run it again \
-             with --url and --header"
-        )));
-    }
     Ok(())
 }
 
@@ -309,13 +333,7 @@ fn without_folders(plan: &Plan) -> Plan {
         let folder = [std::mem::take(&mut peer.folder)];
         peer.folder = words::without_folders(&folder).concat();
     }
-    for endpoint in endpoints_of(&mut plan) {
-        for (_, value) in &mut endpoint.headers {
-            words::NOT_KEPT.clone_into(value);
-        }
-        let file = endpoint.cacert.take().and_then(|path| Some(path.file_name()?.into()));
-        endpoint.cacert = file;
-    }
+    secrets::hide(&mut plan);
     plan
 }
 

@@ -16,6 +16,11 @@ use thalweg_lab::scenario::{ScenarioError, titles};
 /// The end of what was asked for in vain: as clap's own.
 const MISUSED: u8 = 2;
 
+/// A command comes first. Clap would take options before it for the scenario's, and
+/// forget them.
+const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
+       thalweg bench <COMMAND>";
+
 /// Measure what push costs on this machine.
 ///
 /// Runs a scenario: every subject in every cell, several times, interleaved,
@@ -26,7 +31,7 @@ const MISUSED: u8 = 2;
 /// with 1 where something failed or --fail-if says so, with 2 where it was asked
 /// for what is not there, with 130 after Ctrl-C.
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(subcommand_negates_reqs = true, override_usage = USAGE)]
 #[command(after_help = examples())]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -43,12 +48,38 @@ enum OfRuns {
     Show(looking::ShowArgs),
     /// Two runs next to each other: what differs in how they were made, then figures.
     Compare(looking::CompareArgs),
-    /// Take the samples that a run lacks.
+    /// Take the repeats that a run lacks.
     Continue(taking::ContinueArgs),
     /// Run the same plan again, in a new folder.
     Rerun(taking::RerunArgs),
     /// A run in another form.
     Export(looking::ExportArgs),
+}
+
+impl OfRuns {
+    fn name(&self) -> &'static str {
+        match self {
+            OfRuns::List(_) => "list",
+            OfRuns::Show(_) => "show",
+            OfRuns::Compare(_) => "compare",
+            OfRuns::Continue(_) => "continue",
+            OfRuns::Rerun(_) => "rerun",
+            OfRuns::Export(_) => "export",
+        }
+    }
+
+    /// Refuses what stands between `bench` and the command: it would be for nothing.
+    fn expect_first(&self, mut words: impl Iterator<Item = String>) -> anyhow::Result<()> {
+        let name = self.name();
+        match words.find(|word| word != "bench") {
+            Some(word) if word != name => Err(Misuse(format!(
+                "`{word}` stands before `{name}`: the command comes first and its options behind \
+                 it, which `thalweg bench {name} --help` names"
+            ))
+            .into()),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Where runs are kept.
@@ -75,7 +106,8 @@ struct EndArgs {
     /// into a row of summary.json; an estimate stands for its median and has .low
     /// and .high. OP is < <= > >= == or !=. Every row is held to it but the
     /// baseline's second run; a row without the figure is passed over, and if no
-    /// row has it, that fails too. May be given several times.
+    /// row has it, that fails too. A row of which no sample counts fails always. May
+    /// be given several times.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     /// Leave JUnit XML there: a suite for each scenario, a case for each row.
@@ -97,12 +129,7 @@ impl EndArgs {
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     let done = match args.of_runs {
         None => taking::run(args.scenario),
-        Some(OfRuns::Continue(args)) => taking::resume(args),
-        Some(OfRuns::Rerun(args)) => taking::rerun(args),
-        Some(OfRuns::List(args)) => looking::list(&args),
-        Some(OfRuns::Show(args)) => looking::show(args),
-        Some(OfRuns::Compare(args)) => looking::compare(&args),
-        Some(OfRuns::Export(args)) => looking::export(&args),
+        Some(of_runs) => ask(of_runs),
     };
     match done {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
@@ -112,6 +139,18 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
             let is_misused = error.is::<Misuse>() || error.is::<ScenarioError>();
             if is_misused { MISUSED.into() } else { ExitCode::FAILURE }
         }
+    }
+}
+
+fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
+    of_runs.expect_first(std::env::args().skip(1))?;
+    match of_runs {
+        OfRuns::Continue(args) => taking::resume(args),
+        OfRuns::Rerun(args) => taking::rerun(args),
+        OfRuns::List(args) => looking::list(&args),
+        OfRuns::Show(args) => looking::show(args),
+        OfRuns::Compare(args) => looking::compare(&args),
+        OfRuns::Export(args) => looking::export(&args),
     }
 }
 
@@ -138,7 +177,7 @@ mod tests {
     #[derive(clap::Parser)]
     struct Alone {
         #[command(flatten)]
-        _args: BenchArgs,
+        args: BenchArgs,
     }
 
     #[test]
@@ -147,5 +186,14 @@ mod tests {
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         assert_eq!(names, ["list", "show", "compare", "continue", "rerun", "export"]);
         assert!(titles().all(|(scenario, _)| !names.contains(&scenario)));
+        for name in names {
+            let words = match name {
+                "compare" => vec!["", name, "one", "two"],
+                "export" => vec!["", name, "--format", "csv"],
+                _ => vec!["", name],
+            };
+            let alone = <Alone as clap::Parser>::try_parse_from(words).expect("arguments");
+            assert_eq!(alone.args.of_runs.map(|it| it.name()), Some(name));
+        }
     }
 }

@@ -56,6 +56,8 @@ pub struct Hit {
     pub row: Option<[String; 3]>,
     /// What was found and what the condition was.
     pub reason: String,
+    /// Whether it is one for want of a sample that counts.
+    pub is_for_want: bool,
 }
 
 impl fmt::Display for Hit {
@@ -111,26 +113,35 @@ impl Condition {
         expect("subject", self.subject.as_deref(), subjects)
     }
 
-    /// Where it is met. A row without the figure is passed over; if none has it,
-    /// that is one too, for what was asked has not been found out.
+    /// Where it is met. A row of which no sample counts is one always: what is broken
+    /// passes nothing. One without the figure is passed over; if none has it, that is
+    /// one too, for what was asked has not been found out.
     pub fn hits(&self, summary: &Summary) -> Vec<Hit> {
         let mut hits = Vec::new();
         let mut is_found = false;
         for part in summary.parts.iter().filter(|part| self.is_about_part(&part.name)) {
             for row in part.rows.iter().filter(|row| self.is_about_row(row)) {
-                let Some(value) = figure(row, &self.figure) else { continue };
-                is_found = true;
-                if self.comparator.holds(value, self.limit) {
-                    hits.push(Hit {
-                        row: Some([part.name.clone(), row.cell.clone(), row.subject.clone()]),
-                        reason: format!("{} is {}, fail if {self}", self.figure, plain(value)),
-                    });
-                }
+                let place = [part.name.clone(), row.cell.clone(), row.subject.clone()];
+                let is_broken = row.samples > 0 && row.valid == 0;
+                let value = figure(row, &self.figure);
+                is_found |= is_broken || value.is_some();
+                let is_met = value.is_some_and(|it| self.comparator.holds(it, self.limit));
+                let reason = match value {
+                    Some(value) if is_met => {
+                        format!("{} is {}, fail if {self}", self.figure, plain(value))
+                    }
+                    _ if is_broken => format!(
+                        "no sample counts, so nothing is known of {}, fail if {self}: {}",
+                        self.figure, row.verdict
+                    ),
+                    _ => continue,
+                };
+                hits.push(Hit { row: Some(place), reason, is_for_want: !is_met });
             }
         }
         if !is_found {
             let reason = format!("no row has {}, fail if {self}", self.figure);
-            hits.push(Hit { row: None, reason });
+            hits.push(Hit { row: None, reason, is_for_want: false });
         }
         hits
     }
@@ -339,6 +350,35 @@ mod tests {
             judge("memory.socket_bytes > 5"),
         ];
         insta::assert_snapshot!(judged.join("\n"));
+    }
+
+    #[test]
+    fn a_row_without_a_valid_sample_passes_nothing() {
+        let (_, mut summary) = summary_of_everything();
+        let row = &mut summary.parts[0].rows[2];
+        *row = Row {
+            cell: row.cell.clone(),
+            subject: row.subject.clone(),
+            samples: 5,
+            verdict: "invalid: 3 missing".to_owned(),
+            ..Row::default()
+        };
+        let place = format!("example · {} · thalweg", row.cell);
+        let hits = |text: &str| -> Vec<String> {
+            read(text).unwrap().hits(&summary).iter().map(ToString::to_string).collect()
+        };
+        let reason = |figure: &str, condition: &str| {
+            [format!(
+                "{place}: no sample counts, so nothing is known of {figure}, fail if {condition}: \
+                 invalid: 3 missing"
+            )]
+        };
+        assert_eq!(hits("latency.p99_us > 1e9"), reason("latency.p99_us", "> 1000000000"));
+        // What no other row has either is said once.
+        assert_eq!(hits("memory.socket_bytes > 5"), reason("memory.socket_bytes", "> 5"));
+        assert_eq!(hits("valid > 5"), reason("valid", "> 5"));
+        assert_eq!(hits("valid < 5"), [format!("{place}: valid is 0, fail if < 5")]);
+        assert_eq!(hits("limit: latency.p99_us > 1e9"), [""; 0]);
     }
 
     #[test]

@@ -22,13 +22,29 @@ pub struct Entry {
     pub taken: usize,
     /// Samples planned.
     pub planned: usize,
+    /// That samples are being added, and by whom.
+    pub running: Option<String>,
+    /// What takes what it lacks, if it ended early.
+    pub remedy: Option<String>,
     /// What was found, in one figure.
     pub figure: Option<String>,
 }
 
+/// What a run is found in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Nobody adds to it, and nothing is to be added.
+    #[default]
+    Over,
+    /// It ended before its time; the word that `continue` finds it by.
+    Unfinished(String),
+    /// That somebody adds to it, in words.
+    Running(String),
+}
+
 impl Entry {
     /// A run's; `taken` counts each place in the plan once.
-    pub fn new(name: &str, plan: &Plan, taken: usize, summary: &Summary) -> Entry {
+    pub fn new(name: &str, plan: &Plan, taken: usize, summary: &Summary, state: State) -> Entry {
         let mut subjects: Vec<String> = Vec::new();
         for subject in plan.subjects() {
             if !subjects.contains(&subject.name) {
@@ -42,6 +58,14 @@ impl Entry {
             subjects,
             taken,
             planned: plan.slots().count(),
+            remedy: match &state {
+                State::Unfinished(word) => Some(format!("thalweg bench continue {word}")),
+                _ => None,
+            },
+            running: match state {
+                State::Running(said) => Some(said),
+                _ => None,
+            },
             figure: figure(summary),
         }
     }
@@ -51,20 +75,22 @@ impl Entry {
         let Entry { name, scenario, taken, planned, .. } = self;
         let begun = self.begun.replacen('T', " ", 1);
         let begun = begun.get(..16).unwrap_or("when is not known");
-        let remedy = match taken < planned {
-            true => "\n  interrupted: `thalweg bench continue` takes the others".to_owned(),
-            false => String::new(),
+        let state = match (&self.running, &self.remedy) {
+            (Some(running), _) => format!("\n  {running}"),
+            (None, Some(remedy)) => format!("\n  ended early: `{remedy}` takes what is missing"),
+            (None, None) => String::new(),
         };
         let figure = self.figure.as_ref().map_or(String::new(), |figure| format!("\n  {figure}"));
         format!(
-            "{name}\n  {begun} · {scenario} · {taken} of {planned} samples of {}{figure}{remedy}\n",
+            "{name}\n  {begun} · {scenario} · {taken} of {planned} samples of {}{figure}{state}\n",
             self.subjects.join(", ")
         )
     }
 }
 
 /// What a run is remembered by: the subject that is compared in most cells, next
-/// to its baseline; where nobody is, what the first row has.
+/// to its baseline, in the figure that its part is about; where nobody is, what the
+/// first row has.
 fn figure(summary: &Summary) -> Option<String> {
     let all = compared(summary);
     let like = |one: &Compared<'_>| {
@@ -101,23 +127,37 @@ mod tests {
     use super::super::tests::{manifest, plan, samples};
     use super::*;
 
-    fn entry(cells: &str, taken: usize) -> Entry {
+    fn entry(cells: &str, taken: usize, state: State) -> Entry {
         let plan = plan(cells);
         let samples: Vec<_> = samples(&plan, |_| {}).into_iter().take(taken).collect();
         let mut manifest = manifest();
         manifest.begun = "2026-11-21T00:43:29Z".to_owned();
-        Entry::new("run", &plan, samples.len(), &Summary::new(&plan, &samples, manifest))
+        let summary = Summary::new(&plan, &samples, manifest);
+        Entry::new("run", &plan, samples.len(), &summary, state)
     }
 
     #[test]
     fn runs_in_a_list() {
         let alone = "connections = 5\nsubjects = [\"thalweg\"]";
+        let running = State::Running("still running (process 7)".to_owned());
         let entries = [
-            entry("connections = [100, 1000]", 30),
-            entry("connections = 5", 7),
-            entry("connections = 5", 0),
-            entry(alone, 5),
+            entry("connections = [100, 1000]", 30, State::Over),
+            entry("connections = 5\nrate = 10", 15, State::Over),
+            entry("connections = 5", 7, running),
+            entry("connections = 5", 0, State::Unfinished("store/run".to_owned())),
+            entry(alone, 5, State::Over),
         ];
         insta::assert_snapshot!(entries.map(|entry| entry.text()).join("\n"));
+    }
+
+    /// The list and the report speak of the same figure.
+    #[test]
+    fn a_list_names_the_figure_of_the_findings() {
+        let plan = plan("connections = 5\nrate = 10");
+        let summary = Summary::new(&plan, &samples(&plan, |_| {}), manifest());
+        let entry = Entry::new("run", &plan, 15, &summary, State::Over);
+        let name = summary.parts[0].figure.name();
+        assert_eq!(name, "p99 latency");
+        assert!(entry.figure.is_some_and(|figure| figure.contains(name)));
     }
 }

@@ -6,17 +6,22 @@ use super::row::Row;
 use super::summary::Summary;
 use crate::scenario::{Part, Plan};
 
+/// Kinds of failures.
+const INVALID: &str = "invalid";
+const FAIL_IF: &str = "fail-if";
+
 /// A test case: what became of one subject in one cell.
 struct Case {
     name: String,
     time_s: f64,
-    /// What failed, a line each.
-    failures: Vec<String>,
+    /// Kind and reason of each failure.
+    failures: Vec<(&'static str, String)>,
     is_skipped: bool,
 }
 
-/// The whole summary. A case fails for samples that do not count and for
-/// conditions that were met; one that was planned and not measured is skipped.
+/// The whole summary. A case fails for samples that do not count, which is said
+/// once, and for each condition that was met; one that was planned and not measured
+/// is skipped.
 pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for (part, found) in plan.parts.iter().zip(&summary.parts) {
@@ -29,12 +34,12 @@ pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
         .map(|hit| Case {
             name: hit.reason.clone(),
             time_s: 0.0,
-            failures: vec![hit.reason.clone()],
+            failures: vec![(FAIL_IF, hit.reason.clone())],
             is_skipped: false,
         })
         .collect();
     if !unasked.is_empty() {
-        suites.push(("fail-if".to_owned(), unasked));
+        suites.push((FAIL_IF.to_owned(), unasked));
     }
     let all = suites.iter().flat_map(|(_, cases)| cases);
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
@@ -64,11 +69,12 @@ fn cases(part: &Part, rows: &[Row], hits: &[Hit]) -> Vec<Case> {
     cases
 }
 
-fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<String> {
-    let invalid = (row.valid < row.samples).then(|| row.verdict.clone());
+fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<(&'static str, String)> {
     let is_here = |hit: &&Hit| hit.row.as_ref().is_some_and(|row| row.each_ref() == place);
-    let met = hits.iter().filter(is_here).map(|hit| hit.reason.clone());
-    invalid.into_iter().chain(met).collect()
+    let invalid = (row.valid < row.samples).then(|| (INVALID, row.verdict.clone()));
+    // That nothing counts is the first reason already, for every condition alike.
+    let met = hits.iter().filter(is_here).filter(|hit| !hit.is_for_want);
+    invalid.into_iter().chain(met.map(|hit| (FAIL_IF, hit.reason.clone()))).collect()
 }
 
 fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
@@ -83,19 +89,18 @@ fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
             escaped(&case.name),
             case.time_s
         );
-        let body = match case.failures.first() {
-            _ if case.is_skipped => "<skipped message=\"not measured\"/>".to_owned(),
-            Some(first) => format!(
-                "<failure message=\"{}\">{}</failure>",
-                escaped(first),
-                escaped(&case.failures.join("\n"))
-            ),
-            None => {
-                text += &format!("{head}/>\n");
-                continue;
-            }
+        let failure = |(kind, reason): &(&str, String)| {
+            let reason = escaped(reason);
+            format!("<failure type=\"{kind}\" message=\"{reason}\">{reason}</failure>")
         };
-        text += &format!("{head}>{body}</testcase>\n");
+        let body = match case.is_skipped {
+            true => "<skipped message=\"not measured\"/>".to_owned(),
+            false => case.failures.iter().map(failure).collect(),
+        };
+        text += &match body.is_empty() {
+            true => format!("{head}/>\n"),
+            false => format!("{head}>{body}</testcase>\n"),
+        };
     }
     text + "  </testsuite>\n"
 }
@@ -174,8 +179,25 @@ mod tests {
         let xml = junit(&plan, &summary, &hits);
         let tags = tags(&xml);
         assert_eq!(tags.iter().filter(|tag| tag.starts_with("testcase ")).count(), 6 + 1);
-        assert_eq!(tags.iter().filter(|tag| tag.starts_with("failure ")).count(), 4);
+        assert_eq!(tags.iter().filter(|tag| tag.starts_with("failure ")).count(), 6);
         insta::assert_snapshot!(xml);
+    }
+
+    #[test]
+    fn what_does_not_count_fails_once_and_a_condition_that_was_met_too() {
+        let (plan, mut summary) = summary_of_everything();
+        let row = &mut summary.parts[0].rows[0];
+        (row.valid, row.verdict) = (0, "invalid: 3 missing".to_owned());
+        row.latency.p99_us = None;
+        summary.parts[0].rows[2].latency.p99_us = Some(9.0);
+        let hits = ["latency.p99_us < 10", "latency.p99_us < 9.5", "memory.rss_bytes < 0"]
+            .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
+            .concat();
+        let xml = junit(&plan, &summary, &hits);
+        let of = |kind: &str| xml.matches(&format!("<failure type=\"{kind}\"")).count();
+        // Of the broken row one for all three conditions; of the other two of them.
+        assert_eq!((of(INVALID), of(FAIL_IF)), (1, 2), "{xml}");
+        assert!(xml.contains("tests=\"6\" failures=\"2\""), "{xml}");
     }
 
     #[test]

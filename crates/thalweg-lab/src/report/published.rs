@@ -1,8 +1,9 @@
 //! What others have published of the same experiments: another machine's, shown
 //! beside what was measured and never compared with it.
 
+use crate::scenario::Settings;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
 
 const TEXT: &str = include_str!("../../../../lab/published.toml");
 
@@ -36,9 +37,17 @@ pub(super) struct Mark {
     pub(super) at: f64,
     pub(super) value: f64,
     pub(super) name: String,
-    /// Only in charts of these settings.
-    #[serde(default)]
-    pub(super) with: BTreeMap<String, f64>,
+    /// What it was taken with, but for the axis: charts of other settings are not
+    /// its own.
+    pub(super) with: Map<String, Value>,
+}
+
+impl Mark {
+    /// Whether it was taken with these settings.
+    pub(super) fn is_of(&self, settings: &Settings) -> bool {
+        let settings = serde_json::to_value(settings).unwrap_or_default();
+        self.with.iter().all(|(key, value)| settings.get(key) == Some(value))
+    }
 }
 
 #[derive(Deserialize)]
@@ -67,5 +76,28 @@ mod tests {
         let names: Vec<&str> = file.sets.iter().map(|set| &*set.scenario).collect();
         assert_eq!(names, ["a1", "a2", "a3-1", "a3-2", "b", "c"]);
         assert!(published("fanout").is_none());
+    }
+
+    /// A mark with a setting that there is not would be drawn nowhere.
+    #[test]
+    fn every_mark_is_of_some_settings() {
+        let Ok(Value::Object(known)) = serde_json::to_value(Settings::default()) else {
+            panic!("settings are an object");
+        };
+        let file: File = toml::from_str(TEXT).unwrap();
+        for set in &file.sets {
+            for mark in set.figures.iter().filter_map(|figure| figure.mark.as_ref()) {
+                let mut own = known.clone();
+                own.extend(mark.with.clone());
+                let settings: Settings = serde_json::from_value(Value::Object(own)).unwrap();
+                assert!(mark.is_of(&settings), "{mark:?}");
+                assert!(known.contains_key(&mark.axis) && !mark.with.contains_key(&mark.axis));
+                for (key, value) in &mark.with {
+                    assert!(known.get(key).is_some_and(|it| it.is_number() == value.is_number()));
+                }
+                let other = Settings { interval_us: settings.interval_us + 1, ..settings };
+                assert!(!mark.is_of(&other), "{mark:?}");
+            }
+        }
     }
 }

@@ -84,8 +84,25 @@ pub struct Continued {
     pub measured: String,
     /// What was typed.
     pub command_line: String,
-    /// How many were taken.
+    /// How many were taken; not known, and 0, as long as `ended` is empty.
     pub samples: usize,
+    /// The machine; nothing in older archives.
+    pub machine: MachineNote,
+}
+
+impl Continued {
+    /// `4 samples more at 2026-11-21T00:43:29Z: 0.1.0 (abc)`
+    pub fn line(&self) -> String {
+        let Continued { begun, ended, version, measured, samples, .. } = self;
+        let measured = match measured.is_empty() || measured == version {
+            true => String::new(),
+            false => format!(", measured {measured}"),
+        };
+        match ended.is_empty() {
+            true => format!("continued at {begun}, not ended: {version}{measured}"),
+            false => format!("{samples} samples more at {begun}: {version}{measured}"),
+        }
+    }
 }
 
 /// What one scenario found.

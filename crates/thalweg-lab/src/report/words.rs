@@ -1,6 +1,7 @@
 //! What a report says besides its figures, the same in every form.
 
 use super::summary::{PartSummary, Summary};
+use crate::measure::MachineNote;
 use crate::scenario::Drive;
 
 /// How the subjects of a part were driven, in a sentence or two.
@@ -87,16 +88,31 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     let optional = |value: &Option<String>| value.iter().cloned().collect::<Vec<_>>();
     let memory_gb = machine.memory_bytes as f64 / 1e9;
     let peers = manifest.peers.iter().map(|(name, version)| format!("{name} {version}"));
-    let time = if manifest.begun.is_empty() {
-        Vec::new()
-    } else {
-        let ended = if manifest.was_interrupted { "interrupted" } else { "ended" };
-        vec![format!("begun {}, {ended} {}", manifest.begun, manifest.ended)]
+    let time = match (&*manifest.begun, &*manifest.ended) {
+        ("", _) => Vec::new(),
+        (begun, "") => vec![format!("begun {begun}, not ended")],
+        (begun, ended) if manifest.was_interrupted => {
+            vec![format!("begun {begun}, interrupted {ended}")]
+        }
+        (begun, ended) => vec![format!("begun {begun}, ended {ended}")],
     };
+    let measured = Some(manifest.measured.clone());
+    let measured = measured.filter(|it| !it.is_empty() && *it != manifest.version);
+    let under = (!manifest.under.is_empty()).then(|| manifest.under.join(" "));
+    let continued = manifest.continued.iter().map(|later| match later.machine.cpu.as_str() {
+        "" => later.line(),
+        cpu => {
+            let MachineNote { cores, kernel, .. } = &later.machine;
+            format!("{}, on {cpu}, {cores} cores, Linux {kernel}", later.line())
+        }
+    });
     let all = vec![
         ("Version", vec![manifest.version.clone()]),
+        ("Measured", optional(&measured)),
         ("Peers", peers.collect()),
+        ("Plan of", optional(&manifest.rerun_of)),
         ("Time", time),
+        ("Continued", continued.collect()),
         ("CPU", vec![format!("{}, {} cores", machine.cpu, machine.cores)]),
         ("Memory", vec![format!("{memory_gb:.1} GB")]),
         ("Kernel", vec![format!("Linux {}", machine.kernel)]),
@@ -106,11 +122,109 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
             "Cores",
             vec![format!("subject on {}, swarm on {}", cores.join(", "), machine.swarm_core)],
         ),
+        ("Under", optional(&under)),
+        ("At", optional(&manifest.at)),
         ("Remarks", machine.remarks.clone()),
         ("Connections", manifest.connections.iter().map(|it| (*it).to_owned()).collect()),
         ("Send buffer", optional(&machine.send_buffer_bytes)),
         ("Receive buffer", optional(&machine.receive_buffer_bytes)),
         ("Congestion control", optional(&machine.congestion_control)),
+        ("The same for all subjects", summary.parts.iter().filter_map(same).collect()),
     ];
     all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
+}
+
+/// What the subjects of every cell agreed on and have set alike, in one line; what
+/// is not the same in all cells has several values.
+fn same(part: &PartSummary) -> Option<String> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, value) in part.equality.iter().flat_map(|cell| &cell.same) {
+        match all.iter_mut().find(|(known, _)| known == name) {
+            Some((_, values)) if values.contains(&value.as_str()) => {}
+            Some((_, values)) => values.push(value),
+            None => all.push((name, vec![value])),
+        }
+    }
+    let told = all.iter().map(|(name, values)| format!("{name}: {}", values.join(" or ")));
+    let told = told.collect::<Vec<_>>().join("; ");
+    (!told.is_empty()).then(|| format!("{}: {told}", part.name))
+}
+
+/// Everything that a run was made with, for a terminal.
+pub fn manifest(summary: &Summary) -> String {
+    let mut text = String::new();
+    for (name, values) in facts(summary) {
+        for value in values {
+            text += &format!("{name}: {value}\n");
+        }
+    }
+    printable(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Continued, Manifest};
+
+    #[test]
+    fn everything_that_a_run_was_made_with_is_told() {
+        let machine = MachineNote {
+            cpu: "one".to_owned(),
+            cores: 2,
+            kernel: "6".to_owned(),
+            ..MachineNote::default()
+        };
+        let manifest = Manifest {
+            version: "1".to_owned(),
+            measured: "2".to_owned(),
+            under: vec!["nice".to_owned(), "-n5".to_owned()],
+            at: Some("10.0.0.1".to_owned()),
+            rerun_of: Some("day-fanout".to_owned()),
+            begun: "then".to_owned(),
+            continued: vec![
+                Continued {
+                    begun: "later".to_owned(),
+                    ended: "soon".to_owned(),
+                    version: "1".to_owned(),
+                    measured: "3".to_owned(),
+                    samples: 4,
+                    machine,
+                    ..Continued::default()
+                },
+                Continued {
+                    begun: "last".to_owned(),
+                    version: "1".to_owned(),
+                    ..Continued::default()
+                },
+            ],
+            ..Manifest::default()
+        };
+        let mut summary = super::super::tests::summary(super::super::tests::SCENARIO, |sample| {
+            let agreed = [("TLS", "none".to_owned()), ("cell", sample.cell.to_string())];
+            let subject = ("Server", sample.subject.to_string());
+            let facts = agreed.into_iter().chain([subject]);
+            sample.negotiated.facts = facts.map(|(name, value)| (name.to_owned(), value)).collect();
+        });
+        summary.manifest = manifest;
+        let text = super::manifest(&summary);
+        assert!(text.contains("\nContinued: continued at last, not ended: 1\n"), "{text}");
+        let facts = facts(&summary);
+        let check = |name: &str, expected: &[&str]| {
+            let fact = facts.iter().find(|(known, _)| *known == name);
+            assert_eq!(fact.map(|(_, values)| &values[..]).unwrap_or_default(), expected, "{name}");
+        };
+        check("The same for all subjects", &["example: TLS: none; cell: 0 or 1"]);
+        check("Measured", &["2"]);
+        check("Under", &["nice -n5"]);
+        check("At", &["10.0.0.1"]);
+        check("Plan of", &["day-fanout"]);
+        check("Time", &["begun then, not ended"]);
+        check(
+            "Continued",
+            &[
+                "4 samples more at later: 1, measured 3, on one, 2 cores, Linux 6",
+                "continued at last, not ended: 1",
+            ],
+        );
+    }
 }

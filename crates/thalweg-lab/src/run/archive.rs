@@ -1,5 +1,6 @@
 //! A run read back from its folder.
 
+use super::lines::Lines;
 use crate::measure::{Latency, Sample};
 use crate::report::{Manifest, Summary};
 use crate::scenario::{Plan, Slot};
@@ -8,9 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// A run read back from its folder.
 #[derive(Clone, Debug)]
@@ -28,40 +27,49 @@ pub struct Archive {
     pub samples: Vec<Sample>,
     /// What a reader must know of the files.
     pub remarks: Vec<String>,
+    /// Of each sample, its line.
+    lines: Vec<usize>,
 }
 
 impl Archive {
     /// Reads everything.
     pub fn read(folder: &Path) -> anyhow::Result<Archive> {
         let mut archive = Archive::without_latencies(folder)?;
-        let lines: Lines<Histogram> = Lines::read(folder, "histograms.jsonl")?;
-        archive.remarks.extend(lines.remark);
+        archive.read_latencies()?;
+        Ok(archive)
+    }
+
+    /// Reads what `without_latencies` has left out.
+    pub(super) fn read_latencies(&mut self) -> anyhow::Result<()> {
+        let lines: Lines<Histogram> = Lines::read(&self.folder, "histograms.jsonl")?;
+        self.remarks.extend(lines.remark);
         let buckets: HashMap<_, _> =
             lines.values.into_iter().map(|it| (it.key(), it.latency_us)).collect();
-        for sample in &mut archive.samples {
+        for sample in &mut self.samples {
             sample.latency = Latency::default();
             for &(us, count) in buckets.get(&key(sample)).into_iter().flatten() {
                 sample.latency.record(us, count);
             }
         }
-        Ok(archive)
+        Ok(())
     }
 
     /// The same without histograms, which are nearly all of it.
     pub fn without_latencies(folder: &Path) -> anyhow::Result<Archive> {
         let plan: Plan = read_json(folder, "plan.json")?;
         let lines: Lines<Sample> = Lines::read(folder, "samples.jsonl")?;
-        let mut samples: Vec<Sample> = Vec::new();
+        let (mut samples, mut numbers): (Vec<Sample>, Vec<usize>) = Default::default();
         let mut places = HashMap::new();
-        for sample in lines.values {
+        for (number, sample) in lines.values.into_iter().enumerate() {
             if !has(&plan, &sample) {
                 bail!("{}: samples.jsonl has a sample that plan.json has not", folder.display());
             }
             match places.get(&key(&sample)) {
-                Some(&index) => samples[index] = sample,
+                Some(&index) => (samples[index], numbers[index]) = (sample, number),
                 None => {
                     places.insert(key(&sample), samples.len());
                     samples.push(sample);
+                    numbers.push(number);
                 }
             }
         }
@@ -81,6 +89,7 @@ impl Archive {
             manifest,
             samples,
             remarks,
+            lines: numbers,
         })
     }
 
@@ -94,8 +103,7 @@ impl Archive {
             text += &format!("measured {measured}\n");
         }
         for later in continued {
-            text +=
-                &format!("{} samples more at {}: {}\n", later.samples, later.begun, later.version);
+            text += &format!("{}\n", later.line());
         }
         text
     }
@@ -105,15 +113,49 @@ impl Archive {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
     }
 
-    /// The places in the plan without a sample, or, if so asked, without one that
-    /// counts.
+    /// The places in the plan that are to be measured: of every repeat that is not
+    /// whole, all. Ratios are of pairs taken side by side, so a sample taken alone
+    /// would find no partner. Whole is a repeat with all its samples, taken in one go,
+    /// and, if so asked, all of them valid.
     pub fn missing(&self, also_invalid: bool) -> Vec<Slot> {
-        let has = |slot: &Slot| {
-            let place = (slot.part, slot.cell, slot.subject, slot.repeat);
-            let sample = self.samples.iter().find(|sample| key(sample) == place);
-            sample.is_some_and(|sample| !also_invalid || sample.verdict.is_valid())
+        let mut repeats: HashMap<(usize, usize, u32), Repeat> = HashMap::new();
+        for (sample, &line) in self.samples.iter().zip(&self.lines) {
+            let repeat = repeats.entry((sample.part, sample.cell, sample.repeat)).or_default();
+            repeat.count += 1;
+            repeat.first = repeat.first.min(line);
+            repeat.last = repeat.last.max(line);
+            repeat.has_invalid |= !sample.verdict.is_valid();
+        }
+        let is_whole = |slot: &Slot| {
+            let repeat = repeats.get(&(slot.part, slot.cell, slot.repeat));
+            repeat.is_some_and(|it| {
+                it.count == self.plan.cell(*slot).subjects.len()
+                    && it.last - it.first < it.count
+                    && !(also_invalid && it.has_invalid)
+            })
         };
-        self.plan.slots().filter(|slot| !has(slot)).collect()
+        self.plan.slots().filter(|slot| !is_whole(slot)).collect()
+    }
+
+    /// Whether everything was saved: the last process that added to it was not killed.
+    pub fn is_finished(&self) -> bool {
+        !self.manifest.ended.is_empty() && self.folder.join("summary.json").exists()
+    }
+}
+
+/// What there is of one repeat of a cell.
+struct Repeat {
+    /// Samples.
+    count: usize,
+    /// Lines of the first and the last.
+    first: usize,
+    last: usize,
+    has_invalid: bool,
+}
+
+impl Default for Repeat {
+    fn default() -> Repeat {
+        Repeat { count: 0, first: usize::MAX, last: 0, has_invalid: false }
     }
 }
 
@@ -160,81 +202,22 @@ fn read_json<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<T
     serde_json::from_str(&text).with_context(|| format!("{} is no longer whole", path.display()))
 }
 
-/// A file of one JSON value a line.
-struct Lines<T> {
-    values: Vec<T>,
-    /// That its last line was cut off.
-    remark: Option<String>,
-}
-
-impl<T: DeserializeOwned> Lines<T> {
-    /// The file, or the one beside it that xz has compressed; nothing if there is
-    /// neither.
-    fn read(folder: &Path, name: &str) -> anyhow::Result<Lines<T>> {
-        let path = folder.join(name);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => unpacked(folder, name)?,
-            Err(error) => {
-                return Err(error).with_context(|| format!("{} cannot be read", path.display()));
-            }
-        };
-        Lines::parse(&text).with_context(|| path.display().to_string()).map(|mut lines| {
-            if lines.remark.is_some() {
-                lines.remark = Some(format!(
-                    "the last line of {name} is half-written, as when a run is killed: left out"
-                ));
-            }
-            lines
-        })
-    }
-
-    fn parse(text: &[u8]) -> anyhow::Result<Lines<T>> {
-        let whole = whole_lines(text);
-        let mut values = Vec::new();
-        for (number, line) in (1..).zip(text[..whole].split(|byte| *byte == b'\n')) {
-            if !line.is_empty() {
-                let value = serde_json::from_slice(line);
-                values.push(value.with_context(|| format!("line {number}"))?);
-            }
-        }
-        let remark = (whole < text.len()).then(String::new);
-        Ok(Lines { values, remark })
-    }
-}
-
-/// Length of what ends with a newline: a line is written in one piece with its
-/// own, so what comes after the last was cut off.
-pub(super) fn whole_lines(text: &[u8]) -> usize {
-    text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
-}
-
-fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Vec<u8>> {
-    let name = format!("{name}.xz");
-    let path = folder.join(&name);
-    if !path.exists() {
-        return Ok(Vec::new());
-    }
-    let output = Command::new("xz").arg("-dc").arg(&path).stdin(Stdio::null()).output();
-    let output = match output {
-        Ok(output) => output,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            bail!("{name} is compressed: install xz (xz-utils), which is asked to read it");
-        }
-        Err(error) => return Err(error).context("xz cannot be started"),
-    };
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("xz cannot read {}: {}", path.display(), said.trim());
-    }
-    Ok(output.stdout)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::lines::unpacked;
     use super::super::tests::{ARCHIVE, scratch};
     use super::*;
     use crate::report::{csv, table};
+    use serde_json::Value;
+
+    /// Some that every kind of run has one of: where a row has them, and where rows had
+    /// them before the first release.
+    const FIGURES: [(&str, &str); 4] = [
+        ("/latency/p99_us", "/latency_us_p99"),
+        ("/cpu/us_per_event/median", "/cpu_us_per_event/median"),
+        ("/memory/rss_bytes", "/rss_bytes"),
+        ("/round_trip/mean_us", "/talk/mean_us"),
+    ];
 
     #[test]
     fn archived_runs_are_read_back() {
@@ -245,9 +228,10 @@ mod tests {
             let summary = archive.summary();
             // Unrounded figures, as they were written then.
             let then = fs::read_to_string(archive.folder.join("summary.json")).unwrap();
-            let then: serde_json::Value = serde_json::from_str(&then).unwrap();
+            let then: Value = serde_json::from_str(&then).unwrap();
             let rows = then["parts"][0]["rows"].as_array().unwrap();
             assert_eq!(rows.len(), summary.parts[0].rows.len());
+            let mut compared = 0;
             for (row, then) in summary.parts[0].rows.iter().zip(rows) {
                 let row = serde_json::to_value(row).unwrap();
                 for path in ["/cell", "/subject", "/samples"] {
@@ -257,12 +241,17 @@ mod tests {
                 if row["valid"] != then["valid"] {
                     continue;
                 }
-                let p99 = row.pointer("/latency/p99_us").and_then(serde_json::Value::as_f64);
-                let text = then.to_string();
-                if let Some(p99) = p99 {
-                    assert!(text.contains(&format!("{p99:?}")), "{name}: {p99} in {text}");
+                for (path, old_path) in FIGURES {
+                    let then = then.pointer(path).or_else(|| then.pointer(old_path));
+                    let now = row.pointer(path).and_then(Value::as_f64);
+                    if let (Some(now), Some(then)) = (now, then.and_then(Value::as_f64)) {
+                        let is_same = (now - then).abs() <= 1e-9 * then.abs();
+                        assert!(is_same, "{name} {path}: {now}, and then {then}");
+                        compared += 1;
+                    }
                 }
             }
+            assert!(compared > 0, "{name}: no figure of it can be compared");
             let subject = &summary.parts[0].rows[1].subject;
             assert!(table(&summary).contains(subject) && csv(&summary).contains(subject));
         }
@@ -270,7 +259,11 @@ mod tests {
 
     /// An archived run, unpacked, with these bytes in place of its last `cut`.
     fn unpacked_copy(name: &str, cut: usize, instead: &str) -> PathBuf {
-        let (from, to) = (Path::new(ARCHIVE).join("idle"), scratch(name));
+        unpacked_copy_of("idle", name, cut, instead)
+    }
+
+    fn unpacked_copy_of(run: &str, name: &str, cut: usize, instead: &str) -> PathBuf {
+        let (from, to) = (Path::new(ARCHIVE).join(run), scratch(name));
         for file in ["plan.json", "manifest.json"] {
             fs::copy(from.join(file), to.join(file)).unwrap();
         }
@@ -289,7 +282,10 @@ mod tests {
         let whole = Archive::read(&unpacked_copy("whole", 0, "")).unwrap();
         let cut = Archive::read(&unpacked_copy("cut", 20, "")).unwrap();
         assert_eq!(cut.samples.len() + 1, whole.samples.len());
-        assert_eq!(cut.missing(false).len(), 1);
+        let last = whole.samples.last().unwrap();
+        let is_last = |it: &Slot| (it.cell, it.repeat) == (last.cell, last.repeat);
+        let missing = cut.missing(false);
+        assert!(!missing.is_empty() && missing.iter().all(is_last), "{missing:?}");
         assert_eq!(
             cut.remarks,
             ["the last line of samples.jsonl is half-written, as when a run is killed: left out"]
@@ -308,7 +304,61 @@ mod tests {
         fs::write(folder.join("samples.jsonl"), format!("{text}{again}\n")).unwrap();
         let archive = Archive::read(&folder).unwrap();
         assert_eq!(archive.samples.len(), text.lines().count());
-        assert!(archive.missing(false).is_empty());
-        assert_eq!(archive.missing(true).len(), 1);
+        let last = archive.samples.iter().filter(|it| !it.verdict.is_valid());
+        assert_eq!(last.count(), 1);
+    }
+
+    /// Pairs are of samples that were taken side by side.
+    #[test]
+    fn a_repeat_is_taken_whole_or_not_at_all() {
+        let text =
+            fs::read_to_string(unpacked_copy_of("stopped", "repeats", 0, "").join("samples.jsonl"));
+        let text = text.unwrap();
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let check = |change: &dyn Fn(&mut Vec<Value>), also_invalid, expected: &[u64]| {
+            let folder = unpacked_copy_of("stopped", "repeats", 0, "");
+            let mut lines = lines.clone();
+            change(&mut lines);
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            fs::write(folder.join("samples.jsonl"), text).unwrap();
+            let archive = Archive::read(&folder).unwrap();
+            let missing = archive.missing(also_invalid);
+            let subjects = archive.plan.parts[0].cells[0].subjects.len();
+            assert_eq!(missing.len(), expected.len() * subjects);
+            for (slots, expected) in missing.chunks(subjects).zip(expected) {
+                let is_of_it = |it: &Slot| (it.cell, u64::from(it.repeat)) == (0, *expected);
+                assert!(slots.iter().all(is_of_it), "{slots:?}");
+            }
+        };
+        let invalid = || serde_json::json!({"invalid": "3 missing"});
+        let of_repeat = |lines: &[Value], repeat: u64| {
+            lines.iter().position(|it| it["cell"] == 0 && it["repeat"] == repeat).unwrap()
+        };
+        assert!(lines.iter().any(|it| it["subject"] == 1), "several subjects");
+        check(&|_| {}, true, &[]);
+        check(
+            &|lines| {
+                let index = of_repeat(lines, 1);
+                lines.remove(index);
+            },
+            false,
+            &[1],
+        );
+        let make_invalid = |lines: &mut Vec<Value>| {
+            let index = of_repeat(lines, 1);
+            lines[index]["verdict"] = invalid();
+        };
+        check(&make_invalid, false, &[]);
+        check(&make_invalid, true, &[1]);
+        // One of them was taken again alone, much later.
+        check(
+            &|lines| {
+                let again = lines[of_repeat(lines, 0)].clone();
+                lines.push(again);
+            },
+            false,
+            &[0],
+        );
     }
 }

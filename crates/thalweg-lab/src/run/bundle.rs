@@ -1,7 +1,8 @@
 //! The folder that a run leaves behind: enough to print its report again, to
 //! continue it, and to run it once more.
 
-use super::archive::whole_lines;
+use super::lines::whole_lines;
+use super::lock::Lock;
 use super::misuse;
 use crate::measure::Sample;
 use crate::report::{self, Manifest, Summary};
@@ -19,6 +20,8 @@ pub(super) struct Bundle {
     folder: PathBuf,
     samples: File,
     histograms: File,
+    /// Held for as long as samples are added.
+    _lock: Lock,
 }
 
 impl Bundle {
@@ -29,23 +32,28 @@ impl Bundle {
         plan: &Plan,
         manifest: &Manifest,
     ) -> anyhow::Result<Bundle> {
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("{} cannot be created", folder.display()))?;
+        let lock = Lock::take(&folder)?;
         if folder.join("plan.json").exists() {
             return Err(misuse(format!(
                 "{} holds a run already: name another folder, or continue that one",
                 folder.display()
             )));
         }
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("{} cannot be created", folder.display()))?;
-        let create = |name: &str| File::create(folder.join(name));
-        let bundle = Bundle { samples: create(SAMPLES)?, histograms: create(HISTOGRAMS)?, folder };
+        let (samples, histograms) = (append_to(&folder, SAMPLES)?, append_to(&folder, HISTOGRAMS)?);
+        // Without a plan, what lies there is no run's.
+        samples.set_len(0)?;
+        histograms.set_len(0)?;
+        let bundle = Bundle { samples, histograms, folder, _lock: lock };
         bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
         bundle.note(manifest)?;
         Ok(bundle)
     }
 
-    /// One that holds a run, to which samples are added.
-    pub(super) fn reopen(folder: PathBuf) -> anyhow::Result<Bundle> {
+    /// One that holds a run, to which samples are added. It was locked before it was
+    /// read.
+    pub(super) fn reopen(folder: PathBuf, lock: Lock) -> anyhow::Result<Bundle> {
         for name in [SAMPLES, HISTOGRAMS] {
             if folder.join(format!("{name}.xz")).exists() {
                 bail!(
@@ -54,9 +62,8 @@ impl Bundle {
                 );
             }
         }
-        let samples = append_to(&folder.join(SAMPLES))?;
-        let histograms = append_to(&folder.join(HISTOGRAMS))?;
-        Ok(Bundle { samples, histograms, folder })
+        let (samples, histograms) = (append_to(&folder, SAMPLES)?, append_to(&folder, HISTOGRAMS)?);
+        Ok(Bundle { samples, histograms, folder, _lock: lock })
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -92,14 +99,17 @@ impl Bundle {
         self.write("table.txt", table)
     }
 
+    /// All of it or nothing, whenever the process is killed.
     fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        let path = self.folder.join(name);
-        fs::write(&path, text).with_context(|| format!("{} cannot be written", path.display()))
+        let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
+        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
+        written.with_context(|| format!("{} cannot be written", path.display()))
     }
 }
 
 /// Opens a file of lines at its end, without a last one that was cut off.
-fn append_to(path: &Path) -> anyhow::Result<File> {
+fn append_to(folder: &Path, name: &str) -> anyhow::Result<File> {
+    let path = &folder.join(name);
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),

@@ -1,8 +1,7 @@
 //! What is saved, printed and judged when no more samples are taken.
 
-use super::archive::name_of;
 use super::bundle::Bundle;
-use super::store::STORE;
+use super::store::word_for;
 use super::{Ended, Manner, date};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
@@ -50,11 +49,7 @@ pub(super) fn end(
     }
     if taken.was_interrupted {
         let (kept, planned) = (taken.samples.len(), taken.plan.slots().count());
-        // A path says it everywhere; in the usual store the name is enough.
-        let remedy = match folder.parent() == Some(Path::new(STORE)) {
-            true => name_of(folder),
-            false => folder.display().to_string(),
-        };
+        let remedy = word_for(folder);
         eprintln!(
             "Interrupted: {kept} of {planned} samples were kept; `thalweg bench continue {remedy}` \
              takes the others."

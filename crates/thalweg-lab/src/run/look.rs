@@ -2,9 +2,11 @@
 
 use super::archive::Archive;
 use super::ending::{hits, leave_junit, refuse};
-use super::store::Store;
-use super::{Manner, misuse};
-use crate::report::{self, Against, Entry, Side, Summary};
+use super::store::{Store, word_for};
+use super::{Manner, lock, misuse};
+use crate::report::{self, Against, Entry, Side, State, Summary};
+use crate::scenario::Figure;
+use std::path::Path;
 
 /// What a run can be exported as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +26,27 @@ pub enum Format {
 /// Every run of a store; what cannot be read is said instead, with its reason.
 pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     let entry = |name: String| {
-        let archive = Archive::without_latencies(&store.folder_of(&name))
-            .map_err(|error| format!("{name}\n  cannot be read: {error:#}\n"))?;
-        let summary = archive.summary();
-        Ok(Entry::new(&name, &archive.plan, archive.samples.len(), &summary))
+        let folder = store.folder_of(&name);
+        let archive =
+            read(&folder).map_err(|error| format!("{name}\n  cannot be read: {error:#}\n"))?;
+        let state = match lock::holder(&folder) {
+            Some(said) => State::Running(said),
+            None if archive.missing(false).is_empty() && archive.is_finished() => State::Over,
+            None => State::Unfinished(word_for(&folder)),
+        };
+        let (summary, taken) = (archive.summary(), archive.samples.len());
+        Ok(Entry::new(&name, &archive.plan, taken, &summary, state))
     };
     Ok(store.names()?.into_iter().map(entry).collect())
+}
+
+/// With latencies only where they are the figure of a part: they are nearly all of it.
+fn read(folder: &Path) -> anyhow::Result<Archive> {
+    let mut archive = Archive::without_latencies(folder)?;
+    if archive.plan.parts.iter().any(|part| part.figure() == Figure::Latency) {
+        archive.read_latencies()?;
+    }
+    Ok(archive)
 }
 
 /// Two runs next to each other.

@@ -58,7 +58,9 @@ impl Session<'_> {
             taken += 1;
         }
         progress.finish();
-        manifest.machine.remarks.extend(bench.remark.take());
+        // Those who continued may have seen it before.
+        let remark = bench.remark.take().filter(|it| !manifest.machine.remarks.contains(it));
+        manifest.machine.remarks.extend(remark);
         let taken = Taken {
             plan: self.plan,
             samples,

@@ -1,9 +1,17 @@
 //! What was typed, as it is archived: names instead of paths of this machine.
 
-/// Stands for what may be a secret.
-pub(super) const NOT_KEPT: &str = "(not kept)";
+use super::secrets::{NOT_KEPT, hidden_url};
 
-const HEADER: &str = "--header";
+/// An option whose value may be a secret, and what is kept of it.
+type Hidden = (&'static str, fn(&str) -> String);
+
+const HIDDEN: [Hidden; 3] = [
+    ("--header", |text| {
+        format!("{}: {NOT_KEPT}", text.split(':').next().unwrap_or_default().trim())
+    }),
+    ("--url", hidden_url),
+    ("--send-on-open", |_| NOT_KEPT.to_owned()),
+];
 
 /// The words without the folders of absolute paths, also of those behind `=`, in
 /// lists, and within a quoted command.
@@ -23,30 +31,36 @@ pub(super) fn without_folders(words: &[String]) -> Vec<String> {
             })
             .collect()
     };
-    let mut is_header = false;
+    let mut before: Option<Hidden> = None;
     let hide = |word: &String| {
-        let (option, text) = match word.split_once('=') {
-            Some((HEADER, text)) => (Some(HEADER), text),
-            _ => (None, word.as_str()),
-        };
-        if !(option.is_some() || std::mem::replace(&mut is_header, word == HEADER)) {
-            return shorten(word);
+        if let Some((_, kept)) = before.take() {
+            return kept(word);
         }
-        let name = text.split(':').next().unwrap_or_default();
-        let option = option.map_or(String::new(), |option| format!("{option}="));
-        format!("{option}{name}: {NOT_KEPT}")
+        before = HIDDEN.into_iter().find(|(option, _)| word == option);
+        match word.split_once('=') {
+            Some((option, text)) => match HIDDEN.iter().find(|(known, _)| *known == option) {
+                Some((_, kept)) => format!("{option}={}", kept(text)),
+                None => shorten(word),
+            },
+            None => shorten(word),
+        }
     };
     words.iter().map(hide).collect()
 }
 
 /// The words as one line that a shell would take apart again in the same way.
 pub(super) fn line(words: &[String]) -> String {
-    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%[]".contains(char);
-    let quoted = words.iter().map(|word| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
+    let quoted = words.iter().map(|word| quoted(word));
     std::iter::once("thalweg".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell reads it.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "-_./=:,+@%[]".contains(char);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +80,26 @@ mod tests {
         check("/a/b,/c/d", "b,d");
         check("/", "/");
         check("cpu.us_per_event > 4", "cpu.us_per_event > 4");
+    }
+
+    #[test]
+    fn secrets_are_not_told() {
+        let check = |words: &[&str], expected: &[&str]| {
+            let words: Vec<String> = words.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(without_folders(&words), expected);
+        };
+        check(
+            &["--header", "A: s3cret", "/a/b", "--header=B:s3cret:x"],
+            &["--header", "A: (not kept)", "b", "--header=B: (not kept)"],
+        );
+        check(
+            &["--url", "ws://h/a?b=s3cret&c", "--url=http://h?b=s3cret=", "last"],
+            &["--url", "ws://h/a?b=(not-kept)&(not-kept)", "--url=http://h/?b=(not-kept)", "last"],
+        );
+        check(
+            &["--send-on-open", "--url", "--send-on-open={\"token\": 1}", "x=/a/b"],
+            &["--send-on-open", "(not kept)", "--send-on-open=(not kept)", "x=b"],
+        );
     }
 
     #[test]

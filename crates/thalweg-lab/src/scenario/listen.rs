@@ -20,8 +20,8 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         return Err(ScenarioError::new("connections are at least 1"));
     }
     let cells = all.into_iter().map(|settings| {
-        let subjects = endpoints.iter().map(|endpoint| Subject {
-            name: endpoint.url.to_string(),
+        let subjects = endpoints.iter().zip(names(endpoints)).map(|(endpoint, name)| Subject {
+            name,
             program: Program::Url(Box::new(endpoint.clone())),
             settings: Settings { transport: endpoint.transport, ..settings.clone() },
         });
@@ -45,4 +45,17 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     }
     part.tell_cells_apart();
     Ok(Plan { name, title, parts: vec![part] })
+}
+
+/// Each by its URL without the query, which may hold secrets; what is called the
+/// same then is numbered.
+fn names(endpoints: &[Endpoint]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for endpoint in endpoints {
+        let name = endpoint.url.to_string();
+        let numbered = (2..).map(|number| format!("{name} ({number})"));
+        let mut free = std::iter::once(name.clone()).chain(numbered);
+        names.extend(free.find(|name| !names.contains(name)));
+    }
+    names
 }

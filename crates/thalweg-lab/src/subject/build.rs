@@ -30,21 +30,22 @@ pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
 }
 
 /// Builds the plan's peers where their sources are newer than what was built;
-/// says each one's version, by name.
-pub fn build_peers(plan: &Plan) -> anyhow::Result<BTreeMap<String, String>> {
+/// says each one's version, by name. What is built is said on stderr, unless it is
+/// to be quiet there; then an error has what the tool said.
+pub fn build_peers(plan: &Plan, is_quiet: bool) -> anyhow::Result<BTreeMap<String, String>> {
     let mut versions = BTreeMap::new();
     for subject in plan.subjects() {
         if let Program::Peer(peer) = &subject.program
             && !versions.contains_key(&peer.name)
         {
-            build(peer)?;
+            build(peer, is_quiet)?;
             versions.insert(peer.name.clone(), version(peer));
         }
     }
     Ok(versions)
 }
 
-fn build(peer: &Peer) -> anyhow::Result<()> {
+fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     let Some((tool, words)) = peer.build.split_first() else {
         return Ok(());
     };
@@ -52,19 +53,24 @@ fn build(peer: &Peer) -> anyhow::Result<()> {
     if is_newer(&program, Path::new(&peer.folder)) {
         return Ok(());
     }
-    eprintln!("building {}: {}", peer.name, peer.build.join(" "));
+    if !is_quiet {
+        eprintln!("building {}: {}", peer.name, peer.build.join(" "));
+    }
     // It runs in the peer's folder, so what it leaves has to be named from the root.
     let program = std::path::absolute(&program)?;
     let fill = |word: &String| word.replace("{out}", &program.to_string_lossy());
-    let status = Command::new(tool)
+    let output = Command::new(tool)
         .args(words.iter().map(fill))
         .current_dir(&peer.folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .status()
+        .stderr(if is_quiet { Stdio::piped() } else { Stdio::inherit() })
+        .output()
         .with_context(|| format!("`{tool}` is needed to build the subject `{}`", peer.name))?;
-    if !status.success() {
-        bail!("the subject `{}` cannot be built: `{}` failed", peer.name, peer.build.join(" "));
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let failed = format!("`{}` failed\n{said}", peer.build.join(" "));
+        bail!("the subject `{}` cannot be built: {}", peer.name, failed.trim_end());
     }
     Ok(())
 }

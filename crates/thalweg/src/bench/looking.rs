@@ -98,7 +98,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     print(&texts.join("\n"))
 }
 
-/// Prints a run's table.
+/// Prints a run's table, and what it was made with.
 pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     let archive = read(&args.store, &args.run)?;
     let manner = args.end.manner(false);
@@ -106,7 +106,8 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     if manner.is_json {
         print_json(&summary)?;
     } else {
-        print(&format!("{}\n{}", archive.head(), report::table(&summary)))?;
+        let (table, manifest) = (report::table(&summary), report::manifest(&summary));
+        print(&format!("{}\n{table}\n{manifest}", archive.head()))?;
     }
     run::judge(&archive, &summary, &manner)?;
     Ok(Ended::Complete)

@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use thalweg_lab::run::{self, Asked, Ended, Means, Order};
+use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Order, Secrets};
 use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
 use thalweg_lab::subject::Place;
 
@@ -16,7 +16,7 @@ pub(super) struct ScenarioArgs {
     #[arg(default_value = "quick")]
     scenario: String,
     /// Measure an endpoint that somebody runs instead of a scenario: ws, wss, http or
-    /// https. Several are compared with the first.
+    /// https. Several are compared with the first. Values in its query are not kept.
     #[arg(long, value_name = "URL", conflicts_with_all = ["scenario", "quick", "subject"])]
     url: Vec<String>,
     /// Send this header to it, as "Name: value"; its value is not kept.
@@ -25,7 +25,7 @@ pub(super) struct ScenarioArgs {
     /// Offer this WebSocket subprotocol.
     #[arg(long, value_name = "NAME", requires = "url")]
     subprotocol: Option<String>,
-    /// Send this text on each WebSocket once it stands, e.g. to subscribe.
+    /// Send this text on each WebSocket once it stands, e.g. to subscribe; not kept.
     #[arg(long, value_name = "TEXT", requires = "url")]
     send_on_open: Vec<String>,
     /// Where an event says when it was made, e.g. data.ts, $.items[0].time or /data/ts:
@@ -99,14 +99,40 @@ pub(super) struct ContinueArgs {
     /// By name, a part of it that no other has, a path, or `last`.
     #[arg(default_value = "last")]
     run: String,
-    /// Take those again too that do not count.
+    /// Take those repeats again too that have a sample which does not count.
     #[arg(long)]
     invalid: bool,
     /// Also with another version, or on another machine.
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    secrets: SecretArgs,
+    #[command(flatten)]
     means: MeansArgs,
+}
+
+/// What a run of endpoints has not kept.
+#[derive(Args, Debug)]
+struct SecretArgs {
+    /// The whole URL again, of an endpoint with a query.
+    #[arg(long, value_name = "URL")]
+    url: Vec<String>,
+    /// A header that it is sent again, as "Name: value".
+    #[arg(long, value_name = "HEADER")]
+    header: Vec<String>,
+    /// A text that each WebSocket is sent, again.
+    #[arg(long, value_name = "TEXT")]
+    send_on_open: Vec<String>,
+    /// Where the file of authorities lies now (PEM).
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+}
+
+impl SecretArgs {
+    fn secrets(self) -> Secrets {
+        let SecretArgs { url, header, send_on_open, cacert } = self;
+        Secrets { urls: url, headers: header, send_on_open, cacert }
+    }
 }
 
 /// A run to repeat.
@@ -118,6 +144,8 @@ pub(super) struct RerunArgs {
     /// Where to leave everything [default: a new folder in the store].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    secrets: SecretArgs,
     #[command(flatten)]
     means: MeansArgs,
 }
@@ -188,10 +216,13 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
 
 /// Takes what a run lacks.
 pub(super) fn resume(args: ContinueArgs) -> anyhow::Result<Ended> {
-    run::resume(&args.run, args.invalid, args.force, &args.means.means()?)
+    let ContinueArgs { run, invalid, force, secrets, means } = args;
+    let how = Continuation { also_invalid: invalid, force, secrets: secrets.secrets() };
+    run::resume(&run, &how, &means.means()?)
 }
 
 /// Runs a plan again.
 pub(super) fn rerun(args: RerunArgs) -> anyhow::Result<Ended> {
-    run::rerun(&args.run, args.out.as_deref(), &args.means.means()?)
+    let RerunArgs { run, out, secrets, means } = args;
+    run::rerun(&run, out.as_deref(), &secrets.secrets(), &means.means()?)
 }

@@ -1,7 +1,9 @@
 //! Runs as things that stay: listed, shown, compared, continued, run again, and
 //! held to conditions. Figures are looked at only for being there.
 
+mod adding;
 mod place;
+mod secrets;
 
 use std::fs;
 use std::process::Command;
@@ -91,14 +93,16 @@ fn an_interrupted_run_leaves_no_process_and_is_continued() {
     let continued = place.bench(&["continue", "last", "--store", "store"]);
     assert!(continued.stdout.contains("Everything is in store/run-a"), "{}", continued.stderr);
     let mut slots = place.slots("run-a");
-    assert_eq!(slots.len(), 12);
+    // A repeat that was begun is taken whole.
+    let taken = slots.len();
+    assert_eq!(taken, 12 + kept % 2);
     slots.sort();
     slots.dedup();
     assert_eq!(slots.len(), 12);
-    assert_eq!(place.text("run-a", "histograms.jsonl").lines().count(), 12);
+    assert_eq!(place.text("run-a", "histograms.jsonl").lines().count(), taken);
     let manifest = place.json("run-a", "manifest.json");
     assert_eq!(manifest["was_interrupted"], false);
-    assert_eq!(manifest["continued"][0]["samples"], 12 - kept);
+    assert_eq!(manifest["continued"][0]["samples"], taken - kept);
     assert_eq!(manifest["continued"][0]["version"], manifest["version"]);
 
     let again = place.bench(&["continue", "run-a", "--store", "store"]);
@@ -157,7 +161,8 @@ fn a_killed_run_is_read_without_its_half_line_and_continued() {
     assert!(refused.stderr.contains("run-a was begun with 0.0.1"), "{}", refused.stderr);
     assert_eq!(place.text("run-a", "samples.jsonl").len(), text.len() - 20);
     place.bench(&["continue", "run-a", "--store", "store", "--force", "--quiet"]);
-    assert_eq!(place.slots("run-a").len(), 4);
+    // The last repeat is taken whole.
+    assert_eq!(place.slots("run-a").len(), 3 + 2);
     let manifest = place.json("run-a", "manifest.json");
     assert_eq!(
         (&manifest["version"], &manifest["continued"][0]["version"]),
@@ -173,19 +178,17 @@ fn what_does_not_count_is_taken_again() {
     }
     let place = Place::new("invalid");
     place.take("run-a", &[]).ended_with(0);
-    let text = place.text("run-a", "samples.jsonl");
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    let mut first: Value = serde_json::from_str(&lines[0]).expect("a sample");
-    first["verdict"] = serde_json::json!({ "invalid": "3 missing" });
-    lines[0] = first.to_string();
-    fs::write(place.file("run-a", "samples.jsonl"), lines.join("\n") + "\n").expect("write");
+    place.change_samples("run-a", |samples| {
+        samples[0]["verdict"] = serde_json::json!({ "invalid": "3 missing" });
+    });
     let shown = place.bench(&["show", "run-a", "--store", "store"]);
     assert!(shown.ended_with(0).contains("1 of 2 invalid: 3 missing"), "{}", shown.stdout);
     place.bench(&["continue", "run-a", "--store", "store"]).ended_with(2);
     let again = place.bench(&["continue", "run-a", "--store", "store", "--invalid"]);
     assert!(!again.ended_with(0).contains("3 missing"), "{}", again.stdout);
+    // With its partner, as samples are compared that were taken side by side.
     let slots = place.slots("run-a");
-    assert_eq!((slots.len(), &slots[0]), (5, &slots[4]));
+    assert_eq!((slots.len(), &slots[..2]), (6, &slots[4..]));
 }
 
 #[test]
@@ -237,6 +240,63 @@ fn conditions_fail_a_run_when_everything_is_saved() {
 }
 
 #[test]
+fn what_is_broken_passes_no_condition() {
+    if !has_cores() {
+        return;
+    }
+    let place = Place::new("broken");
+    place.take("run-a", &[]).ended_with(0);
+    place.change_samples("run-a", |samples| {
+        for sample in samples.iter_mut().filter(|sample| sample["subject"] == 1) {
+            sample["verdict"] = serde_json::json!({ "invalid": "3 missing" });
+        }
+    });
+    let condition = ["--fail-if", "latency.p99_us > 1e9", "--fail-if", "memory.rss_bytes < 0"];
+    let words = ["show", "run-a", "--store", "store", "--junit", "results.xml"];
+    let shown = place.bench(&[&words[..], &condition[..]].concat());
+    shown.ended_with(1);
+    let reason = "thalweg: no sample counts, so nothing is known of latency.p99_us, fail if > \
+                  1000000000: invalid: 3 missing\n";
+    assert!(shown.stderr.contains(reason), "{}", shown.stderr);
+    let xml = fs::read_to_string(place.folder.join("results.xml")).expect("a file");
+    let failures = ["<failure ", "type=\"invalid\""].map(|what| xml.matches(what).count());
+    assert_eq!(failures, [1, 1], "{xml}");
+}
+
+#[test]
+fn a_command_comes_first() {
+    let place = Place::new("order");
+    let refusal = |words: &[&str]| {
+        let said = place.bench(words);
+        said.ended_with(2);
+        said.stderr
+    };
+    let sentence = |word: &str, name: &str| {
+        format!(
+            "thalweg: `{word}` stands before `{name}`: the command comes first and its options \
+             behind it, which `thalweg bench {name} --help` names\n"
+        )
+    };
+    assert_eq!(refusal(&["--quick", "list"]), sentence("--quick", "list"));
+    assert_eq!(refusal(&["--store", "store", "list"]), sentence("--store", "list"));
+    assert_eq!(refusal(&["-q", "show", "last"]), sentence("-q", "show"));
+    assert_eq!(refusal(&["tiny.toml", "continue", "last"]), sentence("tiny.toml", "continue"));
+    // What an option is given is no command.
+    place.bench(&["list", "--store", "list"]).ended_with(0);
+}
+
+#[test]
+fn a_list_has_the_figure_of_the_summary() {
+    if !has_cores() {
+        return;
+    }
+    let place = Place::with("figure", &format!("{TINY}rate = 50\n"));
+    place.take("run-a", &[]).ended_with(0);
+    let list = place.bench(&["list", "--store", "store"]);
+    assert!(list.ended_with(0).contains("  thalweg: p99 latency "), "{}", list.stdout);
+}
+
+#[test]
 fn what_is_asked_for_in_vain_is_refused_before_anything_is_measured() {
     let place = Place::new("misuse");
     let refusal = |words: &[&str]| {
@@ -280,6 +340,48 @@ fn quiet_and_json_say_what_they_promise() {
     let summary: Value = serde_json::from_str(json.ended_with(0)).expect("JSON and nothing else");
     assert_eq!(summary, place.json("run-b", "summary.json"));
     assert!(json.stderr.starts_with("a tiny load: 2 samples, about 0:0"), "{}", json.stderr);
+}
+
+#[test]
+fn a_peer_is_built_quietly_if_so_asked() {
+    let scenario = format!("{TINY}[[subjects]]\nprogram = \"made\"\n");
+    let place = Place::with("build", &scenario);
+    let rogue = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/subjects/rogue/rogue.py");
+    let peer = place.folder.join("peers/made");
+    fs::create_dir_all(&peer).expect("make a folder");
+    fs::copy(rogue, peer.join("rogue.py")).expect("copy a file");
+    let write = |build: &str| {
+        let text = format!(
+            "name = \"made\"\ntitle = \"made of nothing\"\ndialect = \"thalweg\"\n\
+             drives = [\"posted\"]\nbuild = [\"sh\", \"-c\", \"{build}\"]\n\
+             command = [\"python3\", \"{{folder}}/rogue.py\", \"--listen\", \"{{listen}}\", \
+             \"--sin\", \"none\"]\n"
+        );
+        fs::write(peer.join("subject.toml"), text).expect("write a file");
+    };
+    let take = |run: &str, words: &[&str]| {
+        let own = ["--repeats", "1", "--peers", "peers"];
+        place.take(run, &[&own[..], words].concat())
+    };
+    write("echo compiling >&2; exit 3");
+    let failed = take("run-a", &["--quiet"]);
+    failed.ended_with(1);
+    let said = failed.stderr.as_str();
+    assert!(said.starts_with("thalweg: the subject `made` cannot be built: "), "{said}");
+    assert!(said.ends_with(" failed\ncompiling\n"), "{said}");
+
+    let works = "echo compiling >&2; mkdir -p build; echo made > {out}";
+    write(works);
+    let quiet = take("run-b", &["--quiet"]);
+    assert!(peer.join("build/made").exists(), "{}", quiet.stderr);
+    assert!(!quiet.stderr.contains("build") && !quiet.stderr.contains("compiling"));
+    if has_cores() {
+        assert_eq!((quiet.ended_with(0), &*quiet.stderr), ("store/run-b\n", ""));
+    }
+    fs::remove_file(peer.join("build/made")).expect("a program");
+    let loud = take("run-c", &[]);
+    assert!(loud.stderr.starts_with("building made: sh -c "), "{}", loud.stderr);
+    assert!(loud.stderr.contains("\ncompiling\n"), "{}", loud.stderr);
 }
 
 #[test]

@@ -10,7 +10,6 @@ use crate::measure::Verdict;
 use crate::measure::statistics::Estimate;
 use crate::report::published::{Mark, Published};
 use crate::report::row::Row;
-use crate::scenario::Settings;
 
 /// Subjects of a value stand beside each other, this far.
 const ASIDE: f64 = 5.0;
@@ -77,7 +76,11 @@ impl Against<'_> {
                     markup.leaf(
                         "title",
                         &[],
-                        &format!("{}, published, another machine", mark.name),
+                        &format!(
+                            "{}: {}, published, another machine",
+                            mark.name,
+                            (metric.show)(mark.value)
+                        ),
                     );
                     published_mark(markup);
                 });
@@ -164,7 +167,7 @@ impl Against<'_> {
         };
         marks
             .filter(|mark| mark.metric == metric.key && mark.axis == self.axis.key)
-            .filter(|mark| is_of(mark, facet.settings) && on_axis(mark))
+            .filter(|mark| mark.is_of(facet.settings) && on_axis(mark))
             .collect()
     }
 }
@@ -173,12 +176,4 @@ impl Facet<'_> {
     fn rows(&self) -> impl Iterator<Item = &Row> {
         self.cells.iter().flat_map(|cell| cell.iter())
     }
-}
-
-/// Whether a published figure is of these settings.
-fn is_of(mark: &Mark, settings: &Settings) -> bool {
-    mark.with.iter().all(|(key, value)| match key.as_str() {
-        "request_us" => settings.request_us as f64 == *value,
-        _ => false,
-    })
 }

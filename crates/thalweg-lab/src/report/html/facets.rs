@@ -280,6 +280,7 @@ mod tests {
         check("a2", Some("connections"), &["websocket", "sse"], 0);
         check("c", Some("dummy_bytes"), &["every 1 ms", "every 10 ms"], 0);
         check("transports", Some("event_bytes"), &["100 connections", "1000 connections"], 0);
+        check("latency", Some("rate"), &[""], 4);
         check("b", None, &[], 1);
     }
 }

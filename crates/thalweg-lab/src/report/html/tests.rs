@@ -1,8 +1,10 @@
 //! The structure of the page, and that nothing from outside is markup in it.
 
 use super::html;
+use crate::measure::{RoundTrips, Sample, Traffic, Verdict};
 use crate::report::tests::{SCENARIO, summary};
-use crate::report::{Summary, markdown};
+use crate::report::{Manifest, Summary, markdown};
+use crate::scenario::{Changes, find, read};
 
 /// What happens to be there, and text that tries to be more than that.
 const HOSTILE: &str =
@@ -44,6 +46,60 @@ fn a_page_has_headings_charts_and_figures_in_order() {
 #[test]
 fn the_same_summary_gives_the_same_page() {
     assert_eq!(html(&small()), html(&small()));
+}
+
+/// A part of the library with two subjects, as it would be found.
+fn of_library(scenario: &str, transport: &str) -> String {
+    let changes = Changes {
+        subjects: vec!["limit".to_owned(), "thalweg".to_owned()],
+        transports: vec![transport.to_owned()],
+        ..Changes::default()
+    };
+    let plan = read(find(scenario).unwrap(), &changes, &[]).unwrap();
+    let mut samples = Vec::new();
+    for slot in plan.slots() {
+        let trip = |mean_us| RoundTrips { count: 1000, mean_us, ..RoundTrips::default() };
+        samples.push(Sample {
+            part: slot.part,
+            cell: slot.cell,
+            subject: slot.subject,
+            repeat: slot.repeat,
+            verdict: Verdict::Subject,
+            span_us: 1_000_000,
+            traffic: Traffic { events: 1000, ..Traffic::default() },
+            round_trips: Some(trip(100.0 + f64::from(slot.repeat))),
+            ..Sample::default()
+        });
+    }
+    html(&Summary::new(&plan, &samples, Manifest::default()))
+}
+
+#[test]
+fn published_figures_are_marked_where_they_belong() {
+    let check = |scenario: &str, transport: &str, marked: &[&str]| {
+        let page = of_library(scenario, transport);
+        let marks = page.split("<g class=\"published\"").skip(1);
+        let title =
+            |it: &str| it.split("<title>").nth(1)?.split("</title>").next().map(str::to_owned);
+        let titles: Vec<String> = marks.filter_map(title).collect();
+        assert_eq!(titles, marked, "{scenario} {transport}");
+    };
+    const THERE: &str = "published, another machine";
+    check("a1", "websocket", &[&format!("WebSocket: 4.00 M/s, {THERE}")]);
+    check("a1", "sse", &[&format!("SSE: 3.05 M/s, {THERE}")]);
+    check("a2", "sse", &[&format!("SSE: 2.70 M/s, {THERE}")]);
+    check("a1", "http-streaming", &[]);
+    // What is the worst of five is no mean of all.
+    let worst = |figure: &str| format!("Go, worst of five runs: {figure}, {THERE}");
+    let figures = ["161 µs", "83.5 µs", "5364 µs", "301 µs", "111 µs", "5675 µs"].map(worst);
+    check("c", "websocket", &figures.each_ref().map(String::as_str));
+    let page = of_library("c", "websocket");
+    let is_marked = |it: &&str| it.contains("<g class=\"published\"");
+    let charts: Vec<&str> = page.split("<figure").filter(is_marked).collect();
+    assert_eq!(charts.len(), 2);
+    assert!(charts.iter().all(|it| it.contains("Mean round trip of the worst sample")));
+    // Five samples of 100 to 104 µs.
+    assert!(charts.iter().all(|it| it.contains("104 µs") && !it.contains("102 µs")));
 }
 
 #[test]

@@ -83,6 +83,8 @@ impl Wanted {
         if (300..400).contains(&head.status)
             && let Some(target) = head.header("location")
         {
+            // A query may hold what the endpoint was told in confidence.
+            let target = target.split(['?', '#']).next().unwrap_or_default();
             return Err(format!(
                 "{}: it redirects to {}; measure that URL",
                 head.status_line,
@@ -236,7 +238,7 @@ mod tests {
         check(&format!("{UP}A\r\nX: offered\r\nSec-WebSocket-Protocol: p"), "Websocket");
         check(&format!("{UP}A\r\nX: offered\r\nSec-WebSocket-Protocol: q"), "where p was offered");
         check("200 OK", "no WebSocket is there");
-        check("302 Found\r\nLocation: wss://h/x", "302 Found: it redirects to wss://h/x");
+        check("302 Found\r\nLocation: wss://h/x?k=v", "302 Found: it redirects to wss://h/x;");
         check("503 No\r\nContent-Length: 3", "Refused(Length(3))");
     }
 

@@ -95,6 +95,11 @@ impl Program {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("signal the program");
     }
 
+    /// Ends it at once, as nobody can prevent.
+    pub(crate) fn kill(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::KILL).expect("kill the program");
+    }
+
     /// Ends its stdin and waits for its end: how it ended, and all that it said.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         self.stdin = None;

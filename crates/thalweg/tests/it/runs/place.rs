@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{fs, thread};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 pub(super) const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
@@ -80,19 +81,44 @@ impl Place {
         self.text(run, "samples.jsonl").lines().map(slot).collect()
     }
 
+    /// Writes the run's samples as `change` leaves them.
+    pub(super) fn change_samples(&self, run: &str, change: impl Fn(&mut Vec<Value>)) {
+        let text = self.text(run, "samples.jsonl");
+        let parsed = text.lines().map(|line| serde_json::from_str(line).expect("a sample"));
+        let mut samples: Vec<Value> = parsed.collect();
+        change(&mut samples);
+        let text: String = samples.iter().map(|sample| format!("{sample}\n")).collect();
+        fs::write(self.file(run, "samples.jsonl"), text).expect("write samples");
+    }
+
     /// Command lines of the processes that were started from here and live.
     pub(super) fn processes(&self) -> Vec<String> {
+        let line = |process: PathBuf| {
+            let words = fs::read(process.join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&words).replace('\0', " ")
+        };
+        self.process_folders().into_iter().map(line).collect()
+    }
+
+    /// Ends them: a lab that was killed has left its subject.
+    pub(super) fn end_processes(&self) {
+        for process in self.process_folders() {
+            let number = process.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if let Some(process) = number.and_then(Pid::from_raw) {
+                // It may have ended.
+                let _ = kill_process(process, Signal::KILL);
+            }
+        }
+    }
+
+    fn process_folders(&self) -> Vec<PathBuf> {
         let mark = format!("THALWEG_RUNS_TEST={}", self.folder.display());
         let is_ours = |process: &Path| {
             let environment = fs::read(process.join("environ")).unwrap_or_default();
             environment.split(|byte| *byte == 0).any(|pair| pair == mark.as_bytes())
         };
         let processes = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
-        let line = |process: PathBuf| {
-            let words = fs::read(process.join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&words).replace('\0', " ")
-        };
-        processes.filter(|process| is_ours(process)).map(line).collect()
+        processes.filter(|process| is_ours(process)).collect()
     }
 }
 

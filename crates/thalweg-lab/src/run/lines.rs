@@ -1,0 +1,78 @@
+//! Files of one JSON value a line, as a run's samples are kept.
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A file of one JSON value a line.
+pub(super) struct Lines<T> {
+    pub(super) values: Vec<T>,
+    /// That its last line was cut off.
+    pub(super) remark: Option<String>,
+}
+
+impl<T: DeserializeOwned> Lines<T> {
+    /// The file, or the one beside it that xz has compressed; nothing if there is
+    /// neither.
+    pub(super) fn read(folder: &Path, name: &str) -> anyhow::Result<Lines<T>> {
+        let path = folder.join(name);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => unpacked(folder, name)?,
+            Err(error) => {
+                return Err(error).with_context(|| format!("{} cannot be read", path.display()));
+            }
+        };
+        Lines::parse(&text).with_context(|| path.display().to_string()).map(|mut lines| {
+            if lines.remark.is_some() {
+                lines.remark = Some(format!(
+                    "the last line of {name} is half-written, as when a run is killed: left out"
+                ));
+            }
+            lines
+        })
+    }
+
+    fn parse(text: &[u8]) -> anyhow::Result<Lines<T>> {
+        let whole = whole_lines(text);
+        let mut values = Vec::new();
+        for (number, line) in (1..).zip(text[..whole].split(|byte| *byte == b'\n')) {
+            if !line.is_empty() {
+                let value = serde_json::from_slice(line);
+                values.push(value.with_context(|| format!("line {number}"))?);
+            }
+        }
+        let remark = (whole < text.len()).then(String::new);
+        Ok(Lines { values, remark })
+    }
+}
+
+/// Length of what ends with a newline: a line is written in one piece with its
+/// own, so what comes after the last was cut off.
+pub(super) fn whole_lines(text: &[u8]) -> usize {
+    text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1)
+}
+
+pub(super) fn unpacked(folder: &Path, name: &str) -> anyhow::Result<Vec<u8>> {
+    let name = format!("{name}.xz");
+    let path = folder.join(&name);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let output = Command::new("xz").arg("-dc").arg(&path).stdin(Stdio::null()).output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bail!("{name} is compressed: install xz (xz-utils), which is asked to read it");
+        }
+        Err(error) => return Err(error).context("xz cannot be started"),
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("xz cannot read {}: {}", path.display(), said.trim());
+    }
+    Ok(output.stdout)
+}
