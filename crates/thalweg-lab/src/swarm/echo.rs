@@ -323,3 +323,20 @@ impl Inbox {
         *if is_early { &mut self.ledger.early } else { &mut self.ledger.duplicated } += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
+        let settings = Settings { requests: 20, ..Settings::default() };
+        let mut inbox = Inbox::new(Dialect::Limit, &settings);
+        for number in 1..=1000 {
+            inbox.message(&dialect::echo(Dialect::Limit, number).1, 0).unwrap();
+        }
+        assert_eq!((inbox.ledger.to_string().as_str(), inbox.early.len()), ("1000 early", 20));
+        inbox.message(&dialect::echo(Dialect::Limit, 20).1, 0).unwrap();
+        assert_eq!(inbox.ledger.to_string(), "1 duplicated, 1000 early");
+    }
+}

@@ -334,4 +334,10 @@ fn answers_that_are_missing_or_wrong_are_seen() {
         _ => vec![message.to_owned()],
     };
     check(Drive::RoundTrip, damaged, "1 corrupt");
+    // The one after it has no number.
+    let highest: Answer = |number, message| match number {
+        7 => vec![format!(r#"{{"id":{},"name":"x"}}"#, u64::MAX), message.to_owned()],
+        _ => vec![message.to_owned()],
+    };
+    check(Drive::RoundTrip, highest, "1 corrupt");
 }
