@@ -247,7 +247,7 @@ impl Echo<'_> {
             traffic: tally.traffic,
             latency: tally.latency,
             round_trips: RoundTrips::of(round_trips_us, span_us),
-            ledger: ledger.and(&unanswered).and(firehose.counts()),
+            ledger: ledger.and(&unanswered).and(&firehose.counts()),
             open_us,
             span_us,
             swarm_cpu_ns,
