@@ -2,10 +2,14 @@
 
 use super::link::{Dialer, Link};
 use super::socket::{Interest, Poller};
+use anyhow::bail;
 
 /// What was sent is forgotten once it is this long, should there never be a
 /// moment at which everything is.
 const SENT_BYTES_MAX: usize = 1 << 20;
+
+/// No more waits to be sent, pongs and acks included.
+const PENDING_BYTES_MAX: usize = 64 << 20;
 
 /// A connection, and what it has still to send.
 #[derive(Debug)]
@@ -42,13 +46,17 @@ impl Writer {
         Ok(Writer { link, key, pending: first, sent: 0, waits: true })
     }
 
-    /// Lets `append` add to what is to be sent, and sends what it can.
+    /// Lets `append` add to what is to be sent, and sends what it can. An error of a
+    /// subject that does not read.
     pub(super) fn send(
         &mut self,
         poller: &Poller,
         append: impl FnOnce(&mut Vec<u8>),
     ) -> anyhow::Result<()> {
         append(&mut self.pending);
+        if self.pending_bytes() > PENDING_BYTES_MAX {
+            bail!("the subject does not read what it is sent: 64 MiB wait");
+        }
         if self.waits { Ok(()) } else { self.flush(poller) }
     }
 
