@@ -75,7 +75,7 @@ mod tests {
     fn a_process_may_use_what_it_is_allowed_to() {
         let Cores(allowed) = Cores::allowed().unwrap();
         let mut child = std::process::Command::new("taskset")
-            .args(["-c", &allowed[0].to_string(), "sleep", "60"])
+            .args(["-c", &allowed[0].to_string(), "sleep", "10"])
             .spawn()
             .unwrap();
         let own = std::process::id();

@@ -255,7 +255,7 @@ impl Echo<'_> {
             traffic: tally.traffic,
             latency: tally.latency,
             round_trips: RoundTrips::of(round_trips_us, span_us),
-            ledger: ledger.and(&unanswered).and(firehose.counts()),
+            ledger: ledger.and(&unanswered).and(&firehose.counts()),
             ..Outcome::default()
         }
     }

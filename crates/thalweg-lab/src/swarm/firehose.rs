@@ -20,6 +20,8 @@ pub(super) struct Firehose {
     push_bytes: usize,
     first: Option<First>,
     ledger: Ledger,
+    /// Intact pushes without a number, which the ledger has no line for.
+    unnumbered: u64,
 }
 
 /// The first push: the others are like it.
@@ -33,7 +35,8 @@ struct First {
 
 impl Firehose {
     pub(super) fn new(push_bytes: u32) -> Firehose {
-        Firehose { push_bytes: push_bytes as usize, first: None, ledger: Ledger::new(1, None) }
+        let (push_bytes, ledger) = (push_bytes as usize, Ledger::new(1, None));
+        Firehose { push_bytes, first: None, ledger, unnumbered: 0 }
     }
 
     /// Pushes of an envelope, separated by commas. Says how many are intact and new.
@@ -74,7 +77,10 @@ impl Firehose {
         }
         match seq {
             Some(seq) => u64::from(self.ledger.arrived(0, seq)),
-            None => 1,
+            None => {
+                self.unnumbered += 1;
+                1
+            }
         }
     }
 
@@ -88,8 +94,9 @@ impl Firehose {
         self.ledger.corrupt();
     }
 
-    pub(super) fn counts(&self) -> &Counts {
-        self.ledger.counts()
+    pub(super) fn counts(&self) -> Counts {
+        let unnumbered = Counts { delivered: self.unnumbered, ..Counts::default() };
+        self.ledger.counts().and(&unnumbered)
     }
 }
 
@@ -121,7 +128,10 @@ mod tests {
     fn check(envelopes: &[String], expected: (u64, &str)) {
         let mut firehose = Firehose::new(BYTES);
         let came = envelopes.iter().map(|events| firehose.pushes(events.as_bytes())).sum::<u64>();
-        assert_eq!((came, &*firehose.counts().to_string()), expected);
+        let counts = firehose.counts();
+        assert_eq!((came, &*counts.to_string()), expected);
+        // Whatever came late counts as that.
+        assert_eq!(counts.delivered + counts.reordered, came);
     }
 
     #[test]

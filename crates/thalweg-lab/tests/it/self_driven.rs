@@ -126,7 +126,7 @@ fn who_is_further_and_further_behind_is_at_least_so_late() {
 }
 
 fn check_broken(tick: fn(u64) -> Option<Tick>) {
-    let why = measure(tick).unwrap().failure.unwrap_or_default();
+    let why = measure(tick).expect("an outcome").failure.unwrap_or_default();
     assert!(why.contains("did not keep its schedule"), "{why:?}");
 }
 
@@ -153,5 +153,5 @@ fn who_stops_owes_what_is_due() {
         Some(Tick { late_us: if is_over { 3_600_000_000 } else { 0 }, ..IN_TIME })
     });
     let missing = stopped.unwrap().ledger.missing;
-    assert!(missing > 0 && missing % BATCH == 0, "{missing}");
+    assert!(missing > 0 && missing.is_multiple_of(BATCH), "{missing}");
 }

@@ -181,6 +181,17 @@ fn what_was_before_the_span_is_no_silence_of_it() {
     let heard = visit_for(&typed(format!("ws://{}/", serve(once))), 2, 300, 100).unwrap().heard;
     assert_eq!((heard.events, heard.intervals), (0, None));
     assert_eq!(heard.silence_us_max, heard.span_us);
+    // And again in the span, so that far more than it lies between the two.
+    let twice = script(|mut peer| {
+        peer.upgrade("")?;
+        peer.frame(0x81, b"event")?;
+        thread::sleep(Duration::from_millis(420));
+        peer.frame(0x81, b"event")?;
+        peer.read_frame().map(drop)
+    });
+    let heard = visit_for(&typed(format!("ws://{}/", serve(twice))), 2, 300, 200).unwrap().heard;
+    assert_eq!(heard.intervals, None);
+    assert!(heard.silence_us_max <= heard.span_us, "{heard:?}");
 }
 
 #[test]

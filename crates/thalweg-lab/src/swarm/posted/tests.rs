@@ -178,6 +178,23 @@ fn the_window_does_not_wait_for_what_was_announced_as_missed() {
 }
 
 #[test]
+fn whoever_was_excused_counts_once() {
+    let mut topic = Topic::new(1, 2, 128);
+    let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
+    let mut line = Vec::new();
+    topic.publish(0, &mut line);
+    line.pop();
+    let arrival =
+        |subscription, events| Arrival { subscription, is_reader: true, events, now_us: 0 };
+    topic.gap(arrival(0, &b""[..]), None, &mut ledger);
+    assert!(!topic.is_due(), "the other reader does not have it");
+    topic.receive(arrival(0, &line), &mut ledger, &mut tally);
+    assert!(!topic.is_due(), "nor now that the first has it after all");
+    topic.receive(arrival(1, &line), &mut ledger, &mut tally);
+    assert!(topic.is_due());
+}
+
+#[test]
 fn littles_law_holds_and_finds_a_broken_clock_and_a_broken_count() {
     assert!((littles(1, 1.0) - 1.0).abs() < 1e-9);
     assert!((littles(2, 1.0) - 2.0).abs() < 1e-9);

@@ -245,7 +245,7 @@ impl<'a> Crowd<'a> {
         heard.events_per_connection_min = events().min().unwrap_or(0);
         heard.events_per_connection_max = events().max().unwrap_or(0);
         let end_us = begun_us + span_us;
-        let still = guests().map(|guest| end_us.saturating_sub(guest.pace.last_us).min(span_us));
+        let still = guests().map(|guest| end_us.saturating_sub(guest.pace.last_us));
         heard.silence_us_max = still.max().unwrap_or(0).max(self.ear.silence_us_max);
         heard
     }
