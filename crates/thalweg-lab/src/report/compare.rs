@@ -52,11 +52,12 @@ fn paired(samples: &[&Sample], baseline: &[&Sample], of: Of<'_>) -> Option<Compa
 /// A comparison of a row, and where it stands.
 type Place = fn(&mut Row) -> &mut Option<Comparison>;
 
-const PLACES: [Place; 4] = [
+const PLACES: [Place; 5] = [
     |row| &mut row.cpu.compared,
     |row| &mut row.latency.compared,
     |row| &mut row.throughput.compared,
     |row| &mut row.round_trip.compared,
+    |row| &mut row.memory.compared,
 ];
 
 /// What lies within the noise of its cell is a tie; in a cell without an A/A pair,
@@ -78,5 +79,39 @@ pub(super) fn call_ties(rows: &mut [Row]) {
                 compared.outcome = Outcome::Tie;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In each figure that is compared, memory as well as CPU.
+    #[test]
+    fn what_lies_within_the_noise_is_a_tie() {
+        for place in PLACES {
+            let row = |is_noise, low, high| {
+                let ratio = Estimate { median: (low + high) / 2.0, low, high };
+                let mut row = Row { is_noise, ..Row::default() };
+                *place(&mut row) =
+                    Some(Comparison { ratio, pairs: 8, outcome: Outcome::of(ratio, true) });
+                row
+            };
+            let outcome = |low, high| {
+                let mut rows = [row(true, 0.9, 1.2), row(false, low, high)];
+                call_ties(&mut rows);
+                place(&mut rows[1]).map(|compared| compared.outcome)
+            };
+            assert_eq!(outcome(1.1, 1.3), Some(Outcome::Tie));
+            assert_eq!(outcome(1.3, 1.4), Some(Outcome::More));
+        }
+        // Every comparison that a row has has its place.
+        let mut row = Row::default();
+        let ratio = Estimate { median: 1.0, low: 1.0, high: 1.0 };
+        for place in PLACES {
+            *place(&mut row) = Some(Comparison { ratio, pairs: 8, outcome: Outcome::Tie });
+        }
+        let text = serde_json::to_string(&row).unwrap();
+        assert!(!text.contains("\"compared\":null"), "{text}");
     }
 }
