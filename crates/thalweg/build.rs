@@ -11,6 +11,9 @@ fn main() {
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     println!("cargo::rustc-env=THALWEG_VERSION={}", parts.join(", "));
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
+    // Whether it is dirty changes with any source.
+    println!("cargo::rerun-if-changed=../../crates");
+    println!("cargo::rerun-if-changed=../../lab/subjects/limit");
 }
 
 /// Empty where the program is not there: a source archive has no git.

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - `taking`: the samples of some of a plan's slots; with `sample`, one of them
+//! - `meeting`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
 //! - `lines`: its files of a line for each sample
@@ -24,6 +25,7 @@ mod interrupt;
 mod lines;
 mod lock;
 mod look;
+mod meeting;
 mod progress;
 mod reckoning;
 mod sample;

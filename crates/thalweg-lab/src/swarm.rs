@@ -85,6 +85,8 @@ const SPIN_US: u64 = 50;
 const SPIN_TALK_US: u64 = 2000;
 /// After a long look, time to read what has come meanwhile.
 const CALM: Duration = Duration::from_millis(20);
+/// How often the observer is asked whether to go on.
+const MOMENT: Duration = Duration::from_millis(5);
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
 /// Publishers' keys for the poller begin here; connections' are their numbers.
@@ -120,6 +122,11 @@ pub trait Observer {
     fn at(&mut self, moment: Moment<'_>);
     /// Called about ten times a second; may end the sample.
     fn progress(&mut self, figures: Figures) -> ControlFlow<()>;
+    /// Called when the subject is warm, every few ms until it is true: whether the span
+    /// may begin.
+    fn may_begin(&mut self) -> bool {
+        true
+    }
     /// Called behind the span's end, every few ms: whether the load shall go on so
     /// that more can be counted. `events` have been delivered since the end.
     fn wants_more(&mut self, events: u64) -> bool {
@@ -283,6 +290,9 @@ impl<'a> Swarm<'a> {
             self.run_for(Duration::from_micros(silent_us))?;
         }
         let warm_up = self.get_warm()?;
+        while !self.observer.may_begin() {
+            self.run_for(MOMENT)?;
+        }
 
         let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
         self.observer.at(Moment::Warm);

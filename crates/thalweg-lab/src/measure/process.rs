@@ -97,10 +97,12 @@ impl Resources {
         (cpu_ns, rss_bytes)
     }
 
-    /// Time the calling process's first thread was ready to run while its core
-    /// ran somebody else.
+    /// Time the calling thread was ready to run while its core ran somebody else.
     pub fn own_waited_ns() -> u64 {
-        let used = Process::myself().and_then(|myself| myself.schedstat());
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        let used = Process::myself()
+            .and_then(|myself| myself.task_from_tid(thread))
+            .and_then(|task| task.schedstat());
         used.map_or(0, |used| used.run_delay)
     }
 

@@ -120,6 +120,8 @@ pub struct PartSummary {
     pub repeats: u32,
     /// Time measured in each.
     pub measured_ms: u64,
+    /// Whether the subjects of a cell were measured at the same time.
+    pub together: bool,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
     /// What subjects agreed on and have set, and what they differ in, cell by cell.
@@ -173,6 +175,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         figure: part.figure(),
         repeats: part.repeats,
         measured_ms: part.measured_ms,
+        together: part.together,
         covers: covers(&rows, part.repeats),
         rows,
         equality,

@@ -48,12 +48,13 @@ pub(super) fn drive(part: &PartSummary) -> &'static str {
 /// `5 samples of 2 s for each subject in each cell`
 pub(super) fn effort(part: &PartSummary) -> String {
     let samples = if part.repeats == 1 { "sample" } else { "samples" };
+    let together = if part.together { ", all of a cell at the same time" } else { "" };
     match part.drive {
         Drive::RoundTrip | Drive::Echo => {
             format!("{} {samples} of each subject in each cell.", part.repeats)
         }
         _ => format!(
-            "{} {samples} of {} s, of each subject in each cell.",
+            "{} {samples} of {} s, of each subject in each cell{together}.",
             part.repeats,
             super::number::round(part.measured_ms as f64 / 1000.0)
         ),

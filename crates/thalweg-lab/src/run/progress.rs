@@ -42,6 +42,19 @@ impl Progress {
         }
     }
 
+    /// Of a sample that is taken beside the one that is told of.
+    pub(super) fn silent() -> Progress {
+        Progress {
+            is_quiet: true,
+            bar: None,
+            reckoning: Reckoning::default(),
+            done: 0,
+            begun: Instant::now(),
+            label: String::new(),
+            last_cell: None,
+        }
+    }
+
     pub(super) fn begin(&mut self, plan: &Plan, slot: Slot) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
         self.begun = Instant::now();

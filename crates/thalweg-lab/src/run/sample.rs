@@ -1,5 +1,6 @@
 //! One sample: a fresh subject, the swarm, and what was seen of both.
 
+use super::meeting::{Seat, meeting};
 use super::progress::Progress;
 use super::watch::{Seen, Watch, Watched};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
@@ -8,10 +9,11 @@ use crate::subject::{Cores, Launch, Listener, Place, Running};
 use crate::swarm::stranger::{self, Visit};
 use crate::swarm::{self, Interrupted, Outcome, Workload, monotonic_us};
 use anyhow::Context;
-use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// A self-driven subject begins so long after its start: by then it listens.
@@ -28,13 +30,43 @@ pub(super) struct Bench<'a> {
     /// Whether to count system calls behind every span.
     pub(super) system_calls: bool,
     /// What a reader of the report must know, that a sample has shown.
-    pub(super) remark: RefCell<Option<String>>,
+    pub(super) remark: Mutex<Option<String>>,
+}
+
+/// What is told of the course of a sample, and to whom.
+pub(super) struct Company<'a> {
+    pub(super) progress: &'a mut Progress,
+    /// Among those that are taken at the same time.
+    pub(super) seat: Seat,
 }
 
 impl Bench<'_> {
-    /// Takes a sample, valid or not; `None` if interrupted.
-    pub(super) fn take(&self, slot: Slot, progress: &mut Progress) -> Option<Sample> {
-        match self.measure(slot, progress) {
+    /// Takes the samples of a turn at the same time, valid or not; `None` if
+    /// interrupted.
+    pub(super) fn take(&self, turn: &[Slot], progress: &mut Progress) -> Option<Vec<Sample>> {
+        let (first, others) = turn.split_first()?;
+        let mut seats = meeting(turn.len()).into_iter();
+        let seat = seats.next()?;
+        let samples = thread::scope(|scope| {
+            let others: Vec<_> = others
+                .iter()
+                .zip(seats)
+                .map(|(slot, seat)| {
+                    scope.spawn(move || {
+                        let mut progress = Progress::silent();
+                        self.take_one(*slot, Company { progress: &mut progress, seat })
+                    })
+                })
+                .collect();
+            let first = self.take_one(*first, Company { progress, seat });
+            let others = others.into_iter().map(|other| other.join().ok().flatten());
+            std::iter::once(first).chain(others).collect::<Vec<_>>()
+        });
+        samples.into_iter().collect()
+    }
+
+    fn take_one(&self, slot: Slot, company: Company<'_>) -> Option<Sample> {
+        match self.measure(slot, company) {
             Ok(sample) => Some(sample),
             Err(error) if error.is::<Interrupted>() => None,
             Err(error) => {
@@ -44,13 +76,13 @@ impl Bench<'_> {
         }
     }
 
-    fn measure(&self, slot: Slot, progress: &mut Progress) -> anyhow::Result<Sample> {
+    fn measure(&self, slot: Slot, company: Company<'_>) -> anyhow::Result<Sample> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
         }
         let (part, subject) = (self.plan.part(slot), self.plan.subject(slot));
         if let Program::Url(endpoint) = &subject.program {
-            return self.listen(slot, endpoint, progress);
+            return self.listen(slot, endpoint, company);
         }
         let settings = &subject.settings;
         let launch = Launch {
@@ -77,7 +109,7 @@ impl Bench<'_> {
             cores: self.cores.of_subject(settings.shards).to_vec(),
             swarm_core: self.cores.of_swarm(settings.shards),
         };
-        let mut watch = Watch::new(self, watched, progress)?;
+        let mut watch = Watch::new(self, watched, company.progress, company.seat)?;
         let outcome = swarm::run(&workload, &mut watch)?;
         let seen = watch.into_seen();
         running.stop();
@@ -90,7 +122,7 @@ impl Bench<'_> {
         &self,
         slot: Slot,
         endpoint: &Endpoint,
-        progress: &mut Progress,
+        company: Company<'_>,
     ) -> anyhow::Result<Sample> {
         let (part, settings) = (self.plan.part(slot), &self.plan.subject(slot).settings);
         let addresses = stranger::addresses(endpoint)?;
@@ -110,7 +142,7 @@ impl Bench<'_> {
         };
         let swarm_core = self.cores.of_swarm(1);
         let watched = Watched { pids, address, room, cores, swarm_core };
-        let mut watch = Watch::new(self, watched, progress)?;
+        let mut watch = Watch::new(self, watched, company.progress, company.seat)?;
         let visit = Visit {
             connections: settings.connections,
             warm_up: Duration::from_millis(part.warm_up_ms),
@@ -133,8 +165,8 @@ impl Bench<'_> {
 
     /// What a reader of the report must know.
     fn remark(&self, remark: Option<&String>) {
-        if let Some(remark) = remark {
-            self.remark.replace(Some(remark.clone()));
+        if let (Some(remark), Ok(mut told)) = (remark, self.remark.lock()) {
+            *told = Some(remark.clone());
         }
     }
 

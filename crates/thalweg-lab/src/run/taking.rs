@@ -10,7 +10,7 @@ use crate::measure::Sample;
 use crate::report::Manifest;
 use crate::scenario::{Plan, Slot};
 use crate::subject::{Cores, Place};
-use std::cell::RefCell;
+use std::sync::Mutex;
 
 /// Everything that is settled before the first sample.
 pub(super) struct Session<'a> {
@@ -40,26 +40,33 @@ impl Session<'_> {
             log: self.bundle.log()?,
             interrupted: interrupt.flag(),
             system_calls: self.means.system_calls,
-            remark: RefCell::default(),
+            remark: Mutex::default(),
         };
         let manner = &self.means.manner;
         let mut progress = Progress::new(self.plan, slots, manner.is_quiet);
         let mut samples = had;
         let mut taken = 0;
-        for &slot in slots {
-            progress.begin(self.plan, slot);
-            let Some(sample) = bench.take(slot, &mut progress) else {
+        for turn in self.plan.turns(slots) {
+            progress.begin(self.plan, turn[0]);
+            let Some(found) = bench.take(turn, &mut progress) else {
                 break;
             };
-            progress.end(self.plan, &sample);
-            self.bundle.append(&sample)?;
-            samples.retain(|other| !is_of_one_place(other, &sample));
-            samples.push(sample);
-            taken += 1;
+            for sample in found {
+                progress.end(self.plan, &sample);
+                self.bundle.append(&sample)?;
+                samples.retain(|other| !is_of_one_place(other, &sample));
+                samples.push(sample);
+                taken += 1;
+            }
         }
         progress.finish();
         // Those who continued may have seen it before.
-        let remark = bench.remark.take().filter(|it| !manifest.machine.remarks.contains(it));
+        let remark = bench
+            .remark
+            .into_inner()
+            .ok()
+            .flatten()
+            .filter(|it| !manifest.machine.remarks.contains(it));
         manifest.machine.remarks.extend(remark);
         let taken = Taken {
             plan: self.plan,

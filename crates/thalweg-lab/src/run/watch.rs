@@ -1,5 +1,6 @@
 //! What is seen of a subject besides its events, at the right moments.
 
+use super::meeting::Seat;
 use super::progress::Progress;
 use super::sample::Bench;
 use crate::measure::{
@@ -93,6 +94,8 @@ pub(super) struct Watch<'a> {
     all_cores: Vec<usize>,
     interrupted: &'a AtomicBool,
     progress: &'a mut Progress,
+    /// Among those whose spans begin together.
+    seat: Seat,
     /// The subject's, just before the span.
     processes: Vec<u32>,
     is_in_span: bool,
@@ -116,6 +119,7 @@ impl<'a> Watch<'a> {
         bench: &Bench<'a>,
         subject: Watched,
         progress: &'a mut Progress,
+        seat: Seat,
     ) -> anyhow::Result<Watch<'a>> {
         let Watched { pids, address, room, cores, swarm_core } = subject;
         let mut all_cores = cores.clone();
@@ -133,6 +137,7 @@ impl<'a> Watch<'a> {
             all_cores,
             interrupted: bench.interrupted,
             progress,
+            seat,
             processes: Vec::new(),
             is_in_span: false,
             counting: if bench.system_calls { Counting::Wanted } else { Counting::Nothing },
@@ -253,6 +258,10 @@ impl Observer for Watch<'_> {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+
+    fn may_begin(&mut self) -> bool {
+        self.seat.come()
     }
 
     fn wants_more(&mut self, events: u64) -> bool {

@@ -32,6 +32,11 @@ pub(super) struct ScenarioFile {
     /// Which cells have their baseline twice, so that the noise is known.
     #[serde(default = "again")]
     pub(super) again: Again,
+    /// Whether the subjects of a cell are measured at the same time, each with a share
+    /// of the core, so that what the machine does meanwhile hits all alike. Only at a
+    /// rate that leaves room for all.
+    #[serde(default)]
+    pub(super) together: bool,
     /// Settings of all cells, where they say nothing else.
     #[serde(default)]
     pub(super) defaults: Block,

@@ -38,6 +38,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         repeats: changes.repeats.unwrap_or(REPEATS),
         warm_up_ms: WARM_UP_MS,
         measured_ms: changes.measured_ms.unwrap_or(MEASURED_MS),
+        together: false,
         cells: cells.collect(),
     };
     if part.repeats == 0 || part.measured_ms == 0 {

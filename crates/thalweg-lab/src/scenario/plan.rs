@@ -42,6 +42,9 @@ pub struct Part {
     pub warm_up_ms: u64,
     /// Time measured.
     pub measured_ms: u64,
+    /// Whether the subjects of a cell are measured at the same time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
     /// What to compare the subjects in.
     pub cells: Vec<Cell>,
 }
@@ -100,6 +103,15 @@ impl Plan {
                     })
                 })
             })
+        })
+    }
+
+    /// The same, as far as they are in `slots`: those together that are taken at the
+    /// same time.
+    pub fn turns<'a>(&'a self, slots: &'a [Slot]) -> impl Iterator<Item = &'a [Slot]> {
+        slots.chunk_by(|one, next| {
+            let place = |slot: &Slot| (slot.part, slot.cell, slot.repeat);
+            self.part(*one).together && place(one) == place(next)
         })
     }
 

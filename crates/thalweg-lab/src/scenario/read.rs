@@ -3,7 +3,7 @@
 use super::cast::{Cast, combinations_over, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
-use super::{Again, Peer, ScenarioError, Settings, find};
+use super::{Again, Drive, Peer, ScenarioError, Settings, Subject, find};
 use std::ops::Range;
 
 /// What the command line changes about a file.
@@ -112,10 +112,20 @@ fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, Scen
         repeats: changes.repeats.or(repeats).unwrap_or(file.repeats),
         warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
         measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),
+        together: file.together,
         cells: distinct,
     };
     if part.repeats == 0 || part.measured_ms == 0 {
         return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
+    }
+    let is_scheduled = |subject: &Subject| match part.drive {
+        Drive::Posted => subject.settings.rate > 0,
+        drive => drive == Drive::SelfDriven,
+    };
+    if part.together && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
+        return Err(ScenarioError::new(
+            "together needs a rate, or the self-driven drive: otherwise each takes all of the core",
+        ));
     }
     part.tell_cells_apart();
     Ok(part)

@@ -256,3 +256,19 @@ fn cells_that_would_be_called_the_same_are_told_apart() {
         ]
     );
 }
+
+#[test]
+fn subjects_that_are_measured_together_share_a_turn() {
+    let text = "name = \"x\"\ndrive = \"posted\"\nrepeats = 2\ntogether = true\n[defaults]\nrate = 10\n\
+                [[cells]]\nconnections = [1, 2]\n";
+    let turns = |text: &str| -> Vec<usize> {
+        let plan = read(text, &Changes::default(), &[]).unwrap();
+        let slots: Vec<_> = plan.slots().collect();
+        plan.turns(&slots).map(<[_]>::len).collect()
+    };
+    assert_eq!(turns(text), [3; 4], "limit, limit again and thalweg");
+    assert_eq!(turns(&text.replace("together = true\n", "")), [1; 12]);
+    let saturated = text.replace("rate = 10", "window = 4");
+    let refused = read(&saturated, &Changes::default(), &[]).unwrap_err();
+    assert!(refused.message.starts_with("together needs a rate"), "{}", refused.message);
+}

@@ -1,16 +1,13 @@
 //! Around the span: until figures have stopped drifting before it; behind it, what
 //! Little's law says, and the same load for whoever has more to count.
 
-use super::Swarm;
 use super::offer::Posting;
 use super::posted;
 use super::socket::now_us;
+use super::{MOMENT, Swarm};
 use crate::measure::{Slice, Steadiness, Warm, WarmUp};
 use crate::scenario::{Drive, Settings};
 use std::time::Duration;
-
-/// How often it is asked whether the load shall go on.
-const MORE_EVERY: Duration = Duration::from_millis(5);
 
 impl Swarm<'_> {
     /// Warms up for as long as the workload says, and on while figures drift.
@@ -61,7 +58,7 @@ impl Swarm<'_> {
             self.offer(f64::from(self.workload.settings.rate));
         }
         while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
-            self.run_for(MORE_EVERY)?;
+            self.run_for(MOMENT)?;
         }
         Ok(())
     }

@@ -289,3 +289,36 @@ subjects = ["thalweg"]
         assert!(sample["traffic"]["events"].as_u64() > Some(10), "{sample}");
     }
 }
+
+/// What two subjects said of their beginning and their end, in order.
+fn lives(together: bool) -> Vec<&'static str> {
+    let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+    let folder = folder(&format!("together-{together}"));
+    let scenario = format!(
+        "name = \"x\"\ndrive = \"posted\"\nrepeats = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
+         together = {together}\n[defaults]\nrate = 100\nconnections = 3\n\
+         [[subjects]]\nprogram = \"thalweg\"\n"
+    );
+    let file = folder.join("scenario.toml");
+    std::fs::write(&file, scenario).expect("write the scenario");
+    let out = folder.join("run");
+    let ran = Command::new(THALWEG).arg("bench").arg(&file).arg("--out").arg(&out).output();
+    ran.expect("start the binary");
+    let samples = std::fs::read_to_string(out.join("samples.jsonl")).expect("samples");
+    let samples: Vec<Value> =
+        samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
+    assert_whole(&samples, 2);
+    let log = std::fs::read_to_string(out.join("subjects.log")).expect("what they said");
+    let said = |line: &str| match line {
+        line if line.contains("Ctrl-C ends it") => Some("begin"),
+        line if line.contains("drained") => Some("end"),
+        _ => None,
+    };
+    log.lines().filter_map(said).collect()
+}
+
+#[test]
+fn subjects_are_measured_one_after_the_other_or_together() {
+    assert_eq!(lives(false), ["begin", "end", "begin", "end"]);
+    assert_eq!(lives(true), ["begin", "begin", "end", "end"]);
+}
