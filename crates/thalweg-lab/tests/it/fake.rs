@@ -1,10 +1,10 @@
 //! A server of Thalweg's wire, small and slow: a thread per connection, one
 //! envelope per event, and a fault of one's choice.
 
+use crate::listen::{lines_in_chunks, listen};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
-use std::thread;
 use std::time::Duration;
 
 /// Makes of one subscriber's next event, by its number, what it really gets:
@@ -22,22 +22,12 @@ pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reco
 pub(crate) fn serve(
     fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static,
 ) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
     let topic = Arc::new(Topic {
         state: Mutex::default(),
         has_more: Condvar::new(),
         fault: Mutex::new(Box::new(fault)),
     });
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let topic = Arc::clone(&topic);
-            // A connection that ends is the end of its thread, not of the test.
-            thread::spawn(move || topic.attend(connection?));
-        }
-        std::io::Result::Ok(())
-    });
-    Ok(address)
+    listen(move |connection| topic.attend(connection))
 }
 
 struct Topic {
@@ -75,7 +65,7 @@ impl Topic {
         let mut reader = BufReader::new(connection.try_clone()?);
         let head = read_head(&mut reader)?;
         if head.starts_with("POST") {
-            return self.publish(&mut reader);
+            return lines_in_chunks(&mut reader, |event| self.fan_out(event));
         }
         if head.contains("transport=long-polling") {
             return self.polls(head, &mut reader, connection);
@@ -163,23 +153,6 @@ impl Topic {
             state = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
         (from, state.history[from..].to_vec())
-    }
-
-    /// Chunk by chunk; the lab sends whole lines in each.
-    fn publish(&self, reader: &mut impl BufRead) -> std::io::Result<()> {
-        loop {
-            let mut size = String::new();
-            reader.read_line(&mut size)?;
-            let length = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
-            let mut chunk = vec![0; length + 2];
-            reader.read_exact(&mut chunk)?;
-            if length == 0 {
-                return Ok(());
-            }
-            for event in String::from_utf8_lossy(&chunk[..length]).lines() {
-                self.fan_out(event);
-            }
-        }
     }
 
     /// The first subscriber gets what the fault makes of the event.

@@ -4,6 +4,7 @@
 mod ceiling;
 mod fake;
 mod http2;
+mod listen;
 mod publishing;
 mod report;
 mod resources;

@@ -1,9 +1,9 @@
 //! Publishing for its own sake, to a subject that counts as it likes.
 
+use crate::listen::{lines_in_chunks, listen};
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Request, Settings};
 use thalweg_lab::swarm::{Outcome, Workload, run};
@@ -14,16 +14,7 @@ const CONNECTIONS: u32 = 2;
 type Count = fn(u64) -> u64;
 
 fn serve(count: Count) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            // A publisher that leaves is the end of its thread, not of the test.
-            thread::spawn(move || attend(connection?, count));
-        }
-        std::io::Result::Ok(())
-    });
-    Ok(address)
+    listen(move |connection| attend(connection, count))
 }
 
 /// Answers request after request.
@@ -43,26 +34,15 @@ fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
                 reader.read_exact(&mut vec![0; length])?;
                 1
             }
-            None => lines_in_chunks(&mut reader)?,
+            None => {
+                let mut lines = 0;
+                lines_in_chunks(&mut reader, |_| lines += 1)?;
+                lines
+            }
         };
         let body = format!("{{\"count\":{}}}", count(events));
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         connection.write_all(format!("{head}{body}").as_bytes())?;
-    }
-}
-
-fn lines_in_chunks(reader: &mut impl BufRead) -> std::io::Result<u64> {
-    let mut lines = 0;
-    loop {
-        let mut size = String::new();
-        reader.read_line(&mut size)?;
-        let length = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
-        let mut chunk = vec![0; length + 2];
-        reader.read_exact(&mut chunk)?;
-        if length == 0 {
-            return Ok(lines);
-        }
-        lines += chunk[..length].iter().filter(|byte| **byte == b'\n').count() as u64;
     }
 }
 

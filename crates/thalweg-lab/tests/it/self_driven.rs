@@ -1,9 +1,10 @@
 //! A subject that broadcasts on a schedule of its own, and does not keep it.
 
 use crate::fake::{read_head, text_frame};
+use crate::listen::listen;
 use crate::swarm::Blind;
 use std::io::{BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Settings};
@@ -25,15 +26,7 @@ const IN_TIME: Tick = Tick { late_us: 0, stamped_late_us: 0 };
 
 /// Serves until the process ends; `tick` says what becomes of each, if anything.
 fn serve(start_us: u64, tick: fn(u64) -> Option<Tick>) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            thread::spawn(move || broadcast(connection?, start_us, tick));
-        }
-        std::io::Result::Ok(())
-    });
-    Ok(address)
+    listen(move |connection| broadcast(connection, start_us, tick))
 }
 
 fn broadcast(

@@ -2,9 +2,10 @@
 //! to answer.
 
 use crate::fake::{RELOAD, cursor, envelope};
+use crate::listen::listen;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -19,16 +20,7 @@ type Answer = fn(u64, &str) -> Vec<String>;
 
 /// A WebSocket server that answers each message after `DELAY`.
 fn serve(answer: Answer) -> std::io::Result<SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            // A client that leaves is the end of its thread, not of the test.
-            thread::spawn(move || attend(connection?, answer));
-        }
-        std::io::Result::Ok(())
-    });
-    Ok(address)
+    listen(move |connection| attend(connection, answer))
 }
 
 fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
@@ -207,16 +199,8 @@ impl Documents {
 
 #[test]
 fn round_trips_go_on_in_the_next_document() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
     let documents = Arc::new(Mutex::new(Documents::default()));
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let documents = Arc::clone(&documents);
-            thread::spawn(move || Documents::attend(&documents, connection?));
-        }
-        std::io::Result::Ok(())
-    });
+    let address = listen(move |connection| Documents::attend(&documents, connection)).unwrap();
     let transport = Transport::ForeverFrame;
     let settings = Settings { transport, connections: 1, requests: 20, ..Settings::default() };
     let outcome = converse(address, &settings, Drive::RoundTrip, &Program::Thalweg).unwrap();
