@@ -73,10 +73,12 @@ pub(super) fn reasons(samples: &[&Sample]) -> BTreeMap<String, usize> {
 }
 
 /// Pairs of samples of the same repeat that count in a ratio: where both are sound,
-/// or, with too few of these (told by `true`), where both are valid.
+/// or, with too few of these (told by `true`), where both are valid. Of samples that
+/// were taken `together` a disturbance hits both alike and the ratio not.
 pub(super) fn pairs<'a>(
     samples: &[&'a Sample],
     baseline: &[&'a Sample],
+    together: bool,
 ) -> (Vec<(&'a Sample, &'a Sample)>, bool) {
     let partner = |sample: &'a Sample| {
         let mut same = baseline.iter().copied().filter(|base| base.repeat == sample.repeat);
@@ -86,8 +88,12 @@ pub(super) fn pairs<'a>(
         .iter()
         .filter_map(|sample| partner(sample))
         .filter(|(sample, base)| sample.verdict.is_valid() && base.verdict.is_valid());
+    let is_sound = |sample: &Sample| match together {
+        true => sample.verdict != Verdict::Gaps,
+        false => sample.is_sound(),
+    };
     let (pairs, _, takes_all) =
-        sound_first(valid, |(sample, base)| sample.is_sound() && base.is_sound());
+        sound_first(valid, |(sample, base)| is_sound(sample) && is_sound(base));
     (pairs, takes_all)
 }
 
@@ -157,7 +163,7 @@ mod tests {
         use Verdict::{Invalid, Machine, Subject};
         let count = |own: &[Verdict], base: &[Verdict]| {
             let (own, base) = (samples(own), samples(base));
-            pairs(&own.iter().collect::<Vec<_>>(), &base.iter().collect::<Vec<_>>()).0.len()
+            pairs(&own.iter().collect::<Vec<_>>(), &base.iter().collect::<Vec<_>>(), false).0.len()
         };
         let good = || vec![Subject; 5];
         let mut one = good();
@@ -170,6 +176,20 @@ mod tests {
         assert_eq!(count(&one, &other), 5, "two are too few: all are taken");
         other[3] = Invalid(String::new());
         assert_eq!(count(&one, &other), 4, "but what is invalid never counts");
+    }
+
+    #[test]
+    fn what_disturbs_both_of_a_pair_disturbs_no_ratio() {
+        use Verdict::{Gaps, Machine, Subject};
+        let own = samples(&[Subject, Machine, Subject, Subject, Gaps]);
+        let base = samples(&[Machine, Machine, Subject, Subject, Subject]);
+        let (own, base): (Vec<_>, Vec<_>) = (own.iter().collect(), base.iter().collect());
+        let counted = |together| {
+            let (pairs, takes_all) = pairs(&own, &base, together);
+            (pairs.len(), takes_all)
+        };
+        assert_eq!(counted(true), (4, false), "but who left gaps did less");
+        assert_eq!(counted(false), (5, true));
     }
 
     #[test]

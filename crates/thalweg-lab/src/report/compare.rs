@@ -6,7 +6,7 @@ use super::outcome::{Comparison, Outcome};
 use super::row::Row;
 use crate::measure::statistics::{Estimate, ratio};
 use crate::measure::{Sample, Verdict};
-use crate::scenario::Drive;
+use crate::scenario::{Drive, Part};
 
 /// Pairs that a difference needs: five cover the true ratio with 94 %, four with
 /// 88 %.
@@ -16,13 +16,9 @@ pub(super) const PAIRS_MIN: usize = 5;
 type Of<'a> = &'a dyn Fn(&Sample) -> Option<f64>;
 
 /// Puts the row's figures next to the baseline's.
-pub(super) fn with_baseline(
-    row: &mut Row,
-    drive: Drive,
-    samples: &[&Sample],
-    baseline: &[&Sample],
-) {
-    let compare = |of: Of<'_>| paired(samples, baseline, of);
+pub(super) fn with_baseline(row: &mut Row, part: &Part, samples: &[&Sample], baseline: &[&Sample]) {
+    let (pairs, takes_all) = choice::pairs(samples, baseline, part.together);
+    let compare = |of: Of<'_>| paired(&pairs, takes_all, of);
     row.cpu.compared = compare(&Sample::cpu_us_per_event);
     row.latency.compared = compare(&|sample| sample.latency.quantile_us(0.99).map(|us| us as f64));
     row.round_trip.compared = compare(&|sample| Some(sample.round_trips?.mean_us));
@@ -30,7 +26,7 @@ pub(super) fn with_baseline(
     row.memory.compared = compare(&|sample| Some(sample.rss_bytes_per_connection(connections)));
     if row.throughput.events_per_s.is_some() {
         // What was limited by anybody else is not the subject's throughput.
-        let is_own = |sample: &Sample| match drive {
+        let is_own = |sample: &Sample| match part.drive {
             Drive::Ceiling => sample.verdict != Verdict::Swarm,
             _ => sample.verdict == Verdict::Subject,
         };
@@ -39,9 +35,8 @@ pub(super) fn with_baseline(
 }
 
 /// The ratio over samples of the same repeat, where both count.
-fn paired(samples: &[&Sample], baseline: &[&Sample], of: Of<'_>) -> Option<Comparison> {
-    let (pairs, takes_all) = choice::pairs(samples, baseline);
-    let pairs = pairs.into_iter().filter_map(|(sample, base)| Some((of(sample)?, of(base)?)));
+fn paired(pairs: &[(&Sample, &Sample)], takes_all: bool, of: Of<'_>) -> Option<Comparison> {
+    let pairs = pairs.iter().filter_map(|(sample, base)| Some((of(sample)?, of(base)?)));
     let (values, bases): (Vec<f64>, Vec<f64>) = pairs.unzip();
     let pairs = values.len();
     let ratio = ratio(&values, &bases)?;

@@ -18,7 +18,7 @@ pub struct Cover {
     pub rows: usize,
     /// Of them, those whose interval contains 1.
     pub contain_one: usize,
-    /// How often it should.
+    /// How often it should, by the pairs that each has: the mean.
     pub promised: f64,
     /// Half the interval's width, as a factor less one: the median.
     pub half_width: f64,
@@ -28,7 +28,7 @@ pub struct Cover {
 type Figure = (&'static str, fn(&Row) -> Option<Comparison>);
 
 /// Of the A/A rows of one scenario; nothing of figures that too few have.
-pub(super) fn covers(rows: &[Row], repeats: u32) -> Vec<Cover> {
+pub(super) fn covers(rows: &[Row]) -> Vec<Cover> {
     let figures: [Figure; 4] = [
         ("CPU per event", |row| row.cpu.compared),
         ("p99", |row| row.latency.compared),
@@ -37,13 +37,15 @@ pub(super) fn covers(rows: &[Row], repeats: u32) -> Vec<Cover> {
     ];
     let of = |(figure, of): Figure| {
         let noise = rows.iter().filter(|row| row.is_noise);
-        let ratios: Vec<_> = noise.filter_map(|row| Some(of(row)?.ratio)).collect();
+        let compared: Vec<Comparison> = noise.filter_map(of).collect();
+        let ratios: Vec<Estimate> = compared.iter().map(|it| it.ratio).collect();
+        let promised: f64 = compared.iter().map(|it| cover(it.pairs)).sum();
         let widths: Vec<f64> = ratios.iter().map(Estimate::half_width).collect();
         (ratios.len() >= PAIRS_MIN).then(|| Cover {
             figure,
             rows: ratios.len(),
             contain_one: ratios.iter().filter(|ratio| ratio.is_tie()).count(),
-            promised: cover(repeats as usize),
+            promised: promised / compared.len() as f64,
             half_width: median(&widths).unwrap_or(0.0),
         })
     };
@@ -69,7 +71,6 @@ impl Cover {
 mod tests {
     use super::super::outcome::Outcome;
     use super::*;
-    use crate::measure::statistics::Estimate;
 
     fn row(is_noise: bool, low: f64, high: f64) -> Row {
         let ratio = Estimate { median: (low * high).sqrt(), low, high };
@@ -82,12 +83,15 @@ mod tests {
     fn noise_rows_are_counted() {
         let mut rows: Vec<Row> = (0..4).map(|_| row(true, 0.98, 1.02)).collect();
         rows.push(row(false, 1.5, 1.6));
-        assert_eq!(covers(&rows, 8), [], "four are too few");
-        rows.push(row(true, 1.01, 1.08));
-        let found = covers(&rows, 8);
+        assert_eq!(covers(&rows), [], "four are too few");
+        // Six pairs promise 96.9 %, eight 96.1 %.
+        let mut fewer = row(true, 1.01, 1.08);
+        fewer.cpu.compared.as_mut().unwrap().pairs = 6;
+        rows.push(fewer);
+        let found = covers(&rows);
         assert_eq!(
             found[0].line(),
-            "A/A, CPU per event: 4 of 5 intervals contain 1 (96.1 % should), \
+            "A/A, CPU per event: 4 of 5 intervals contain 1 (96.2 % should), \
              median half-width 2.0 %"
         );
         assert_eq!(found.len(), 1);

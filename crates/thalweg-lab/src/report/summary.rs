@@ -165,7 +165,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         if !of_cell.is_empty() {
             equality.push(Equality::of(cell, &of_cell));
         }
-        rows.extend(summarise_cell(part.drive, cell, &of_cell));
+        rows.extend(summarise_cell(part, cell, &of_cell));
     }
     compare::call_ties(&mut rows);
     PartSummary {
@@ -176,14 +176,14 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         repeats: part.repeats,
         measured_ms: part.measured_ms,
         together: part.together,
-        covers: covers(&rows, part.repeats),
+        covers: covers(&rows),
         rows,
         equality,
     }
 }
 
 /// A row for each subject that has samples.
-fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
+fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
     let of_subject = |subject: usize| -> Vec<&Sample> {
         samples.iter().copied().filter(|it| it.subject == subject).collect()
     };
@@ -214,13 +214,13 @@ fn summarise_cell(drive: Drive, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             verdict: choice.verdict(&own),
             why: choice.most().or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
             span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
-            is_ranked: drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
+            is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
             curves: Curves::of(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
-        valid.fill(&mut row, drive, subject);
+        valid.fill(&mut row, part.drive, subject);
         if !is_baseline {
-            compare::with_baseline(&mut row, drive, &own, &baseline);
+            compare::with_baseline(&mut row, part, &own, &baseline);
         }
         rows.push(row);
     }

@@ -64,10 +64,13 @@ fn disturbed(summary: &Summary, taken: usize) -> String {
     };
     if takes_all > 0 {
         let rows = if takes_all == 1 { "1 row".to_owned() } else { format!("{takes_all} rows") };
-        text += &format!(
-            " In {rows} too few were not: there disturbed ones count as well, and no difference is \
-             claimed."
-        );
+        let together = summary.parts.iter().all(|part| part.together);
+        let so = if together {
+            "count as well; ratios are of samples taken at the same time, whom it hit alike"
+        } else {
+            "count as well, and no difference is claimed"
+        };
+        text += &format!(" In {rows} too few were not: there disturbed ones {so}.");
     }
     text
 }
@@ -95,8 +98,10 @@ fn intervals(summary: &Summary) -> Option<String> {
     } else {
         String::new()
     };
+    let together = summary.parts.iter().all(|part| part.together);
+    let taken = if together { "at the same time as" } else { "in turn with" };
     Some(format!(
-        "Each figure is the median of {of} samples, taken in turn with those beside it; {cover}{few}."
+        "Each figure is the median of {of} samples, taken {taken} those beside it; {cover}{few}."
     ))
 }
 

@@ -104,6 +104,7 @@ const OPENED: Metric = Metric {
 pub(super) fn metrics(part: &PartSummary) -> Vec<Metric> {
     let has_rate = part.rows.iter().all(|row| row.settings.rate > 0);
     match part.drive {
+        Drive::Posted if has_rate && part.figure == Figure::Cpu => vec![CPU, BUSY, P99],
         // Where the rate is given, what it takes of the CPU is the next question.
         Drive::Posted if has_rate => vec![P99, BUSY, EVENTS],
         Drive::Posted if part.figure == Figure::Latency => vec![P99, EVENTS, CPU],
