@@ -27,8 +27,10 @@ const MODULES: [(&str, &Arrows); 2] =
 
 const SERVER: &Arrows = &[
     ("clock", &[]),
-    ("config", &["stream"]),
+    ("config", &["pages", "stream"]),
     ("metrics", &[]),
+    ("pages", &[]),
+    ("runs", &["config", "refusal"]),
     ("stream", &[]),
     ("fanout", &["stream"]),
     ("refusal", &[]),
@@ -49,7 +51,9 @@ const SERVER: &Arrows = &[
             "stream",
             "config",
             "metrics",
+            "pages",
             "refusal",
+            "runs",
         ],
     ),
     (
@@ -65,7 +69,9 @@ const SERVER: &Arrows = &[
             "stream",
             "config",
             "metrics",
+            "pages",
             "refusal",
+            "runs",
         ],
     ),
 ];

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Where there is neither a clock nor a socket.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "crates/thalweg-client/src/backoff",
     "crates/thalweg-client/src/cursors",
     "crates/thalweg-client/src/ending",
@@ -20,6 +20,7 @@ const PURE: [&str; 14] = [
     "crates/thalweg-server/src/fanout",
     "crates/thalweg-server/src/source",
     "crates/thalweg-server/src/access",
+    "crates/thalweg-server/src/pages",
     "crates/thalweg-lab/src/scenario",
     "crates/thalweg-lab/src/measure",
     "crates/thalweg-lab/src/report",

@@ -178,13 +178,13 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
 pub(super) fn notes(part: &PartSummary) -> String {
     let mut text = String::new();
     if part.rows.iter().any(|row| row.is_noise) {
-        text += "\"Again\" is the baseline once more: the noise (A/A). `=`: a tie, for the interval \
+        text += "“Again” is the baseline once more: the noise (A/A). “=”: a tie, for the interval \
                  contains 1 or overlaps the noise.\n";
     }
     let all = part.rows.iter().filter(|row| !row.is_noise).flat_map(comparisons);
     if all.into_iter().any(|it| it.outcome == Outcome::Unclear) {
         text += &format!(
-            "`?`: fewer than {PAIRS_MIN} pairs that nobody disturbed; no difference is claimed.\n"
+            "“?”: fewer than {PAIRS_MIN} pairs that nobody disturbed; no difference is claimed.\n"
         );
     }
     if part.rows.iter().any(|row| row.cpu.compared.is_some() || row.round_trip.compared.is_some()) {

@@ -29,7 +29,8 @@ impl Progress {
         let reckoning = Reckoning::new(plan, slots);
         if !is_quiet {
             let left = clock(reckoning.left(Duration::ZERO));
-            eprintln!("{}: {count} samples, about {left}", plan.title);
+            let samples = if count == 1 { "sample" } else { "samples" };
+            eprintln!("{}: {count} {samples}, about {left}", plan.title);
         }
         Progress {
             is_quiet,

@@ -66,7 +66,7 @@ impl Store {
             names.iter().filter(|name| name.contains(wanted)).map(String::as_str).collect();
         match meant.as_slice() {
             [only] => Ok(self.folder_of(only)),
-            [] if names.is_empty() => Err(misuse(format!("there is no run in {store}"))),
+            [] if names.is_empty() => Err(self.without_runs()),
             [] => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 Err(misuse(unknown(&format!("run in {store} named"), wanted, &names)))
@@ -76,6 +76,13 @@ impl Store {
                 several.join(", ")
             ))),
         }
+    }
+
+    fn without_runs(&self) -> anyhow::Error {
+        let store = self.folder.display();
+        misuse(format!(
+            "there is no run in {store}: `thalweg bench` makes one, --store names another folder"
+        ))
     }
 
     /// The newest run; of those begun in one second the one whose plan was
@@ -88,7 +95,7 @@ impl Store {
         };
         let newest = names.iter().min_by_key(|name| Reverse(age(name)));
         let Some(name) = newest else {
-            return Err(misuse(format!("there is no run in {}", self.folder.display())));
+            return Err(self.without_runs());
         };
         Ok(self.folder_of(name))
     }

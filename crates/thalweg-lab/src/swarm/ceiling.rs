@@ -161,14 +161,18 @@ impl Swarm<'_> {
         missed: Option<String>,
     ) -> (End, Step) {
         let Offered { outcome, swarm_busy, .. } = offered;
-        let (end, missed) = match missed {
-            _ if *swarm_busy >= SATURATED => {
-                (End::SwarmBound, Some("the swarm is saturated, not the subject".to_owned()))
-            }
-            Some(reason) if self.is_swarms_own(offered) => (End::Disturbed, Some(reason)),
-            Some(reason) => (End::Missed, Some(reason)),
-            None => (End::Met, None),
+        // A rate that was met is met, also by a swarm that is busy all the time: one that
+        // reads little at a time when little comes is so at every rate.
+        let end = match missed {
+            None => End::Met,
+            Some(_) if *swarm_busy >= SATURATED => End::SwarmBound,
+            Some(_) if self.is_swarms_own(offered) => End::Disturbed,
+            Some(_) => End::Missed,
         };
+        let missed = missed.map(|reason| match end {
+            End::SwarmBound => format!("{reason}; the swarm is saturated"),
+            _ => reason,
+        });
         let step = Step {
             rate,
             span_us: outcome.span_us,

@@ -23,8 +23,8 @@ impl Against {
             let (all, differ) =
                 (self.pairs.len(), self.pairs.iter().filter(|it| it.is_different()).count());
             text += "\nMedians of the samples that count; ratios of the second to the first (interval), \
-                     unpaired,\nso what drifted with the machine is in them. `=`: a tie, for the \
-                     interval contains 1. `?`: too few sound samples to tell.\n";
+                     unpaired,\nso what drifted with the machine is in them. “=”: a tie, for the \
+                     interval contains 1. “?”: too few sound samples to tell.\n";
             // At a cover of 95 %.
             text += &format!(
                 "{differ} of {all} figures differ; where nothing does, about {} would seem to.\n",
