@@ -61,7 +61,7 @@ impl Ending {
 fn comes_back(code: u16) -> bool {
     match close::ALL.into_iter().find(|known| known.code == code) {
         Some(known) => known.reconnect,
-        None => matches!(code, 1001 | 1006 | 1011..=1014 | 4000..=4499),
+        None => matches!(code, 1001 | 1005 | 1006 | 1011..=1014 | 4000..=4499),
     }
 }
 
@@ -75,10 +75,10 @@ mod tests {
             let ending = Ending::Close { code, reason: String::new(), reconnect };
             assert_eq!(ending.advice(), expected, "{ending:?}");
         };
-        for code in [1001, 1006, 1011, 1012, 1013, 1014, 4000, 4001, 4003, 4499] {
+        for code in [1001, 1005, 1006, 1011, 1012, 1013, 1014, 4000, 4001, 4003, 4499] {
             check(code, None, Return::AtOnce);
         }
-        for code in [1000, 1002, 1003, 1005, 1007, 1008, 1009, 1010, 1015, 3000, 4500, 4999] {
+        for code in [1000, 1002, 1003, 1007, 1008, 1009, 1010, 1015, 3000, 4500, 4999] {
             check(code, None, Return::Never);
         }
         check(1001, Some(false), Return::Never);

@@ -8,9 +8,13 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 use thalweg_wire::Topic;
 
-use crate::stream::{BatchBounds, HistoryBounds};
+use crate::{
+    pages::Pages,
+    stream::{BatchBounds, HistoryBounds},
+};
 
 pub use limits::Limits;
+pub(crate) use limits::{RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT};
 pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
 
@@ -36,6 +40,10 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Whether permessage-deflate and gzip are granted to whoever asks.
     pub compression: bool,
+    /// What browsers are shown.
+    pub pages: Pages,
+    /// A folder of the lab's runs, for whoever may subscribe.
+    pub runs: Option<PathBuf>,
     /// For conformance tests of the WebSocket codec only: a path at which a WebSocket says
     /// back every message, binary ones included.
     pub echo_path: Option<String>,
@@ -117,6 +125,8 @@ impl Default for Config {
             access: Access::default(),
             tls: None,
             compression: false,
+            pages: Pages::default(),
+            runs: None,
             echo_path: None,
             heartbeat: Duration::from_secs(25),
             drain: Duration::from_secs(5),

@@ -13,6 +13,8 @@
 //! metrics     what is counted
 //! access      who may do what                                     (pure)
 //! seats       who may connect
+//! pages       files that browsers show
+//! runs        what the lab has left in a folder
 //! refusal     why a request or a command is refused
 //! clock       the one clock
 //! fuzzing     what strangers send, for the fuzz targets alone
@@ -26,7 +28,9 @@ pub mod fanout;
 #[doc(hidden)]
 pub mod fuzzing;
 mod metrics;
+pub mod pages;
 mod refusal;
+mod runs;
 mod seats;
 mod serve;
 mod shard;

@@ -104,6 +104,8 @@ counts! {
     acks: Counter,
     /// Heartbeats sent.
     heartbeats: Counter,
+    /// Sources that do not tick because nobody subscribes to their topics.
+    sources_resting: Gauge,
     /// Ticks of sources.
     source_ticks: Counter,
     /// Ticks of sources that were over 1 ms late.

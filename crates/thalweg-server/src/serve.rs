@@ -18,6 +18,7 @@ use crate::{
     access::Gate,
     config::Config,
     metrics::Metrics,
+    runs::Runs,
     seats::Seats,
     shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, home_of},
     source::{self, Scheduled},
@@ -43,6 +44,9 @@ pub enum ServeError {
     /// There is no certificate to speak TLS with.
     #[error("{0}")]
     Certificate(String),
+    /// There is no folder of runs.
+    #[error("{0}")]
+    Runs(String),
     /// A source's settings are wrong.
     #[error("source {0}: {1}")]
     Source(Topic, String),
@@ -65,7 +69,7 @@ pub struct Server {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config) -> Result<Server, ServeError> {
-    let Prepared { gate, certificate, mut sources } = prepare(&config)?;
+    let Prepared { gate, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
     let (mut peers, mut letterboxes) = (Vec::new(), Vec::new());
@@ -81,6 +85,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         peers: peers.clone(),
         gate: Arc::new(gate),
         tls: certificate.clone(),
+        runs: runs.map(Arc::new),
         requests_of_publishers: Arc::default(),
         requests_of_others: Arc::default(),
         acked: Arc::new(acked(&sources)),
@@ -165,6 +170,7 @@ impl Server {
 struct Prepared {
     gate: Gate,
     certificate: Option<Certificate>,
+    runs: Option<Runs>,
     sources: Vec<(Topic, Scheduled)>,
 }
 
@@ -172,7 +178,8 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
     let gate = Gate::new(&config.access, config.listen).map_err(ServeError::Access)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Certificate)?;
-    Ok(Prepared { gate, certificate, sources: scheduled_sources(config)? })
+    let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Runs)?;
+    Ok(Prepared { gate, certificate, runs, sources: scheduled_sources(config)? })
 }
 
 /// Finds what [`serve`] would find wrong, without serving.

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! turn        the loop: hear sockets, tick sources, seal, post, walk, sleep
+//! ticking     sources at work
 //! peers       mail in and out: batches to shards that read along
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
@@ -32,6 +33,7 @@ mod publish;
 mod reading;
 mod retries;
 mod subscribe;
+mod ticking;
 mod turn;
 mod upkeep;
 mod walk;
@@ -66,6 +68,7 @@ use crate::{
     config::Config,
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
+    runs::Runs,
     seats::Seats,
     source::Scheduled,
     stream::Payloads,
@@ -87,6 +90,8 @@ pub(crate) struct Common {
     pub(crate) gate: Arc<Gate>,
     /// TLS, if sockets are to speak it.
     pub(crate) tls: Option<Certificate>,
+    /// The lab's runs, if they are to be shown.
+    pub(crate) runs: Option<Arc<Runs>>,
     /// Requests whose bodies are being read, on all shards: of clients that may
     /// publish, and of the rest, each bounded apart.
     pub(crate) requests_of_publishers: Arc<AtomicUsize>,
@@ -155,6 +160,8 @@ struct Shard {
     unattached: Vec<FeedKey>,
     /// Acks that other shards have not been posted: one for each source, at most.
     unposted_acks: Vec<Ack>,
+    /// What sources publish to topics of other shards that have not been posted it.
+    unposted_beside: VecDeque<(Topic, Payloads)>,
     attachments: u64,
     /// A timer will have mail tried again that did not fit.
     is_again_timed: bool,
@@ -179,6 +186,10 @@ struct Running {
     feed: FeedKey,
     scheduled: Scheduled,
     next_us: u64,
+    /// It does not tick, because nobody subscribes.
+    rests: bool,
+    /// When it was first found, lately, that nobody subscribes.
+    unread_us: Option<u64>,
     /// Memory for a tick's events.
     payloads: Payloads,
 }
@@ -236,6 +247,7 @@ impl Handle {
             unposted: Vec::new(),
             unattached: Vec::new(),
             unposted_acks: Vec::new(),
+            unposted_beside: VecDeque::new(),
             attachments: 0,
             is_again_timed: false,
             serials: 0,

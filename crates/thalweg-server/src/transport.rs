@@ -32,7 +32,7 @@ use thalweg_wire::ErrorCode;
 
 pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Connection, Heard};
-pub(crate) use negotiate::{Ask, negotiate};
+pub(crate) use negotiate::{Ask, accepts_gzip, negotiate};
 pub(crate) use outlet::Outlet;
 pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
 pub(crate) use query::Query;

@@ -2,6 +2,15 @@ use std::time::Duration;
 
 use thalweg_wire::limits::{EVENT_BYTES, SUBSCRIPTIONS};
 
+/// Bytes of a file of a run: it is sent from memory. The lab's reports have a tenth of it.
+pub(crate) const RUN_FILE_BYTES: usize = 32 << 20;
+
+/// Runs that are listed, the newest: a page shows no more.
+pub(crate) const RUNS_LISTED: usize = 1_000;
+
+/// Entries of the folder of runs that are looked at for it: each is a file to be read.
+pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
+
 /// What peers may use, in one place. Whoever goes beyond is refused with a code
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]

@@ -206,6 +206,12 @@ impl Feed {
         }
     }
 
+    /// Whether anybody subscribes, here or by another shard.
+    pub(super) fn is_read(&self) -> bool {
+        let is_posted = |home: &Home| !home.readers.is_empty();
+        !self.subscribers.is_empty() || self.home.as_ref().is_some_and(is_posted)
+    }
+
     /// Whether its home must be asked for it.
     pub(super) fn is_wanting(&self) -> bool {
         self.home.is_none() && self.log.is_none() && !self.subscribers.is_empty()

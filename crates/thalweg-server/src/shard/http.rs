@@ -7,6 +7,8 @@
 //! ```text
 //! routes      a request → its answer
 //! post        bodies: events, commands, tickets
+//! pages       what browsers are shown
+//! runs        the lab's runs: their list, their files
 //! respond     answers' bytes
 //! patience    how long a peer may take
 //! gather      one send for what HTTP/2 writes at a time
@@ -14,11 +16,13 @@
 //! ```
 
 mod gather;
+mod pages;
 mod patience;
 mod post;
 mod refusals;
 mod respond;
 mod routes;
+mod runs;
 
 use std::{
     cell::Cell,

@@ -154,6 +154,7 @@ impl Shard {
         if !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
         }
+        self.rouse(key);
     }
 
     /// A topic's home keeps no more topics: whoever waits for it goes.

@@ -82,13 +82,27 @@ impl Handle {
         limit: usize,
     ) -> Result<Bytes, Refusal> {
         let _one = self.one_read().await?;
-        if self.answered.load(Relaxed) > ANSWERS_BYTES_MAX {
-            return Err(Refusal::busy("answers that are not read"));
-        }
+        self.has_room_to_answer()?;
         let mut read = self.read_home(topic, start, limit).await?;
         // curl leaves the prompt where it belongs.
         read.push(b'\n');
-        Ok(Bytes::from_owner(Held::new(read, Arc::clone(&self.answered))))
+        Ok(self.hold(read))
+    }
+
+    /// Whether there is memory for one more answer.
+    ///
+    /// # Errors
+    /// `Busy` while answers that nobody takes hold all that they may.
+    pub(super) fn has_room_to_answer(&self) -> Result<(), Refusal> {
+        if self.answered.load(Relaxed) > ANSWERS_BYTES_MAX {
+            return Err(Refusal::busy("answers that are not read"));
+        }
+        Ok(())
+    }
+
+    /// An answer, counted until it is taken.
+    pub(super) fn hold(&self, answer: Vec<u8>) -> Bytes {
+        Bytes::from_owner(Held::new(answer, Arc::clone(&self.answered)))
     }
 
     /// Reads come one after the other, with turns between: each takes as long as many

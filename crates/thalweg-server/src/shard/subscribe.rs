@@ -99,6 +99,7 @@ impl Shard {
         if feed.is_wanting() && feed.attachment == 0 {
             self.unattached.push(feed_key);
         }
+        self.rouse(feed_key);
         self.mark_dirty(key);
     }
 

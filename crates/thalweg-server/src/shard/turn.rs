@@ -10,13 +10,6 @@ use tokio::task::yield_now;
 use super::{Handle, Letterbox, Shard, Timer, poll::Ready};
 use crate::{clock::now_us, fanout::FeedKey, transport::Heard};
 
-/// Ticks a source makes up for in one turn, so that one that cannot keep up
-/// does not keep its shard from everything else.
-const TICKS_PER_TURN: u32 = 64;
-
-/// The same for its bytes: no longer than a large event should an answer wait.
-const TICKED_BYTES_PER_TURN: usize = 1 << 20;
-
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
 
@@ -76,6 +69,7 @@ impl Shard {
         self.seal(now_us());
         self.post();
         self.post_acks();
+        self.post_beside();
         self.ask();
         self.walk();
         if self.id == 0 {
@@ -150,31 +144,6 @@ impl Shard {
                 Timer::Again => self.is_again_timed = false,
             }
         }
-    }
-
-    fn tick(&mut self, index: usize, now_us: u64) {
-        let running = &mut self.sources[index];
-        let Some(interval_us) = running.scheduled.interval_us else { return };
-        let feed = running.feed;
-        let mut payloads = std::mem::take(&mut running.payloads);
-        let mut ticks = 0;
-        while running.next_us <= now_us
-            && ticks < TICKS_PER_TURN
-            && payloads.joined().len() < TICKED_BYTES_PER_TURN
-        {
-            let late_us = now_us - running.next_us;
-            self.counts.source_ticks += 1;
-            self.counts.source_ticks_late += u64::from(late_us > 1_000);
-            self.counts.source_lateness_us_max = self.counts.source_lateness_us_max.max(late_us);
-            running.scheduled.source.tick(running.next_us, &mut payloads);
-            // An interval may be longer than the clock is.
-            running.next_us = running.next_us.saturating_add(interval_us);
-            ticks += 1;
-        }
-        let next_us = running.next_us;
-        self.append_to(feed, &mut payloads, now_us);
-        self.sources[index].payloads = payloads;
-        self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
     }
 
     fn ring_flush(&mut self, key: FeedKey) {

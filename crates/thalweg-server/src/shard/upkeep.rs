@@ -1,5 +1,5 @@
-use super::{Mail, Running, Shard, Timer, mail::Reader};
-use crate::{clock::now_us, fanout::FeedKey, source::Scheduled, stream::Payloads};
+use super::{Mail, Shard, Timer, mail::Reader};
+use crate::{clock::now_us, fanout::FeedKey};
 use smallvec::SmallVec;
 use thalweg_wire::{GapReason, Topic, close};
 
@@ -18,19 +18,6 @@ impl Shard {
         let now_us = now_us();
         self.set_timer(now_us + SWEEP_US, Timer::Sweep);
         self.set_timer(now_us, Timer::Heartbeat);
-    }
-
-    /// Puts a source to work on its home shard.
-    pub(super) fn start_source(&mut self, topic: &Topic, scheduled: Scheduled) {
-        let Ok(feed) = self.feeds.open(topic, true) else {
-            tracing::error!(%topic, "too many topics: the source does not run");
-            return;
-        };
-        let next_us = scheduled.start_us.unwrap_or_else(now_us);
-        if scheduled.interval_us.is_some() {
-            self.set_timer(next_us, Timer::Source(self.sources.len()));
-        }
-        self.sources.push(Running { feed, scheduled, next_us, payloads: Payloads::default() });
     }
 
     /// Has events of `acks` taken for acks of `topic`.

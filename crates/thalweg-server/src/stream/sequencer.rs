@@ -53,12 +53,13 @@ impl Sequencer {
     pub fn append(&mut self, payloads: &mut Payloads, now_us: u64) -> Appended {
         let first = self.next;
         let mut from = 0;
-        if self.takes_whole(payloads) {
-            std::mem::swap(&mut self.open, payloads);
-            self.opened_us = now_us;
-            self.next += self.open.count() as Offset;
-        }
         while from < payloads.count() {
+            if from == 0 && self.takes_whole(payloads) {
+                std::mem::swap(&mut self.open, payloads);
+                self.opened_us = now_us;
+                self.next += self.open.count() as Offset;
+                break;
+            }
             let fitting = self.room_for(payloads, from);
             if fitting == 0 {
                 self.seal_open(now_us);

@@ -168,7 +168,8 @@ fn with_starts(
 
 /// Whether gzip is among the codings that a client takes (RFC 9110 §12.5.3). One
 /// that names it with a weight of 0 does not want it.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Whether it takes gzip (RFC 9110 §12.5.3).
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter();
     let codings = values.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
     codings.map(|coding| coding.split(';').map(str::trim)).any(|mut coding| {

@@ -1,7 +1,8 @@
-//! The server's pure rooms, from the outside.
+//! The server's pure rooms, from the outside; and its pages.
 
 mod history;
 mod log;
+mod pages;
 mod seldom;
 mod sequencer;
 mod simulation;

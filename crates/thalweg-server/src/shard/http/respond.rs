@@ -130,6 +130,14 @@ pub(super) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Answer
     answer
 }
 
+/// The same without its body, which HEAD is not sent (RFC 9110 §9.3.2).
+pub(super) fn without_body(mut answer: Answer) -> Answer {
+    let length = answer.body().size_hint().exact().map(HeaderValue::from);
+    answer.headers_mut().extend(length.map(|length| (header::CONTENT_LENGTH, length)));
+    *answer.body_mut() = Content::Full(Full::default());
+    answer
+}
+
 pub(super) fn empty(status: StatusCode) -> Answer {
     let mut answer = Response::new(Content::Full(Full::default()));
     *answer.status_mut() = status;

@@ -5,14 +5,15 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request, StatusCode, request::Parts};
+use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    post,
+    pages, post,
     respond::{Answer, Content, Refused, empty, json, json_line, text},
+    runs,
 };
 use crate::{
     access::{Identity, Right},
@@ -32,7 +33,7 @@ pub(super) struct Takeover {
     pub(super) identity: Identity,
 }
 
-/// What a `GET /` says.
+/// What a `GET /` says to whom it shows no page.
 const HELLO: &str = "Thalweg pushes live data.\n\n\
     POST /v1/topics/{topic}   publish a JSON event\n\
     GET  /v1/topics/{topic}   subscribe: Upgrade: websocket, Accept: text/event-stream,\n\
@@ -97,7 +98,7 @@ impl Handle {
     }
 
     /// Whether its client may look at what is of no single topic.
-    fn may_look(&self, parts: &Parts, query: &Query<'_>) -> Result<(), Refusal> {
+    pub(super) fn may_look(&self, parts: &Parts, query: &Query<'_>) -> Result<(), Refusal> {
         let identity = self.identify(parts, query.ticket.as_deref())?;
         self.common.gate.authorise(identity, Right::Look)
     }
@@ -211,18 +212,20 @@ async fn route(handle: &Rc<Handle>, parts: &Parts, body: Incoming) -> Result<Ans
             (_, None) => Err(Refused::method("GET")),
         };
     }
+    if let Some(rest) = runs::path(path) {
+        return runs::answer(handle, parts, rest).await;
+    }
+    let shown = &handle.common.config.pages;
     match path {
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(Refused::method("POST"))
         }
         "/v1/commands" => post::command(handle, parts, body).await,
         "/v1/tickets" => post::ticket(handle, parts),
-        "/" | "/healthz" | "/readyz" | "/metrics"
-            if !matches!(parts.method, Method::GET | Method::HEAD) =>
-        {
+        "/" | "/healthz" | "/readyz" | "/metrics" if !pages::is_read(&parts.method) => {
             Err(Refused::method("GET, HEAD"))
         }
-        "/" => Ok(text("text/plain; charset=utf-8", HELLO)),
+        "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(hello)),
         "/healthz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
         "/readyz" if handle.draining.get() => Err(Refusal::draining().into()),
         "/readyz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
@@ -231,11 +234,17 @@ async fn route(handle: &Rc<Handle>, parts: &Parts, body: Incoming) -> Result<Ans
             // Writing to a string does not fail.
             Ok(text(metrics::CONTENT_TYPE, handle.common.metrics.text().unwrap_or_default()))
         }
-        _ => {
+        _ => pages::at(shown, parts)?.ok_or_else(|| {
             let message = format!("there is nothing at {path}: topics are at /v1/topics/{{topic}}");
-            Err(Refusal::new(ErrorCode::NotFound, message).into())
-        }
+            Refusal::new(ErrorCode::NotFound, message).into()
+        }),
     }
+}
+
+fn hello() -> Answer {
+    let mut answer = text("text/plain; charset=utf-8", HELLO);
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    answer
 }
 
 /// A topic's history, or the list of topics.

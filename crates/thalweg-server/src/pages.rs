@@ -1,0 +1,170 @@
+//! The pages: files that browsers show. Which there are is the binary's to say; this crate
+//! holds none.
+//!
+//! A page is found by its exact path and after everything else, so that no topic can take
+//! its place and it takes the place of nothing.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    hash::{DefaultHasher, Hasher},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+
+/// A file of the pages.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Its path in a URL: `/index.html`, `/assets/main-1a2b3c.js`.
+    pub path: String,
+    /// What it holds.
+    pub bytes: Bytes,
+    /// The same as gzip, where that is smaller.
+    pub gzip: Option<Bytes>,
+}
+
+/// All files of the pages by their paths; by default there are none.
+#[derive(Clone, Default)]
+pub struct Pages(Arc<BTreeMap<String, File>>);
+
+/// A file as it is served.
+pub(crate) struct File {
+    /// What it is.
+    pub(crate) content_type: &'static str,
+    /// Whether what is at this path never changes: its name has a hash of it.
+    pub(crate) is_lasting: bool,
+    plain: Form,
+    gzip: Option<Form>,
+}
+
+/// A file in one coding.
+pub(crate) struct Form {
+    pub(crate) bytes: Bytes,
+    /// Quoted, and another for each coding (RFC 9110 §8.8.3.3).
+    pub(crate) etag: String,
+    pub(crate) is_gzip: bool,
+}
+
+/// The one document; what it shows is by the path that it was asked for.
+const INDEX: &str = "/index.html";
+
+/// The document's paths besides `/`, where whoever is no browser is told of the API.
+pub(crate) const VIEWS: [&str; 2] = ["/lab", "/reports"];
+
+/// Where the names of files have a hash of what they hold.
+const LASTING: &str = "/assets/";
+
+impl Pages {
+    /// Pages of these files.
+    pub fn new(pages: impl IntoIterator<Item = Page>) -> Self {
+        let files = pages.into_iter().map(|page| {
+            let hash = hash(&page.bytes);
+            let file = File {
+                content_type: content_type(&page.path),
+                is_lasting: page.path.starts_with(LASTING),
+                plain: Form { bytes: page.bytes, etag: format!("\"{hash:016x}\""), is_gzip: false },
+                gzip: page.gzip.map(|bytes| {
+                    let etag = format!("\"{hash:016x}-gzip\"");
+                    Form { bytes, etag, is_gzip: true }
+                }),
+            };
+            (page.path, file)
+        });
+        Self(Arc::new(files.collect()))
+    }
+
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        !self.0.contains_key(INDEX)
+    }
+
+    /// What a browser is shown at a path.
+    pub(crate) fn at(&self, path: &str) -> Option<&File> {
+        let is_view = path == "/" || VIEWS.contains(&path);
+        self.0.get(if is_view { INDEX } else { path })
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl File {
+    /// The form to send.
+    pub(crate) fn form(&self, accepts_gzip: bool) -> &Form {
+        self.gzip.as_ref().filter(|_| accepts_gzip).unwrap_or(&self.plain)
+    }
+}
+
+/// Tells what a browser has from what there is now: nobody gains by making two alike.
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// By the ending, because browsers are told not to guess.
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, ending)| ending) {
+        "css" => "text/css; charset=utf-8",
+        "html" => "text/html; charset=utf-8",
+        "ico" => "image/x-icon",
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "json" => "application/json",
+        "png" => "image/png",
+        "svg" => "image/svg+xml",
+        "txt" => "text/plain; charset=utf-8",
+        "wasm" => "application/wasm",
+        "webmanifest" => "application/manifest+json",
+        "woff2" => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(path: &str, text: &'static str) -> Page {
+        let gzip = Some(Bytes::from_static(b"smaller"));
+        Page { path: path.into(), bytes: Bytes::from_static(text.as_bytes()), gzip }
+    }
+
+    #[test]
+    fn a_view_is_the_document_and_everything_else_is_found_by_its_exact_path() {
+        let pages = Pages::new([page(INDEX, "document"), page("/assets/a.js", "script")]);
+        let check = |path: &str, expected: Option<&str>| {
+            let found = pages.at(path).map(|file| &*file.form(false).bytes);
+            assert_eq!(found, expected.map(str::as_bytes), "{path}");
+        };
+        for view in ["/", "/lab", "/reports", "/index.html"] {
+            check(view, Some("document"));
+        }
+        check("/assets/a.js", Some("script"));
+        for other in ["", "/lab/", "/LAB", "/assets/", "/assets/a.js/", "/assets/../index.html"] {
+            check(other, None);
+        }
+        assert!(!pages.is_empty() && Pages::default().is_empty());
+        assert!(Pages::new([page("/assets/a.js", "script")]).is_empty());
+    }
+
+    #[test]
+    fn what_changes_has_another_etag_and_so_has_each_coding() {
+        let form = |text, gzip| {
+            Pages::new([page(INDEX, text)]).at("/").map(|file| file.form(gzip).etag.clone())
+        };
+        assert_eq!(form("a", false), form("a", false));
+        assert_ne!(form("a", false), form("b", false));
+        assert_ne!(form("a", false), form("a", true));
+    }
+
+    #[test]
+    fn a_file_is_what_its_ending_says() {
+        assert_eq!(content_type("/assets/a.b.js"), "text/javascript; charset=utf-8");
+        assert_eq!(content_type("/icon.svg"), "image/svg+xml");
+        assert_eq!(content_type("/assets/none"), "application/octet-stream");
+    }
+}

@@ -1,0 +1,268 @@
+//! Runs of the lab, as it has left them in a folder. Contract: `docs/wire.md`, "Runs".
+//!
+//! The folder is read when somebody asks, away from the shards' threads, for one request
+//! at a time. A name is one step down from a descriptor of the folder above it, and no
+//! step follows a link: there is no way out.
+
+mod folder;
+
+use std::{
+    cmp::Reverse,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use thalweg_wire::ErrorCode;
+use tokio::{sync::Semaphore, task::spawn_blocking};
+
+use crate::{
+    config::{RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT},
+    refusal::Refusal,
+};
+use folder::{Folder, NotRead};
+
+/// A folder of runs.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    path: PathBuf,
+    /// Whose turn it is to read.
+    turn: Arc<Semaphore>,
+}
+
+/// What of a run is shown as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunFile {
+    Report,
+    Manifest,
+    Summary,
+}
+
+impl RunFile {
+    const ALL: [Self; 3] = [Self::Report, Self::Manifest, Self::Summary];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Report => "report.html",
+            Self::Manifest => "manifest.json",
+            Self::Summary => "summary.json",
+        }
+    }
+
+    /// The file of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|file| file.name() == name)
+    }
+}
+
+/// What was to be measured: the first file that the lab writes.
+const PLAN: &str = "plan.json";
+
+/// A name's bytes, on every file system that one may meet.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Of a text in the list; a title has a tenth of it.
+const TEXT_CHARS_MAX: usize = 500;
+
+impl Runs {
+    /// The runs in a folder that is there.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub(crate) fn new(path: &Path) -> Result<Self, String> {
+        if let Err(error) = Folder::open(path) {
+            let shown = path.display();
+            return Err(format!(
+                "--runs {shown} is no folder that can be read ({error}): name the one that \
+                 `thalweg bench` writes to, which is thalweg-runs unless --store or --out says \
+                 otherwise"
+            ));
+        }
+        Ok(Self { path: path.into(), turn: Arc::new(Semaphore::new(1)) })
+    }
+
+    /// The list of runs as JSON, the newest first.
+    ///
+    /// # Errors
+    /// `NotFound` when the folder is gone.
+    pub(crate) async fn list(&self) -> Result<Vec<u8>, Refusal> {
+        self.read(|folder| {
+            let runs = listed(&folder).map_err(|error| {
+                tracing::warn!(%error, "the folder of runs cannot be listed");
+                gone()
+            })?;
+            // Nothing in it that JSON cannot say.
+            Ok(serde_json::to_vec(&Listing { runs }).unwrap_or_default())
+        })
+        .await
+    }
+
+    /// A file of the run that is called `name` in a URL.
+    ///
+    /// # Errors
+    /// `NotFound`, with what to do where something can be done.
+    pub(crate) async fn file(&self, name: &str, file: RunFile) -> Result<Vec<u8>, Refusal> {
+        let decoded = percent_decode_str(name).decode_utf8().ok();
+        let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
+        let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
+        self.read(move |folder| {
+            let read = folder.folder(&name).map_err(|_| {
+                not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
+            });
+            read?.read(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
+                NotRead::TooLarge => not_found(format!(
+                    "{} of {name:?} is larger than {} MiB: open it in its folder",
+                    file.name(),
+                    RUN_FILE_BYTES >> 20
+                )),
+                NotRead::NotThere if file == RunFile::Report => not_found(format!(
+                    "{name:?} has no report.html: `thalweg bench export --format html` makes it"
+                )),
+                NotRead::NotThere => not_found(format!("{name:?} has no {}", file.name())),
+            })
+        })
+        .await
+    }
+
+    /// Reads on a thread that may wait for a disk; a request that is given up meanwhile
+    /// keeps its turn until it has been done.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(Folder) -> Result<T, Refusal> + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        let turn = turn.map_err(|_| Refusal::draining())?;
+        let path = self.path.clone();
+        let read = spawn_blocking(move || {
+            let _turn = turn;
+            let folder = Folder::open(&path).map_err(|error| {
+                tracing::warn!(%error, "the folder of runs cannot be opened");
+                gone()
+            })?;
+            read(folder)
+        });
+        read.await.map_err(|_| Refusal::draining())?
+    }
+}
+
+/// A run in the list: of what cannot be read nothing is said.
+#[derive(Debug, Serialize, PartialEq)]
+struct Listed {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scenario: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    begun: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<String>,
+    has_report: bool,
+    has_summary: bool,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    runs: Vec<Listed>,
+}
+
+/// What is looked at of `manifest.json`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Manifest {
+    version: Option<String>,
+    begun: Option<String>,
+    machine: Option<Machine>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Machine {
+    cpu: Option<String>,
+    cores: Option<u64>,
+}
+
+/// What is looked at of `plan.json`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Plan {
+    name: Option<String>,
+    title: Option<String>,
+}
+
+fn listed(store: &Folder) -> std::io::Result<Vec<Listed>> {
+    let names = store.names(RUNS_LOOKED_AT)?;
+    let names = names.into_iter().filter(|name| is_name(name));
+    let mut runs: Vec<Listed> = names.filter_map(|name| looked_at(store, name)).collect();
+    // Those of which it is not known come last.
+    runs.sort_by(|a, b| (Reverse(&a.begun), &a.name).cmp(&(Reverse(&b.begun), &b.name)));
+    runs.truncate(RUNS_LISTED);
+    for run in &mut runs {
+        let Ok(folder) = store.folder(&run.name) else { continue };
+        let Plan { name, title } = json(&folder, PLAN);
+        (run.scenario, run.title) = (name.map(clipped), title.map(clipped));
+    }
+    Ok(runs)
+}
+
+/// What the list says of a run, its plan aside, which is the largest file; nothing, if it
+/// is none.
+fn looked_at(store: &Folder, name: String) -> Option<Listed> {
+    let folder = store.folder(&name).ok()?;
+    let has = |file: RunFile| folder.has(file.name());
+    if !folder.has(PLAN) && !RunFile::ALL.into_iter().any(has) {
+        return None;
+    }
+    let Manifest { version, begun, machine } = json(&folder, RunFile::Manifest.name());
+    Some(Listed {
+        name,
+        scenario: None,
+        title: None,
+        begun: begun.map(clipped),
+        version: version.map(clipped),
+        machine: machine.and_then(Machine::into_text).map(clipped),
+        has_report: has(RunFile::Report),
+        has_summary: has(RunFile::Summary),
+    })
+}
+
+/// What a file says; nothing, if it cannot be read.
+fn json<T: Default + DeserializeOwned>(folder: &Folder, name: &str) -> T {
+    let text = folder.read(name, RUN_FILE_BYTES).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+impl Machine {
+    fn into_text(self) -> Option<String> {
+        let cores = self.cores.map(|cores| format!("{cores} cores"));
+        let parts: Vec<String> = self.cpu.into_iter().chain(cores).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+fn clipped(text: String) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// Whether it may name a run: one step down, and nothing that is hidden.
+fn is_name(name: &str) -> bool {
+    let is_one_step = !name.contains(['/', '\\', '\0']);
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && is_one_step
+}
+
+fn not_found(message: impl Into<String>) -> Refusal {
+    Refusal::new(ErrorCode::NotFound, message)
+}
+
+fn gone() -> Refusal {
+    not_found("the folder that --runs names cannot be read any more: put it back, or name another")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::fd::OwnedFd,
+    path::Path,
+};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+
+/// A folder, by its descriptor: what is read of it lies in it, whatever is renamed or
+/// linked meanwhile.
+#[derive(Debug)]
+pub(super) struct Folder(OwnedFd);
+
+/// Why a file is not read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum NotRead {
+    /// It is not there, is no file, or may not be read.
+    NotThere,
+    /// Over the limit.
+    TooLarge,
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Not to wait for the other end of what is no file at all, a named pipe for one.
+const FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+impl Folder {
+    /// The folder at a path that the user gave, links included.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(openat(CWD, path, FOLDER, Mode::empty())?))
+    }
+
+    /// A folder in it.
+    pub(super) fn folder(&self, name: &str) -> io::Result<Self> {
+        Ok(Self(openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
+    }
+
+    /// Names of what is in it, at most so many; those that are not UTF-8 are left out.
+    pub(super) fn names(&self, count_max: usize) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)?.take(count_max) {
+            if let Ok(name) = entry?.file_name().to_str() {
+                names.push(name.to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Whether there is such a file.
+    pub(super) fn has(&self, name: &str) -> bool {
+        statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    }
+
+    /// A file's bytes, at most so many.
+    pub(super) fn read(&self, name: &str, bytes_max: usize) -> Result<Vec<u8>, NotRead> {
+        let not_there = |_| NotRead::NotThere;
+        let file = openat(&self.0, name, FILE, Mode::empty()).map_err(|_| NotRead::NotThere)?;
+        let file = File::from(file);
+        let about = file.metadata().map_err(not_there)?;
+        if !about.is_file() {
+            return Err(NotRead::NotThere);
+        }
+        let bytes_max = bytes_max as u64;
+        if about.len() > bytes_max {
+            return Err(NotRead::TooLarge);
+        }
+        let mut bytes = Vec::with_capacity(about.len() as usize);
+        // It may be growing.
+        file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(not_there)?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(NotRead::TooLarge);
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,117 @@
+use std::rc::Rc;
+
+use http::{HeaderValue, Method, StatusCode, header, request::Parts};
+use thalweg_wire::ErrorCode;
+
+use super::{
+    pages::{harden, is_read},
+    respond::{Answer, Refused, json, text, without_body},
+};
+use crate::{
+    config::nearest,
+    refusal::Refusal,
+    runs::RunFile,
+    shard::Handle,
+    transport::{Query, parameters::bad},
+};
+
+/// A report has all its style and script in itself, and is nobody's: it has no origin, so
+/// that whatever found its way into it can ask this server for nothing.
+const REPORT_POLICY: &str = "sandbox allow-scripts; default-src 'none'; \
+     script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'self'";
+
+/// What follows `/runs` in a path below it.
+pub(super) fn path(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix("/runs")?;
+    (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+}
+
+/// The list of runs, or a file of one. They are data: whoever may subscribe may see them.
+pub(super) async fn answer(
+    handle: &Rc<Handle>,
+    parts: &Parts,
+    rest: &str,
+) -> Result<Answer, Refused> {
+    if !is_read(&parts.method) {
+        return Err(Refused::method("GET, HEAD"));
+    }
+    handle.may_look(parts, &query(parts)?)?;
+    let Some(runs) = &handle.common.runs else {
+        let message = "this server shows no runs: start it with --runs and the folder that \
+                       thalweg bench writes them to, thalweg-runs";
+        return Err(Refusal::new(ErrorCode::NotFound, message).into());
+    };
+    let answer = match wanted(rest) {
+        Some(None) => json(StatusCode::OK, runs.list().await?),
+        Some(Some((name, file))) => {
+            let bytes = runs.file(name, file).await?;
+            handle.has_room_to_answer()?;
+            let mut answer = text(content_type(file), handle.hold(bytes));
+            harden(&mut answer, REPORT_POLICY);
+            answer
+                .headers_mut()
+                .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            answer
+        }
+        None => {
+            let message = "of a run there is /runs/NAME/report.html, manifest.json and \
+                           summary.json; GET /runs lists them";
+            return Err(Refusal::new(ErrorCode::NotFound, message).into());
+        }
+    };
+    Ok(if parts.method == Method::HEAD { without_body(answer) } else { answer })
+}
+
+/// The run and its file that a path names, or the list.
+fn wanted(rest: &str) -> Option<Option<(&str, RunFile)>> {
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let (name, file) = rest.strip_prefix('/')?.split_once('/')?;
+    Some(Some((name, RunFile::named(file)?)))
+}
+
+/// A ticket, for who cannot send a token: frames and links.
+fn query(parts: &Parts) -> Result<Query<'_>, Refusal> {
+    let text = parts.uri.query().unwrap_or_default();
+    for (key, _) in form_urlencoded::parse(text.as_bytes()) {
+        if key != "ticket" && !key.starts_with('_') {
+            return Err(bad(format!("unknown parameter {key:?}{}", nearest(&key, &["ticket"]))));
+        }
+    }
+    Query::parse(text)
+}
+
+fn content_type(file: RunFile) -> &'static str {
+    match file {
+        RunFile::Report => "text/html; charset=utf-8",
+        RunFile::Manifest | RunFile::Summary => "application/json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_files_of_a_run_are_named_by_a_path_and_nothing_else_is() {
+        let check = |asked: &str, expected| {
+            assert_eq!(path(asked).and_then(wanted), expected, "{asked}");
+        };
+        check("/runs", Some(None));
+        check("/runs/a/report.html", Some(Some(("a", RunFile::Report))));
+        check("/runs/a/summary.json", Some(Some(("a", RunFile::Summary))));
+        check("/runs/../manifest.json", Some(Some(("..", RunFile::Manifest))));
+        for other in [
+            "/runsa",
+            "/runs/",
+            "/runs/a",
+            "/runs/a/",
+            "/runs/a/plan.json",
+            "/runs/a/b/report.html",
+        ] {
+            check(other, None);
+        }
+    }
+}
