@@ -1,0 +1,32 @@
+/** What a request asks for, as far as whoever stands in between can tell. Pure. */
+
+import type { IncomingMessage } from "node:http";
+
+/** A transport (docs/wire.md), or something else. */
+export type Kind = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling" | "other";
+
+/** A request that came by. */
+export interface Asked {
+  readonly kind: Kind;
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: IncomingMessage["headers"];
+}
+
+export function asked({ method = "GET", url = "/", headers }: IncomingMessage): Asked {
+  const to = new URL(url, "http://proxy");
+  return { kind: kind(method, to, headers), method, url: to, headers };
+}
+
+/** Transports that are asked for by name. */
+const NAMED: readonly string[] = ["http-streaming", "sse", "forever-frame", "long-polling"];
+
+function kind(method: string, url: URL, headers: IncomingMessage["headers"]): Kind {
+  if (headers.upgrade === "websocket") return "websocket";
+  if (method !== "GET" || !url.pathname.startsWith("/v1/topics")) return "other";
+  const named = url.searchParams.get("transport");
+  if (named && NAMED.includes(named)) return named as Kind;
+  if (headers.accept === "text/event-stream") return "sse";
+  if (headers.accept === "application/x-ndjson") return "http-streaming";
+  return url.searchParams.has("wait") ? "long-polling" : "other";
+}

@@ -1,0 +1,40 @@
+/** The live page, as its reader finds their way in it. */
+
+import type { Locator, Page } from "@playwright/test";
+import { expect } from "@playwright/test";
+
+/** One of the figures over the data, as it is written. */
+export function figure(page: Page, name: string): Locator {
+  return page
+    .locator(".vitals dl > div")
+    .filter({ has: page.locator(`dt:text-is("${name}")`) })
+    .locator("dd");
+}
+
+/** The offset of the last row that is drawn. */
+export async function newest(page: Page): Promise<number> {
+  return Number(await page.getByRole("region", { name: "Events" }).locator("tbody th").last().textContent());
+}
+
+/** The offset of the last row drawn, when it is more than `than`. */
+export async function later(page: Page, than: number): Promise<number> {
+  await expect.poll(() => newest(page)).toBeGreaterThan(than);
+  return newest(page);
+}
+
+/** What the page says of its connection. */
+export function state(page: Page): Locator {
+  return page.locator(".vitals [role=status]");
+}
+
+/** `1.2 k` and the like as a number. */
+export function read(text: string | null): number {
+  const [, value = "", size = ""] = /^(?:over )?([\d.,]+)\s*([kMG]?)/.exec(text ?? "") ?? [];
+  return Number(value.replaceAll(",", "")) * ({ k: 1e3, M: 1e6, G: 1e9 }[size] ?? 1);
+}
+
+/** `250 ms`, `3.2 s`, `4 min` as ms. */
+export function readMs(text: string | null): number {
+  const [, value = "NaN", unit = ""] = /^([\d.]+) (ms|s|min|h)$/.exec(text ?? "") ?? [];
+  return Number(value) * ({ ms: 1, s: 1000, min: 60_000, h: 3_600_000 }[unit] ?? NaN);
+}

@@ -1,0 +1,103 @@
+/** The built binary: started, killed, started again where it was. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+/** The program under test. */
+export const BINARY =
+  process.env["THALWEG_BIN"] ?? fileURLToPath(new URL("../../../target/debug/thalweg", import.meta.url));
+
+/** What a server says on its first line. */
+const LISTENING = /listening on (?:https?:\/\/)?(\S+)/;
+
+/** A running `thalweg serve`. */
+export interface Server {
+  /** `host:port`, the same for as long as it is started again. */
+  readonly address: string;
+  readonly origin: string;
+  readonly pid: number;
+  /** All it printed. */
+  log(): string;
+  /** Ends it at once, as a crash would. */
+  kill(): Promise<void>;
+  /** Starts it where it was, after it was killed. */
+  restart(): Promise<void>;
+  /** Asks it to stop, and waits until it has. */
+  stop(): Promise<void>;
+}
+
+/** What a server is started with besides its arguments. */
+export interface Start {
+  /** The core it may run on; all if left out. */
+  core?: number;
+  environment?: Record<string, string>;
+}
+
+/** Starts one on a free port, with one shard unless `args` say otherwise. */
+export async function serve(args: readonly string[] = [], { core, environment = {} }: Start = {}): Promise<Server> {
+  const shards = args.includes("--shards") ? [] : ["--shards", "1"];
+  const printed: string[] = [];
+  const start = (listen: string): ChildProcess => {
+    const command = [BINARY, "serve", "--listen", listen, ...shards, ...args];
+    if (core !== undefined) command.unshift("taskset", "-c", `${core}`);
+    const [program = BINARY, ...rest] = command;
+    return spawn(program, rest, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...environment } });
+  };
+  let child = start("127.0.0.1:0");
+  const address = await listening(child, printed);
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, "exit");
+    child.kill(signal);
+    await ended;
+  };
+  // Nothing of a test outlives it, however it ends.
+  const orphan = (): void => void child.kill("SIGKILL");
+  process.once("exit", orphan);
+  return {
+    address,
+    origin: `http://${address}`,
+    get pid() {
+      return child.pid ?? 0;
+    },
+    log: () => printed.join("\n"),
+    kill: () => end("SIGKILL"),
+    restart: async () => {
+      child = start(address);
+      await listening(child, printed);
+    },
+    stop: async () => {
+      process.off("exit", orphan);
+      await end("SIGTERM");
+    },
+  };
+}
+
+/** Publishes the numbers from `first` to `last`, an event each. */
+export async function publish(server: Server, topic: string, first: number, last: number): Promise<void> {
+  const numbers = Array.from({ length: last - first + 1 }, (_, index) => first + index);
+  const response = await fetch(`${server.origin}/v1/topics/${topic}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/x-ndjson" },
+    body: numbers.join("\n"),
+  });
+  if (!response.ok) throw new Error(`publishing to ${topic}: ${await response.text()}`);
+}
+
+/** The address it listens on, as soon as it says so; keeps reading, so that its pipes never fill. */
+function listening(child: ChildProcess, printed: string[]): Promise<string> {
+  return new Promise((resolve, reject) => {
+    child.once("error", (error) => reject(new Error(`${BINARY} does not start: ${error.message}`)));
+    child.once("exit", (code) => reject(new Error(`it ended with ${code}:\n${printed.join("\n")}`)));
+    for (const output of [child.stdout, child.stderr]) {
+      if (!output) continue;
+      createInterface({ input: output }).on("line", (line) => {
+        printed.push(line);
+        const address = LISTENING.exec(line)?.[1];
+        if (address) resolve(address);
+      });
+    }
+  });
+}

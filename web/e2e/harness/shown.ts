@@ -1,0 +1,14 @@
+/** Playwright shows every page: what is seen of a hidden one is put in its place. */
+
+import type { Page } from "@playwright/test";
+
+export async function show(page: Page, isShown: boolean): Promise<void> {
+  await page.evaluate((isShown) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => !isShown });
+    Object.defineProperty(document, "visibilityState", {
+      configurable: true,
+      get: () => (isShown ? "visible" : "hidden"),
+    });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isShown);
+}

@@ -1,0 +1,119 @@
+/**
+ * Tests with a server, a proxy before it, and a page that may not complain: no error on
+ * its console, no request to anybody else, no violation of its policy.
+ */
+
+import { test as base, expect, type Page } from "@playwright/test";
+import type { Book, Opening } from "../site/subscriber.js";
+import { type Network, proxy } from "./proxy.js";
+import { type Server, serve } from "./server.js";
+
+export { expect };
+
+interface Settings {
+  /** What the server is started with. */
+  args: readonly string[];
+  /** The core that it may run on; all if `null`. */
+  core: number | null;
+  /** Complaints of the page that the test brings about. */
+  expected: RegExp | null;
+}
+
+interface Parts {
+  server: Server;
+  /** What is between the browser and the server. */
+  network: Network;
+  /** What the page has complained of. */
+  complaints: string[];
+}
+
+/** What a browser says where a test breaks the network. */
+export const BROKEN_NETWORK = /net::ERR_|Failed to load resource|WebSocket connection to/;
+
+export const test = base.extend<Settings & Parts>({
+  args: [[], { option: true }],
+  core: [null, { option: true }],
+  expected: [null, { option: true }],
+
+  server: async ({ args, core }, use, info) => {
+    const server = await serve(args, core === null ? {} : { core });
+    await use(server);
+    await server.stop();
+    if (info.status !== info.expectedStatus) await info.attach("server", { body: server.log() });
+  },
+
+  network: async ({ server }, use) => {
+    const network = await proxy(server.address);
+    await use(network);
+    await network.close();
+  },
+
+  baseURL: async ({ network }, use) => use(network.origin),
+
+  complaints: [
+    async ({ page, baseURL, server, expected }, use) => {
+      const complaints: string[] = [];
+      page.on("console", (message) => {
+        if (message.type() === "error" || message.type() === "warning") complaints.push(message.text());
+      });
+      page.on("pageerror", (error) => complaints.push(String(error.stack)));
+      page.on("request", (request) => {
+        const { protocol, origin } = new URL(request.url());
+        const isOwn =
+          [baseURL, server.origin].includes(origin) ||
+          protocol === "data:" ||
+          protocol === "blob:" ||
+          protocol === "about:";
+        if (!isOwn) complaints.push(`a request to ${request.url()}`);
+      });
+      await use(complaints);
+      expect(complaints.filter((it) => !expected?.test(it))).toEqual([]);
+    },
+    { auto: true },
+  ],
+
+  page: async ({ page }, use, info) => {
+    await use(page);
+    if (info.status === info.expectedStatus || page.isClosed()) return;
+    const book = await page.evaluate(() => JSON.stringify(globalThis.e2e?.book ?? null)).catch(String);
+    await info.attach("ledger", { body: book });
+  },
+});
+
+/** Opens the page of the tests and a session in it. */
+export async function open(page: Page, opening: Opening = {}): Promise<void> {
+  await page.goto("/e2e/subscriber.html");
+  await page.waitForFunction(() => "e2e" in globalThis);
+  await page.evaluate((opening) => e2e.open(opening), opening);
+}
+
+/** Subscribes to all that there is of a topic. */
+export async function subscribe(page: Page, topic: string): Promise<void> {
+  await page.evaluate((topic) => e2e.subscribe(topic, { from: "earliest" }), topic);
+}
+
+/** The ledger, when event `last` has come. */
+export function until(page: Page, last: number): Promise<Book> {
+  return page.evaluate((last) => e2e.until((book) => (book.last ?? 0) >= last), last);
+}
+
+/** The ledger, when so many more events have come. */
+export function more(page: Page, count: number): Promise<Book> {
+  return page.evaluate((count) => {
+    const goal = e2e.book.count + count;
+    return e2e.until((book) => book.count >= goal);
+  }, count);
+}
+
+/** The ledger, when data comes over a transport. */
+export function over(page: Page, transport: string): Promise<Book> {
+  return page.evaluate(
+    (transport) => e2e.until((_, status) => status.state === "open" && status.transport === transport),
+    transport,
+  );
+}
+
+/** Events 1 to `last`, each once and in order. */
+export function expectAll(book: Book, last: number): void {
+  expect(book).toMatchObject({ first: 1, last, count: last, faults: [], gaps: [] });
+}

@@ -1,0 +1,163 @@
+/** What holds for every page: its policy, its manners, and that everybody can use it. */
+
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { startSmall } from "../harness/lab.js";
+import { later } from "../harness/live.js";
+import { expect, test } from "../harness/test.js";
+
+const PAGES = [
+  { name: "Live, table", path: "/?topic=cars&view=table", ready: (page: Page) => later(page, 100) },
+  {
+    name: "Live, chart",
+    path: "/?topic=cars&view=chart",
+    ready: (page: Page) => page.getByRole("img", { name: /^Chart/ }).waitFor(),
+  },
+  { name: "Live, plane", path: "/?topic=cars&view=plane", ready: (page: Page) => page.locator("canvas").waitFor() },
+  { name: "Lab", path: "/lab", ready: (page: Page) => page.getByRole("button", { name: "Start" }).waitFor() },
+  { name: "Reports", path: "/reports", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
+] as const;
+
+// Without runs the list of runs is 404, which browsers tell.
+test.use({ args: ["--demo"], expected: /404 \(Not Found\)/ });
+
+/** Directives that every page's policy has (the rest is the server's own test). */
+const POLICY = ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "base-uri 'none'"];
+
+for (const { name, path, ready } of PAGES) {
+  test(`${name}: a policy that is kept, and nothing that sticks out at 360 px`, async ({ page }) => {
+    await page.setViewportSize({ width: 360, height: 740 });
+    const answer = await page.goto(path);
+    const policy = answer?.headers()["content-security-policy"] ?? "";
+    for (const directive of POLICY) expect(policy).toContain(directive);
+    expect(policy).not.toContain("unsafe");
+    expect(answer?.headers()["cache-control"]).toBe("no-cache");
+    await ready(page);
+    const wide = await page.evaluate(() => ({
+      page: document.documentElement.scrollWidth,
+      // Cut off is no better.
+      out: [...document.querySelectorAll("main :is(h1, h2, p, label, button, select, input, dl, pre)")]
+        .filter((it) => !it.closest(".rows, .scroll, .quiet") && it.getBoundingClientRect().right > innerWidth + 1)
+        .map((it) => it.outerHTML.slice(0, 100)),
+    }));
+    expect(wide).toEqual({ page: 360, out: [] });
+  });
+
+  test(`${name}: axe finds nothing`, async ({ page }) => {
+    test.slow();
+    await page.goto(path);
+    await ready(page);
+    await expectAccessible(page);
+  });
+
+  test(`${name}: by keyboard alone`, async ({ page }) => {
+    await page.goto(path);
+    await ready(page);
+    await page.keyboard.press("Tab");
+    await expect(page.getByRole("link", { name: /^Skip/ })).toBeFocused();
+    // Everything that can be worked is come to by Tab, seen to be there, and left again.
+    const missed = await page.evaluate(walkable);
+    const reached = new Set<string>();
+    for (let step = 0; step < missed.length * 2 + 10; step++) {
+      const { key, isSeen } = await page.evaluate(focused);
+      if (key === null) break;
+      expect(isSeen, `${key} shows that it has the focus`).toBe(true);
+      reached.add(key);
+      await page.keyboard.press("Tab");
+    }
+    expect(missed.filter((key) => !reached.has(key))).toEqual([]);
+  });
+}
+
+/** Pages that have nothing to show, of a server that was given nothing to do. */
+const EMPTY = [
+  { name: "Live, no topics", path: "/", says: "No topic yet" },
+  { name: "Live, a topic that nobody publishes to", path: "/?topic=nobody/here", says: "Waiting for the first event" },
+  { name: "Lab, no sources", path: "/lab", says: "thalweg serve --demo" },
+  { name: "Reports, no folder", path: "/reports", says: "thalweg serve --runs" },
+] as const;
+
+test.describe("of a server with nothing", () => {
+  test.use({ args: [] });
+
+  for (const { name, path, says } of EMPTY) {
+    test(`${name}: axe finds nothing`, async ({ page }) => {
+      test.slow();
+      await page.goto(path);
+      await page.getByText(says).first().waitFor();
+      await expectAccessible(page);
+    });
+  }
+});
+
+test.describe("of a server that asks for a token", () => {
+  test.use({ args: ["--subscribe-token", "read-me-1234567890", "--publish-token", "write-me-1234567890"] });
+  test.use({ expected: /401 \(Unauthorized\)/ });
+
+  test("its form: axe finds nothing", async ({ page }) => {
+    test.slow();
+    await page.goto("/");
+    await page.getByLabel("Token").waitFor();
+    await expectAccessible(page);
+  });
+});
+
+test("Lab, with a result: axe finds nothing", async ({ page }) => {
+  test.slow();
+  await page.goto("/lab");
+  await startSmall(page, 1);
+  await page.getByRole("region", { name: "Figures" }).waitFor();
+  await expectAccessible(page);
+});
+
+/** Wide and narrow, in light and dark. */
+async function expectAccessible(page: Page): Promise<void> {
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      const { violations } = await new AxeBuilder({ page }).analyze();
+      const told = violations.map(
+        ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join("  ")}`,
+      );
+      expect(told, `${width} px, ${colorScheme}`).toEqual([]);
+    }
+  }
+}
+
+/** What can be worked, named; of radio buttons the one that is checked. Runs in the page. */
+function walkable(): string[] {
+  const all = document.querySelectorAll("a[href], button, select, input, [tabindex='0']");
+  return [...all]
+    .filter((it) => !(it as HTMLButtonElement).disabled && it.checkVisibility())
+    .filter((it) => (it as HTMLInputElement).type !== "radio" || (it as HTMLInputElement).checked)
+    .map((it, at) => ((it as HTMLElement).dataset["walk"] ??= `${at} ${it.tagName} ${it.textContent?.slice(0, 20)}`));
+}
+
+/** What has the focus, and whether one sees that. Runs in the page. */
+function focused(): { key: string | null; isSeen: boolean } {
+  const it = document.activeElement as HTMLElement | null;
+  if (!it || it === document.body) return { key: null, isSeen: false };
+  const marked = [it, it.closest("label")].some((part) => {
+    if (!part) return false;
+    const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(part);
+    return (outlineStyle !== "none" && parseFloat(outlineWidth) > 0) || boxShadow !== "none";
+  });
+  return { key: it.dataset["walk"] ?? it.tagName, isSeen: marked };
+}
+
+test("through all pages by keyboard, and a topic changed", async ({ page }) => {
+  await page.goto("/?topic=cars&view=table");
+  await later(page, 100);
+  await page.getByRole("link", { name: "Lab" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/lab$/);
+  await page.getByRole("link", { name: "Reports" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/reports$/);
+  await page.getByRole("link", { name: "Live" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Topic").focus();
+  await page.keyboard.type("ticker");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of ticker");
+});

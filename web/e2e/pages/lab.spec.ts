@@ -1,0 +1,77 @@
+/** The lab page measures this browser against this server. */
+
+import { readFileSync } from "node:fs";
+import { choose, pick, startSmall } from "../harness/lab.js";
+import { show } from "../harness/shown.js";
+import { expect, test } from "../harness/test.js";
+
+test.describe("against the demo", () => {
+  test.use({ args: ["--demo"] });
+
+  test("a small A1: rows a millisecond over three transports", async ({ page }) => {
+    await page.goto("/lab");
+    await pick(page, "Transports", "websocket", "http-streaming", "sse");
+    await pick(page, "Rows per ms", "10");
+    await pick(page, "Connections", "1");
+    await choose(page, "Seconds each", "1");
+    await choose(page, "Repeats", "1");
+    await page.getByRole("button", { name: "Start" }).click();
+    await expect(page.getByRole("progressbar")).toBeVisible();
+    const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
+    await expect(figures).toHaveCount(3, { timeout: 20_000 });
+    await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Save as JSON" }).click();
+    const result = JSON.parse(readFileSync(await (await saved).path(), "utf8")) as {
+      samples: { sample: { eventsPerS: number; missed: number } }[];
+    };
+    // 10 rows a millisecond are little for any machine; a loaded one may come late.
+    for (const { sample } of result.samples) expect(sample.eventsPerS).toBeGreaterThan(5000);
+  });
+
+  test("a small B: round trips", async ({ page }) => {
+    await page.goto("/lab");
+    await page.getByRole("radio", { name: /^B, round trips/ }).check();
+    await pick(page, "Transports", "websocket", "sse", "long-polling");
+    await choose(page, "Round trips each", "100");
+    await choose(page, "Repeats", "1");
+    await page.getByRole("button", { name: "Start" }).click();
+    const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
+    await expect(figures).toHaveCount(3, { timeout: 20_000 });
+    await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
+    await page.getByRole("button", { name: "Measure something else" }).click();
+    await expect(page.getByRole("button", { name: "Start" })).toBeEnabled();
+  });
+
+  test("what was measured in a hidden tab is measured again", async ({ page, network }) => {
+    await page.goto("/lab");
+    await startSmall(page, 1);
+    await network.seen(({ kind }) => kind === "websocket");
+    const before = network.asked.length;
+    await show(page, false);
+    await show(page, true);
+    await network.seen(({ kind }) => kind === "websocket", before);
+    await expect(page.getByRole("region", { name: "Figures" }).locator("tbody tr")).toHaveCount(1, { timeout: 20_000 });
+  });
+
+  test("stopped, it keeps what it has; opened again, it is as it was", async ({ page }) => {
+    await page.goto("/lab");
+    await startSmall(page, 9);
+    await expect(page.getByText(/^[1-8] of 9/)).toBeVisible({ timeout: 10_000 });
+    await page.getByRole("button", { name: "Stop" }).click();
+    await expect(page.getByText(/stopped before its end/)).toBeVisible();
+    const findings = await page.locator(".findings").first().innerText();
+    const saved = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Save as JSON" }).click();
+    const file = await (await saved).path();
+    await page.reload();
+    await page.getByLabel("Open a saved result").setInputFiles(file);
+    await expect(page.locator(".findings").first()).toHaveText(findings.replace(/\n/g, ""), { useInnerText: false });
+  });
+});
+
+test("without the demo's sources it says how to have them", async ({ page }) => {
+  await page.goto("/lab");
+  await expect(page.getByText("thalweg serve --demo")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Start" })).toBeDisabled();
+});

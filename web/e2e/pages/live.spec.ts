@@ -1,0 +1,288 @@
+/** The live page: any topic, as it comes. */
+
+import { figure, later, newest, read, readMs, state } from "../harness/live.js";
+import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
+import { TRANSPORTS } from "../sdk/transports.js";
+
+const ROWS = ["--source", "rows=cars,cars=20,interval=20ms"];
+
+/** As curl would. */
+async function post(url: string | URL, body: string): Promise<void> {
+  const headers = { "Content-Type": "application/x-www-form-urlencoded" };
+  expect((await fetch(url, { method: "POST", headers, body })).status).toBe(200);
+}
+
+test("without a topic it says how to make one, and shows it when it is there", async ({ page, server }) => {
+  await page.goto("/");
+  await expect(page.getByRole("heading", { name: "No topic yet" })).toBeVisible();
+  const said = await page.locator("pre").textContent();
+  const [, body, address] = /curl -d '(.*)' (\S+)/.exec(said ?? "") ?? [];
+  await post(new URL(new URL(address ?? "").pathname, server.origin), body ?? "");
+  // It looks again by itself.
+  await expect(page.getByRole("cell", { name: "world" })).toBeVisible({ timeout: 15_000 });
+});
+
+test("a topic that has said nothing yet says how it would", async ({ page, server }) => {
+  await page.goto("/?topic=quiet/one");
+  await expect(page.getByRole("heading", { name: "Waiting for the first event of quiet/one" })).toBeVisible();
+  await post(`${server.origin}/v1/topics/quiet/one`, '{"speed":39}');
+  await expect(page.getByRole("cell", { name: "39" })).toBeVisible();
+  await expect(page.getByRole("columnheader", { name: "speed" })).toBeVisible();
+});
+
+test.describe("with data that flows", () => {
+  test.use({ args: ROWS });
+
+  test("the table fills, and follows the newest row", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    const seen = await later(page, 0);
+    await later(page, seen + 2000);
+    await expect(state(page)).toHaveText("Live");
+    await expect(figure(page, "transport")).toHaveText("websocket");
+    expect(read(await figure(page, "events/s").textContent())).toBeGreaterThan(100);
+    expect(read(await figure(page, "bytes/s").textContent())).toBeGreaterThan(10_000);
+    expect(await page.locator("tbody tr").count()).toBeLessThan(200);
+  });
+
+  test("paused, it stands still and goes on receiving", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    await later(page, 100);
+    const pause = page.getByRole("button", { name: "Pause" });
+    const shown = await newest(page);
+    await pause.click();
+    await expect(pause).toHaveAttribute("aria-pressed", "true");
+    const rows = page.getByRole("region", { name: "Events" }).locator("tbody");
+    const held = await rows.innerText();
+    // It stands where it was.
+    expect(await newest(page)).toBeGreaterThanOrEqual(shown);
+    const since = page.getByText(/([1-9][\d,]*) more received since/);
+    await expect(since).toBeVisible();
+    const said = await since.textContent();
+    await expect(since).not.toHaveText(said ?? "");
+    expect(await rows.innerText()).toBe(held);
+    await expect(state(page)).toContainText("paused here");
+    const at = await newest(page);
+    await pause.click();
+    await later(page, at + 1000);
+  });
+
+  test("paused, an event is shown whole", async ({ page, server }) => {
+    await post(`${server.origin}/v1/topics/long`, JSON.stringify({ text: `${"x".repeat(300)} the end` }));
+    await page.goto("/?topic=long&view=table");
+    await page.getByRole("button", { name: "Pause" }).click();
+    const row = page.getByRole("region", { name: "Events" }).getByRole("button", { name: "1", exact: true });
+    await row.focus();
+    await page.keyboard.press("Enter");
+    const event = page.getByRole("region", { name: "Event 1" });
+    await expect(event).toContainText("the end");
+    await page.keyboard.press("Enter");
+    await expect(event).toBeHidden();
+    await row.click();
+    await page.getByRole("button", { name: "Close" }).click();
+    await expect(event).toBeHidden();
+  });
+
+  test("no longer followed, it stands where it was", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    const shown = await later(page, 1000);
+    await page.getByRole("button", { name: "Follow" }).click();
+    expect(await newest(page)).toBeGreaterThanOrEqual(shown);
+  });
+
+  test("it is drawn as often as it is told, and no more", async ({ page }) => {
+    await page.goto("/?topic=rows&view=table");
+    await later(page, 100);
+    /** When it is drawn, five times, ms. */
+    const drawn = (): Promise<number[]> =>
+      page.locator(".rows tbody").evaluate(
+        (rows) =>
+          new Promise((done) => {
+            const at: number[] = [];
+            const watch = new MutationObserver(() => {
+              at.push(performance.now());
+              if (at.length < 5) return;
+              watch.disconnect();
+              done(at);
+            });
+            watch.observe(rows, { subtree: true, characterData: true, childList: true });
+          }),
+      );
+    const pace = page.getByLabel("Drawn at most every");
+    await pace.selectOption({ label: "1 s" });
+    const [, ...slow] = await drawn();
+    // A timer may be early by a ms or two, and a frame is late by up to 17.
+    for (const [at, ms] of slow.entries()) if (at) expect(ms - (slow[at - 1] ?? 0)).toBeGreaterThan(950);
+    await pace.selectOption({ label: "50 ms" });
+    const [, ...quick] = await drawn();
+    expect((quick.at(-1) ?? 0) - (quick[0] ?? 0)).toBeLessThan((slow.at(-1) ?? 0) - (slow[0] ?? 0));
+  });
+
+  test("what is chosen for one topic holds for the next", async ({ page, server }) => {
+    await post(`${server.origin}/v1/topics/other`, "1");
+    await page.goto("/?topic=rows");
+    await later(page, 100);
+    await page.getByLabel("Transport").selectOption({ label: "sse" });
+    await page.getByLabel("Drawn at most every").selectOption({ label: "100 ms" });
+    await page.getByLabel("Topic").selectOption({ label: "other" });
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("Live data of other");
+    await expect(figure(page, "transport")).toHaveText("sse");
+    await expect(page.getByLabel("Drawn at most every").locator(":checked")).toHaveText("100 ms");
+  });
+
+  test("filtered, it shows what fits and only that", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    await later(page, 1000);
+    await page.getByLabel("Filter").fill("c00007");
+    await expect(page.getByText(/^[\d,]+ of [\d,]+ rows/)).toBeVisible();
+    const rows = page.getByRole("region", { name: "Events" }).locator("tbody tr");
+    await expect(rows.first()).toContainText("c00007");
+    for (const text of await rows.allInnerTexts()) expect(text).toContain("c00007");
+    await page.getByLabel("Filter").fill("no row says this");
+    await expect(page.getByText(/^0 of [\d,]+ rows/)).toBeVisible();
+    await page.getByLabel("Filter").fill("");
+    await later(page, await newest(page));
+  });
+
+  test("sorted by a column, up and down, and back", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    await later(page, 1000);
+    const pause = page.getByRole("button", { name: "Pause" });
+    await pause.click();
+    // The fourth column of a car is its speed.
+    const head = page.getByRole("columnheader").nth(4);
+    const column = (): Promise<number[]> =>
+      page
+        .locator("tbody tr td:nth-of-type(4)")
+        .allInnerTexts()
+        .then((texts) => texts.map(Number));
+    for (const [order, sign] of [
+      ["descending", -1],
+      ["ascending", 1],
+    ] as const) {
+      await head.getByRole("button").click();
+      await expect(head).toHaveAttribute("aria-sort", order);
+      const isSorted = async (): Promise<boolean> => {
+        const values = await column();
+        return values.every((value, at) => at === 0 || sign * (value - (values[at - 1] ?? 0)) >= 0);
+      };
+      await expect.poll(isSorted).toBe(true);
+    }
+    await head.getByRole("button").click();
+    await expect(head).not.toHaveAttribute("aria-sort", /./);
+  });
+
+  test("scrolled back, it stays there; Follow goes to the newest again", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    await later(page, 2000);
+    const rows = page.getByRole("region", { name: "Events" });
+    const follow = page.getByRole("button", { name: "Follow" });
+    await expect(follow).toHaveAttribute("aria-pressed", "true");
+    await rows.hover();
+    await page.mouse.wheel(0, -5000);
+    await expect(follow).toHaveAttribute("aria-pressed", "false");
+    const held = await newest(page);
+    const lag = read(await figure(page, "events/s").textContent());
+    expect(lag).toBeGreaterThan(0);
+    await expect(page.getByText(/rows held here/)).not.toHaveText(
+      (await page.getByText(/rows held here/).textContent()) ?? "",
+    );
+    expect(await newest(page)).toBe(held);
+    await follow.click();
+    await later(page, held + 1000);
+  });
+
+  test("the chart draws, of the columns that are picked", async ({ page }) => {
+    await page.goto("/?topic=rows&view=chart");
+    await expect(page.getByRole("img", { name: /^Chart of/ })).toBeVisible();
+    const ink = async (): Promise<string> =>
+      page
+        .locator(".chart canvas")
+        .first()
+        .evaluate((it) => (it as HTMLCanvasElement).toDataURL());
+    const drawn = await ink();
+    await expect.poll(ink).not.toBe(drawn);
+    const box = page.getByRole("group", { name: "Columns" }).getByRole("checkbox", { checked: false }).first();
+    const name = await box.evaluate((it) => it.closest("label")?.textContent?.trim());
+    await box.check();
+    await expect(page.locator(".chart .legend")).toContainText(name ?? "?");
+    await page.getByLabel("Time shown").selectOption({ label: "10 s" });
+    await expect(page.getByRole("img", { name: /^Chart of .*, the last 10 s$/ })).toBeVisible();
+  });
+
+  test("positions on a plane", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    await later(page, 100);
+    await page.getByRole("radio", { name: "plane" }).check();
+    const plane = page.locator("canvas").first();
+    const ink = (): Promise<string> => plane.evaluate((it) => (it as HTMLCanvasElement).toDataURL());
+    const drawn = await ink();
+    await expect.poll(ink).not.toBe(drawn);
+    expect(new URL(page.url()).searchParams.get("view")).toBe("plane");
+  });
+
+  test("the transport is changed by hand while data flows", async ({ page }) => {
+    await page.goto("/?topic=rows");
+    for (const name of TRANSPORTS) {
+      await page.getByLabel("Transport").selectOption({ label: name });
+      await expect(figure(page, "transport")).toHaveText(name);
+      await later(page, await newest(page));
+    }
+    await page.getByLabel("Transport").selectOption({ index: 0 });
+    await expect(figure(page, "transport")).toHaveText("websocket");
+    // Had something been lost or come twice, it would be a gap, or not be held.
+    await expect(figure(page, "gaps")).toHaveText("0");
+    await page.getByRole("button", { name: "Pause" }).click();
+    const offsets = (await page.locator("tbody th").allInnerTexts()).map(Number);
+    expect(offsets).toEqual(offsets.map((_, at) => (offsets[0] ?? 0) + at));
+  });
+
+  test.describe("and a network that breaks", () => {
+    test.use({ expected: BROKEN_NETWORK });
+
+    test("a server that is killed is missed, and its return is told with the gap", async ({ page, server }) => {
+      await page.goto("/?topic=rows");
+      await later(page, 100);
+      await server.kill();
+      await expect(state(page)).toContainText("Reconnecting");
+      await server.restart();
+      await expect(state(page)).toHaveText("Live", { timeout: 20_000 });
+      await expect(figure(page, "gaps")).toHaveText("1");
+      await page.getByText(/^One gap/).click();
+      await expect(page.getByText("the server began anew")).toBeVisible();
+      await later(page, await newest(page));
+    });
+
+    test("a page that nothing reaches says how far it is behind", async ({ page, network }) => {
+      await page.goto("/?topic=rows");
+      await later(page, 100);
+      await expect(figure(page, "lag")).toHaveText(/^[\d,]+$/);
+      network.freeze();
+      await expect.poll(async () => read(await figure(page, "lag").textContent())).toBeGreaterThan(1500);
+      expect(readMs(await figure(page, "age").textContent())).toBeGreaterThan(0);
+    });
+
+    test("a connection that is cut loses nothing", async ({ page, network }) => {
+      await page.goto("/?topic=rows");
+      await later(page, 100);
+      const before = network.asked.length;
+      network.cut();
+      await network.seen(({ kind }) => kind === "websocket", before);
+      await expect(state(page)).toHaveText("Live");
+      await later(page, await newest(page));
+      await expect(figure(page, "gaps")).toHaveText("0");
+    });
+  });
+});
+
+test.describe("of the demo", () => {
+  test.use({ args: ["--demo"] });
+
+  test("the highest speed of each second is a chart by itself", async ({ page }) => {
+    await page.goto("/?topic=cars/max-speed");
+    await expect(page.getByRole("img", { name: "Chart of max_speed, the last 1 min" })).toBeVisible({
+      timeout: 15_000,
+    });
+    await expect(page.locator(".chart .legend b")).toHaveText(/^\d/);
+    await expect(page.getByRole("radio", { name: "chart" })).toBeChecked();
+  });
+});

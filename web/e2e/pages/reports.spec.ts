@@ -1,0 +1,106 @@
+/** The reports page lists, opens, and compares what the lab has measured. */
+
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { runs } from "../harness/runs.js";
+import { test as base, expect } from "../harness/test.js";
+
+const test = base.extend<{ folder: string }>({
+  folder: async ({}, use) => {
+    const folder = runs({ today: "latency", yesterday: "latency", older: "c", oldest: "c-2" });
+    await use(folder);
+    rmSync(folder, { recursive: true });
+  },
+  args: async ({ folder }, use) => use(["--runs", folder]),
+});
+
+test("all runs are listed, and one is opened", async ({ page }) => {
+  await page.goto("/reports");
+  const rows = page.getByRole("region", { name: "Runs" }).locator("tbody tr");
+  await expect(rows).toHaveCount(4);
+  await rows.first().getByRole("checkbox").check();
+  const frame = page.frameLocator("iframe");
+  await expect(frame.getByRole("heading").first()).toBeVisible();
+  // What was chosen is in the address: it can be sent to somebody.
+  await page.reload();
+  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
+});
+
+test("two are shown side by side, with what both have", async ({ page }) => {
+  await page.goto("/reports?run=today&run=yesterday");
+  await expect(page.locator("iframe")).toHaveCount(2);
+  for (const at of [0, 1]) {
+    await expect(page.frameLocator(`iframe >> nth=${at}`).getByRole("heading").first()).toBeVisible();
+  }
+  const [one, other] = await page
+    .locator("iframe")
+    .evaluateAll((frames) => frames.map((it) => it.getBoundingClientRect()));
+  expect(one?.top).toBe(other?.top);
+  await expect(page.getByRole("region", { name: "What both runs have" }).locator("tbody tr").first()).toBeVisible();
+});
+
+test("two from before summaries named a figure are shown side by side as well", async ({ page }) => {
+  await page.goto("/reports?run=older&run=oldest");
+  await expect(page.getByText("What both have")).toBeVisible();
+  await expect(page.locator(".problem")).toHaveCount(0);
+});
+
+test("a run that is not there, and one that says nonsense, are told", async ({ page, folder }) => {
+  await page.goto("/reports?run=gone");
+  await expect(page.getByRole("alert")).toContainText("no run called gone");
+  await page.getByRole("checkbox").first().check();
+  await expect(page.getByRole("alert")).toBeHidden();
+  writeFileSync(join(folder, "today", "summary.json"), '{"parts":[{"name":"fanout"}]}');
+  await page.goto("/reports?run=today&run=yesterday");
+  await expect(page.locator(".problem")).toContainText("not as this version of the lab writes them");
+});
+
+test("a run without a report says so", async ({ page, folder }) => {
+  rmSync(join(folder, "today", "report.html"));
+  await page.goto("/reports?run=today");
+  await expect(page.getByText("This run has no report yet")).toBeVisible();
+  await expect(page.locator("iframe")).toHaveCount(0);
+});
+
+test("a run may be called anything", async ({ page, folder }) => {
+  const name = `<img src=x onerror=alert(1)> 100%2F? #a&run=b`;
+  renameSync(join(folder, "today"), join(folder, name));
+  writeFileSync(
+    join(folder, name, "manifest.json"),
+    JSON.stringify({ begun: "<b>soon</b>", version: "<i>", machine: { cpu: "<u>", cores: 2 } }),
+  );
+  await page.goto(`/reports?${new URLSearchParams({ run: name })}`);
+  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
+  await expect(page.getByRole("figure")).toContainText(name);
+  await expect(page.getByRole("cell", { name: "<b>soon</b>" })).toBeVisible();
+});
+
+base.describe("with a folder in which nothing is yet", () => {
+  const empty = test.extend<{ folder: string }>({
+    folder: async ({}, use) => {
+      const folder = mkdtempSync(join(tmpdir(), "thalweg-runs-"));
+      await use(folder);
+      rmSync(folder, { recursive: true });
+    },
+  });
+
+  empty("it says how to measure, and lists the first run when it is there", async ({ page, folder }) => {
+    await page.goto("/reports");
+    await expect(page.getByText("thalweg bench")).toBeVisible();
+    const made = runs({ first: "latency" });
+    renameSync(join(made, "first"), join(folder, "first"));
+    rmSync(made, { recursive: true });
+    await expect(page.getByRole("checkbox")).toHaveCount(1, { timeout: 15_000 });
+  });
+});
+
+base.describe("without a folder of runs", () => {
+  // That there is none is a 404, which browsers tell.
+  base.use({ expected: /404 \(Not Found\)/ });
+
+  base("it says how to show them", async ({ page }) => {
+    await page.goto("/reports");
+    await expect(page.getByText(/thalweg serve --runs/)).toBeVisible();
+  });
+});

@@ -1,0 +1,85 @@
+/** Pages of a server that wants to know who looks: the reader is asked for a token, once. */
+
+import { rmSync } from "node:fs";
+import type { Page } from "@playwright/test";
+import { choose, pick } from "../harness/lab.js";
+import { figure, later, newest, state } from "../harness/live.js";
+import { runs } from "../harness/runs.js";
+import { test as base, expect } from "../harness/test.js";
+import { TRANSPORTS } from "../sdk/transports.js";
+
+const TOKEN = "read-me-1234567890";
+
+const test = base.extend<{ folder: string }>({
+  folder: async ({}, use) => {
+    const folder = runs({ today: "latency", yesterday: "latency" });
+    await use(folder);
+    rmSync(folder, { recursive: true });
+  },
+  args: async ({ folder }, use) =>
+    use(["--demo", "--runs", folder, "--subscribe-token", TOKEN, "--publish-token", "write-me-1234567890"]),
+});
+
+// Before there is a token the server refuses, which browsers tell, and a connection is given up.
+test.use({ expected: /401 \(Unauthorized\)|closed before the connection is established/ });
+
+const form = (page: Page) => page.getByRole("heading", { name: "This server asks for a token" });
+
+async function present(page: Page, token: string): Promise<void> {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Use it" }).click();
+}
+
+test("Live: the wrong one is told, the right one is kept, and is in no address", async ({ page, network }) => {
+  await page.goto("/?topic=cars&view=table");
+  await expect(form(page)).toBeVisible();
+  for (const wrong of ["read-me", "no header has thisé"]) {
+    await present(page, wrong);
+    await expect(page.getByRole("alert")).toHaveText("The server does not take this token.");
+  }
+  await present(page, ` ${TOKEN} `);
+  await later(page, 100);
+  await expect(state(page)).toHaveText("Live");
+  for (const name of TRANSPORTS) {
+    await page.getByLabel("Transport").selectOption({ label: name });
+    await expect(figure(page, "transport")).toHaveText(name);
+    await later(page, await newest(page));
+  }
+  await page.reload();
+  await later(page, 100);
+  await expect(form(page)).toBeHidden();
+  for (const { url } of network.asked) expect(url.href).not.toContain(TOKEN);
+});
+
+test("Lab: both experiments are run", async ({ page }) => {
+  await page.goto("/lab");
+  await present(page, TOKEN);
+  await page.getByRole("button", { name: "Start" }).waitFor();
+  const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
+  await pick(page, "Transports", "websocket", "http-streaming");
+  await pick(page, "Rows per ms", "1");
+  await choose(page, "Seconds each", "1");
+  await choose(page, "Repeats", "1");
+  await page.getByRole("button", { name: "Start" }).click();
+  await expect(figures).toHaveCount(2, { timeout: 20_000 });
+  await page.getByRole("button", { name: "Measure something else" }).click();
+  await page.getByRole("radio", { name: /^B, round trips/ }).check();
+  await pick(page, "Transports", "websocket", "http-streaming");
+  await choose(page, "Round trips each", "100");
+  await choose(page, "Repeats", "1");
+  await page.getByRole("button", { name: "Start" }).click();
+  await expect(figures).toHaveCount(2, { timeout: 20_000 });
+  await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
+});
+
+test("Reports: framed, compared, and by themselves", async ({ page }) => {
+  await page.goto("/reports?run=today&run=yesterday");
+  await present(page, TOKEN);
+  for (const at of [0, 1]) {
+    await expect(page.frameLocator(`iframe >> nth=${at}`).getByRole("heading").first()).toBeVisible();
+  }
+  await expect(page.getByRole("region", { name: "What both runs have" }).locator("tbody tr").first()).toBeVisible();
+  await page.getByRole("link", { name: "by itself" }).first().click();
+  await expect(page).toHaveURL(/\/runs\/\w+\/report\.html\?ticket=/);
+  await expect(page.getByRole("heading").first()).toBeVisible();
+});

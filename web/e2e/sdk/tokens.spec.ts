@@ -1,0 +1,102 @@
+/** A server that wants to know who asks: by a header where there are headers, else by a ticket. */
+
+import { publish } from "../harness/server.js";
+import { BROKEN_NETWORK, expect, more, open, over, subscribe, test } from "../harness/test.js";
+import { breakable, HEARTBEAT, TRANSPORTS } from "./transports.js";
+
+const SOURCE = ["--source", "rows=constant,batch=5,interval=1ms"];
+const TOKEN = "read-me";
+
+test.use({
+  args: [...HEARTBEAT, ...SOURCE, "--subscribe-token", TOKEN, "--publish-token", "write-me"],
+  expected: BROKEN_NETWORK,
+});
+
+const HEADERS: readonly string[] = ["http-streaming", "long-polling"];
+
+for (const name of TRANSPORTS) {
+  test(`${name} presents it, again for each connection`, async ({ page, network }) => {
+    await open(page, { ...breakable(name), token: TOKEN });
+    await subscribe(page, "rows");
+    await more(page, 500);
+    const before = network.asked.length;
+    network.cut();
+    await network.seen(({ kind }) => kind === name, before);
+    expect(await more(page, 2000)).toMatchObject({ faults: [], gaps: [] });
+    const tickets = network.asked.filter(({ url }) => url.pathname === "/v1/tickets");
+    const connections = network.asked.filter(({ kind }) => kind === name);
+    for (const { headers, url } of connections) {
+      expect(headers.authorization).toBe(HEADERS.includes(name) ? `Bearer ${TOKEN}` : undefined);
+      expect(url.searchParams.has("ticket")).toBe(!HEADERS.includes(name));
+      // A URL ends in logs: the token itself is never in one.
+      expect(url.href).not.toContain(TOKEN);
+    }
+    const used = new Set(connections.map(({ url }) => url.searchParams.get("ticket")));
+    expect(used.size).toBe(HEADERS.includes(name) ? 1 : connections.length);
+    expect(tickets.length).toBe(HEADERS.includes(name) ? 0 : connections.length);
+  });
+}
+
+for (const name of ["websocket", "http-streaming"] as const) {
+  test(`${name}: the wrong token is told, and not tried for ever`, async ({ page, network }) => {
+    await open(page, { transports: [name], token: "wrong-#" });
+    await subscribe(page, "rows");
+    const { statuses } = await page.evaluate(() => e2e.until((_, { state }) => state === "closed"));
+    expect(statuses.at(-1)?.reason).toBeTruthy();
+    // A token may have run out in that moment: a fresh one is asked for before it gives up.
+    const presented = network.asked.map(({ headers }) => headers.authorization).filter(Boolean);
+    expect(presented.length).toBe(2);
+    expect(new Set(presented).size).toBe(2);
+  });
+}
+
+test("a token is asked for once for each connection", async ({ page, network }) => {
+  await open(page, { transports: ["websocket"], token: "wrong-#" });
+  await subscribe(page, "rows");
+  await page.evaluate(() => e2e.until((_, { state }) => state === "closed"));
+  expect(network.asked.map(({ headers }) => headers.authorization)).toEqual(["Bearer wrong-1", "Bearer wrong-2"]);
+});
+
+test("without a token it is told what is missing", async ({ page }) => {
+  await open(page);
+  const error = await page.evaluate(async () => {
+    try {
+      for await (const batch of e2e.session.subscribe("rows")) return String(batch);
+    } catch (error) {
+      return (error as { code: string }).code;
+    }
+    return "nothing";
+  });
+  expect(error).toBe("unauthorized");
+});
+
+test("a listener is told as well", async ({ page }) => {
+  await open(page);
+  const codes = page.evaluate(
+    () =>
+      new Promise<string[]>((tell) => {
+        const codes: string[] = [];
+        const onError = ({ code }: { code: string }): void => {
+          codes.push(code);
+          // And again, over the connection that there is.
+          if (codes.length === 2) tell(codes);
+          else e2e.session.subscribe("rows", { onError }, () => {});
+        };
+        e2e.session.subscribe("rows", { onError }, () => {});
+      }),
+  );
+  expect(await codes).toEqual(["unauthorized", "unauthorized"]);
+});
+
+test.describe("a server that anybody may read", () => {
+  test.use({ args: ["--publish-token", TOKEN] });
+
+  test("whoever may read may not write without one", async ({ page, server }) => {
+    await expect(publish(server, "numbers", 1, 2)).rejects.toThrow("unauthorized");
+    await open(page, { token: TOKEN });
+    await subscribe(page, "numbers");
+    await over(page, "websocket");
+    const { count } = await page.evaluate(() => e2e.session.publish("numbers", 1, 2, 3));
+    expect(count).toBe(3);
+  });
+});

@@ -1,0 +1,22 @@
+/** The transports that there are (docs/wire.md). */
+
+import type { TransportName } from "thalweg";
+
+export const TRANSPORTS: readonly TransportName[] = [
+  "websocket",
+  "http-streaming",
+  "sse",
+  "forever-frame",
+  "long-polling",
+];
+
+/** A heartbeat so often that a silence is soon noticed. */
+export const HEARTBEAT = ["--heartbeat", "200ms"] as const;
+
+/**
+ * How to open a session over one transport where connections break. Chromium does not tell
+ * anybody of a document that was cut: a forever frame's silence does.
+ */
+export function breakable(name: TransportName): { transports: TransportName[]; silence?: number } {
+  return { transports: [name], ...(name === "forever-frame" && { silence: 700 }) };
+}

@@ -1,0 +1,35 @@
+/**
+ * What came of a topic whose events are numbered: each is to be one more than the one
+ * before it, or than that and what was announced as missed. Pure.
+ */
+
+/** Faults that are kept; one is too many already. */
+const FAULTS_MAX = 20;
+
+export function ledger() {
+  return { count: 0, batches: 0, first: null, last: null, next: null, faults: [], gaps: [], statuses: [] };
+}
+
+/** The number of an event: itself, the first column of a row, or what a dummy says. */
+function number(event) {
+  return typeof event === "object" ? (event[0] ?? event.seq) : event;
+}
+
+/** Enters a batch. */
+export function enter(book, { events, gap }) {
+  book.batches += 1;
+  if (gap) {
+    book.gaps.push(gap);
+    book.next = gap.missed === null || book.next === null ? null : book.next + gap.missed;
+  }
+  for (const event of events) {
+    const came = number(event);
+    if (book.next !== null && came !== book.next && book.faults.length < FAULTS_MAX) {
+      book.faults.push({ expected: book.next, came });
+    }
+    book.first ??= came;
+    book.last = came;
+    book.next = came + 1;
+    book.count += 1;
+  }
+}

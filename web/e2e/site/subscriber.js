@@ -1,0 +1,82 @@
+/** A page that subscribes to one numbered topic, and keeps a ledger of what comes. */
+
+import { enter, ledger } from "/e2e/ledger.js";
+import { foreverFrame } from "/sdk/forever-frame.js";
+import { connect } from "/sdk/thalweg.js";
+import { connectInWorker } from "/sdk/worker.js";
+
+/** @type {Set<() => void>} */
+const waiting = new Set();
+const changed = () => {
+  for (const look of [...waiting]) look();
+};
+const named = (name) => (name === "forever-frame" ? foreverFrame : name);
+
+const e2e = {
+  book: ledger(),
+  session: null,
+  subscription: null,
+  busy: null,
+  goOn: null,
+
+  /** `token`: how often it was asked for goes into it. */
+  open({ transports, token, isInWorker, ...options } = {}) {
+    let asked = 0;
+    const all = {
+      ...options,
+      ...(token && { token: () => token.replace("#", `${++asked}`) }),
+      onStatus: (status) => {
+        e2e.book.statuses.push(status);
+        changed();
+      },
+    };
+    if (isInWorker) {
+      const worker = new Worker("/sdk/worker-host.js", { type: "module" });
+      e2e.session = connectInWorker(worker, "/", { ...all, ...(transports && { transports }) });
+    } else e2e.session = connect("/", { ...all, ...(transports && { transports: transports.map(named) }) });
+  },
+
+  subscribe(topic, options = {}) {
+    e2e.subscription = e2e.session.subscribe(topic, options, (batch) => {
+      enter(e2e.book, batch);
+      changed();
+      if (e2e.busy) return e2e.busy;
+    });
+  },
+
+  /** Gives the topic up and takes it again in the same moment, with another ledger. */
+  again(topic, options) {
+    e2e.subscription.close();
+    e2e.book = { ...ledger(), statuses: e2e.book.statuses };
+    e2e.subscribe(topic, options);
+  },
+
+  use(name) {
+    e2e.session.use(named(name));
+  },
+
+  /** Busy from now on: the batch that comes next is not done with before `goOn`. */
+  rest() {
+    e2e.busy = new Promise((go) => {
+      e2e.goOn = () => {
+        e2e.busy = null;
+        go();
+      };
+    });
+  },
+
+  /** The ledger, as soon as it passes. */
+  until(test) {
+    return new Promise((resolve) => {
+      const look = () => {
+        if (!test(e2e.book, e2e.session.status)) return;
+        waiting.delete(look);
+        resolve(structuredClone(e2e.book));
+      };
+      waiting.add(look);
+      look();
+    });
+  },
+};
+
+globalThis.e2e = e2e;

@@ -1,0 +1,40 @@
+/** How many events a second come into a page, by the SDK or by hand: each is touched. */
+
+import { listen } from "/e2e/hand-written.js";
+import { connect } from "/sdk/thalweg.js";
+
+const TOPIC = "fast";
+/** What was under way when one way ended is not counted to the next. */
+const REST_MS = 150;
+
+let events = 0;
+let missed = 0;
+let sum = 0;
+
+function hear(batch) {
+  events += batch.events.length;
+  missed += batch.gap?.missed ?? 0;
+  for (const event of batch.events) sum += event[0];
+}
+
+function begin(by, transport, origin) {
+  if (by === "hand") return listen(transport, `${origin}/v1/topics/${TOPIC}`, hear);
+  const session = connect(origin, { transports: [transport] });
+  session.subscribe(TOPIC, {}, hear);
+  return () => session.close();
+}
+
+const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Events a second in `span` ms, after `warming` ms, and how many were missed of all. */
+globalThis.take = async (by, transport, origin, warming, span) => {
+  const end = begin(by, transport, origin);
+  await after(warming);
+  const from = { events, missed, atMs: performance.now() };
+  await after(span);
+  const [came, lost] = [events - from.events, missed - from.missed];
+  const eventsPerS = (came / (performance.now() - from.atMs)) * 1000;
+  end();
+  await after(REST_MS);
+  return { eventsPerS, missedShare: lost / (came + lost), sum };
+};

@@ -1,0 +1,40 @@
+/** Builds `dist`: each entry one file that needs no other, and its types. */
+
+import { spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { build } from "vite";
+
+const here = import.meta.dirname;
+export const ENTRIES = ["thalweg", "forever-frame", "worker", "worker-host"];
+
+rmSync(join(here, "dist"), { recursive: true, force: true });
+for (const name of ENTRIES) {
+  await build({
+    root: here,
+    configFile: false,
+    logLevel: "warn",
+    build: {
+      target: "es2022",
+      emptyOutDir: false,
+      lib: { entry: `src/${name}.ts`, formats: ["es"], fileName: () => `${name}.js` },
+      rolldownOptions: {
+        output: {
+          // For libraries Vite leaves white space to whoever bundles them; pages may not bundle.
+          minify: true,
+          // A `const` is put where it is used, a `var` is not.
+          topLevelVar: false,
+          comments: { annotation: false, jsdoc: false, legal: false },
+        },
+      },
+      sourcemap: true,
+    },
+  });
+}
+const tsc = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+const types = spawnSync(process.execPath, [tsc, "--project", "tsconfig.build.json"], {
+  cwd: here,
+  stdio: "inherit",
+});
+process.exitCode = types.status ?? 1;

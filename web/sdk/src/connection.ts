@@ -1,0 +1,131 @@
+/**
+ * One connection over one transport, judged by what arrives: it has so long to say its
+ * first word, and may never be silent for longer than heartbeats allow.
+ */
+
+import type { End, Link, Transport, Wanted, Wish } from "./transports/transport.js";
+import type { Message } from "./wire.js";
+
+/** What a connection tells whoever opened it. @internal */
+export interface Hooks {
+  /** It can be spoken to. Two-way transports only. */
+  opened(connection: Connection): void;
+  /** The first message is here: it works. */
+  worked(connection: Connection): void;
+  heard(connection: Connection, message: Message, bytes: number): void;
+  /** It is over. */
+  lost(connection: Connection, end: End, why: string): void;
+  room(): Promise<void> | null;
+}
+
+/** A topic on a connection. @internal */
+export interface Carried {
+  /** Whose events come: of a topic that was given up and taken again not the new one's. */
+  readonly by: Wanted;
+  /** As it was asked for; `null`: it has been given up, and that is not answered yet. */
+  interval: number | null;
+}
+
+/** @internal */
+export interface Connection {
+  readonly transport: Transport;
+  /** By topic. A one-way transport carries what was wished for, for as long as it lasts. */
+  readonly carried: Map<string, Carried>;
+  /** Whether it can be spoken to. */
+  isOpen: boolean;
+  /** Whether something has arrived. */
+  isWorking: boolean;
+  send(text: string): void;
+  /** Ends it; its hooks hear no more. */
+  close(): void;
+}
+
+/**
+ * @param firstMs - how long it may take until the first message.
+ * @param silenceMs - how long between two messages.
+ * @internal
+ */
+export function connection(
+  transport: Transport,
+  wish: Wish,
+  hooks: Hooks,
+  firstMs: number,
+  silenceMs: number,
+): Connection {
+  let link: Link | undefined;
+  let isOver = false;
+  /** Whether it is the page that is waited for. */
+  let isHeld = false;
+  let heardAt = Date.now();
+  let allowedMs = firstMs;
+  const self: Connection = {
+    transport,
+    carried: new Map(transport.isTwoWay ? [] : wish.topics.map((by) => [by.topic, { by, interval: 0 }])),
+    isOpen: false,
+    isWorking: false,
+    send: (text) => link?.send?.(text),
+    close() {
+      isOver = true;
+      self.isOpen = false;
+      clearTimeout(timer);
+      link?.close();
+    },
+  };
+  const over = (end: End, why: string): void => {
+    if (isOver) return;
+    self.close();
+    hooks.lost(self, end, why);
+  };
+  /** Something is due by now. */
+  const judge = (): void => {
+    const left = isHeld ? allowedMs : heardAt + allowedMs - Date.now();
+    if (left > 0) timer = setTimeout(judge, left);
+    else over({}, "silent");
+  };
+  let timer = setTimeout(judge, allowedMs);
+  const message = (message: Message, bytes: number): void => {
+    if (isOver) return;
+    heardAt = Date.now();
+    if (message.close) {
+      over(message as End, message.close.reason);
+      return;
+    }
+    if (!self.isWorking) {
+      self.isWorking = true;
+      allowedMs = silenceMs;
+      clearTimeout(timer);
+      judge();
+      hooks.worked(self);
+    }
+    hooks.heard(self, message, bytes);
+  };
+  try {
+    link = transport.open(wish, {
+      message,
+      opened() {
+        self.isOpen = true;
+        hooks.opened(self);
+      },
+      text(text) {
+        try {
+          message(JSON.parse(text) as Message, text.length);
+        } catch (error) {
+          over({}, `not the wire: ${error}`);
+        }
+      },
+      ended: (end) => over(end, end.close?.reason || "cut"),
+      async room() {
+        const room = hooks.room();
+        if (!room) return;
+        isHeld = true;
+        await room;
+        isHeld = false;
+        heardAt = Date.now();
+      },
+    });
+  } catch (error) {
+    // Not here and now: whoever opened it does not know it yet.
+    queueMicrotask(() => over({}, `${error}`));
+  }
+  return self;
+}

@@ -1,0 +1,252 @@
+/** One topic of a session, for whoever processes it. */
+
+import { admit } from "./cursor.js";
+import { safely, ThalwegError } from "./errors.js";
+import type { Status } from "./route.js";
+import { type Cursor, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
+
+/** What happens to a subscriber that falls behind what the server remembers. */
+export type Policy = "skip" | "latest" | "close";
+
+/** What a subscription asks for. */
+export interface SubscribeOptions {
+  /** Where to begin. `latest` if left out. */
+  from?: Cursor;
+  /**
+   * At least this long between two batches, ms. 0 if left out: as they come. On a one-way
+   * transport, whose connection has one interval, that is the smallest of all topics.
+   */
+  interval?: number;
+  /** `skip` if left out. On a one-way transport only if all topics have the same. */
+  policy?: Policy;
+  /**
+   * Hears what ended it, if that was not the page: a refusal, or the end of the session. Of
+   * subscriptions with a listener; a loop throws it.
+   */
+  onError?: (error: ThalwegError) => void;
+}
+
+/** Consecutive events, as they came. */
+export interface Batch<T> {
+  /** Whose events these are. */
+  readonly topic: string;
+  /** Behind its last event: what to keep if one wants to go on from here later. */
+  readonly position: Position;
+  /** Offset of the first event. */
+  readonly first: number;
+  /** In order; each as it was published. */
+  readonly events: readonly T[];
+  /** One for each event, where they are not consecutive. */
+  readonly offsets?: readonly number[] | undefined;
+  /** What was missed before these events; then there may be none. */
+  readonly gap: Gap | null;
+  /** About as many as it had on the wire. */
+  readonly bytes: number;
+}
+
+/** Processes a batch. If it returns a promise, the next one waits for it. */
+export type Listener<T> = (batch: Batch<T>) => void | Promise<void>;
+
+/** One whose events may be anything. @internal */
+export type AnySubscription = Subscription<unknown>;
+
+/** What a subscription tells its session. @internal */
+export interface Owner {
+  /** So many bytes do not wait any more: processed, or thrown away with the subscription. */
+  processed(subscription: AnySubscription, bytes: number): void;
+  ack(subscription: AnySubscription): void;
+  unsubscribe(subscription: AnySubscription): void;
+}
+
+/**
+ * One topic. Take its batches with `for await`, or give a listener to
+ * {@link Session.subscribe}; not both.
+ */
+export class Subscription<T> implements AsyncIterable<Batch<T>> {
+  /** What it is to. */
+  declare readonly topic: string;
+  /** What was asked for. */
+  declare readonly options: Readonly<SubscribeOptions>;
+  /** @internal What has been received. */
+  declare cursor: Cursor;
+  /** @internal */
+  declare isSparse?: boolean;
+  #position: Position | null = null;
+  #held: Batch<T>[] = [];
+  /** Handed out, and not known to be processed. */
+  #given: Batch<T> | undefined;
+  #isBusy = false;
+  /** Bytes of what was heard, and is not processed. */
+  #waiting = 0;
+  #listener: Listener<T> | null;
+  #waking: (() => void)[] = [];
+  #error: Error | null = null;
+  #isClosed = false;
+  #owner: Owner;
+
+  /** @internal */
+  constructor(owner: Owner, topic: string, options: SubscribeOptions, listener: Listener<T> | null) {
+    this.#owner = owner;
+    this.topic = topic;
+    this.options = options;
+    this.cursor = options.from ?? "latest";
+    this.#listener = listener;
+  }
+
+  /**
+   * Behind the last batch that was processed; before the first, where the subscription
+   * began; `null` until that is known.
+   */
+  get position(): Position | null {
+    return this.#position;
+  }
+
+  /** Ends it: nothing comes any more, and `for await` is over. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#end(null);
+    this.#owner.unsubscribe(this as AnySubscription);
+  }
+
+  /**
+   * Says that everything handed out so far has been processed, and tells the server at
+   * once; before anything has come, as soon as the subscription is confirmed. Otherwise it
+   * is told now and then, which is enough for a window; a source that waits for acks wants
+   * each.
+   */
+  ack(): void {
+    this.#done();
+    this.#owner.ack(this as AnySubscription);
+  }
+
+  /** @internal Takes what is new in a message. */
+  hear(message: Message, bytes: number): void {
+    const news = this.#isClosed ? null : admit(this, message);
+    this.#waiting += bytes;
+    const { topic, cursor: position } = this;
+    if (news) this.take({ topic, position, ...news, events: news.events as T[], bytes });
+    // Repeats fill a window as well. With nothing before it, a confirmation is as good as
+    // a batch that has been processed.
+    else this.processed(this.#waiting === bytes ? position : null, bytes);
+  }
+
+  /** @internal Takes a batch, until it is processed. */
+  take(batch: Batch<T>): void {
+    this.#held.push(batch);
+    this.#wake();
+    this.#pump();
+  }
+
+  /** @internal So much has been processed, or thrown away if there is no position. */
+  processed(position: Position | null, bytes: number): void {
+    this.#waiting -= bytes;
+    this.#position = position ?? this.#position;
+    this.#owner.processed(this as AnySubscription, bytes);
+  }
+
+  /** @internal Nothing comes any more, because of this; `isAlone`: the session goes on. */
+  fail(error: ThalwegError, isAlone: boolean): void {
+    this.#end(error);
+    const { onError } = this.options;
+    if (this.#listener) {
+      safely(() => {
+        if (onError) onError(error);
+        // Of the session's end its status tells; of this nobody else does.
+        else if (isAlone) throw error;
+      });
+    }
+  }
+
+  /**
+   * The batches, one after the other; the last one counts as processed when the next is
+   * asked for. Leaving the loop ends the subscription.
+   */
+  [Symbol.asyncIterator](): AsyncGenerator<Batch<T>, void, undefined> {
+    if (this.#listener) throw new TypeError("it has a listener");
+    const batches = this.#batches();
+    const leave = batches.return.bind(batches);
+    // By itself it would leave when the next batch has come.
+    batches.return = (value) => {
+      this.close();
+      return leave(value);
+    };
+    return batches;
+  }
+
+  async *#batches(): AsyncGenerator<Batch<T>, void, undefined> {
+    for (;;) {
+      const next = this.#next();
+      if (next) yield next;
+      else if (!this.#isClosed) await new Promise<void>((wake) => this.#waking.push(wake));
+      else if (this.#error) throw this.#error;
+      else return;
+    }
+  }
+
+  #wake(): void {
+    for (const wake of this.#waking.splice(0)) wake();
+  }
+
+  #end(error: Error | null): void {
+    this.#isClosed = true;
+    this.#error = error;
+    // What has come already is still handed out, unless nobody wants it any more.
+    if (!error) {
+      if (this.#given) this.#held.push(this.#given);
+      this.#given = undefined;
+      for (const { bytes } of this.#held.splice(0)) this.processed(null, bytes);
+    }
+    this.#wake();
+  }
+
+  #pump(): void {
+    const listener = this.#listener;
+    for (let next: Batch<T> | undefined; listener && !this.#isBusy && (next = this.#next()); ) {
+      const batch = next;
+      const pending = safely(() => listener(batch));
+      if (!pending) continue;
+      this.#isBusy = true;
+      // Whatever it is: a listener without types may return anything.
+      void Promise.resolve(pending).finally(() => {
+        this.#isBusy = false;
+        this.#pump();
+      });
+    }
+  }
+
+  #next(): Batch<T> | undefined {
+    this.#done();
+    return (this.#given = this.#held.shift());
+  }
+
+  #done(): void {
+    const given = this.#given;
+    this.#given = undefined;
+    if (given) this.processed(given.position, given.bytes);
+  }
+}
+
+/** Whether a session can be asked for something about a topic. @internal @throws ThalwegError */
+export function check({ state }: Status, topic = "any"): void {
+  if (state === "closed") throw new ThalwegError("closed", "the session is closed");
+  if (!isTopic(topic)) throw new ThalwegError("bad_topic", `no topic can be called ${topic}`);
+}
+
+/** A new one among a session's topics. @internal @throws ThalwegError */
+export function enrol<T>(
+  topics: Map<string, AnySubscription>,
+  owner: Owner,
+  topic: string,
+  options: SubscribeOptions,
+  listener: Listener<T> | null,
+): Subscription<T> {
+  if (!isCursor(options.from ?? "latest")) {
+    throw new ThalwegError("bad_cursor", `${options.from} is no place to begin`);
+  }
+  if (topics.has(topic)) {
+    throw new ThalwegError("already_subscribed", `${topic} is subscribed to already`);
+  }
+  const subscription = new Subscription<T>(owner, topic, options, listener);
+  topics.set(topic, subscription as AnySubscription);
+  return subscription;
+}

@@ -1,0 +1,13 @@
+/** HTTP streaming: a `fetch` whose body does not end. Fast, and with backpressure. */
+
+import { requests } from "./lines.js";
+import type { Transport } from "./transport.js";
+
+export const httpStreaming: Transport = {
+  name: "http-streaming",
+  isTwoWay: false,
+  hasHeaders: true,
+  hasBackpressure: true,
+  isSupported: () => true,
+  open: (wish, ears) => requests(wish, ears, (number) => (number ? null : { transport: "http-streaming" })),
+};

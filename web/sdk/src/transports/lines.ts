@@ -1,0 +1,63 @@
+/** Lines over `fetch`: what HTTP streaming and long polling have in common. */
+
+import type { Message } from "../wire.js";
+import { type Ears, type End, type Link, url, type Wish } from "./transport.js";
+
+/**
+ * Requests, one after the other, and reads the lines of each answer as they come, until
+ * one has none.
+ *
+ * @param more - a request's parameters, by its number from 0; `null`: there is no such.
+ */
+export function requests(wish: Wish, ears: Ears, more: (number: number) => Record<string, string> | null): Link {
+  const abort = new AbortController();
+  const { signal } = abort;
+  const ask = async (): Promise<End> => {
+    let parameters: Record<string, string> | null;
+    for (let number = 0; (parameters = more(number)); number++) {
+      const headers = { ...(wish.token && { Authorization: `Bearer ${wish.token}` }) };
+      const request = { headers, cache: "no-store", signal } as const;
+      const response = await wish.fetch(url(wish, parameters), request);
+      const { ok, status, body } = response;
+      if (!ok || !body) {
+        // One that is not ours is of whoever stands in between.
+        const { error } = (await response.json().catch(() => ({}))) as Message;
+        return { refusal: { status, error } };
+      }
+      if (!(await read(body, ears))) break;
+    }
+    return {};
+  };
+  // Cut, or not the wire: told apart by nothing that matters here.
+  void ask()
+    .catch(() => ({}))
+    .then(ears.ended);
+  return { close: () => abort.abort() };
+}
+
+/**
+ * Reads lines until the body ends. One that does not end is a connection's silence, and its
+ * end.
+ *
+ * @returns how many there were.
+ */
+async function read(body: ReadableStream<Uint8Array>, ears: Ears): Promise<number> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  // Pieces of a line that has not ended: joined once, however many they are.
+  let pieces: string[] = [];
+  let count = 0;
+  for (;;) {
+    await ears.room();
+    const { done, value } = await reader.read();
+    if (done) return count;
+    const [piece, ...others] = decoder.decode(value, { stream: true }).split("\n") as [string];
+    pieces.push(piece);
+    for (const next of others) {
+      count += 1;
+      const line = pieces.join("");
+      if (line) ears.text(line);
+      pieces = [next];
+    }
+  }
+}

@@ -1,0 +1,21 @@
+/** Server-Sent Events, over the browser's own EventSource. */
+
+import { type Transport, url } from "./transport.js";
+
+export const sse: Transport = {
+  name: "sse",
+  isTwoWay: false,
+  hasHeaders: false,
+  hasBackpressure: false,
+  isSupported: () => !!globalThis.EventSource,
+  open(wish, ears) {
+    const source = new EventSource(url(wish, { transport: "sse" }));
+    const hear = ({ data }: MessageEvent<string>): void => ears.text(data);
+    source.onmessage = hear;
+    for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, hear);
+    // It would come back by itself, with a ticket used up and without our patience: not if
+    // it is closed.
+    source.onerror = () => ears.ended({});
+    return { close: () => source.close() };
+  },
+};

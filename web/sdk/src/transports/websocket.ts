@@ -1,0 +1,22 @@
+/** WebSocket: both ways over one connection; the only transport with windows. */
+
+import { reconnects } from "../wire.js";
+import { type Transport, url } from "./transport.js";
+
+export const webSocket: Transport = {
+  name: "websocket",
+  isTwoWay: true,
+  hasHeaders: false,
+  // A page's WebSocket has none; a window with acks stands in for it.
+  hasBackpressure: false,
+  isSupported: () => !!globalThis.WebSocket,
+  open(wish, ears) {
+    const to = url({ ...wish, topics: [], terms: {} });
+    to.protocol = to.protocol.replace("http", "ws");
+    const socket = new WebSocket(to);
+    socket.onopen = () => ears.opened();
+    socket.onmessage = ({ data }) => ears.text(String(data));
+    socket.onclose = ({ code, reason }) => ears.ended({ close: { code, reason, reconnect: reconnects(code) } });
+    return { send: (text) => socket.send(text), close: () => socket.close() };
+  },
+};

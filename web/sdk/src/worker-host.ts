@@ -1,0 +1,141 @@
+/**
+ * The half of a session that runs in a Worker: network, JSON and what is new. A page
+ * starts a Worker with this module and gives it to `connectInWorker` of `thalweg/worker`;
+ * one Worker can have many sessions.
+ *
+ * @packageDocumentation
+ */
+
+import { type Fault, far, fault } from "./calls.js";
+import type { Page, PageEvents } from "./page.js";
+import type { Status } from "./route.js";
+import { type ConnectOptions, open, type Published, type Session } from "./session.js";
+import type { AnySubscription, Batch, SubscribeOptions } from "./subscription.js";
+import type { TransportName } from "./transports/transport.js";
+import type { Position } from "./wire.js";
+
+/** Options that can be posted. @internal */
+export type PlainOptions = Omit<ConnectOptions, "token" | "onStatus" | "fetch" | "transports"> & {
+  transports?: readonly TransportName[];
+};
+
+/** What a page says. A subscription is known by its key. @internal */
+export type HostCalls = {
+  open(base: string, options: PlainOptions, recalled: string | null, hasToken: boolean): void;
+  subscribe(key: number, topic: string, options: SubscribeOptions): void;
+  unsubscribe(key: number): void;
+  processed(key: number, position: Position | null, bytes: number): void;
+  ack(key: number): void;
+  publish(topic: string, events: unknown[]): Promise<Published>;
+  request(data: unknown): Promise<unknown>;
+  use(transport: TransportName | null): void;
+  woke(): void;
+  hidden(isHidden: boolean): void;
+  close(): void;
+};
+
+/** What a page is told. @internal */
+export type PageCalls = {
+  batches(batches: readonly [key: number, batch: Batch<unknown>][]): void;
+  failed(key: number, fault: Fault): void;
+  status(status: Status): void;
+  remember(name: string): void;
+  token(): string | Promise<string>;
+};
+
+/** A subscription, and how many of its bytes are under way to the page or held there. */
+interface Relayed {
+  subscription: AnySubscription;
+  bytes: number;
+}
+
+/**
+ * Runs a session for whoever has the other end of this port. A Worker that starts with this
+ * module does so by itself; to be called where messages come some other way (a Worker of
+ * Node, a SharedWorker).
+ */
+export function host(port: MessagePort): void {
+  let session: Session;
+  let events: PageEvents;
+  const relayed = new Map<number, Relayed>();
+  let due: [number, Batch<unknown>][] = [];
+
+  const here: HostCalls = {
+    open(base, options, recalled, hasToken) {
+      const page: Page = {
+        watch(its) {
+          events = its;
+          return () => {};
+        },
+        recall: () => recalled,
+        remember: (_, name) => there.tell("remember", name),
+      };
+      const onStatus = (status: Status): void => there.tell("status", status);
+      const token = (): Promise<string> => there.ask("token");
+      session = open(new URL(base), { ...options, onStatus, ...(hasToken && { token }) }, page);
+    },
+    subscribe(key, topic, options) {
+      try {
+        relay(key, session.subscribe(topic, options));
+      } catch (error) {
+        there.tell("failed", key, fault(error));
+      }
+    },
+    unsubscribe(key) {
+      const it = relayed.get(key);
+      relayed.delete(key);
+      it?.subscription.processed(null, it.bytes);
+      it?.subscription.close();
+    },
+    processed(key, position, bytes) {
+      const it = relayed.get(key);
+      if (!it) return;
+      it.bytes -= bytes;
+      it.subscription.processed(position, bytes);
+    },
+    ack: (key) => relayed.get(key)?.subscription.ack(),
+    publish: (topic, events) => session.publish(topic, ...events),
+    request: (data) => session.request(data),
+    use: (transport) => session.use(transport),
+    woke: () => events.woke(),
+    hidden: (isHidden) => events.hidden(isHidden),
+    close() {
+      session.close();
+      port.close();
+    },
+  };
+  const there = far<PageCalls>(port, here);
+
+  /** What comes is not processed here: it is the page's, which says when it has. */
+  const relay = (key: number, subscription: AnySubscription): void => {
+    const it = { subscription, bytes: 0 };
+    relayed.set(key, it);
+    subscription.take = (batch) => {
+      it.bytes += batch.bytes;
+      // What is read in one go is posted in one go.
+      if (!due.length) queueMicrotask(post);
+      due.push([key, batch]);
+    };
+    subscription.fail = (error) => {
+      // What has come before it.
+      post();
+      relayed.delete(key);
+      there.tell("failed", key, fault(error));
+    };
+  };
+
+  const post = (): void => {
+    if (!due.length) return;
+    there.tell("batches", due);
+    due = [];
+  };
+}
+
+/** In a Worker: a session for each port that comes. */
+if (typeof WorkerGlobalScope === "function" && self instanceof WorkerGlobalScope) {
+  addEventListener("message", ({ data }: MessageEvent<{ thalweg?: MessagePort } | null>) => {
+    if (data?.thalweg) host(data.thalweg);
+  });
+}
+
+declare const WorkerGlobalScope: (new () => object) | undefined;

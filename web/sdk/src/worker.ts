@@ -1,0 +1,171 @@
+/**
+ * A session whose connection runs in a Worker: the page gets batches, and nothing else of
+ * the work.
+ *
+ * @packageDocumentation
+ */
+
+import { type Fault, far, fault, unfault } from "./calls.js";
+import { safely, ThalwegError } from "./errors.js";
+import { thisPage } from "./page.js";
+import { type ConnectOptions, IDLE, root, type Session } from "./session.js";
+import {
+  type AnySubscription,
+  check,
+  enrol,
+  type Listener,
+  type Owner,
+  type SubscribeOptions,
+} from "./subscription.js";
+import type { TransportName } from "./transports/transport.js";
+import type { Position } from "./wire.js";
+import type { HostCalls, PageCalls } from "./worker-host.js";
+
+export { ThalwegError };
+
+/**
+ * What such a session may be told: as {@link ConnectOptions}, but transports by their names
+ * (there is no forever frame in a Worker), and the Worker's own `fetch`.
+ */
+export interface WorkerOptions extends Omit<ConnectOptions, "transports" | "fetch"> {
+  /** Transports to try, the best first; those that a Worker has not are passed over. */
+  transports?: readonly TransportName[];
+}
+
+/** What is needed of a Worker. */
+export interface WorkerLike {
+  /** Brings it a port. */
+  postMessage(message: unknown, transfer: Transferable[]): void;
+  /** Says that it could not be loaded. */
+  addEventListener?(type: "error", listener: (event: { message?: string }) => void): void;
+}
+
+/** What has been processed since that was last said. */
+interface Progress {
+  position: Position | null;
+  bytes: number;
+}
+
+/**
+ * A session with the server at `url`, for a page whose Worker does the work. It is used as
+ * one of `connect`.
+ *
+ * @param worker - one that runs `thalweg/worker-host`.
+ */
+export function connectInWorker(worker: WorkerLike, url: string | URL = "/", options: WorkerOptions = {}): Session {
+  const { token, onStatus, ...plain } = options;
+  const base = root(url);
+  const { port1: port, port2 } = new MessageChannel();
+  const topics = new Map<string, AnySubscription>();
+  const keyed = new Map<number, AnySubscription>();
+  const progress = new Map<number, Progress>();
+  let status = IDLE;
+  let last = 0;
+
+  const here: PageCalls = {
+    batches(batches) {
+      for (const [key, batch] of batches) keyed.get(key)?.take(batch);
+    },
+    failed(key, fault: Fault) {
+      const subscription = keyed.get(key);
+      forget(key);
+      subscription?.fail(unfault(fault), status.state !== "closed");
+    },
+    status(next) {
+      status = next;
+      if (next.state === "closed") unwatch();
+      safely(() => onStatus?.(next));
+    },
+    remember: (name) => thisPage.remember(base.origin, name),
+    token: () => token?.() ?? "",
+  };
+  const there = far<HostCalls>(port, here);
+
+  const forget = (key: number): void => {
+    const topic = keyed.get(key)?.topic;
+    keyed.delete(key);
+    if (topic !== undefined) topics.delete(topic);
+  };
+
+  /** The Worker hears of what was processed in one go in one go. */
+  const report = (): void => {
+    for (const [key, { position, bytes }] of progress) there.tell("processed", key, position, bytes);
+    progress.clear();
+  };
+
+  const ownerOf = (key: number): Owner => ({
+    processed({ position }, bytes) {
+      if (!progress.size) queueMicrotask(report);
+      progress.set(key, { position, bytes: bytes + (progress.get(key)?.bytes ?? 0) });
+    },
+    ack() {
+      report();
+      there.tell("ack", key);
+    },
+    unsubscribe() {
+      forget(key);
+      there.tell("unsubscribe", key);
+    },
+  });
+
+  const failed = (error: unknown): void => {
+    if (status.state === "closed") return;
+    const its = fault(error);
+    there.end(unfault(its));
+    here.status({ state: "closed", transport: null, reason: its.message });
+    for (const key of [...keyed.keys()]) here.failed(key, its);
+  };
+
+  const unwatch = thisPage.watch({
+    woke: () => there.tell("woke"),
+    hidden: (isHidden) => there.tell("hidden", isHidden),
+  });
+  worker.addEventListener?.("error", ({ message = "the Worker does not load" }) => {
+    if (!hasOpened) failed(new ThalwegError("no_worker", message));
+  });
+  let hasOpened = false;
+  worker.postMessage({ thalweg: port2 }, [port2]);
+  there.ask("open", base.href, plain, thisPage.recall(base.origin), token !== undefined).then(() => {
+    hasOpened = true;
+  }, failed);
+
+  return {
+    get status() {
+      return status;
+    },
+    subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
+      check(status, topic);
+      const key = ++last;
+      const subscription = enrol(topics, ownerOf(key), topic, options, listener);
+      keyed.set(key, subscription as AnySubscription);
+      const { onError: _, ...terms } = options;
+      there.tell("subscribe", key, topic, terms);
+      return subscription;
+    },
+    async publish(topic, ...events) {
+      check(status, topic);
+      return there.ask("publish", topic, events);
+    },
+    async request<T>(data: T) {
+      check(status);
+      return (await there.ask("request", data)) as T;
+    },
+    use(transport) {
+      check(status);
+      if (transport !== null && typeof transport !== "string") {
+        throw new ThalwegError("no_transport", `${transport.name} does not exist in a Worker`);
+      }
+      // Whether it exists there is known later: an error is said where pages look.
+      void there.ask("use", transport);
+    },
+    close() {
+      if (status.state === "closed") return;
+      unwatch();
+      for (const subscription of [...topics.values()]) subscription.close();
+      there.tell("close");
+      there.end(new ThalwegError("closed", "the session is closed"));
+      here.status({ state: "closed", transport: null, reason: null });
+      port.onmessage = null;
+    },
+  };
+}

@@ -1,0 +1,58 @@
+/** What a page may write with the types as they are shipped. Only compiled. */
+
+import {
+  type Batch,
+  type ConnectOptions,
+  connect,
+  type Gap,
+  type Session,
+  type Status,
+  type Subscription,
+  ThalwegError,
+} from "thalweg";
+import { abilities, foreverFrame, published } from "thalweg/forever-frame";
+import { connectInWorker } from "thalweg/worker";
+import { host } from "thalweg/worker-host";
+
+interface Car {
+  id: number;
+  speed: number;
+}
+
+const options: ConnectOptions = {
+  transports: ["websocket", foreverFrame],
+  volume: "high",
+  token: async () => "token",
+  onStatus: ({ state, transport, reason }: Status) => console.log(state, transport, reason),
+};
+
+export async function main(): Promise<void> {
+  const session: Session = connect("https://live.example/", options);
+  const cars: Subscription<Car> = session.subscribe<Car>("cars", { from: "earliest", interval: 250 });
+  for await (const { events, gap, position } of cars) {
+    const missed: Gap | null = gap;
+    const speeds: number[] = events.map(({ speed }) => speed);
+    console.log(missed?.missed, speeds, position.length);
+  }
+  session.subscribe<Car>("vans", {}, async (batch: Batch<Car>) => {
+    // @ts-expect-error a car has no wings
+    console.log(batch.events[0]?.wings);
+  });
+  session.use(foreverFrame);
+  session.use(null);
+  const back: { a: number } = await session.request({ a: 1 });
+  const { first } = await session.publish("cars", back, first0());
+  console.log(first, published(abilities()).length);
+  // @ts-expect-error no transport is called so
+  session.use("carrier-pigeon");
+  // @ts-expect-error internal
+  cars.take({});
+  const elsewhere: Session = connectInWorker(new Worker("worker.js", { type: "module" }), "/", { window: 0 });
+  elsewhere.close();
+  host(new MessageChannel().port1);
+  throw new ThalwegError("closed", "so it is");
+}
+
+function first0(): number {
+  return 0;
+}

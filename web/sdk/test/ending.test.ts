@@ -1,0 +1,149 @@
+/** What ends, whom it is told, and that nothing is left of it. */
+
+import { expect, it, vi } from "vitest";
+import { ThalwegError } from "../dist/thalweg.js";
+import { begin, gather, pass, stage, statuses, world } from "./stage.js";
+
+stage();
+
+it("does not come back where it was refused, and says why", async () => {
+  const error = { code: "bad_topic", message: "no such topic can be" };
+  world.blocked.add("websocket");
+  world.interfere = () => new Response(JSON.stringify({ error }), { status: 400 });
+  const session = begin();
+  const subscription = session.subscribe("cars");
+  const loop = (async () => {
+    for await (const batch of subscription) void batch;
+  })();
+  const caught = expect(loop).rejects.toMatchObject({ code: "bad_topic", status: 400 });
+  await pass();
+  await caught;
+  expect(session.status).toEqual({ state: "closed", transport: null, reason: error.message });
+  const before = world.requests.length;
+  await pass(120_000);
+  expect(world.requests.length).toBe(before);
+  expect(() => session.subscribe("other")).toThrow("closed");
+});
+
+it("says which of its topics was refused, and goes on with the others", async () => {
+  world.refused.add("boats");
+  const session = begin();
+  const cars = gather(session, "cars");
+  const boats = session.subscribe("boats");
+  const loop = (async () => {
+    for await (const batch of boats) void batch;
+  })();
+  const caught = expect(loop).rejects.toMatchObject({ code: "too_many_topics" });
+  await pass();
+  await caught;
+  world.publish("cars", 1);
+  await pass();
+  expect(cars.events).toEqual([1]);
+});
+
+it("forgets what was refused: it can be asked for again, and with nothing else the session rests", async () => {
+  const errors: unknown[] = [];
+  const onError = (error: ThalwegError): void => void errors.push(error.code);
+  world.refused.add("boats");
+  const session = begin();
+  session.subscribe("boats", { onError }, () => {});
+  await pass();
+  expect(session.status.state).toBe("idle");
+  gather(session, "cars");
+  session.subscribe("boats", { onError }, () => {});
+  await pass();
+  expect(errors).toEqual(["too_many_topics", "too_many_topics"]);
+  world.refused.clear();
+  const boats = gather(session, "boats");
+  await pass();
+  world.publish("boats", 1);
+  await pass();
+  expect(boats.events).toEqual([1]);
+});
+
+it("what nobody hears that a topic was refused is an error of the page", async () => {
+  const errors: unknown[] = [];
+  const caught = (error: unknown): void => void errors.push(error);
+  process.on("uncaughtException", caught);
+  world.refused.add("boats");
+  gather(begin(), "boats");
+  await pass();
+  process.off("uncaughtException", caught);
+  expect(errors).toMatchObject([{ name: "ThalwegError", code: "too_many_topics" }]);
+});
+
+it("tells a listener's page what ended the session", async () => {
+  const errors: unknown[] = [];
+  begin().subscribe("cars", { onError: (error) => errors.push(error) }, () => {});
+  await pass();
+  world.close(1008, "too slow", false);
+  await pass();
+  expect(errors).toEqual([new ThalwegError("close_1008", "too slow")]);
+});
+
+it("rests when what it still waited for cannot be answered any more", async () => {
+  const session = begin();
+  const { subscription } = gather(session);
+  await pass();
+  world.delay = () => 1000;
+  const published = expect(session.publish("cars", 1)).rejects.toMatchObject({ code: "unanswered" });
+  subscription.close();
+  await pass(10);
+  world.cut();
+  await published;
+  await pass(60_000);
+  expect(statuses).toEqual(["connecting websocket", "open websocket", "waiting", "idle"]);
+  expect(world.requests).toHaveLength(1);
+});
+
+it("rests though something could not be said", async () => {
+  const session = begin();
+  const { subscription } = gather(session);
+  await pass();
+  await expect(session.publish("cars", 1n)).rejects.toThrow(TypeError);
+  subscription.close();
+  await pass();
+  expect(session.status.state).toBe("idle");
+});
+
+it("waits for answers before it leaves, when the last topic is given up", async () => {
+  const session = begin();
+  const { subscription } = gather(session);
+  await pass();
+  world.delay = () => 100;
+  const published = session.publish("cars", 1);
+  subscription.close();
+  await pass(50);
+  expect(world.listeners.size).toBe(1);
+  await pass(50);
+  expect(await published).toMatchObject({ first: 1 });
+  await pass(100);
+  expect(session.status.state).toBe("idle");
+  expect(world.listeners.size).toBe(0);
+});
+
+it("closed when it has to wait, it stays so", async () => {
+  for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
+  const states: string[] = [];
+  const session = begin({
+    onStatus: ({ state }) => {
+      states.push(state);
+      if (state === "waiting") session.close();
+    },
+  });
+  gather(session);
+  await pass(60_000);
+  expect(states.slice(-2)).toEqual(["waiting", "closed"]);
+  expect(world.requests).toHaveLength(4);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+it("closed when it opens, nothing is left of it", async () => {
+  world.blocked.add("websocket");
+  const session = begin({ onStatus: ({ state }) => state === "open" && session.close() });
+  gather(session);
+  await pass();
+  expect(session.status.state).toBe("closed");
+  expect(world.listeners.size).toBe(0);
+  expect(vi.getTimerCount()).toBe(0);
+});

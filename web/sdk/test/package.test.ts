@@ -1,0 +1,96 @@
+/** What is published: the files, their types, and the page in README. */
+
+import { execFile, spawn } from "node:child_process";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { snippet } from "./snippet.js";
+import { World } from "./world.js";
+
+const HERE = join(import.meta.dirname, "..");
+const run = promisify(execFile);
+const TSC = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+
+it("has these files, and no others", { timeout: 60_000 }, async () => {
+  const { stdout } = await run("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: HERE });
+  const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
+  const entries = ["thalweg", "forever-frame", "worker", "worker-host"];
+  const paths = files.map(({ path }) => path);
+  const types = /^dist\/[a-z/-]+\.d\.ts$/;
+  expect(paths.filter((path) => !types.test(path)).sort()).toEqual(
+    [
+      "LICENSE-APACHE",
+      "LICENSE-MIT",
+      "README.md",
+      "package.json",
+      ...entries.flatMap((name) => [`dist/${name}.js`, `dist/${name}.js.map`]),
+    ].sort(),
+  );
+  for (const name of entries) expect(paths).toContain(`dist/${name}.d.ts`);
+});
+
+describe("types", () => {
+  it.each([
+    ["nodenext", "nodenext"],
+    ["esnext", "bundler"],
+  ])("resolve with module %s, moduleResolution %s", { timeout: 60_000 }, async (module, resolution) => {
+    const strict = ["--strict", "--exactOptionalPropertyTypes", "--skipDefaultLibCheck"];
+    const flags = ["--noEmit", ...strict, "--target", "es2022"];
+    const lib = ["--lib", "es2022,dom,dom.iterable,dom.asynciterable"];
+    const how = ["--module", module, "--moduleResolution", resolution, "--ignoreConfig"];
+    const all = [TSC, ...flags, ...lib, ...how, "test/consumer/main.ts"];
+    const { stdout } = await run(process.execPath, all, { cwd: HERE }).catch((error: { stdout: string }) => error);
+    expect(stdout).toBe("");
+  });
+});
+
+it("README's page shows what is published", async () => {
+  const world = new World();
+  const server = createServer(async (request, response) => {
+    const chunks = await request.toArray();
+    const gone = new AbortController();
+    response.on("close", () => gone.abort());
+    const answer = await world.fetch(`http://server${request.url ?? "/"}`, {
+      method: request.method ?? "GET",
+      headers: { "Content-Type": request.headers["content-type"] ?? "" },
+      body: chunks.length ? Buffer.concat(chunks as Buffer[]).toString() : null,
+      signal: gone.signal,
+    });
+    response.writeHead(answer.status);
+    if (answer.body)
+      Readable.fromWeb(answer.body as never)
+        .on("error", () => {})
+        .pipe(response);
+    else response.end();
+  });
+  await new Promise<void>((go) => server.listen(0, "127.0.0.1", go));
+  const { port } = server.address() as AddressInfo;
+  // What a page has and Node has not.
+  const page = `globalThis.location = { href: "http://127.0.0.1:${port}/" };\n`;
+  const code = page + snippet("js");
+  const node = spawn(process.execPath, ["--input-type=module", "--eval", code], {
+    cwd: HERE,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const lines = createInterface({ input: node.stdout })[Symbol.asyncIterator]();
+  try {
+    for (const greeting of ["world", "again"]) {
+      world.publish("greetings", { hello: greeting });
+      const wanted = `{ hello: '${greeting}' }`;
+      for (;;) {
+        const { value, done } = await lines.next();
+        if (done) throw new Error(`it ended before it said ${wanted}`);
+        if (value === wanted) break;
+      }
+    }
+  } finally {
+    node.kill();
+    server.closeAllConnections();
+    server.close();
+  }
+});

@@ -1,0 +1,271 @@
+/** What a slow page and a hidden one do to what they are sent. */
+
+import { expect, it } from "vitest";
+import type { Session, Subscription } from "../dist/thalweg.js";
+import { begin, gather, pass, stage, statuses, tab, world } from "./stage.js";
+
+stage();
+
+it("opens a window on WebSocket and acks what has been processed", async () => {
+  let processed = (): void => {};
+  const session = begin({ window: 4096 });
+  session.subscribe("cars", {}, () => new Promise<void>((done) => (processed = done)));
+  await pass();
+  expect(world.commands[0]).toMatchObject({ command: "subscribe", window: "4096" });
+  const acks = (): unknown[] => {
+    const all = world.commands.filter(({ command }) => command === "ack");
+    return all.map(({ position }) => position);
+  };
+  await pass(50);
+  // Where it begins.
+  expect(acks()).toEqual(["e1.0"]);
+  world.publish("cars", "x".repeat(2000));
+  world.publish("cars", 2);
+  await pass(1000);
+  expect(acks()).toEqual(["e1.0"]);
+  processed();
+  await pass();
+  expect(acks()).toEqual(["e1.0", "e1.1"]);
+  processed();
+  await pass(49);
+  expect(acks()).toHaveLength(2);
+  await pass(1);
+  expect(acks()).toEqual(["e1.0", "e1.1", "e1.2"]);
+});
+
+it("acks where it begins as soon as that is known, if it is told to", async () => {
+  for (const transports of [["websocket"], ["http-streaming"]] as const) {
+    world.commands.length = 0;
+    begin({ transports, window: 0 }).subscribe("cars").ack();
+    await pass();
+    expect(world.commands.at(-1)).toEqual({ command: "ack", topic: "cars", position: "e1.0" });
+  }
+});
+
+it("acks at once what it is told to, the batch at hand included", async () => {
+  const session = begin();
+  const subscription: Subscription<unknown> = session.subscribe("cars", {}, () => subscription.ack());
+  await pass();
+  world.publish("cars", 1);
+  await pass();
+  world.publish("cars", 2);
+  await pass();
+  const acks = world.commands.filter(({ command }) => command === "ack");
+  expect(acks.map(({ position }) => position)).toEqual(["e1.1", "e1.2"]);
+});
+
+it("acks by POST where the transport goes one way, and only what it is told to", async () => {
+  const session = begin({ transports: ["http-streaming"] });
+  const subscription = session.subscribe("cars");
+  const loop = (async () => {
+    for await (const { events } of subscription) {
+      if (events.includes(2)) subscription.ack();
+      if (events.includes(3)) return;
+    }
+  })();
+  await pass();
+  for (const event of [1, 2, 3]) {
+    world.publish("cars", event);
+    await pass(1000);
+  }
+  await loop;
+  expect(world.commands).toEqual([{ command: "ack", topic: "cars", position: "e1.2" }]);
+});
+
+it.each([
+  ["closed", (session: Session) => session.close()],
+  ["cut off", () => world.cut()],
+  ["on another transport", (session: Session) => session.use("http-streaming")],
+])("asks for nothing by POST that it was not told to, when it is %s before an ack is due", async (_, leave) => {
+  const session = begin();
+  gather(session);
+  await pass();
+  world.publish("cars", 1);
+  await pass();
+  leave(session);
+  await pass(200);
+  expect(world.requests.map(({ method }) => method)).not.toContain("POST");
+});
+
+it("acks for a topic only what it had of it since it was taken again", async () => {
+  const session = begin();
+  world.publish("cars", 1, 2, 3);
+  const { subscription } = gather(session, "cars", "earliest");
+  await pass();
+  subscription.close();
+  session.subscribe("cars", { from: "earliest" }, () => new Promise<void>(() => {}));
+  await pass(1000);
+  const acks = world.commands.filter(({ command }) => command === "ack");
+  expect(acks.map(({ position }) => position)).toEqual(["e1.0"]);
+});
+
+it("a slow page is sent no more than a window, then what there is at once", async () => {
+  const batches: number[] = [];
+  let processed = (): void => {};
+  begin({ window: 1024 }).subscribe("cars", {}, ({ events }) => {
+    batches.push(events.length);
+    return new Promise<void>((done) => (processed = done));
+  });
+  await pass();
+  for (let event = 0; event < 100; event++) world.publish("cars", event);
+  await pass(10_000);
+  expect(batches).toEqual([1]);
+  const sent = [...world.listeners][0]?.cursors.get("cars") as number;
+  expect(sent).toBeLessThan(20);
+  while (batches.reduce((sum, length) => sum + length, 0) < 100) {
+    processed();
+    await pass(50);
+  }
+  expect(batches.at(-1)).toBe(100 - sent);
+});
+
+it("what came over two connections fills no window for good", async () => {
+  world.blocked.add("websocket");
+  const { events } = gather(begin({ window: 1024 }));
+  await pass();
+  world.blocked.clear();
+  // The new connection's first word is late: meanwhile the old one brings what it brings, too.
+  world.delay = () => 200;
+  await pass(30_000);
+  world.delay = () => 10;
+  for (let event = 0; event < 40; event++) world.publish("cars", event);
+  await pass(20);
+  expect([statuses.at(-1), events.length]).toEqual(["open http-streaming", 40]);
+  await pass(5000);
+  expect(statuses.at(-1)).toBe("open websocket");
+  world.publish("cars", 40);
+  await pass(1000);
+  expect(events).toEqual(Array.from({ length: 41 }, (_, event) => event));
+});
+
+it("without a window none is asked for, and nothing acked", async () => {
+  gather(begin({ window: 0 }));
+  await pass();
+  world.publish("cars", 1);
+  await pass(1000);
+  expect(world.commands).toEqual([{ command: "subscribe", id: 1, topic: "cars", cursor: "latest" }]);
+});
+
+it("a page that cannot be held back is cut off when it holds too much, and goes on from there", async () => {
+  const seen: unknown[] = [];
+  let processed = (): void => {};
+  begin({ transports: ["sse"] }).subscribe("cars", {}, ({ first, events }) => {
+    seen.push(...events.map((_, index) => first + index));
+    return new Promise<void>((done) => (processed = done));
+  });
+  await pass();
+  const megabyte = "x".repeat(1 << 20);
+  for (let event = 0; event < 17; event++) world.publish("cars", megabyte);
+  await pass();
+  expect(statuses.at(-1)).toBe("waiting");
+  expect(world.listeners.size).toBe(0);
+  world.publish("cars", 18);
+  await pass(60_000);
+  expect(world.requests).toHaveLength(1);
+  while (seen.length < 18) {
+    processed();
+    await pass(100);
+  }
+  expect(statuses.at(-1)).toBe("open sse");
+  expect(seen).toEqual(Array.from({ length: 18 }, (_, index) => index + 1));
+});
+
+it("a stream that can be held back is not read while the page holds much", async () => {
+  let processed = (): void => {};
+  let count = 0;
+  begin({ transports: ["http-streaming"] }).subscribe("cars", {}, () => {
+    count += 1;
+    return new Promise<void>((done) => (processed = done));
+  });
+  await pass();
+  const megabyte = "x".repeat(1 << 20);
+  for (let event = 0; event < 40; event++) world.publish("cars", megabyte);
+  await pass();
+  const [{ unread }] = [...world.bodies] as [{ unread(): number }];
+  expect(unread()).toBeGreaterThan(30);
+  // However long that takes, the connection is not the one that is silent.
+  await pass(600_000);
+  expect(world.requests).toHaveLength(1);
+  while (count < 40) {
+    processed();
+    await pass();
+  }
+  expect(unread()).toBe(0);
+  expect(statuses.at(-1)).toBe("open http-streaming");
+});
+
+it("what is thrown away with a subscription holds nobody up", async () => {
+  const session = begin({ transports: ["sse"] });
+  const megabyte = "x".repeat(1 << 20);
+  for (let round = 0; round < 5; round++) {
+    const subscription = session.subscribe("cars", {}, () => new Promise<void>(() => {}));
+    await pass();
+    for (let event = 0; event < 8; event++) world.publish("cars", megabyte);
+    await pass();
+    subscription.close();
+    await pass();
+  }
+  const loop = session.subscribe("boats");
+  await pass();
+  world.publish("boats", 1);
+  for await (const { events } of loop) {
+    expect(events).toEqual([1]);
+    break;
+  }
+  expect(statuses).not.toContain("waiting");
+});
+
+const STREAMS = ["websocket", "http-streaming", "sse"] as const;
+it.each(STREAMS)("a hidden tab over %s is content with less", async (name) => {
+  const page = tab();
+  const { events } = gather(begin({ transports: [name], hiddenInterval: 3000 }));
+  const interval = (): unknown => {
+    const subscribed = world.commands.filter(({ command }) => command === "subscribe");
+    if (name === "websocket") return subscribed.at(-1)?.["interval"];
+    return world.requests.at(-1)?.url.searchParams.get("interval") ?? undefined;
+  };
+  await pass();
+  expect(interval()).toBeUndefined();
+  page.hide(true);
+  await pass(4999);
+  expect(interval()).toBeUndefined();
+  world.publish("cars", 1);
+  await pass(1);
+  expect(interval()).toBe("3000ms");
+  world.publish("cars", 2);
+  page.hide(false);
+  await pass();
+  expect(interval()).toBeUndefined();
+  world.publish("cars", 3);
+  await pass();
+  expect(events).toEqual([1, 2, 3]);
+  expect(world.listeners.size).toBe(1);
+});
+
+it("a tab hidden for a moment, or one that shall not slow down, changes nothing", async () => {
+  const page = tab();
+  gather(begin());
+  gather(begin({ hiddenInterval: 0 }));
+  await pass(1000);
+  const before = world.commands.length;
+  page.hide(true);
+  await pass(4000);
+  page.hide(false);
+  await pass(4000);
+  expect(world.commands).toHaveLength(before);
+});
+
+it.each([
+  ["the page is visible again", (page: ReturnType<typeof tab>) => page.hide(false)],
+  ["the network is back", (page: ReturnType<typeof tab>) => page.dispatchEvent(new Event("online"))],
+])("comes back at once when %s", async (_, wake) => {
+  const page = tab();
+  for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
+  gather(begin());
+  await pass(60_000);
+  expect(statuses.at(-1)).toBe("waiting");
+  world.blocked.clear();
+  wake(page);
+  await pass();
+  expect(statuses.at(-1)).toMatch(/^open/);
+});

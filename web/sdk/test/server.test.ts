@@ -1,0 +1,169 @@
+/** The shipped bundle in Node against the real server: `THALWEG_BIN` says which. */
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Batch, connect, type Session, type Subscription, type TransportName } from "../dist/thalweg.js";
+import { connectInWorker } from "../dist/worker.js";
+import { host } from "../dist/worker-host.js";
+import { BINARY, type Server, serve } from "./server.js";
+
+/** What this Node has: WebSocket from 22 on, or by its flag. */
+const NAMES: TransportName[] = ["http-streaming", "long-polling"];
+if (typeof WebSocket === "function") NAMES.unshift("websocket");
+if (typeof EventSource === "function") NAMES.push("sse");
+
+/** Events until there are so many. */
+async function take<T>(subscription: Subscription<T>, count: number): Promise<Batch<T>[]> {
+  const batches: Batch<T>[] = [];
+  let had = 0;
+  for await (const batch of subscription) {
+    batches.push(batch);
+    had += batch.events.length;
+    if (had >= count) break;
+  }
+  return batches;
+}
+
+const events = <T>(batches: Batch<T>[]): T[] => batches.flatMap((batch) => batch.events);
+const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
+
+describe.runIf(BINARY)("against the real server", { timeout: 60_000 }, () => {
+  let server: Server;
+  beforeAll(async () => {
+    server = await serve();
+  });
+  afterAll(() => server.stop());
+
+  it("is connected without being told how", async () => {
+    const session = connect(server.url);
+    const batches = session.subscribe<number>("plain", { from: "earliest" })[Symbol.asyncIterator]();
+    await session.publish("plain", 1);
+    expect((await batches.next()).value).toMatchObject({ events: [1] });
+    expect(session.status).toMatchObject({ state: "open", transport: NAMES[0] });
+    session.close();
+  });
+
+  const worker = { postMessage: (_: unknown, [port]: Transferable[]) => host(port as MessagePort) };
+  const ways: [string, (url?: string) => Session][] = NAMES.flatMap((name) => {
+    const options = { transports: [name] };
+    return [
+      [name, (url = server.url) => connect(url, options)],
+      [`${name} in a Worker`, (url = server.url) => connectInWorker(worker, url, options)],
+    ];
+  });
+
+  describe.each(ways)("over %s", (way, begin) => {
+    const topic = way.replaceAll(" ", "-");
+
+    it("publishes, is told, and resumes at a position with nothing lost or repeated", async () => {
+      const session = begin();
+      const publish = (async () => {
+        for (const number of upTo(60)) await session.publish(topic, number);
+      })();
+      const first = await take(session.subscribe<number>(topic, { from: "earliest" }), 20);
+      const from = first.at(-1)?.position as string;
+      const rest = await take(session.subscribe<number>(topic, { from }), 60 - events(first).length);
+      await publish;
+      expect([...events(first), ...events(rest)]).toEqual(upTo(60));
+      session.close();
+    });
+
+    it("carries several topics and changes them", async () => {
+      const session = begin();
+      await session.publish(`${topic}/a`, 1);
+      await session.publish(`${topic}/b`, 2);
+      const a = await take(session.subscribe<number>(`${topic}/a`, { from: "earliest" }), 1);
+      const b = session.subscribe<number>(`${topic}/b`, { from: "earliest" });
+      const c = session.subscribe<number>(`${topic}/c`, { from: "earliest" });
+      await session.publish(`${topic}/c`, 3);
+      expect([events(a), events(await take(b, 1)), events(await take(c, 1))]).toEqual([[1], [2], [3]]);
+      session.close();
+    });
+
+    it("has its data echoed, and is told what was wrong", async () => {
+      const session = begin();
+      expect(await session.request({ any: ["JSON", null] })).toEqual({ any: ["JSON", null] });
+      const refused = session.publish(`${topic}/big`, "x".repeat(2 << 20));
+      await expect(refused).rejects.toMatchObject({ code: "event_too_large" });
+      session.close();
+    });
+
+    it("is told of what is gone, with its number", async () => {
+      const session = begin();
+      const { position } = await session.publish(`${topic}/gone`, 1);
+      const from = position.replace(/^[^.]*/, "abc");
+      const [batch] = await take(session.subscribe(`${topic}/gone`, { from }), 0);
+      expect(batch?.gap).toEqual({ missed: null, reason: "epoch" });
+      session.close();
+    });
+
+    it("acks each when a source waits for it", async () => {
+      const own = await serve(["--source", "runner=runner"]);
+      const session = begin(own.url);
+      const seen: number[] = [];
+      await new Promise<void>((done) => {
+        const subscription: Subscription<unknown> = session.subscribe("runner", {}, ({ first, events }) => {
+          seen.push(...events.map((_, index) => first + index));
+          if (seen.length < 20) subscription.ack();
+          else done();
+        });
+        // The first is for where it begins.
+        subscription.ack();
+      });
+      expect(seen).toEqual(upTo(20));
+      session.close();
+      await own.stop();
+    });
+  });
+
+  it("comes back when the server does", async () => {
+    const first = await serve();
+    const session = connect(first.url);
+    const subscription = session.subscribe<number>("cars", { from: "earliest" });
+    const batches = subscription[Symbol.asyncIterator]();
+    await session.publish("cars", 1);
+    expect((await batches.next()).value).toMatchObject({ events: [1] });
+    await first.stop();
+    const second = await serve([], new URL(first.url).host);
+    await session.publish("cars", 2);
+    const seen: unknown[] = [];
+    while (!seen.includes(2)) {
+      const { value } = await batches.next();
+      if (value?.gap) seen.push(value.gap);
+      seen.push(...(value?.events ?? []));
+    }
+    expect(seen).toEqual([{ missed: null, reason: "epoch" }, 2]);
+    session.close();
+    await second.stop();
+  });
+
+  it("shows its token, and is refused without", async () => {
+    const own = await serve(["--publish-token", "publisher", "--subscribe-token", "subscriber"]);
+    const session = connect(own.url, { token: async () => "publisher" });
+    const told = take(session.subscribe("cars", { from: "earliest" }), 1);
+    await session.publish("cars", 1);
+    expect(events(await told)).toEqual([1]);
+    session.close();
+    const other = connect(own.url);
+    await expect(take(other.subscribe("cars"), 1)).rejects.toMatchObject({ code: "unauthorized" });
+    await own.stop();
+  });
+
+  it("carries as much as the server sends to a page that takes its time", async () => {
+    const session = connect(server.url, { volume: "high" });
+    const count = 20_000;
+    const publish = (async () => {
+      for (let at = 0; at < count; at += 1000) {
+        await session.publish("many", ...Array.from({ length: 1000 }, (_, index) => at + index + 1));
+      }
+    })();
+    const seen: number[] = [];
+    for await (const batch of session.subscribe<number>("many", { from: "earliest" })) {
+      expect(batch.gap).toBeNull();
+      seen.push(...batch.events);
+      if (seen.length === count) break;
+    }
+    await publish;
+    expect(seen).toEqual(upTo(count));
+    session.close();
+  });
+});

@@ -1,0 +1,328 @@
+/** What a session promises, over each transport, on the shipped bundle. */
+
+import { describe, expect, it, vi } from "vitest";
+import { type ConnectOptions, type Policy, ThalwegError } from "../dist/thalweg.js";
+import { begin, gather, pass, stage, statuses, world } from "./stage.js";
+
+stage();
+
+const ALL = [["websocket"], ["http-streaming"], ["sse"], ["long-polling"]] as const;
+
+describe.each(ALL)("over %s", (name) => {
+  const only: ConnectOptions = { transports: [name] };
+
+  it("delivers what is published, each event once and in order", async () => {
+    const { events } = gather(begin(only));
+    await pass();
+    world.publish("cars", 1, 2);
+    await pass();
+    world.publish("cars", 3);
+    await pass();
+    expect(events).toEqual([1, 2, 3]);
+    expect(statuses).toEqual([`connecting ${name}`, `open ${name}`]);
+  });
+
+  it("goes on where it was when the connection is cut", async () => {
+    const { events, gaps } = gather(begin(only));
+    await pass();
+    world.publish("cars", 1);
+    await pass();
+    world.cut();
+    world.publish("cars", 2, 3);
+    await pass(500);
+    world.publish("cars", 4);
+    await pass();
+    expect({ events, gaps }).toEqual({ events: [1, 2, 3, 4], gaps: [] });
+  });
+
+  it("reports what the server no longer has, with its size", async () => {
+    const { events, gaps } = gather(begin(only), "cars", "earliest");
+    world.publish("cars", 1);
+    await pass();
+    world.cut();
+    world.publish("cars", 2, 3, 4, 5);
+    world.trim("cars", 1);
+    await pass(500);
+    expect({ events, gaps }).toEqual({ events: [1, 5], gaps: [{ missed: 3, reason: "trimmed" }] });
+    world.restart();
+    world.publish("cars", "new");
+    await pass(1000);
+    expect(events).toEqual([1, 5, "new"]);
+    expect(gaps[1]).toEqual({ missed: null, reason: "epoch" });
+  });
+
+  it("carries several topics, and changes them", async () => {
+    const session = begin(only);
+    const cars = gather(session, "cars");
+    const boats = gather(session, "boats");
+    await pass();
+    world.publish("cars", 1);
+    world.publish("boats", 10);
+    await pass();
+    const trains = gather(session, "trains");
+    boats.subscription.close();
+    await pass();
+    world.publish("cars", 2);
+    world.publish("boats", 11);
+    world.publish("trains", 20);
+    await pass();
+    expect([cars.events, boats.events, trains.events]).toEqual([[1, 2], [10], [20]]);
+    expect(world.listeners.size).toBe(1);
+  });
+
+  it.each([
+    [1000, "done", false],
+    [1001, "draining", true],
+    [1005, "", true],
+    [1008, "too slow", false],
+    [1013, "busy", true],
+    [4001, "slow", true],
+    [4500, "not known", false],
+  ])("close %i %s: to come back is %s", async (code, reason, reconnect) => {
+    const session = begin(only);
+    const { events } = gather(session);
+    await pass();
+    world.close(code, reason, reconnect);
+    await pass(500);
+    if (reconnect) expect(session.status).toMatchObject({ state: "open", transport: name });
+    else expect(session.status).toEqual({ state: "closed", transport: null, reason });
+    world.publish("cars", 1);
+    await pass();
+    expect(events).toEqual(reconnect ? [1] : []);
+  });
+
+  it("subscribes to what is asked for while it connects", async () => {
+    const session = begin(only);
+    const cars = gather(session, "cars");
+    await Promise.resolve();
+    await Promise.resolve();
+    const boats = gather(session, "boats");
+    await pass();
+    world.publish("cars", 1);
+    world.publish("boats", 2);
+    await pass();
+    expect([cars.events, boats.events]).toEqual([[1], [2]]);
+  });
+
+  it.each([
+    ["at once", 0],
+    ["while what was given up still arrives", 10],
+  ])("begins anew with a topic that is given up and taken again %s", async (_, ms) => {
+    const session = begin(only);
+    gather(session, "boats");
+    world.publish("cars", 1, 2, 3);
+    const first = gather(session, "cars");
+    await pass();
+    world.delay = () => 100;
+    world.publish("cars", 4);
+    first.subscription.close();
+    if (ms) await pass(ms);
+    const again = gather(session, "cars", "earliest");
+    await pass(20);
+    world.publish("cars", 5);
+    await pass(5000);
+    expect(first.events).toEqual([]);
+    expect(again).toMatchObject({ events: [1, 2, 3, 4, 5], gaps: [] });
+    expect(world.listeners.size).toBe(1);
+  });
+
+  it("publishes and is answered, and what is sent comes back", async () => {
+    const session = begin(only);
+    gather(session, "other");
+    await pass();
+    const published = await session.publish("cars", { speed: 39 });
+    expect(published).toMatchObject({ topic: "cars", position: "e1.1", first: 1, count: 1 });
+    expect(await session.publish("cars", 1, 2)).toMatchObject({ first: 2, count: 2 });
+    expect(await session.request({ any: ["JSON"] })).toEqual({ any: ["JSON"] });
+  });
+});
+
+it("iterates, and the loop ends with the subscription", async () => {
+  const session = begin();
+  const subscription = session.subscribe<number>("cars");
+  const seen: number[] = [];
+  const loop = (async () => {
+    for await (const { events } of subscription) {
+      seen.push(...events);
+      if (seen.length === 3) break;
+    }
+  })();
+  await pass();
+  world.publish("cars", 1, 2);
+  await pass();
+  world.publish("cars", 3);
+  await pass();
+  await loop;
+  expect(seen).toEqual([1, 2, 3]);
+  await pass();
+  expect(session.status.state).toBe("idle");
+});
+
+it("a loop that waits can be left", async () => {
+  const session = begin();
+  const loop = session.subscribe("cars")[Symbol.asyncIterator]();
+  const waiting = loop.next();
+  await pass();
+  await loop.return();
+  expect(await waiting).toEqual({ done: true, value: undefined });
+  await pass();
+  expect(session.status.state).toBe("idle");
+  // Also one that has not begun.
+  const other = session.subscribe("cars");
+  await other[Symbol.asyncIterator]().return();
+  session.subscribe("cars").close();
+});
+
+it("a loop goes on where another one is, and either is woken", async () => {
+  const session = begin();
+  const subscription = session.subscribe<number>("cars", { from: "earliest" });
+  const one = subscription[Symbol.asyncIterator]();
+  const other = subscription[Symbol.asyncIterator]();
+  const both = [one.next(), other.next()];
+  await pass();
+  world.publish("cars", 1);
+  await pass();
+  world.publish("cars", 2);
+  await pass();
+  const came = await Promise.all(both);
+  expect(came.map(({ value }) => value?.events)).toEqual([[1], [2]]);
+  const next = one.next();
+  world.publish("cars", 3);
+  await pass();
+  expect((await next).value?.events).toEqual([3]);
+  expect(subscription.position).toBe("e1.2");
+});
+
+it("comes back later each time, and never later than every 30 s", async () => {
+  for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
+  gather(begin());
+  await pass();
+  const at = (): number => world.requests.length;
+  const pauses: number[] = [];
+  for (let round = 0; round < 9; round++) {
+    const before = at();
+    let waited = 0;
+    while (at() === before) {
+      await pass(250);
+      waited += 250;
+    }
+    pauses.push(waited);
+  }
+  expect(pauses).toEqual([...pauses].sort((a, b) => a - b));
+  expect(pauses.at(-1)).toBe(15_000);
+});
+
+it("repeats one event until it is answered, and it is appended once", async () => {
+  const session = begin({ transports: ["http-streaming"] });
+  let failures = 3;
+  world.interfere = (method) => {
+    if (method !== "POST" || failures-- <= 0) return null;
+    // The second time it was done, and the answer was lost.
+    if (failures === 1) throw new TypeError("network");
+    return new Response("{}", { status: 503 });
+  };
+  const published = session.publish("cars", 7);
+  await pass(10_000);
+  expect(await published).toMatchObject({ first: 1, count: 1 });
+  expect(world.topics.get("cars")?.events).toEqual([7]);
+  const keys = new Set(world.requests.map(({ headers }) => headers["Idempotency-Key"]));
+  expect(keys.size).toBe(1);
+});
+
+it("a listener that throws loses nothing", async () => {
+  const errors: unknown[] = [];
+  const caught = (error: unknown): void => void errors.push(error);
+  process.on("uncaughtException", caught);
+  const seen: unknown[] = [];
+  begin().subscribe("cars", {}, ({ events }) => {
+    seen.push(...events);
+    throw new Error("the page's");
+  });
+  await pass();
+  world.publish("cars", 1);
+  await pass();
+  world.publish("cars", 2);
+  await pass();
+  process.off("uncaughtException", caught);
+  expect(seen).toEqual([1, 2]);
+  expect(errors).toHaveLength(2);
+  expect(statuses).toEqual(["connecting websocket", "open websocket"]);
+});
+
+it("a listener without types may return anything", async () => {
+  const seen: unknown[] = [];
+  begin().subscribe("cars", {}, (({ events }: { events: unknown[] }) => seen.push(...events)) as never);
+  await pass();
+  for (const event of [1, 2, 3]) {
+    world.publish("cars", event);
+    await pass();
+  }
+  expect(seen).toEqual([1, 2, 3]);
+  expect(statuses).toEqual(["connecting websocket", "open websocket"]);
+});
+
+it("asks for what a subscription wants", async () => {
+  const options = { from: "e1.0", interval: 249.5, policy: "latest" as Policy };
+  begin().subscribe("cars", options);
+  begin({ transports: ["sse"] }).subscribe("cars", options);
+  await pass();
+  expect(world.commands[0]).toMatchObject({ cursor: "e1.0", interval: "250ms", policy: "latest" });
+  const asked = Object.fromEntries((world.requests.at(-1)?.url.searchParams ?? []) as Iterable<[string, string]>);
+  expect(asked).toEqual({ cursor: "e1.0", interval: "250ms", policy: "latest", transport: "sse" });
+});
+
+it("tells a publish that was not answered from one that was refused", async () => {
+  const session = begin();
+  gather(session);
+  await pass();
+  const published = session.publish("cars", 1);
+  const caught = expect(published).rejects.toMatchObject({ code: "unanswered" });
+  world.cut();
+  await pass();
+  await caught;
+  const error = { code: "unauthorized", message: "a token is needed" };
+  world.interfere = (method) => (method === "POST" ? new Response(JSON.stringify({ error }), { status: 401 }) : null);
+  const other = begin({ transports: ["long-polling"] });
+  await expect(other.publish("cars", 1)).rejects.toEqual(new ThalwegError("unauthorized", "a token is needed", 401));
+});
+
+it("what whoever stands in between says is no answer to a publish", async () => {
+  let answers = 1;
+  world.interfere = (method) => (method === "POST" && answers-- > 0 ? new Response("<h1>Please log in</h1>") : null);
+  const session = begin();
+  await expect(session.publish("cars", 1, 2)).rejects.toMatchObject({ code: "unreachable", status: null });
+  answers = 1;
+  const published = session.publish("cars", 1);
+  await pass(1000);
+  expect(await published).toMatchObject({ first: 1, count: 1 });
+});
+
+it("may be told to wait for ever", async () => {
+  const timers = vi.spyOn(globalThis, "setTimeout");
+  const session = begin({ patience: Infinity, silence: Infinity });
+  await expect(session.publish("cars", 1)).resolves.toMatchObject({ count: 1 });
+  gather(session);
+  await pass(10_000);
+  expect(statuses.at(-1)).toBe("open websocket");
+  expect(timers.mock.calls.length).toBeLessThan(10);
+});
+
+it("a status listener that throws breaks nothing", async () => {
+  const errors: unknown[] = [];
+  const caught = (error: unknown): void => void errors.push(error);
+  process.on("uncaughtException", caught);
+  const session = begin({
+    onStatus: () => {
+      throw new Error("the page's");
+    },
+  });
+  const { events } = gather(session);
+  await pass();
+  world.publish("cars", 1);
+  await pass();
+  session.close();
+  await pass();
+  process.off("uncaughtException", caught);
+  expect(events).toEqual([1]);
+  expect(errors.length).toBeGreaterThan(0);
+});

@@ -1,0 +1,82 @@
+/** A world, sessions in it, and time that passes when a test says so. */
+
+import { afterEach, beforeEach, vi } from "vitest";
+import { type Batch, type ConnectOptions, type Cursor, connect, type Session, type Status } from "../dist/thalweg.js";
+import { World } from "./world.js";
+
+export let world: World;
+export const statuses: string[] = [];
+const sessions: Session[] = [];
+
+/** A page that can be hidden, and go offline. */
+export class Tab extends EventTarget {
+  hidden = false;
+  hide(isHidden: boolean): void {
+    this.hidden = isHidden;
+    this.dispatchEvent(new Event("visibilitychange"));
+  }
+}
+
+/** Storage as long as a tab lives. */
+export function storage(): Pick<Storage, "getItem" | "setItem"> {
+  const items = new Map<string, string>();
+  return {
+    getItem: (key) => items.get(key) ?? null,
+    setItem: (key, value) => void items.set(key, value),
+  };
+}
+
+/** Gives the tests of a file a world each. */
+export function stage(): void {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
+    world = new World();
+    statuses.length = 0;
+    vi.stubGlobal("WebSocket", world.WebSocket);
+    vi.stubGlobal("EventSource", world.EventSource);
+    vi.spyOn(Math, "random").mockReturnValue(0);
+  });
+
+  afterEach(() => {
+    for (const session of sessions.splice(0)) session.close();
+    vi.unstubAllGlobals();
+    vi.restoreAllMocks();
+    vi.useRealTimers();
+  });
+}
+
+/** A tab around the sessions that begin after this. */
+export function tab(): Tab {
+  const it = new Tab();
+  vi.stubGlobal("document", it);
+  vi.stubGlobal("addEventListener", it.addEventListener.bind(it));
+  vi.stubGlobal("removeEventListener", it.removeEventListener.bind(it));
+  return it;
+}
+
+export function begin(options: ConnectOptions = {}): Session {
+  const onStatus = ({ state, transport }: Status): void => {
+    statuses.push(transport ? `${state} ${transport}` : state);
+  };
+  const session = connect("http://server/", { fetch: world.fetch as typeof fetch, onStatus, ...options });
+  sessions.push(session);
+  return session;
+}
+
+/** Everything of a topic, as it comes. */
+export function gather(session: Session, topic = "cars", from: Cursor = "latest") {
+  const events: unknown[] = [];
+  const gaps: unknown[] = [];
+  const subscription = session.subscribe<number>(topic, { from }, (batch: Batch<number>) => {
+    if (batch.gap) gaps.push(batch.gap);
+    events.push(...batch.events);
+  });
+  return { subscription, events, gaps };
+}
+
+/** Lets everything happen that needs no time, or so much time. */
+export async function pass(ms = 0): Promise<void> {
+  await vi.advanceTimersByTimeAsync(ms);
+  for (let turn = 0; turn < 20; turn++) await Promise.resolve();
+  await vi.advanceTimersByTimeAsync(0);
+}

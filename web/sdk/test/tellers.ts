@@ -1,0 +1,103 @@
+/** What a browser makes of a frame, for each transport: it stands for the platform. */
+
+import { Readable } from "node:stream";
+import { vi } from "vitest";
+import { Tab } from "./stage.js";
+
+/** Never answers again, so that nothing comes but what a test says. */
+const silence = (): Response => new Response(new ReadableStream());
+
+/** A `fetch` whose first answer is `body`, in pieces of `size` bytes. */
+export function fetchTold(body: Buffer, size: number): typeof fetch {
+  const pieces = function* () {
+    for (let at = 0; at < body.length; at += size) yield body.subarray(at, at + size);
+  };
+  let count = 0;
+  return async () => {
+    count += 1;
+    return count > 1 ? silence() : new Response(Readable.toWeb(Readable.from(pieces())) as ReadableStream);
+  };
+}
+
+/** A WebSocket that is told one frame, and answers no command. */
+export function webSocketTold(frame: Buffer): void {
+  let count = 0;
+  vi.stubGlobal(
+    "WebSocket",
+    class {
+      onopen?: () => void;
+      onmessage?: (event: { data: string }) => void;
+      onclose?: (event: { code: number; reason: string }) => void;
+      constructor() {
+        if (count++) return;
+        setImmediate(() => {
+          this.onopen?.();
+          const { opcode, payload } = unframed(frame);
+          if (opcode === 1) this.onmessage?.({ data: payload.toString() });
+          else this.onclose?.({ code: payload.readUInt16BE(), reason: payload.subarray(2).toString() });
+        });
+      }
+      send(): void {}
+      close(): void {}
+    },
+  );
+}
+
+/** RFC 6455 §5.2, as far as a server's frames go. */
+function unframed(frame: Buffer): { opcode: number; payload: Buffer } {
+  const short = frame[1] ?? 0;
+  const start = short === 127 ? 10 : short === 126 ? 4 : 2;
+  const length = short === 127 ? Number(frame.readBigUInt64BE(2)) : short === 126 ? frame.readUInt16BE(2) : short;
+  if (frame.length !== start + length) throw new RangeError("not one whole frame");
+  return { opcode: (frame[0] ?? 0) & 15, payload: frame.subarray(start) };
+}
+
+/** An EventSource that is told one event (WHATWG HTML §9.2.6, as far as it is used). */
+export function eventSourceTold(text: string): void {
+  let count = 0;
+  vi.stubGlobal(
+    "EventSource",
+    class {
+      onmessage?: (event: { data: string }) => void;
+      #kinds = new Map<string, (event: { data: string }) => void>();
+      constructor() {
+        if (count++) return;
+        setImmediate(() => {
+          const fields = text.split("\n").map((line) => /^(\w+): ?(.*)$/s.exec(line));
+          const field = (name: string): string | undefined => fields.find((it) => it?.[1] === name)?.[2];
+          const data = field("data") ?? "";
+          const kind = field("event");
+          if (kind) this.#kinds.get(kind)?.({ data });
+          else this.onmessage?.({ data });
+        });
+      }
+      addEventListener(kind: string, hear: (event: { data: string }) => void): void {
+        this.#kinds.set(kind, hear);
+      }
+      close(): void {}
+    },
+  );
+}
+
+/** A page whose first hidden frame runs one script. */
+export function frameTold(script: string): void {
+  let count = 0;
+  const page = Object.assign(new Tab(), {
+    createElement: () => ({ contentWindow: {}, remove() {} }),
+    body: {
+      append({ contentWindow }: { contentWindow: object }) {
+        if (count++) return;
+        setImmediate(() => {
+          const { thalweg } = globalThis as unknown as { thalweg(message: object, from: object): void };
+          const text = script.slice(0, script.lastIndexOf("</script>"));
+          new Function("receive", text)((message: object) => thalweg(message, contentWindow));
+        });
+      },
+    },
+  });
+  vi.stubGlobal("document", page);
+  vi.stubGlobal("window", globalThis);
+  vi.stubGlobal("location", new URL("http://server/"));
+  vi.stubGlobal("addEventListener", page.addEventListener.bind(page));
+  vi.stubGlobal("removeEventListener", page.removeEventListener.bind(page));
+}

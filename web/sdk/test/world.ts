@@ -1,0 +1,391 @@
+/**
+ * A server in memory, as docs/wire.md has it, and a network that can be broken: so that
+ * what takes minutes takes none, and what happens by chance happens by seed.
+ */
+
+export type Way = "websocket" | "http-streaming" | "sse" | "long-polling";
+
+/** Event n is at n - trimmed - 1. */
+interface Topic {
+  events: unknown[];
+  trimmed: number;
+}
+
+/** What is under way to a subscription with a window, and not acked. */
+interface Window {
+  limit: number;
+  frames: { offset: number; bytes: number }[];
+}
+
+/** Somebody who is told what is due. */
+interface Listener {
+  way: Way;
+  cursors: Map<string, number>;
+  windows: Map<string, Window>;
+  say(json: string): void;
+  cut(): void;
+  end(code: number, reason: string, reconnect: boolean): void;
+  /** Something has been swallowed: then nothing comes after it either. */
+  isMute: boolean;
+}
+
+export class World {
+  epoch = "e1";
+  readonly topics = new Map<string, Topic>();
+  readonly listeners = new Set<Listener>();
+  /** Ways that are refused, or open and stay silent. */
+  readonly blocked = new Set<Way>();
+  readonly silent = new Set<Way>();
+  /** Topics that a WebSocket may not subscribe to. */
+  readonly refused = new Set<string>();
+  /** Every request's method, URL and headers, in order; a WebSocket's as well. */
+  readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[] = [];
+  /** Streamed bodies, and what waits in each to be read. */
+  readonly bodies = new Set<{ unread(): number }>();
+  /** Every command over a WebSocket. */
+  readonly commands: Record<string, unknown>[] = [];
+  /** How long the network takes to bring a message, ms. */
+  delay: () => number = () => 0;
+  /** Answers requests before anything else does, if it returns something. */
+  interfere: (method: string, url: URL) => Response | null = () => null;
+  readonly #keys = new Map<string, string>();
+
+  publish(topic: string, ...events: unknown[]): object {
+    const stream = this.#stream(topic);
+    stream.events.push(...events);
+    for (const listener of [...this.listeners]) this.#deliver(listener, topic);
+    const head = stream.trimmed + stream.events.length;
+    const position = `${this.epoch}.${head}`;
+    return { topic, position, first: head - events.length + 1, count: events.length };
+  }
+
+  /** Forgets all but the newest events of a topic. */
+  trim(topic: string, keep: number): void {
+    const stream = this.#stream(topic);
+    const forgotten = Math.max(0, stream.events.length - keep);
+    stream.trimmed += forgotten;
+    stream.events.splice(0, forgotten);
+  }
+
+  /** Another incarnation: offsets begin anew. */
+  restart(): void {
+    this.epoch = `${this.epoch}1`;
+    this.topics.clear();
+    this.cut();
+  }
+
+  cut(): void {
+    for (const listener of [...this.listeners]) listener.cut();
+  }
+
+  /** Ends every connection with a word. */
+  close(code: number, reason: string, reconnect: boolean): void {
+    for (const listener of [...this.listeners]) listener.end(code, reason, reconnect);
+  }
+
+  heartbeat(): void {
+    for (const listener of this.listeners) listener.say('{"heartbeat":{}}');
+  }
+
+  readonly fetch = async (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {
+    const url = new URL(input instanceof Request ? input.url : input);
+    const method = init.method ?? "GET";
+    const headers = init.headers as Record<string, string>;
+    this.requests.push({ method, url, headers, body: String(init.body ?? "") });
+    await Promise.resolve();
+    init.signal?.throwIfAborted();
+    const other = this.interfere(method, url);
+    if (other) return other;
+    if (method === "POST") return this.#post(url, headers, String(init.body));
+    const way: Way = url.searchParams.has("wait") ? "long-polling" : "http-streaming";
+    if (this.blocked.has(way)) return new Response("no", { status: 502 });
+    return new Response(this.#body(way, url, init.signal as AbortSignal));
+  };
+
+  /** Brings things in order, each when its time has come. */
+  #line(): (bring: () => void) => void {
+    let last = 0;
+    return (bring) => {
+      last = Math.max(last, Date.now() + this.delay());
+      if (last <= Date.now()) queueMicrotask(bring);
+      else setTimeout(bring, last - Date.now());
+    };
+  }
+
+  #post(url: URL, headers: Record<string, string>, body: string): Response {
+    const json = (value: object, status = 200): Response => new Response(JSON.stringify(value), { status });
+    if (url.pathname === "/v1/tickets") return json({ ticket: "t1", expires_in_s: 30 });
+    if (url.pathname === "/v1/commands") {
+      const command = JSON.parse(body) as Record<string, unknown>;
+      this.commands.push(command);
+      if (command["command"] === "echo") return json({ answer: { data: command["data"] } });
+      return json({ answer: { topic: command["topic"], position: command["position"] } });
+    }
+    const topic = url.pathname.replace("/v1/topics/", "");
+    const key = headers["Idempotency-Key"];
+    const done = key && this.#keys.get(key);
+    if (done) return new Response(done);
+    const isLines = headers["Content-Type"] === "application/x-ndjson";
+    const events = (isLines ? body.split("\n") : [body]).map((line) => JSON.parse(line) as unknown);
+    const answer = this.publish(topic, ...events);
+    if (key) this.#keys.set(key, JSON.stringify(answer));
+    return json(answer);
+  }
+
+  #body(way: Way, url: URL, signal: AbortSignal): ReadableStream<Uint8Array> {
+    let end = (): void => {};
+    return new ReadableStream<Uint8Array>({
+      start: (body) => {
+        const encoder = new TextEncoder();
+        let isOpen = true;
+        const line = this.#line();
+        const close = (how: () => void): void => {
+          if (!isOpen) return;
+          isOpen = false;
+          this.listeners.delete(listener);
+          how();
+        };
+        const leave = (): void => {
+          this.listeners.delete(listener);
+          line(() => close(() => body.close()));
+        };
+        const wait = url.searchParams.get("wait");
+        const listener: Listener = {
+          way,
+          cursors: new Map(),
+          windows: new Map(),
+          say: (json) => {
+            listener.isMute ||= this.silent.has(way);
+            if (!isOpen || listener.isMute) return;
+            line(() => {
+              if (isOpen) body.enqueue(encoder.encode(`${json}\n`));
+            });
+            // A poll ends when something was said that is no confirmation.
+            if (way === "long-polling" && !json.includes('"events":[]')) leave();
+          },
+          cut: () => close(() => body.error(new TypeError("network"))),
+          end: (code, reason, reconnect) => {
+            listener.say(JSON.stringify({ close: { code, reason, reconnect } }));
+            leave();
+          },
+          isMute: false,
+        };
+        end = () => close(() => {});
+        signal.onabort = () => close(() => body.error(signal.reason));
+        this.listeners.add(listener);
+        this.bodies.add({ unread: () => 1 - (body.desiredSize ?? 1) });
+        this.#subscribe(listener, url);
+        if (wait === "0s") leave();
+        else if (wait) setTimeout(leave, Number.parseInt(wait, 10) * 1000);
+      },
+      cancel: () => end(),
+    });
+  }
+
+  #subscribe(listener: Listener, url: URL): void {
+    const inPath = url.pathname.replace(/^\/v1\/topics\/?/, "");
+    const topics = inPath ? [inPath] : url.searchParams.getAll("topic");
+    const cursors = url.searchParams.getAll("cursor");
+    for (const [index, topic] of topics.entries()) {
+      this.#begin(listener, topic, cursors[index] ?? cursors[0] ?? "latest");
+    }
+  }
+
+  #begin(listener: Listener, topic: string, cursor: string): void {
+    const stream = this.#stream(topic);
+    const head = stream.trimmed + stream.events.length;
+    const [epoch, offset] = cursor.split(".");
+    let at = cursor === "latest" ? head : cursor === "earliest" ? stream.trimmed : Number(offset);
+    let gap: object | null = null;
+    if (offset !== undefined && epoch !== this.epoch) {
+      at = stream.trimmed;
+      gap = { missed: null, reason: "epoch" };
+    } else if (at < stream.trimmed) {
+      gap = { missed: stream.trimmed - at, reason: "trimmed" };
+      at = stream.trimmed;
+    }
+    const position = `${this.epoch}.${at}`;
+    const said = gap ? { topic, position, gap } : { topic, position, first: at + 1, events: [] };
+    listener.cursors.set(topic, at);
+    listener.say(JSON.stringify(said));
+    this.#deliver(listener, topic);
+  }
+
+  #deliver(listener: Listener, topic: string): void {
+    const at = listener.cursors.get(topic);
+    const stream = this.#stream(topic);
+    const head = stream.trimmed + stream.events.length;
+    if (at === undefined || at >= head || !this.listeners.has(listener)) return;
+    const window = listener.windows.get(topic);
+    const isFull = window && window.frames.reduce((sum, { bytes }) => sum + bytes, 0) >= window.limit;
+    if (isFull) return;
+    if (at < stream.trimmed) {
+      const gap = { missed: stream.trimmed - at, reason: "slow" };
+      listener.cursors.set(topic, stream.trimmed);
+      listener.say(JSON.stringify({ topic, position: `${this.epoch}.${stream.trimmed}`, gap }));
+      this.#deliver(listener, topic);
+      return;
+    }
+    const events = stream.events.slice(at - stream.trimmed);
+    listener.cursors.set(topic, head);
+    const position = `${this.epoch}.${head}`;
+    const json = JSON.stringify({ topic, position, first: at + 1, events });
+    window?.frames.push({ offset: head, bytes: json.length });
+    listener.say(json);
+  }
+
+  #ack(listener: Listener, topic: string, position: string): void {
+    const window = listener.windows.get(topic);
+    if (!window) return;
+    const offset = Number(position.split(".")[1]);
+    window.frames = window.frames.filter((frame) => frame.offset > offset);
+    this.#deliver(listener, topic);
+  }
+
+  #stream(topic: string): Topic {
+    const stream = this.topics.get(topic) ?? { events: [], trimmed: 0 };
+    this.topics.set(topic, stream);
+    return stream;
+  }
+
+  /** Stands for the browser's, as far as it is used. */
+  readonly WebSocket = ((world: World) =>
+    class {
+      onopen: (() => void) | null = null;
+      onmessage: ((event: { data: string }) => void) | null = null;
+      onclose: ((event: { code: number; reason: string }) => void) | null = null;
+      #listener: Listener;
+      #isOpen = false;
+      #isClosed = false;
+      #bring = world.#line();
+
+      constructor(url: URL) {
+        world.requests.push({ method: "WS", url: new URL(url), headers: {}, body: "" });
+        this.#listener = {
+          way: "websocket",
+          cursors: new Map(),
+          windows: new Map(),
+          isMute: false,
+          say: (data) => {
+            this.#listener.isMute ||= world.silent.has("websocket");
+            this.#bring(() => {
+              if (!this.#listener.isMute) this.onmessage?.({ data });
+            });
+          },
+          cut: () => this.end(1006, ""),
+          end: (code, reason) => this.end(code, reason),
+        };
+        queueMicrotask(() => {
+          if (this.#isClosed) return;
+          if (world.blocked.has("websocket")) {
+            this.end(1006, "");
+            return;
+          }
+          this.#isOpen = true;
+          world.listeners.add(this.#listener);
+          this.onopen?.();
+        });
+      }
+
+      end(code: number, reason: string): void {
+        world.listeners.delete(this.#listener);
+        this.onclose?.({ code, reason });
+      }
+
+      send(text: string): void {
+        if (!this.#isOpen) throw new Error("InvalidStateError: still connecting");
+        const command = JSON.parse(text) as Record<string, string>;
+        const { id, topic = "" } = command;
+        world.commands.push(command);
+        if (!world.listeners.has(this.#listener)) return;
+        const answer = (more: object): void =>
+          this.#listener.say(JSON.stringify({ answer: { ...(id && { id }), ...more } }));
+        if (command["command"] === "echo") answer({ data: command["data"] });
+        if (command["command"] === "publish") {
+          const events = command["events"] as unknown as unknown[];
+          answer(world.publish(topic, ...events));
+        }
+        const refuse = (code: string): void =>
+          this.#listener.say(JSON.stringify({ error: { id, code, message: `${topic}: ${code}` } }));
+        if (command["command"] === "unsubscribe") {
+          if (this.#listener.cursors.delete(topic)) answer({ topic });
+          else refuse("not_subscribed");
+        }
+        if (command["command"] === "ack") world.#ack(this.#listener, topic, command["position"] ?? "");
+        if (command["command"] === "subscribe") {
+          const problem = world.refused.has(topic) ? "too_many_topics" : "already_subscribed";
+          if (world.refused.has(topic) || this.#listener.cursors.has(topic)) {
+            refuse(problem);
+            return;
+          }
+          answer({ topic });
+          const { window } = command;
+          if (window) this.#listener.windows.set(topic, { limit: Number(window), frames: [] });
+          world.#begin(this.#listener, topic, command["cursor"] ?? "latest");
+        }
+      }
+
+      close(): void {
+        this.#isClosed = true;
+        world.listeners.delete(this.#listener);
+      }
+    })(this);
+
+  /** The same of Server-Sent Events: what a browser makes of the stream of this server. */
+  readonly EventSource = ((world: World) =>
+    class {
+      onmessage: ((event: { data: string }) => void) | null = null;
+      onerror: (() => void) | null = null;
+      #kinds = new Map<string, (event: { data: string }) => void>();
+      #bring = world.#line();
+      #listener: Listener;
+      #isClosed = false;
+
+      constructor(url: URL) {
+        world.requests.push({ method: "SSE", url: new URL(url), headers: {}, body: "" });
+        this.#listener = {
+          way: "sse",
+          cursors: new Map(),
+          windows: new Map(),
+          isMute: false,
+          say: (data) => {
+            this.#listener.isMute ||= world.silent.has("sse");
+            const kind = ["gap", "heartbeat", "close"].find((it) => data.includes(`"${it}":{`));
+            this.#bring(() => {
+              if (this.#isClosed || this.#listener.isMute) return;
+              if (kind) this.#kinds.get(kind)?.({ data });
+              else this.onmessage?.({ data });
+            });
+          },
+          cut: () => this.#fail(),
+          end: (code, reason, reconnect) => {
+            this.#listener.say(JSON.stringify({ close: { code, reason, reconnect } }));
+            this.#bring(() => this.#fail());
+          },
+        };
+        queueMicrotask(() => {
+          if (this.#isClosed) return;
+          if (world.blocked.has("sse")) {
+            this.#fail();
+            return;
+          }
+          world.listeners.add(this.#listener);
+          world.#subscribe(this.#listener, new URL(url));
+        });
+      }
+
+      addEventListener(kind: string, hear: (event: { data: string }) => void): void {
+        this.#kinds.set(kind, hear);
+      }
+
+      #fail(): void {
+        world.listeners.delete(this.#listener);
+        if (!this.#isClosed) this.onerror?.();
+      }
+
+      close(): void {
+        this.#isClosed = true;
+        world.listeners.delete(this.#listener);
+      }
+    })(this);
+}

@@ -1,0 +1,47 @@
+/** The page around the pages. */
+
+import { useEffect, useState } from "preact/hooks";
+import { whenRefused } from "./ask.js";
+import { LabPage } from "./lab/lab.js";
+import { LivePage } from "./live/live.js";
+import { ReportsPage } from "./reports/reports.js";
+import { TokenForm } from "./token-form.js";
+
+const PAGES = [
+  { path: "/", name: "Live", page: LivePage },
+  { path: "/lab", name: "Lab", page: LabPage },
+  { path: "/reports", name: "Reports", page: ReportsPage },
+] as const;
+
+export function App({ path }: { path: string }) {
+  const current = PAGES.find((it) => it.path === path) ?? PAGES[0];
+  const Page = current.page;
+  const [isRefused, setIsRefused] = useState(false);
+  useEffect(() => whenRefused(() => setIsRefused(true)), []);
+  document.title = `${current.name} · Thalweg`;
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to the page
+      </a>
+      <header class="top">
+        <a class="brand" href="/" aria-label="Thalweg">
+          <svg viewBox="0 0 32 32" aria-hidden="true">
+            <path d="M4 6c8 0 6 8 12 10s4 10 12 10" />
+          </svg>
+          Thalweg
+        </a>
+        <nav aria-label="Pages">
+          {PAGES.map(({ path, name }) => (
+            <a key={path} href={path} aria-current={path === current.path ? "page" : undefined}>
+              {name}
+            </a>
+          ))}
+        </nav>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {isRefused ? <TokenForm taken={() => setIsRefused(false)} /> : <Page />}
+      </main>
+    </>
+  );
+}

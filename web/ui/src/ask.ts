@@ -1,0 +1,105 @@
+/**
+ * Asks the server that these pages are of, with a token where it wants one. The token is
+ * kept for as long as the tab is.
+ */
+
+const KEY = "thalweg:token";
+
+let held = recalled();
+/** Hears that the server wants a token, or another one. */
+let hear = (): void => {};
+
+/** What is presented; empty if nothing is. */
+export function token(): string {
+  return held;
+}
+
+/** What is presented from now on. */
+export function present(token: string): void {
+  held = token;
+  try {
+    sessionStorage.setItem(KEY, token);
+  } catch {
+    // No storage: until the page is loaded again, then.
+  }
+}
+
+/** @param listener - is called when what is presented, or nothing, does not do. */
+export function whenRefused(listener: () => void): void {
+  hear = listener;
+}
+
+/** As `fetch`; that somebody must first present a token is told to {@link whenRefused} as well. */
+export async function ask(
+  path: string,
+  { method = "GET", body }: { method?: string; body?: object } = {},
+): Promise<Response> {
+  const shown = held;
+  const response = await fetch(path, {
+    method,
+    headers: {
+      Accept: "application/json",
+      ...(body && { "Content-Type": "application/json" }),
+      ...(shown && { Authorization: `Bearer ${shown}` }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  // It may have been presented meanwhile.
+  if (response.status === 401 && shown === held) hear();
+  return response;
+}
+
+/** Whether the server takes this token. */
+export async function isTaken(token: string): Promise<boolean> {
+  // Nothing else can stand in a header.
+  if (!/^[!-~]+$/.test(token)) return false;
+  const response = await fetch("/v1/topics?limit=1", { headers: { Authorization: `Bearer ${token}` } });
+  return response.status !== 401;
+}
+
+/** The path for a frame or a link, which present no token: with a ticket, to be used once and soon. */
+export async function ticketed(path: string): Promise<string> {
+  if (!held) return path;
+  const response = await ask("/v1/tickets", { method: "POST" });
+  if (!response.ok) throw new Error(await complaint(response));
+  const { ticket } = (await response.json()) as { ticket: string };
+  return `${path}?ticket=${encodeURIComponent(ticket)}`;
+}
+
+/** The server's own sentence, or what it comes to without one. */
+export async function complaint(response: Response): Promise<string> {
+  try {
+    const { error } = (await response.json()) as { error: { message: string } };
+    return error.message;
+  } catch {
+    return `the server answers ${response.status}`;
+  }
+}
+
+/** Why the server could not be asked. */
+export interface Problem {
+  /** A sentence without its full stop. */
+  readonly text: string;
+  /** Whether there was no answer at all. */
+  readonly isSilent: boolean;
+}
+
+export function problemOf(error: unknown): Problem {
+  // So `fetch` says that there was no answer at all, in each browser with other words.
+  const isSilent = error instanceof TypeError;
+  return { text: isSilent ? `Nothing answers at ${location.origin}` : sentence(error), isSilent };
+}
+
+/** What went wrong, as a sentence. */
+export function sentence(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function recalled(): string {
+  try {
+    return sessionStorage.getItem(KEY) ?? "";
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,42 @@
+/** How figures are written, the same everywhere. Pure. */
+
+/** `12.3 k`, `4.56 M`: three digits. */
+export function brief(value: number): string {
+  if (Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  // What three digits round up to the next unit is written in that one.
+  if (size >= 999.5e9) return value.toExponential(2);
+  if (size >= 999.5e6) return `${digits(value / 1e9)} G`;
+  if (size >= 999.5e3) return `${digits(value / 1e6)} M`;
+  if (size >= 1e4) return `${digits(value / 1e3)} k`;
+  return size >= 100 || Number.isInteger(value) ? Math.round(value).toLocaleString("en") : digits(value);
+}
+
+/** Digits behind the point that are read: a figure that has more is written by its exponent. */
+const BEHIND_MAX = 9;
+
+/** A figure on a scale whose figures are `step` apart: so many digits that they differ. */
+export function scale(value: number, step: number): string {
+  const behind = -Math.floor(Math.log10(step) + 1e-9);
+  if (value !== 0 && (behind > BEHIND_MAX || Math.abs(value) >= 1e12)) return value.toExponential(3);
+  const [unit, name] = Math.abs(value) < 1e6 ? [1, ""] : Math.abs(value) < 1e9 ? [1e6, " M"] : [1e9, " G"];
+  const digits = Math.min(Math.max(0, behind + Math.log10(unit)), BEHIND_MAX);
+  const written = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return `${(value / unit).toLocaleString("en", written)}${name}`;
+}
+
+/** Bytes per second. */
+export function bytes(value: number): string {
+  return `${brief(value)}B`.replace(/(\d)B$/, "$1 B");
+}
+
+/** `250 ms`, `3.2 s`, `4 min`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${digits(ms / 1000)} s`;
+  return ms < 3_600_000 ? `${Math.round(ms / 60_000)} min` : `${digits(ms / 3_600_000)} h`;
+}
+
+function digits(value: number): string {
+  return value.toPrecision(3).replace(/\.?0+$/, (zeros) => (zeros.startsWith(".") ? "" : zeros));
+}

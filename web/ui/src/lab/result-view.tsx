@@ -1,0 +1,130 @@
+/** What a run found: in words, as a chart, as a table, and to take away. */
+
+import { brief } from "../format.js";
+import { cells, label } from "./plan.js";
+import { type Result, type Row, rows } from "./result.js";
+import { LIMITS } from "./sample.js";
+import { csv, download, json, markdown, TITLES } from "./save.js";
+import { Strips } from "./strips.js";
+import { findings, percent } from "./words.js";
+
+/** What one must know of how it was measured. */
+const NOTES: Readonly<Record<Result["plan"]["experiment"], string>> = {
+  a1:
+    "WebSockets have the window that the SDK gives them: a page that does not keep up is told of gaps instead of " +
+    "drowned.",
+  b: "An ack goes over the WebSocket itself; on every other transport it is a request of its own.",
+};
+
+interface Props {
+  readonly result: Result;
+  again(): void;
+}
+
+export function ResultView({ result, again }: Props) {
+  const { plan, environment, begun, failures } = result;
+  const date = new Date(begun).toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" });
+  const name = `thalweg-lab-${plan.experiment}-${begun.slice(0, 19).replaceAll(":", "")}`;
+  return (
+    <article class="result">
+      <h2>{TITLES[plan.experiment]}</h2>
+      <p class="note">
+        {date} · {environment.browser} · {environment.cores} cores · {environment.server} ({environment.protocol})
+        {environment.isLoopback && ": server and browser share these cores"}
+      </p>
+      <ul class="findings">
+        {findings(result).map((sentence) => (
+          <li key={sentence}>{sentence}</li>
+        ))}
+      </ul>
+      <Strips plan={plan} samples={result.samples} />
+      <Figures rows={rows(result.samples, cells(plan))} isRows={plan.experiment === "a1"} />
+      {failures.length > 0 && (
+        <section>
+          <h3>Not measured</h3>
+          <ul class="findings">
+            {failures.map(({ cell, why }) => (
+              <li key={label(cell) + cell.transport}>
+                {label(cell)} over {cell.transport}: {why}.
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      <p class="note">
+        Repeats are few and the page is part of what is measured: an open developer console, another tab or a busy
+        machine changes the figures. Two transports differ here only if every repeat of one is beyond every repeat of
+        the other; otherwise it is called a tie. {NOTES[plan.experiment]}
+      </p>
+      <p class="go">
+        <button type="button" onClick={() => download(`${name}.json`, "application/json", json(result))}>
+          Save as JSON
+        </button>
+        <button type="button" onClick={() => download(`${name}.md`, "text/markdown", markdown(result))}>
+          Save as Markdown
+        </button>
+        <button type="button" onClick={() => download(`${name}.csv`, "text/csv", csv(result))}>
+          Save as CSV
+        </button>
+        <button type="button" class="primary" onClick={again}>
+          Measure something else
+        </button>
+      </p>
+    </article>
+  );
+}
+
+function Figures({ rows, isRows }: { rows: readonly Row[]; isRows: boolean }) {
+  const times = isRows ? "later than the quickest" : "of a trip";
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Figures">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{isRows ? "cell" : "transport"}</th>
+            {isRows && (
+              <th scope="col" class="text">
+                transport
+              </th>
+            )}
+            <th scope="col">{isRows ? "events/s" : "ms in all"}, median</th>
+            <th scope="col">range</th>
+            <th scope="col">repeats</th>
+            {isRows && <th scope="col">MB/s</th>}
+            <th scope="col">p50 ms {times}</th>
+            <th scope="col">p99 ms {times}</th>
+            <th scope="col">page at work</th>
+            {isRows && <th scope="col">missed</th>}
+            {isRows && (
+              <th scope="col" class="text">
+                limit
+              </th>
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ cell, figure, p50Ms, p99Ms, busy, megabytesPerS, missed, limit }) => (
+            <tr key={label(cell) + cell.transport}>
+              <th scope="row">{isRows ? label(cell) : cell.transport}</th>
+              {isRows && <td class="text">{cell.transport}</td>}
+              <td>{brief(figure.median)}</td>
+              <td>{range(figure.low, figure.high)}</td>
+              <td>{figure.count}</td>
+              {isRows && <td>{brief(megabytesPerS)}</td>}
+              <td>{brief(p50Ms)}</td>
+              <td>{brief(p99Ms)}</td>
+              <td>{percent(busy)}</td>
+              {isRows && <td>{brief(missed)}</td>}
+              {isRows && <td class="text long">{LIMITS[limit]}</td>}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function range(low: number, high: number): string {
+  const [one, other] = [brief(low), brief(high)];
+  return one === other ? one : `${one} to ${other}`;
+}

@@ -1,0 +1,21 @@
+/** What of the live page is in its address: it can be shared, and loaded again. */
+
+import type { View } from "./defaults.js";
+
+export interface Address {
+  readonly topic: string | null;
+  readonly view: View | null;
+}
+
+export function read(search: string): Address {
+  const parameters = new URLSearchParams(search);
+  const view = parameters.get("view");
+  const isView = view === "table" || view === "chart" || view === "plane";
+  return { topic: parameters.get("topic"), view: isView ? view : null };
+}
+
+export function write({ topic, view }: Address): string {
+  // In a query `/` needs no escape, and people read it.
+  const named = topic && `topic=${encodeURIComponent(topic).replaceAll("%2F", "/")}`;
+  return `?${[named, view && `view=${view}`].filter(Boolean).join("&")}`;
+}

@@ -1,0 +1,149 @@
+/** Columns over time: the mean of each slice of time, and from the least to the most. */
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { type Colours, colours, useIsDark } from "../colours.js";
+import { brief, duration, scale } from "../format.js";
+import type { Column } from "./columns.js";
+import { align, type Series } from "./series.js";
+
+interface Props {
+  readonly columns: readonly Column[];
+  readonly series: readonly Series[];
+  readonly windowMs: number;
+  /** Changes whenever it is to be drawn again. */
+  readonly tick: number;
+}
+
+/** Pixels of a chart's height, by its width. */
+const height = (width: number): number => Math.max(240, Math.min(480, width * 0.45));
+/** How much of a colour the span from the least to the most has, in 255. */
+const SPAN = "30";
+
+export function Chart({ columns, series, windowMs, tick }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  /** Which of the points the pointer is at. */
+  const [at, setAt] = useState<number | null>(null);
+  const isDark = useIsDark();
+  const names = columns.map(({ name }) => name);
+  const key = names.join("\n");
+
+  useEffect(() => {
+    const host = place.current;
+    if (!host || !names.length) return;
+    const width = host.clientWidth;
+    const options = settings(names, colours(host), windowMs, setAt);
+    plot.current = new uPlot({ ...options, width, height: height(width) }, undefined, host);
+    const resize = new ResizeObserver(() => {
+      plot.current?.setSize({ width: host.clientWidth, height: height(host.clientWidth) });
+    });
+    resize.observe(host);
+    return () => {
+      resize.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [key, windowMs, isDark]);
+
+  const { at: times, least, most, mean } = useMemo(() => align(series), [tick, key, windowMs]);
+  useLayoutEffect(() => {
+    const lines = mean.flatMap((line, index) => [least[index] ?? [], most[index] ?? [], line]);
+    plot.current?.setData([times, ...lines]);
+  }, [tick, key, windowMs, isDark]);
+
+  if (!names.length) {
+    return (
+      <p class="empty">No column is picked, or no column of this topic is a number yet: there is nothing to draw.</p>
+    );
+  }
+  const index = at !== null && at < times.length ? at : times.length - 1;
+  return (
+    <figure class="chart">
+      <figcaption>
+        <span class="when">{times.length ? clock(times[index] as number) : "–"}</span>
+        <ul class="legend">
+          {names.map((name, line) => (
+            <li key={name}>
+              <svg class={`swatch c${line % 6}`} viewBox="0 0 24 8" aria-hidden="true">
+                <path d="M0 4h24" stroke-dasharray={line >= 6 ? "6 4" : undefined} />
+              </svg>
+              {name}
+              <b>{figure(mean[line]?.[index])}</b>
+              <span class="range">{span(least[line]?.[index], most[line]?.[index])}</span>
+            </li>
+          ))}
+        </ul>
+      </figcaption>
+      <div ref={place} role="img" aria-label={`Chart of ${names.join(", ")}, the last ${duration(windowMs)}`} />
+    </figure>
+  );
+}
+
+function settings(
+  names: readonly string[],
+  { axis, grid, series, ink }: Colours,
+  windowMs: number,
+  pointed: (at: number | null) => void,
+): Omit<uPlot.Options, "width" | "height"> {
+  const font = "12px system-ui, sans-serif";
+  const line: uPlot.Axis = { stroke: axis, font, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 } };
+  const colour = (index: number): string => series[index % series.length] as string;
+  return {
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
+    hooks: { setCursor: [(plot) => pointed(plot.cursor.idx ?? null)] },
+    scales: {
+      x: {
+        // Always the whole window, the newest at its end.
+        range: (_plot, _least, most) => [(most ?? Date.now() / 1000) - windowMs / 1000, most ?? Date.now() / 1000],
+      },
+    },
+    axes: [
+      { ...line, size: 34, values: (_plot, splits) => splits.map((at) => clock(at)), space: 90 },
+      {
+        ...line,
+        size: (_plot, texts) => room(texts),
+        values: (_plot, splits, _axis, _space, step) => splits.map((at) => scale(at, step)),
+      },
+    ],
+    bands: names.map((_, index) => ({
+      series: [index * 3 + 2, index * 3 + 1] as [number, number],
+      fill: colour(index) + SPAN,
+    })),
+    series: [
+      {},
+      ...names.flatMap((label, index): uPlot.Series[] => [
+        { label: `${label}, least`, stroke: "transparent", width: 0, points: { show: false } },
+        { label: `${label}, most`, stroke: "transparent", width: 0, points: { show: false } },
+        {
+          label,
+          stroke: colour(index) || ink,
+          width: 2,
+          dash: index >= series.length ? [6, 4] : [],
+          points: { show: false },
+        },
+      ]),
+    ],
+  };
+}
+
+/** Pixels for what an axis says: it moves in steps, and not at each figure. */
+function room(texts: readonly string[] | null): number {
+  const longest = Math.max(4, ...(texts ?? []).map((text) => text.length));
+  return 22 + Math.ceil(longest / 2) * 14;
+}
+
+function figure(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : brief(value);
+}
+
+function span(least: number | null | undefined, most: number | null | undefined): string {
+  return least === most ? "" : `${figure(least)} to ${figure(most)}`;
+}
+
+/** `21:04:08`, as the reader's clock has it. */
+function clock(atS: number): string {
+  return new Date(atS * 1000).toTimeString().slice(0, 8);
+}

@@ -1,0 +1,159 @@
+/**
+ * What the columns of a topic are, found from its events: an array has a column for each
+ * element, an object one for each of its members, anything else is a column by itself.
+ * Pure.
+ */
+
+import type { Rows } from "./ring.js";
+
+export type Kind = "number" | "time" | "text" | "flag" | "json";
+
+export interface Column {
+  /** As events have it: an array's index or an object's member; `null`: the event itself. */
+  readonly key: string | number | null;
+  /** As people see it. */
+  readonly name: string;
+  readonly kind: Kind;
+}
+
+/** Columns beyond these are left out: a table is for people. */
+export const COLUMNS_MAX = 64;
+
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)$/;
+/** From 2001 to 2096 in ms: a number in a column called like a time. */
+const MS_MIN = 1e12;
+const MS_MAX = 4e12;
+const TIME_NAME = /(^|_|\b)(time|ts|timestamp|date|at|due)($|_|\b)/i;
+
+export class Columns {
+  #columns: readonly Column[] = [];
+  readonly #index = new Map<string | null, number>();
+  readonly #names: readonly string[];
+
+  /** @param names - of the elements of arrays, where they are known. */
+  constructor(names: readonly string[] = []) {
+    this.#names = names;
+  }
+
+  /** Another array whenever one is added, or is of another kind than it seemed. */
+  get all(): readonly Column[] {
+    return this.#columns;
+  }
+
+  /** Learns from an event. Of a hundred thousand a second it must not be each. */
+  look(event: unknown): void {
+    if (typeof event !== "object" || event === null) this.#see(null, event);
+    else if (Array.isArray(event)) event.forEach((cell, index) => this.#see(index, cell));
+    else for (const [key, cell] of Object.entries(event)) this.#see(key, cell);
+  }
+
+  #see(key: string | number | null, cell: unknown): void {
+    if (cell === null || cell === undefined || cell === "") return;
+    const id = key === null ? null : String(key);
+    const index = this.#index.get(id);
+    if (index === undefined) {
+      if (this.#columns.length >= COLUMNS_MAX) return;
+      this.#index.set(id, this.#columns.length);
+      const name = this.#free((typeof key === "number" && this.#names[key]) || (id ?? "value"));
+      this.#columns = [...this.#columns, { key, name, kind: kindOf(name, cell) }];
+      return;
+    }
+    const column = this.#columns[index] as Column;
+    if (column.kind === "text" || column.kind === "json") return;
+    // What is of two kinds is text.
+    if (kindOf(column.name, cell) === column.kind) return;
+    this.#columns = this.#columns.with(index, { ...column, kind: "text" });
+  }
+
+  /** The name, or one like it that no other column has: it is what people pick columns by. */
+  #free(name: string): string {
+    while (this.#columns.some((column) => column.name === name)) name += "′";
+    return name;
+  }
+}
+
+/** Whether a text is one number, and not a blank, which JavaScript takes for 0. */
+function isNumber(text: string): boolean {
+  return text.trim() !== "" && Number.isFinite(Number(text));
+}
+
+function kindOf(name: string, cell: unknown): Kind {
+  switch (typeof cell) {
+    case "number":
+      return TIME_NAME.test(name) && cell >= MS_MIN && cell <= MS_MAX ? "time" : "number";
+    case "boolean":
+      return "flag";
+    case "string":
+      if (TIME.test(cell)) return "time";
+      return isNumber(cell) ? "number" : "text";
+    default:
+      return "json";
+  }
+}
+
+/** What an event has in a column. */
+export function cell(event: unknown, { key }: Column): unknown {
+  const isOne = typeof event !== "object" || event === null;
+  if (key === null) return isOne ? event : undefined;
+  if (isOne) return undefined;
+  const found = (event as Record<string | number, unknown>)[key];
+  // A member that every object has, called like another event's.
+  return typeof found === "function" ? undefined : found;
+}
+
+/**
+ * The column that says when an event happened: the first of those that are a time and go
+ * on from the oldest row to the newest.
+ */
+export function timeOf(rows: Rows, columns: readonly Column[]): Column | undefined {
+  const [oldest, newest] = [rows.at(0)?.event, rows.at(rows.length - 1)?.event];
+  const at = (event: unknown, column: Column): number => numeric("time", cell(event, column));
+  return columns.find((column) => column.kind === "time" && at(newest, column) > at(oldest, column));
+}
+
+/** A cell as a number, for charts and for sorting; `NaN` if it is none. Times are in ms. */
+export function numeric(kind: Kind, cell: unknown): number {
+  if (kind === "text" || kind === "json") return Number.NaN;
+  switch (typeof cell) {
+    case "number":
+      return cell;
+    case "string":
+      if (kind === "time") return Date.parse(cell);
+      return isNumber(cell) ? Number(cell) : Number.NaN;
+    default:
+      return typeof cell === "boolean" ? Number(cell) : Number.NaN;
+  }
+}
+
+/** A cell in a table has no room for more, characters. */
+const GLIMPSE_MAX = 200;
+/** What was written once need not be written again at each look. */
+const glimpses = new WeakMap<object, string>();
+
+/** The beginning of a cell's text, in one line. */
+export function glimpse(cell: unknown): string {
+  if (typeof cell !== "object" || cell === null) return line(shown(cell));
+  const text = glimpses.get(cell) ?? line(shown(cell));
+  glimpses.set(cell, text);
+  return text;
+}
+
+function line(text: string): string {
+  const begun = text.length > GLIMPSE_MAX ? `${text.slice(0, GLIMPSE_MAX)}…` : text;
+  return begun.replace(/[\n\v\f\r\u2028\u2029]/g, "↵");
+}
+
+/** A cell as text. */
+export function shown(cell: unknown): string {
+  if (cell === undefined || cell === null) return "";
+  return typeof cell === "object" ? json(cell) : String(cell);
+}
+
+/** Whatever was published, as JSON. What is read may be nested more deeply than what is written. */
+export function json(event: unknown, indent = 0): string {
+  try {
+    return JSON.stringify(event, null, indent);
+  } catch {
+    return "nested too deeply to be shown";
+  }
+}

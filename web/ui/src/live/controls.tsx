@@ -1,0 +1,162 @@
+/** What can be chosen on the live page. */
+
+import type { ComponentChildren } from "preact";
+import type { TransportName } from "thalweg";
+import { duration } from "../format.js";
+import type { Column } from "./columns.js";
+import { TRANSPORTS } from "./connection.js";
+import type { View } from "./defaults.js";
+
+/** How often the page is drawn: at most every so many ms. */
+export const PACES = [50, 100, 200, 500, 1000];
+/** What a chart may show, s. */
+export const WINDOWS = [10, 60, 300, 900];
+const VIEWS: readonly View[] = ["table", "chart", "plane"];
+
+interface SelectProps<T> {
+  readonly label: string;
+  readonly value: T;
+  readonly options: readonly T[];
+  text(option: T): string;
+  choose(option: T): void;
+}
+
+export function Select<T>({ label, value, options, text, choose }: SelectProps<T>) {
+  return (
+    <label>
+      {label}
+      <select
+        value={options.indexOf(value)}
+        onChange={({ currentTarget }) => choose(options[currentTarget.selectedIndex] as T)}
+      >
+        {options.map((option, index) => (
+          <option key={text(option)} value={index}>
+            {text(option)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+interface Props {
+  readonly topic: string;
+  readonly topics: readonly string[];
+  readonly transport: TransportName | null;
+  readonly view: View;
+  readonly paceMs: number;
+  readonly isPaused: boolean;
+  chooseTopic(topic: string): void;
+  chooseTransport(transport: TransportName | null): void;
+  chooseView(view: View): void;
+  choosePace(paceMs: number): void;
+  pause(): void;
+  /** What only this view has. */
+  readonly children: ComponentChildren;
+}
+
+export function Controls(props: Props) {
+  return (
+    <form class="controls" onSubmit={(event) => event.preventDefault()}>
+      <Select
+        label="Topic"
+        value={props.topic}
+        options={props.topics}
+        text={(topic) => topic}
+        choose={props.chooseTopic}
+      />
+      <Select
+        label="Transport"
+        value={props.transport}
+        options={TRANSPORTS}
+        text={(name) => name ?? "automatic"}
+        choose={props.chooseTransport}
+      />
+      <fieldset class="choice">
+        <legend>View</legend>
+        {VIEWS.map((name) => (
+          <label key={name}>
+            <input type="radio" name="view" checked={props.view === name} onChange={() => props.chooseView(name)} />
+            {name}
+          </label>
+        ))}
+      </fieldset>
+      <Select
+        label="Drawn at most every"
+        value={props.paceMs}
+        options={PACES}
+        text={duration}
+        choose={props.choosePace}
+      />
+      <button type="button" aria-pressed={props.isPaused} onClick={props.pause}>
+        Pause
+      </button>
+      {props.children}
+    </form>
+  );
+}
+
+interface TableControlsProps {
+  readonly words: string;
+  readonly follows: boolean;
+  readonly canFollow: boolean;
+  filter(words: string): void;
+  follow(follows: boolean): void;
+}
+
+export function TableControls({ words, follows, canFollow, filter, follow }: TableControlsProps) {
+  return (
+    <>
+      <button type="button" aria-pressed={follows} disabled={!canFollow} onClick={() => follow(!follows)}>
+        Follow
+      </button>
+      <label class="filter">
+        Filter
+        <input
+          type="search"
+          value={words}
+          placeholder="words, speed_kmh>40"
+          onInput={({ currentTarget }) => filter(currentTarget.value)}
+        />
+      </label>
+    </>
+  );
+}
+
+interface ChartControlsProps {
+  readonly columns: readonly Column[];
+  /** Names of those that are drawn. */
+  readonly drawn: readonly string[];
+  readonly windowS: number;
+  draw(names: readonly string[]): void;
+  chooseWindow(windowS: number): void;
+}
+
+export function ChartControls({ columns, drawn, windowS, draw, chooseWindow }: ChartControlsProps) {
+  return (
+    <>
+      <Select
+        label="Time shown"
+        value={windowS}
+        options={WINDOWS}
+        text={(s) => duration(s * 1000)}
+        choose={chooseWindow}
+      />
+      <fieldset class="choice series">
+        <legend>Columns</legend>
+        {columns.map(({ name }) => (
+          <label key={name}>
+            <input
+              type="checkbox"
+              checked={drawn.includes(name)}
+              onChange={({ currentTarget }) =>
+                draw(currentTarget.checked ? [...drawn, name] : drawn.filter((it) => it !== name))
+              }
+            />
+            {name}
+          </label>
+        ))}
+      </fieldset>
+    </>
+  );
+}

@@ -1,0 +1,91 @@
+/** How a topic is shown before anybody has chosen: found from its rows. Pure. */
+
+import { type Column, cell, numeric, timeOf } from "./columns.js";
+import type { Rows } from "./ring.js";
+
+export type View = "table" | "chart" | "plane";
+
+/** Rows that are looked at. */
+const ROWS = 300;
+/** A topic that says less than this is a series of figures, events/s. */
+const CALM_PER_S = 5;
+/** A series of figures has few columns. */
+const NARROW = 6;
+/** Series of a chart that nobody has chosen. */
+const SERIES = 2;
+/** Series whose ranges differ by more do not share an axis. */
+const ALIKE = 20;
+
+/** A chart for figures over time, a table for anything else. */
+export function firstView(rows: Rows, columns: readonly Column[]): View {
+  const time = timeOf(rows, columns);
+  if (!time || columns.length > NARROW || rows.length < 2) return "table";
+  const at = (index: number): number => numeric("time", cell(rows.at(index)?.event, time));
+  const first = Math.max(0, rows.length - ROWS);
+  const spanMs = at(rows.length - 1) - at(first);
+  const perS = ((rows.length - 1 - first) * 1000) / spanMs;
+  return perS < CALM_PER_S && firstSeries(rows, columns).length > 0 ? "chart" : "table";
+}
+
+/** Which columns a chart shows: numbers that go up and down. Their names. */
+export function firstSeries(rows: Rows, columns: readonly Column[]): string[] {
+  const places = coordinates(rows, columns);
+  const found: { name: string; range: number }[] = [];
+  for (const column of columns) {
+    if (column.kind !== "number" || column === places?.x || column === places?.y) continue;
+    const range = swing(rows, column);
+    if (range > 0) found.push({ name: column.name, range });
+  }
+  const [first] = found;
+  if (!first)
+    return columns
+      .filter(({ kind }) => kind === "number")
+      .slice(0, 1)
+      .map(({ name }) => name);
+  const isAlike = ({ range }: { range: number }): boolean => range < first.range * ALIKE && first.range < range * ALIKE;
+  // Of many things each series is a broad band already.
+  const isMany = columns.some(({ kind }) => kind === "text");
+  return found
+    .filter(isAlike)
+    .slice(0, isMany ? 1 : SERIES)
+    .map(({ name }) => name);
+}
+
+/** From the least to the most; 0 for what only counts up. */
+function swing(rows: Rows, column: Column): number {
+  let [least, most, before, falls] = [Infinity, -Infinity, -Infinity, 0];
+  for (let index = Math.max(0, rows.length - ROWS); index < rows.length; index++) {
+    const value = numeric(column.kind, cell(rows.at(index)?.event, column));
+    if (!Number.isFinite(value)) continue;
+    least = Math.min(least, value);
+    most = Math.max(most, value);
+    if (value < before || !Number.isInteger(value)) falls += 1;
+    before = value;
+  }
+  return falls > 0 && most > least ? most - least : 0;
+}
+
+/** What a plane needs: two columns that are coordinates, and one that names a thing. */
+export interface Coordinates {
+  readonly x: Column;
+  readonly y: Column;
+  readonly name: Column | undefined;
+}
+
+/** Columns called so, or the first two neighbours that look like it. */
+export function coordinates(rows: Rows, columns: readonly Column[]): Coordinates | null {
+  const named = (pattern: RegExp): Column | undefined =>
+    columns.find(({ name, kind }) => kind === "number" && pattern.test(name));
+  const newest = rows.at(rows.length - 1)?.event;
+  const isFraction = (column: Column | undefined): boolean => {
+    const value = column && cell(newest, column);
+    return typeof value === "number" && !Number.isInteger(value) && Math.abs(value) <= 180;
+  };
+  let [x, y] = [named(/^(lng|lon|long|longitude|x)$/i), named(/^(lat|latitude|y)$/i)];
+  if (!x || !y) {
+    const at = columns.findIndex((column, index) => isFraction(column) && isFraction(columns[index + 1]));
+    [x, y] = [columns[at], columns[at + 1]];
+  }
+  if (!x || !y) return null;
+  return { x, y, name: columns.find(({ kind }) => kind === "text") };
+}

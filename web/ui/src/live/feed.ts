@@ -1,0 +1,163 @@
+/**
+ * One topic, received: what the live page knows of it. Data comes as fast as it comes and
+ * is put away as it is; whoever looks does so a few times a second.
+ */
+
+import type { Batch, Gap } from "thalweg";
+import { type Age, Ages } from "./age.js";
+import { type Column, Columns, cell, numeric, timeOf } from "./columns.js";
+import { Meter } from "./meter.js";
+import { Ring } from "./ring.js";
+import { Series } from "./series.js";
+
+/** Rows that are held. */
+const ROWS_MAX = 100_000;
+/** And bytes that they had on the wire: where rows are large there are fewer. */
+const BYTES_MAX = 48 * 1024 * 1024;
+/** So many first events are all looked at for columns; later so many of each batch. */
+const LOOKED_AT = 1000;
+const LOOKED_AT_OF_BATCH = 4;
+/** Gaps that are told one by one. */
+const GAPS_MAX = 100;
+
+/** A gap, and when it was told. */
+export interface Missed {
+  readonly atMs: number;
+  readonly gap: Gap;
+}
+
+/** How it goes, at one moment. */
+export interface Vitals {
+  readonly eventsPerS: number;
+  readonly bytesPerS: number;
+  readonly age: Age | null;
+  readonly gaps: number;
+  readonly missed: number;
+  readonly isMissedKnown: boolean;
+}
+
+export class Feed {
+  readonly rows = new Ring(ROWS_MAX, BYTES_MAX);
+  readonly columns: Columns;
+  /** The newest of them. */
+  readonly gaps: Missed[] = [];
+  /** Of the columns that a chart shows, by their names. */
+  #series = new Map<string, Series>();
+  #windowMs = 0;
+  #time: Column | undefined;
+  readonly #events = new Meter();
+  readonly #bytes = new Meter();
+  readonly #ages = new Ages();
+  #gapCount = 0;
+  #missed = 0;
+  #isMissedKnown = true;
+
+  /** @param names - of the elements of arrays. */
+  constructor(names: readonly string[] = []) {
+    this.columns = new Columns(names);
+  }
+
+  /**
+   * Takes a batch in.
+   *
+   * @param isOld - whether it is from before somebody looked: such are no part of a rate.
+   */
+  take({ first, events, gap, bytes }: Batch<unknown>, nowMs: number, isOld = false): void {
+    if (gap) this.#miss(gap, nowMs);
+    if (!isOld) this.#bytes.add(bytes);
+    if (!events.length) return;
+    const stride = this.rows.count < LOOKED_AT ? 1 : Math.ceil(events.length / LOOKED_AT_OF_BATCH);
+    for (let index = events.length - 1; index >= 0; index -= stride) this.columns.look(events[index]);
+    this.rows.push(first, events, bytes);
+    if (!isOld) this.#events.add(events.length);
+    const time = this.#findTime();
+    this.#ages.came(nowMs, time ? numeric("time", cell(events.at(-1), time)) : Number.NaN);
+    if (this.#series.size) this.#draw(events, time, nowMs);
+  }
+
+  /**
+   * The series of the columns that a chart shows, over so much time; what it has of others
+   * is forgotten.
+   */
+  chart(columns: readonly Column[], windowMs: number): Series[] {
+    if (windowMs !== this.#windowMs) this.#series.clear();
+    this.#windowMs = windowMs;
+    const before = this.#series;
+    this.#series = new Map();
+    return columns.map((column) => {
+      const series = before.get(column.name) ?? this.#remembered(column);
+      this.#series.set(column.name, series);
+      return series;
+    });
+  }
+
+  vitals(nowMs: number): Vitals {
+    return {
+      eventsPerS: this.#events.rate(nowMs),
+      bytesPerS: this.#bytes.rate(nowMs),
+      age: this.#ages.of(nowMs),
+      gaps: this.#gapCount,
+      missed: this.#missed,
+      isMissedKnown: this.#isMissedKnown,
+    };
+  }
+
+  /** The column that says when an event happened. */
+  #findTime(): Column | undefined {
+    if (!this.#time || !this.columns.all.includes(this.#time)) this.#time = timeOf(this.rows, this.columns.all);
+    return this.#time;
+  }
+
+  #miss(gap: Gap, nowMs: number): void {
+    this.gaps.push({ atMs: nowMs, gap });
+    if (this.gaps.length > GAPS_MAX) this.gaps.shift();
+    this.#gapCount += 1;
+    for (const series of this.#series.values()) series.cut();
+    if (gap.missed === null) this.#isMissedKnown = false;
+    else this.#missed += gap.missed;
+  }
+
+  #draw(events: readonly unknown[], time: Column | undefined, nowMs: number): void {
+    const clock = times(time, nowMs);
+    const drawn = this.columns.all.flatMap((column) => {
+      const series = this.#series.get(column.name);
+      return series ? [{ column, series }] : [];
+    });
+    for (const event of events) {
+      const atMs = clock(event);
+      for (const { column, series } of drawn) series.add(atMs, numeric(column.kind, cell(event, column)));
+    }
+  }
+
+  /** A series with what the held rows say, where they have a time. */
+  #remembered(column: Column): Series {
+    const series = new Series(this.#windowMs);
+    const time = this.#time;
+    if (!time) return series;
+    const clock = times(time, Number.NaN);
+    const { rows } = this;
+    let next = rows.at(0)?.offset ?? 0;
+    for (let index = 0; index < rows.length; index++) {
+      const { offset = 0, event } = rows.at(index) ?? {};
+      if (offset !== next) series.cut();
+      next = offset + 1;
+      series.add(clock(event), numeric(column.kind, cell(event, column)));
+    }
+    return series;
+  }
+}
+
+/** When events happened, ms. Those of one batch often say the same: it is read once. */
+function times(time: Column | undefined, nowMs: number): (event: unknown) => number {
+  if (!time) return () => nowMs;
+  let text: unknown = null;
+  let atMs = Number.NaN;
+  return (event) => {
+    const said = cell(event, time);
+    if (said !== text) {
+      text = said;
+      atMs = numeric("time", said);
+    }
+    return atMs;
+  };
+}

@@ -1,0 +1,107 @@
+/** Live: which topic, and what to do where there is none. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { TransportName } from "thalweg";
+import { type Problem, problemOf } from "../ask.js";
+import { Unreachable } from "../unreachable.js";
+import { read, write } from "./address.js";
+import type { View } from "./defaults.js";
+import { PACE_MS, TopicPage } from "./topic.js";
+import { opening, topics } from "./topics.js";
+import "./live.css";
+
+/** How often the server is asked for its topics. */
+const ASK_MS = 5000;
+
+export function LivePage() {
+  const address = read(location.search);
+  const [topic, setTopic] = useState(address.topic);
+  const [view, setView] = useState(address.view);
+  const [transport, setTransport] = useState<TransportName | null>(null);
+  const [paceMs, setPaceMs] = useState(PACE_MS);
+  const { known, problem } = useTopics();
+  /** What it has opened with: whatever is published later takes nobody away from there. */
+  const opened = useRef<string | null>(null);
+  opened.current ??= known && known.opening;
+  const current = topic ?? opened.current;
+
+  const go = (topic: string | null, view: View | null): void => {
+    history.replaceState(null, "", write({ topic, view }));
+    setTopic(topic);
+    setView(view);
+  };
+  if (!current) return <NoTopic isKnown={known !== null} problem={problem} />;
+  return (
+    <TopicPage
+      key={current}
+      topic={current}
+      problem={problem}
+      topics={[...new Set([current, ...(known?.names ?? [])])].sort(byHabitat)}
+      view={view}
+      transport={transport}
+      paceMs={paceMs}
+      // What suits one topic need not suit another.
+      chooseTopic={(topic) => go(topic, null)}
+      chooseView={(view) => go(current, view)}
+      chooseTransport={setTransport}
+      choosePace={setPaceMs}
+    />
+  );
+}
+
+/** By name; the lab's own come last. */
+function byHabitat(one: string, other: string): number {
+  const isLab = (topic: string): number => Number(topic.startsWith("lab/"));
+  return isLab(one) - isLab(other) || one.localeCompare(other, "en", { numeric: true });
+}
+
+/** What is known of a server's topics. */
+interface Known {
+  readonly names: readonly string[];
+  readonly opening: string | null;
+}
+
+function useTopics(): { known: Known | null; problem: Problem | null } {
+  const [known, setKnown] = useState<Known | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    const ask = (): void => {
+      topics().then(
+        (all) => {
+          const now = { names: all.map(({ topic }) => topic), opening: opening(all) };
+          // What is as it was is no reason to draw.
+          setKnown((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
+          setProblem(null);
+        },
+        (error: unknown) => setProblem(problemOf(error)),
+      );
+    };
+    ask();
+    const timer = setInterval(ask, ASK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return { known, problem };
+}
+
+function NoTopic({ isKnown, problem }: { isKnown: boolean; problem: Problem | null }) {
+  if (problem) {
+    return <Unreachable problem={problem} />;
+  }
+  if (!isKnown) {
+    return (
+      <section class="empty">
+        <h1>Looking for topics</h1>
+      </section>
+    );
+  }
+  return (
+    <section class="empty">
+      <h1>No topic yet</h1>
+      <p>A topic exists as soon as somebody publishes to it. Try:</p>
+      <pre>{`curl -d '{"hello":"world"}' ${location.origin}/v1/topics/greetings`}</pre>
+      <p>
+        Or start the server with <code>--demo</code>: it has cars to look at.
+      </p>
+    </section>
+  );
+}

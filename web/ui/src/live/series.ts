@@ -1,0 +1,121 @@
+/**
+ * What a chart shows: numbers over time, thinned as they come. At 100,000 events a second
+ * a chart of a minute would have six million points; it has a few hundred slices of time,
+ * each with the least, the most and the mean of what happened in it. Pure.
+ */
+
+/** Slices of time that are held. */
+export const SLICES = 600;
+/** So many values in a row from before the window are no stragglers: a clock was set back. */
+const STRAGGLERS_MAX = 1000;
+
+interface Slice {
+  least: number;
+  most: number;
+  sum: number;
+  count: number;
+  /** Whether something was missed before it. */
+  readonly isAfterGap: boolean;
+}
+
+export class Series {
+  #slices = new Array<Slice | undefined>(SLICES);
+  readonly #sliceMs: number;
+  /** Number of the newest slice. */
+  #newest = -1;
+  #stragglers = 0;
+  #isAfterGap = false;
+
+  /** @param windowMs - the time that a chart shows. */
+  constructor(windowMs: number) {
+    this.#sliceMs = windowMs / SLICES;
+  }
+
+  get newest(): number {
+    return this.#newest;
+  }
+
+  get sliceMs(): number {
+    return this.#sliceMs;
+  }
+
+  /** A slice that has values. */
+  slice(number: number): Slice | undefined {
+    return number > this.#newest - SLICES && number <= this.#newest ? this.#slices[number % SLICES] : undefined;
+  }
+
+  /** A value at a time, ms. One that is older than the window is left out. */
+  add(atMs: number, value: number): void {
+    const number = Math.floor(atMs / this.#sliceMs);
+    if (!Number.isFinite(value) || !(number >= 0)) return;
+    if (number <= this.#newest - SLICES) {
+      this.#stragglers += 1;
+      if (this.#stragglers < STRAGGLERS_MAX) return;
+      this.#slices = new Array<Slice | undefined>(SLICES);
+      this.#newest = -1;
+    }
+    this.#stragglers = 0;
+    if (number > this.#newest) this.#forget(number);
+    const slice = this.#slices[number % SLICES];
+    if (!slice) {
+      this.#slices[number % SLICES] = this.#begin(value);
+      return;
+    }
+    if (value < slice.least) slice.least = value;
+    if (value > slice.most) slice.most = value;
+    slice.sum += value;
+    slice.count += 1;
+  }
+
+  /** Something is missed here: what comes is no continuation of what was. */
+  cut(): void {
+    this.#isAfterGap = true;
+  }
+
+  #begin(value: number): Slice {
+    const slice = { least: value, most: value, sum: value, count: 1, isAfterGap: this.#isAfterGap };
+    this.#isAfterGap = false;
+    return slice;
+  }
+
+  /** Slices between the newest and this one are empty. */
+  #forget(number: number): void {
+    const from = Math.max(this.#newest + 1, number - SLICES + 1);
+    for (let empty = from; empty <= number; empty++) this.#slices[empty % SLICES] = undefined;
+    this.#newest = number;
+  }
+}
+
+/** `undefined` where a series says nothing, `null` where something was missed. */
+type Line = (number | null | undefined)[];
+
+/** Several series at the times that any of them has. */
+export interface Aligned {
+  /** In s. */
+  at: number[];
+  least: Line[];
+  most: Line[];
+  mean: Line[];
+}
+
+/** Puts series of one window beside each other. */
+export function align(all: readonly Series[]): Aligned {
+  const aligned: Aligned = { at: [], least: all.map(() => []), most: all.map(() => []), mean: all.map(() => []) };
+  const newest = Math.max(...all.map((one) => one.newest));
+  for (let number = Math.max(0, newest - SLICES + 1); number <= newest; number++) {
+    const slices = all.map((one) => one.slice(number));
+    if (!slices.some(Boolean)) continue;
+    const { sliceMs } = all[0] as Series;
+    if (aligned.at.length && slices.some((slice) => slice?.isAfterGap)) {
+      aligned.at.push(((number - 0.5) * sliceMs) / 1000);
+      for (const line of [...aligned.least, ...aligned.most, ...aligned.mean]) line.push(null);
+    }
+    aligned.at.push((number * sliceMs) / 1000);
+    slices.forEach((slice, index) => {
+      aligned.least[index]?.push(slice?.least);
+      aligned.most[index]?.push(slice?.most);
+      aligned.mean[index]?.push(slice && slice.sum / slice.count);
+    });
+  }
+  return aligned;
+}

@@ -1,0 +1,103 @@
+/**
+ * Filters and sorts rows while others come, a little at a time: a hundred thousand rows
+ * at once would make the page stutter. Pure: the clock is given.
+ */
+
+import type { Column } from "./columns.js";
+import type { Row, Rows } from "./ring.js";
+import { type Filter, type Sorting, sort } from "./view.js";
+
+/** Rows between two looks at the clock. */
+const STRIDE = 256;
+/** Rows are put in order again after so long, and never for more than this share of the time. */
+const SORT_MS = 1000;
+const SORT_SHARE = 1 / 20;
+
+interface Found extends Row {
+  /** Counted from the first row that ever was. */
+  readonly number: number;
+}
+
+export class Sift implements Rows {
+  readonly #rows: Rows;
+  readonly #test: Filter | null;
+  readonly #column: Column | undefined;
+  readonly #isDescending: boolean;
+  /** Of the next row to look at. */
+  #next: number;
+  #found: Found[] = [];
+  /** What was found before it has made room. */
+  #head = 0;
+  #dropped = 0;
+  #sorted: Row[] | null = null;
+  #isSorted = false;
+  #sortAtMs = -Infinity;
+
+  constructor(rows: Rows, test: Filter | null, sorting: Sorting | null, columns: readonly Column[]) {
+    this.#rows = rows;
+    this.#test = test;
+    this.#column = columns.find(({ name }) => name === sorting?.by);
+    this.#isDescending = sorting?.isDescending ?? false;
+    this.#next = rows.start;
+  }
+
+  get length(): number {
+    return this.#sorted?.length ?? this.#found.length - this.#head;
+  }
+
+  get start(): number {
+    return this.#sorted ? 0 : this.#dropped;
+  }
+
+  at(index: number): Row | undefined {
+    return this.#sorted ? this.#sorted[index] : this.#found[this.#head + index];
+  }
+
+  /**
+   * Goes on for about so long.
+   *
+   * @returns whether everything has been looked at.
+   */
+  step(clock: () => number, budgetMs: number): boolean {
+    const begunMs = clock();
+    const rows = this.#rows;
+    this.#makeRoom();
+    this.#next = Math.max(this.#next, rows.start);
+    const end = rows.start + rows.length;
+    while (this.#next < end) {
+      const most = Math.min(end, this.#next + STRIDE);
+      for (; this.#next < most; this.#next++) {
+        const row = rows.at(this.#next - rows.start);
+        if (!row || (this.#test && !this.#test(row.event))) continue;
+        this.#found.push({ number: this.#next, offset: row.offset, event: row.event });
+        this.#isSorted = false;
+      }
+      if (clock() - begunMs >= budgetMs) break;
+    }
+    if (this.#next < end) return false;
+    this.#sort(clock);
+    return true;
+  }
+
+  #sort(clock: () => number): void {
+    const nowMs = clock();
+    if (!this.#column || this.#isSorted || nowMs < this.#sortAtMs) return;
+    this.#sorted = sort(this.#found.slice(this.#head), this.#column, this.#isDescending);
+    this.#isSorted = true;
+    const tookMs = clock() - nowMs;
+    this.#sortAtMs = nowMs + Math.max(SORT_MS, tookMs / SORT_SHARE);
+  }
+
+  #makeRoom(): void {
+    const { start } = this.#rows;
+    while ((this.#found[this.#head]?.number ?? Infinity) < start) {
+      this.#head += 1;
+      this.#dropped += 1;
+      this.#isSorted = false;
+    }
+    if (this.#head > STRIDE && this.#head > this.#found.length / 4) {
+      this.#found = this.#found.slice(this.#head);
+      this.#head = 0;
+    }
+  }
+}

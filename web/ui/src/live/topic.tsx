@@ -1,0 +1,252 @@
+/** One topic, live: as a table, as a chart, on a plane. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { TransportName } from "thalweg";
+import type { Problem } from "../ask.js";
+import { Unreachable } from "../unreachable.js";
+import { Chart } from "./chart.js";
+import { Live } from "./connection.js";
+import { ChartControls, Controls, TableControls } from "./controls.js";
+import { coordinates, firstSeries, firstView, type View } from "./defaults.js";
+import { Inspection } from "./inspection.js";
+import { Plane } from "./plane.js";
+import type { Row, Rows } from "./ring.js";
+import { Sift } from "./sift.js";
+import { Table } from "./table.js";
+import { ticker } from "./ticker.js";
+import { filter, type Sorting } from "./view.js";
+import { Gaps, VitalsBar } from "./vitals.js";
+
+/** How often it is drawn, unless somebody wants it otherwise. */
+export const PACE_MS = 200;
+const WINDOW_S = 60;
+/** How often the server is asked for the newest offset. */
+const ASK_MS = 1000;
+/** Filtering and sorting goes on for so long, and then lets others do something. */
+const SIFT_MS = 8;
+/** Rows that say how a topic is best shown. */
+const ENOUGH = 50;
+
+interface Props {
+  readonly topic: string;
+  readonly topics: readonly string[];
+  /** Why the server could not be asked just now. */
+  readonly problem: Problem | null;
+  /** The one in the address; `null` if nobody has chosen. */
+  readonly view: View | null;
+  readonly transport: TransportName | null;
+  readonly paceMs: number;
+  chooseTopic(topic: string): void;
+  chooseView(view: View): void;
+  chooseTransport(transport: TransportName | null): void;
+  choosePace(paceMs: number): void;
+}
+
+export function TopicPage({ topic, topics, problem, view: chosenView, transport, paceMs, ...choose }: Props) {
+  const live = useLive(topic, transport);
+  const { feed } = live;
+  const now = useTicker(paceMs);
+  const lag = useLag(live);
+  const [paused, setPaused] = useState<{ rows: Rows; atMs: number; count: number } | null>(null);
+  /** The row that is looked into. */
+  const [opened, setOpened] = useState<Row | null>(null);
+  const [follows, setFollows] = useState(true);
+  const [words, setWords] = useState("");
+  const [sorting, setSorting] = useState<Sorting | null>(null);
+  const [picked, setPicked] = useState<readonly string[] | null>(null);
+  const [windowS, setWindowS] = useState(WINDOW_S);
+
+  const { failure } = live;
+  const columns = feed.columns.all;
+  const held = paused?.rows ?? feed.rows;
+  const suggested = useSuggestion(held, () => firstView(held, columns), columns);
+  const view = chosenView ?? suggested ?? "table";
+  const rows = useSifted(held, view === "table" ? words : "", columns, sorting);
+  const vitals = feed.vitals(now);
+
+  const pause = (): void => {
+    setOpened(null);
+    setPaused(paused ? null : { rows: feed.rows.snapshot(), atMs: now, count: feed.rows.count });
+  };
+
+  const places = useSuggestion(held, () => coordinates(held, columns), columns, 1);
+  const suggestedSeries = useSuggestion(held, () => firstSeries(held, columns), columns);
+  const drawn = picked ?? suggestedSeries ?? [];
+  const drawnColumns = useMemo(() => columns.filter(({ name }) => drawn.includes(name)), [columns, drawn.join("\n")]);
+  const series = feed.chart(view === "chart" ? drawnColumns : [], windowS * 1000);
+  const tick = paused?.atMs ?? now;
+
+  return (
+    <section class="live">
+      <h1 class="quiet">Live data of {topic}</h1>
+      <Controls
+        topic={topic}
+        topics={topics}
+        transport={transport}
+        view={view}
+        paceMs={paceMs}
+        isPaused={paused !== null}
+        {...choose}
+        pause={pause}
+      >
+        {view === "table" && (
+          <TableControls
+            words={words}
+            follows={follows && !sorting && !paused}
+            canFollow={!sorting && !paused}
+            filter={setWords}
+            follow={setFollows}
+          />
+        )}
+        {view === "chart" && (
+          <ChartControls
+            columns={columns.filter(({ kind }) => kind === "number")}
+            drawn={drawn}
+            windowS={windowS}
+            draw={setPicked}
+            chooseWindow={setWindowS}
+          />
+        )}
+      </Controls>
+      <VitalsBar
+        status={failure === null ? live.status : { ...live.status, state: "closed" }}
+        vitals={vitals}
+        lag={lag}
+        isPaused={paused !== null}
+      />
+      <Gaps gaps={feed.gaps} count={vitals.gaps} />
+      {failure !== null ? (
+        <Ended reason={failure} />
+      ) : (
+        feed.rows.count === 0 && (problem ? <Unreachable problem={problem} isAll={false} /> : <Waiting topic={topic} />)
+      )}
+      {feed.rows.count > 0 && view === "table" && (
+        <>
+          <Table
+            rows={rows}
+            columns={columns}
+            sorting={sorting}
+            follows={follows && !sorting && !paused}
+            onSort={setSorting}
+            onFollow={setFollows}
+            opened={opened?.offset ?? null}
+            onOpen={paused && ((row) => setOpened(row.offset === opened?.offset ? null : row))}
+          />
+          <p class="note">{told(rows, held, paused && feed.rows.count - paused.count)}</p>
+          {opened && <Inspection row={opened} close={() => setOpened(null)} />}
+        </>
+      )}
+      {feed.rows.count > 0 && view === "chart" && (
+        <Chart columns={drawnColumns} series={series} windowMs={windowS * 1000} tick={tick} />
+      )}
+      {feed.rows.count > 0 && view === "plane" && <Plane rows={held} at={places} tick={tick} />}
+    </section>
+  );
+}
+
+/** How much of what is held is seen. */
+function told(rows: Rows, held: Rows, since: number | null): string {
+  const figure = (value: number): string => value.toLocaleString("en");
+  const shown = rows === held ? figure(held.length) : `${figure(rows.length)} of ${figure(held.length)}`;
+  const paused =
+    since === null ? "" : `. Paused: press an offset to see all of its event; ${figure(since)} more received since`;
+  return `${shown} rows held here, the newest ones${paused}.`;
+}
+
+function Waiting({ topic }: { topic: string }) {
+  return (
+    <div class="empty">
+      <h2>Waiting for the first event of {topic}</h2>
+      <p>It appears here as soon as somebody publishes one:</p>
+      <pre>{`curl -d '{"hello":"world"}' ${location.origin}/v1/topics/${topic}`}</pre>
+    </div>
+  );
+}
+
+function Ended({ reason }: { reason: string }) {
+  return (
+    <div class="empty" role="alert">
+      <h2>Nothing more comes</h2>
+      <p>{reason}.</p>
+      <button type="button" class="primary" onClick={() => location.reload()}>
+        Connect again
+      </button>
+    </div>
+  );
+}
+
+/** Receives a topic for as long as the component lives. */
+function useLive(topic: string, transport: TransportName | null): Live {
+  const live = useMemo(() => new Live(topic, transport), [topic]);
+  const used = useRef(transport);
+  useEffect(() => {
+    if (used.current !== transport) live.use(transport);
+    used.current = transport;
+  }, [live, transport]);
+  useEffect(() => () => live.close(), [live]);
+  useEffect(() => void (document.title = `${topic} · Live · Thalweg`), [topic]);
+  return live;
+}
+
+/** The time of the last look; another one when it is time to draw. */
+function useTicker(paceMs: number): number {
+  const [now, setNow] = useState(Date.now());
+  const pace = useRef(paceMs);
+  pace.current = paceMs;
+  useEffect(() => ticker(() => pace.current, setNow), []);
+  return now;
+}
+
+/** As it was last told; no reason to draw before it is time to. */
+function useLag(live: Live): number | null {
+  const told = useRef<number | null>(null);
+  useEffect(() => {
+    let isOver = false;
+    let timer: ReturnType<typeof setTimeout>;
+    const ask = async (): Promise<void> => {
+      const lag = await live.lag().catch(() => null);
+      // Whoever has gone on to another topic asks no more for this one.
+      if (isOver) return;
+      told.current = lag;
+      timer = setTimeout(() => void ask(), ASK_MS);
+    };
+    timer = setTimeout(() => void ask(), ASK_MS / 4);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [live]);
+  return told.current;
+}
+
+/** What is found from the first rows, of which there are at `least` so many; it stays once there are enough, until the columns are others. */
+function useSuggestion<T>(rows: Rows, find: () => T, columns: unknown, least = 2): T | null {
+  const last = useRef<{ columns: unknown; isSure: boolean; found: T } | null>(null);
+  if (rows.length < least) return null;
+  if (!last.current?.isSure || last.current.columns !== columns) {
+    last.current = { columns, isSure: rows.length >= ENOUGH, found: find() };
+  }
+  return last.current.found;
+}
+
+/** What of the rows is looked at. Sifted a little at a time. */
+function useSifted(rows: Rows, words: string, columns: Parameters<typeof filter>[1], sorting: Sorting | null): Rows {
+  const sift = useMemo(() => {
+    const test = filter(words, columns);
+    return test || sorting ? new Sift(rows, test, sorting, columns) : null;
+  }, [rows, words, columns, sorting]);
+  /** The one that somebody goes on with. */
+  const pumped = useRef<Sift | null>(null);
+  // After each look: others have come meanwhile.
+  useEffect(() => {
+    if (pumped.current === sift) return;
+    pumped.current = sift;
+    const step = (): void => {
+      if (!sift || pumped.current !== sift) return;
+      if (sift.step(() => performance.now(), SIFT_MS)) pumped.current = null;
+      else setTimeout(step, SIFT_MS);
+    };
+    step();
+  });
+  return sift ?? rows;
+}

@@ -1,0 +1,73 @@
+/** What of the rows that are held is looked at: filtered and sorted. Pure. */
+
+import { type Column, cell, numeric, shown } from "./columns.js";
+import type { Row } from "./ring.js";
+
+export interface Sorting {
+  /** The column's name. */
+  readonly by: string;
+  readonly isDescending: boolean;
+}
+
+/**
+ * A filter as it is typed: words that all must be somewhere in the row, and
+ * `COLUMN<NUMBER`, `COLUMN>NUMBER`, `COLUMN=TEXT`.
+ */
+export type Filter = (event: unknown) => boolean;
+
+const CONDITION = /^([^<>=]+)(<=|>=|<|>|=)(.*)$/;
+
+/** `null` for an empty text; a condition on a column that there is not is a word. */
+export function filter(text: string, columns: readonly Column[]): Filter | null {
+  const parts = text.trim().split(/\s+/).filter(Boolean);
+  if (!parts.length) return null;
+  const tests = parts.map((part) => condition(part, columns) ?? word(part, columns));
+  return (event) => tests.every((test) => test(event));
+}
+
+function word(text: string, columns: readonly Column[]): Filter {
+  const wanted = text.toLowerCase();
+  return (event) => columns.some((column) => shown(cell(event, column)).toLowerCase().includes(wanted));
+}
+
+function condition(text: string, columns: readonly Column[]): Filter | null {
+  const [, name, sign, value = ""] = CONDITION.exec(text) ?? [];
+  const column = columns.find((it) => it.name === name);
+  if (!column) return null;
+  if (sign === "=") return (event) => shown(cell(event, column)) === value;
+  const limit = column.kind === "time" ? Date.parse(value) : Number(value);
+  const of: (event: unknown) => number = (event) => numeric(column.kind, cell(event, column));
+  switch (sign) {
+    case "<":
+      return (event) => of(event) < limit;
+    case "<=":
+      return (event) => of(event) <= limit;
+    case ">":
+      return (event) => of(event) > limit;
+    default:
+      return (event) => of(event) >= limit;
+  }
+}
+
+/** Rows in another order: numbers as numbers, what is none last. */
+export function sort(rows: readonly Row[], column: Column, isDescending: boolean): Row[] {
+  const turn = isDescending ? -1 : 1;
+  if (column.kind === "text" || column.kind === "json") {
+    const keys = rows.map((row) => shown(cell(row.event, column)));
+    return order(rows, (a, b) => turn * compare(keys[a] as string, keys[b] as string));
+  }
+  const keys = Float64Array.from(rows, (row) => numeric(column.kind, cell(row.event, column)));
+  return order(rows, (a, b) => {
+    const [one, other] = [keys[a] as number, keys[b] as number];
+    if (Number.isNaN(one) || Number.isNaN(other)) return Number(Number.isNaN(one)) - Number(Number.isNaN(other));
+    return turn * (one - other);
+  });
+}
+
+function order(rows: readonly Row[], by: (a: number, b: number) => number): Row[] {
+  return [...rows.keys()].sort(by).map((index) => rows[index] as Row);
+}
+
+function compare(one: string, other: string): number {
+  return one < other ? -1 : Number(one > other);
+}

@@ -1,0 +1,7 @@
+import { render } from "preact";
+// Before what the pages add to it.
+import "./style.css";
+import { App } from "./app.js";
+
+const root = document.getElementById("app");
+if (root) render(<App path={location.pathname} />, root);

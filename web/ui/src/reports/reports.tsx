@@ -1,0 +1,182 @@
+/** The reports page: runs of the lab, one opened or two beside each other. */
+
+import { useEffect, useState } from "preact/hooks";
+import { problemOf, sentence, ticketed, token } from "../ask.js";
+import { Unreachable } from "../unreachable.js";
+import { ComparisonView } from "./comparison.js";
+import { date, file, inAddress, type Listed, list, pick, processor, type Run } from "./runs.js";
+import "./reports.css";
+
+/** A server that does not answer is asked again after so long, ms. */
+const AGAIN_MS = 5000;
+
+export function ReportsPage() {
+  const [listed, setListed] = useState<Listed | null>(null);
+  const [picked, setPicked] = useState<readonly string[]>(() => inAddress(location.search));
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout>;
+    const look = (): void => {
+      void list().then((found) => {
+        setListed(found);
+        // The first run is listed as soon as it is there.
+        if ("problem" in found || ("runs" in found && !found.runs.length)) timer = setTimeout(look, AGAIN_MS);
+      });
+    };
+    look();
+    return () => clearTimeout(timer);
+  }, []);
+
+  if (!listed) return <Empty title="Reports" />;
+  if ("problem" in listed) return <Unreachable problem={listed.problem} />;
+  if ("none" in listed) {
+    return (
+      <Empty title="This server shows no reports">
+        <p>{sentence(listed.none)}.</p>
+        <pre>thalweg serve --runs ./thalweg-runs</pre>
+      </Empty>
+    );
+  }
+  if (!listed.runs.length) {
+    return (
+      <Empty title="No run yet">
+        <p>Measure this machine; it takes about three minutes, and then the run is listed here:</p>
+        <pre>thalweg bench</pre>
+      </Empty>
+    );
+  }
+  const shown = picked.flatMap((name) => listed.runs.filter((run) => run.name === name));
+  const unknown = picked.filter((name) => !listed.runs.some((run) => run.name === name));
+  const [first, second] = shown;
+  const choose = (name: string, isPicked: boolean): void => {
+    const now = pick(
+      shown.map((run) => run.name),
+      name,
+      isPicked,
+    );
+    const address = new URLSearchParams(now.map((it) => ["run", it]));
+    history.replaceState(null, "", now.length ? `?${address}` : location.pathname);
+    setPicked(now);
+  };
+  return (
+    <section class="reports">
+      <h1>Reports</h1>
+      <p class="about">
+        Runs that the lab has measured, the newest first. Pick one, or two to see them beside each other.
+      </p>
+      <Runs runs={listed.runs} picked={shown.map(({ name }) => name)} choose={choose} />
+      {unknown.length > 0 && (
+        <p class="problem" role="alert">
+          There is no run called {unknown.join(" or ")} here: pick another.
+        </p>
+      )}
+      {first?.has_summary && second?.has_summary && <ComparisonView first={first.name} second={second.name} />}
+      <div class={shown.length > 1 ? "sides two" : "sides"}>
+        {shown.map((run) => (
+          <Report key={run.name} run={run} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+interface RunsProps {
+  readonly runs: readonly Run[];
+  readonly picked: readonly string[];
+  choose(name: string, isPicked: boolean): void;
+}
+
+function Runs({ runs, picked, choose }: RunsProps) {
+  return (
+    <div class="scroll runs" tabIndex={0} role="region" aria-label="Runs">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">run</th>
+            <th scope="col">begun</th>
+            <th scope="col">what</th>
+            <th scope="col">machine</th>
+            <th scope="col">version</th>
+            <th scope="col">
+              <span class="quiet">report</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {runs.map((run) => (
+            <tr key={run.name} class={picked.includes(run.name) ? "picked" : undefined}>
+              <th scope="row">
+                <label>
+                  <input
+                    type="checkbox"
+                    checked={picked.includes(run.name)}
+                    disabled={!run.has_report && !run.has_summary}
+                    onChange={({ currentTarget }) => choose(run.name, currentTarget.checked)}
+                  />
+                  {run.scenario ?? run.name}
+                  {picked.length > 1 && picked.includes(run.name) && (
+                    <span class="place"> {picked[0] === run.name ? "first" : "second"}</span>
+                  )}
+                </label>
+              </th>
+              <td>{run.begun ? date(run.begun) : "–"}</td>
+              <td class="text">{run.title ?? "–"}</td>
+              <td class="text">{run.machine ? processor(run.machine) : "–"}</td>
+              <td class="text">{run.version?.split(",")[0] ?? "–"}</td>
+              <td class="text">{run.has_report ? <ReportLink run={run} /> : "not finished"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** A link presents no token: where there is one, it is followed with a ticket. */
+function ReportLink({ run }: { run: Run }) {
+  const path = file(run.name, "report.html");
+  const follow = async (event: Event): Promise<void> => {
+    if (!token()) return;
+    event.preventDefault();
+    location.assign(await ticketed(path).catch(() => path));
+  };
+  return (
+    <a href={path} onClick={(event) => void follow(event)}>
+      by itself
+    </a>
+  );
+}
+
+function Report({ run }: { run: Run }) {
+  const title = `Report of ${run.scenario ?? run.name}, ${run.begun ?? ""}`;
+  const [address, setAddress] = useState<string | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    if (!run.has_report) return;
+    ticketed(file(run.name, "report.html")).then(setAddress, (error: unknown) => setProblem(problemOf(error).text));
+  }, [run.name, run.has_report]);
+  return (
+    <figure class="report">
+      <figcaption>{run.name}</figcaption>
+      {run.has_report ? (
+        address && <iframe src={address} title={title} sandbox="allow-scripts" />
+      ) : (
+        <p class="empty">This run has no report yet: it is still going on, or was ended before its end.</p>
+      )}
+      {problem && <p class="problem">{problem}.</p>}
+    </figure>
+  );
+}
+
+interface EmptyProps {
+  readonly title: string;
+  readonly children?: preact.ComponentChildren;
+}
+
+function Empty({ title, children }: EmptyProps) {
+  return (
+    <section class="empty">
+      <h1>{title}</h1>
+      {children}
+    </section>
+  );
+}

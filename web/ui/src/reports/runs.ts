@@ -1,0 +1,63 @@
+/** The runs of the lab that a server shows. */
+
+import { ask, complaint, type Problem, problemOf } from "../ask.js";
+
+/** One of them, as `GET /runs` lists it. */
+export interface Run {
+  readonly name: string;
+  readonly scenario?: string;
+  readonly title?: string;
+  /** RFC 3339. */
+  readonly begun?: string;
+  readonly version?: string;
+  readonly machine?: string;
+  readonly has_report: boolean;
+  readonly has_summary: boolean;
+}
+
+/** What a server says of its runs: some, or why it has none. */
+export type Listed = { readonly runs: readonly Run[] } | { readonly none: string } | { readonly problem: Problem };
+
+export async function list(): Promise<Listed> {
+  try {
+    const response = await ask("/runs");
+    if (response.ok) return (await response.json()) as { runs: Run[] };
+    const message = await complaint(response);
+    return response.status === 404 ? { none: message } : { problem: problemOf(message) };
+  } catch (error) {
+    return { problem: problemOf(error) };
+  }
+}
+
+/** Runs beside each other. */
+const SIDES = 2;
+
+/** A file of a run. */
+export function file(run: string, name: "report.html" | "summary.json"): string {
+  return `/runs/${encodeURIComponent(run)}/${name}`;
+}
+
+/** The newest of several picks, as many as can be beside each other, in the order of picking. */
+export function pick(picked: readonly string[], name: string, isPicked: boolean): string[] {
+  const others = picked.filter((it) => it !== name);
+  return isPicked ? [...others, name].slice(-SIDES) : others;
+}
+
+/** What an address picks, as many as can be beside each other. */
+export function inAddress(search: string): string[] {
+  return [...new Set(new URLSearchParams(search).getAll("run"))].slice(0, SIDES);
+}
+
+/** As it is written here; what is no time stays as it is. */
+export function date(text: string): string {
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? text : at.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+}
+
+/** `Intel Xeon 2.50GHz`: without what every processor is called. Pure. */
+export function processor(machine: string): string {
+  return machine
+    .replace(/\((R|TM)\)|\b(CPU|Processor)\b|@/gi, " ")
+    .replace(/\s+/g, " ")
+    .trim();
+}

@@ -1,0 +1,57 @@
+/** Asks the reader for the token that the server wants. */
+
+import { useState } from "preact/hooks";
+import { isTaken, present, problemOf } from "./ask.js";
+
+/** @param taken - is called when the server has taken it. */
+export function TokenForm({ taken }: { taken(): void }) {
+  const [text, setText] = useState("");
+  const [problem, setProblem] = useState<string | null>(null);
+  const offer = async (): Promise<void> => {
+    const token = text.trim();
+    try {
+      if (await isTaken(token)) {
+        present(token);
+        taken();
+      } else setProblem("The server does not take this token");
+    } catch (error) {
+      setProblem(problemOf(error).text);
+    }
+  };
+  return (
+    <section class="empty">
+      <h1>This server asks for a token</h1>
+      <p>
+        Whoever runs it knows one: it was started with <code>--subscribe-token</code>. A publisher’s token will do as
+        well. This tab keeps it until it is closed.
+      </p>
+      <form
+        class="controls"
+        onSubmit={(event) => {
+          event.preventDefault();
+          setProblem(null);
+          void offer();
+        }}
+      >
+        <label class="token">
+          Token
+          <input
+            type="password"
+            autocomplete="off"
+            required
+            value={text}
+            onInput={({ currentTarget }) => setText(currentTarget.value)}
+          />
+        </label>
+        <button type="submit" class="primary">
+          Use it
+        </button>
+      </form>
+      {problem && (
+        <p class="problem" role="alert">
+          {problem}.
+        </p>
+      )}
+    </section>
+  );
+}

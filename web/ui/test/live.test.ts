@@ -1,0 +1,259 @@
+/** What the live page knows of a topic. */
+
+import type { Batch } from "thalweg";
+import { describe, expect, test } from "vitest";
+import { brief, bytes, duration, scale } from "../src/format.js";
+import { read, write } from "../src/live/address.js";
+import { Ages } from "../src/live/age.js";
+import { Columns } from "../src/live/columns.js";
+import { beginning } from "../src/live/connection.js";
+import { coordinates, firstSeries, firstView } from "../src/live/defaults.js";
+import { Feed } from "../src/live/feed.js";
+import { Meter } from "../src/live/meter.js";
+import { Ring } from "../src/live/ring.js";
+import { align, Series, SLICES } from "../src/live/series.js";
+import { pause } from "../src/live/ticker.js";
+import { ticks } from "../src/live/ticks.js";
+import { opening } from "../src/live/topics.js";
+
+const batch = (first: number, events: unknown[], more: Partial<Batch<unknown>> = {}): Batch<unknown> => ({
+  topic: "t",
+  position: `a.${first + events.length - 1}`,
+  first,
+  events,
+  gap: null,
+  bytes: 100 * events.length,
+  ...more,
+});
+const at = (ms: number): string => new Date(1.7e12 + ms).toISOString();
+
+describe("a series", () => {
+  test("has the least, the most and the mean of each slice", () => {
+    const series = new Series(SLICES * 10);
+    for (const [ms, value] of [
+      [5, 1],
+      [6, 5],
+      [9, 3],
+      [25, 7],
+    ] as const)
+      series.add(ms, value);
+    expect(align([series])).toEqual({ at: [0, 0.02], least: [[1, 7]], most: [[5, 7]], mean: [[3, 7]] });
+  });
+
+  test("forgets what is older than its window, and is not told it again", () => {
+    const series = new Series(SLICES);
+    series.add(0, 1);
+    series.add(SLICES + 5, 2);
+    series.add(1, 3);
+    expect(align([series]).at).toEqual([(SLICES + 5) / 1000]);
+  });
+
+  test("begins anew when a clock is set back for good", () => {
+    const series = new Series(SLICES);
+    series.add(1e12, 1);
+    for (let count = 0; count < 1000; count++) series.add(5, 2);
+    expect(align([series]).mean).toEqual([[2]]);
+  });
+
+  test("has a place for what is no number: none", () => {
+    const series = new Series(SLICES);
+    series.add(1, Number.NaN);
+    series.add(Number.NaN, 1);
+    expect(align([series]).at).toEqual([]);
+  });
+
+  test("is broken where something was missed", () => {
+    const series = new Series(SLICES);
+    series.add(1, 1);
+    series.cut();
+    series.add(3, 3);
+    expect(align([series])).toMatchObject({ at: [0.001, 0.0025, 0.003], mean: [[1, null, 3]] });
+  });
+
+  test("beside another says nothing where it has nothing", () => {
+    const [one, other] = [new Series(SLICES), new Series(SLICES)];
+    one.add(1, 1);
+    other.add(2, 2);
+    expect(align([one, other])).toMatchObject({
+      at: [0.001, 0.002],
+      mean: [
+        [1, undefined],
+        [undefined, 2],
+      ],
+    });
+  });
+});
+
+test("a meter tells the rate of the last seconds, of more where little happens", () => {
+  const calm = new Meter();
+  calm.rate(0);
+  for (let now = 200; now <= 10_900; now += 200) {
+    if (now % 1000 === 0) calm.add(1);
+    calm.rate(now);
+  }
+  calm.add(1);
+  expect(calm.rate(11_000)).toBeCloseTo(1);
+  const meter = new Meter();
+  for (let now = 0; now <= 10_000; now += 200) {
+    meter.add(now < 5000 ? 100 : 10);
+    meter.rate(now);
+  }
+  expect(meter.rate(10_000)).toBeCloseTo(50, 0);
+});
+
+test("an age is by the event's own time where its clock is this one", () => {
+  const ages = new Ages();
+  expect(ages.of(0)).toBeNull();
+  ages.came(1000, Number.NaN);
+  expect(ages.of(1500)).toEqual({ ms: 500, by: "when it came" });
+  ages.came(2000, 1900);
+  expect(ages.of(2000)).toEqual({ ms: 100, by: "its own time" });
+  const years = new Ages();
+  years.came(1e12, 1e9);
+  years.came(1e12 + 500, 1e9 + 400);
+  expect(years.of(1e12 + 500)).toEqual({ ms: 100, by: "the quickest event" });
+});
+
+describe("a feed", () => {
+  test("counts events, bytes and gaps", () => {
+    const feed = new Feed();
+    feed.vitals(0);
+    feed.take(batch(1, [1, 2]), 100);
+    feed.take(batch(3, [0, 0]), 150, true);
+    feed.take(batch(13, [3], { gap: { missed: 10, reason: "slow" } }), 200);
+    expect(feed.vitals(1000)).toMatchObject({
+      eventsPerS: 3,
+      bytesPerS: 300,
+      gaps: 1,
+      missed: 10,
+      isMissedKnown: true,
+    });
+    feed.take(batch(1, [], { gap: { missed: null, reason: "epoch" } }), 300);
+    expect(feed.vitals(1000)).toMatchObject({ gaps: 2, missed: 10, isMissedKnown: false });
+    expect(feed.gaps.map(({ gap }) => gap.reason)).toEqual(["slow", "epoch"]);
+  });
+
+  test("charts what it held and what comes", () => {
+    const feed = new Feed();
+    feed.take(
+      batch(1, [
+        { time: at(0), v: 1 },
+        { time: at(1000), v: 2 },
+      ]),
+      0,
+    );
+    const columns = feed.columns.all.filter(({ name }) => name === "v");
+    const [series] = feed.chart(columns, 60_000);
+    feed.take(batch(3, [{ time: at(2000), v: 3 }]), 0);
+    expect(align([series!]).mean).toEqual([[1, 2, 3]]);
+    expect(feed.chart(columns, 60_000)[0]).toBe(series);
+    expect(feed.chart(columns, 10_000)[0]).not.toBe(series);
+  });
+
+  test("finds a member that comes late", () => {
+    const feed = new Feed();
+    for (let first = 1; first < 3000; first += 500) feed.take(batch(first, new Array(500).fill({ a: 1 })), 0);
+    feed.take(batch(3001, [{ a: 1, late: 2 }]), 0);
+    expect(feed.columns.all.map(({ name }) => name)).toEqual(["a", "late"]);
+  });
+});
+
+describe("before anybody has chosen", () => {
+  const shown = (...events: unknown[]) => {
+    const [rows, columns] = [new Ring(1000), new Columns()];
+    rows.push(1, events, 1);
+    events.forEach((event) => columns.look(event));
+    return [rows, columns.all] as const;
+  };
+
+  test("figures over time are a chart, many of them a table", () => {
+    const calm = shown(...[0, 1000, 2000].map((ms) => ({ time: at(ms), max_speed: 50 + Math.sin(ms) })));
+    expect(firstView(...calm)).toBe("chart");
+    const fast = shown(...[0, 10, 20].map((ms) => ({ time: at(ms), max_speed: 50 + Math.sin(ms) })));
+    expect(firstView(...fast)).toBe("table");
+    expect(firstView(...shown({ a: 1 }, { a: 2 }))).toBe("table");
+  });
+
+  test("a chart shows what goes up and down, and no coordinates", () => {
+    const some = shown(...[3, 1, 2].map((n) => ({ id: n * n, cars: 100, lon: n / 7, lat: n / 9, speed: n + 0.5 })));
+    expect(firstSeries(...some)).toEqual(["id", "speed"]);
+    const counted = shown(...[1, 2, 3].map((n) => ({ id: n, speed: n + 0.5 })));
+    expect(firstSeries(...counted)).toEqual(["speed"]);
+    expect(coordinates(...some)).toMatchObject({ x: { name: "lon" }, y: { name: "lat" } });
+  });
+
+  test("of many things one column is enough", () => {
+    const cars = shown(...[3, 1, 2].map((n) => ({ car: `c${n}`, speed: n + 0.5, fuel: n + 1.5 })));
+    expect(firstSeries(...cars)).toEqual(["speed"]);
+  });
+
+  test("what is no number at all has no series", () => {
+    expect(firstSeries(...shown({ a: "x" }, { a: "y" }))).toEqual([]);
+  });
+});
+
+test("a page begins where there is something to see", () => {
+  const topic = { topic: "t", position: "ab.250000", events: 200_000, subscribers: 0 };
+  expect(beginning(null)).toBe("earliest");
+  expect(beginning({ ...topic, events: 100 })).toBe("earliest");
+  expect(beginning(topic)).toBe("ab.230000");
+  expect(beginning({ ...topic, events: 30_000 })).toBe("ab.235000");
+});
+
+test("a page opens with the cars, else with what is alive", () => {
+  const topic = (topic: string, events: number) => ({ topic, events, subscribers: 0, position: "a.0" });
+  expect(opening([topic("a", 0), topic("b", 1), topic("cars", 1)])).toBe("cars");
+  expect(opening([topic("a", 0), topic("lab/rows/1", 1), topic("z", 1)])).toBe("z");
+  expect(opening([topic("a", 0)])).toBeNull();
+});
+
+test("an address says what is looked at", () => {
+  expect(write({ topic: "cars/max-speed", view: "chart" })).toBe("?topic=cars/max-speed&view=chart");
+  expect(read("?topic=cars/max-speed&view=chart")).toEqual({ topic: "cars/max-speed", view: "chart" });
+  expect(read("?view=nonsense")).toEqual({ topic: null, view: null });
+});
+
+test("a look that takes long is taken less often", () => {
+  expect(pause(200, 10)).toBe(190);
+  expect(pause(200, 150)).toBe(300);
+});
+
+test("an axis has round figures, and never too many", () => {
+  expect(ticks({ least: 54.119, most: 54.582 }, 5)).toEqual({
+    at: [54.2, 54.3, 54.4, 54.5].map((at) => expect.closeTo(at)),
+    step: 0.1,
+  });
+  expect(ticks({ least: -3, most: 3 }, 3).at).toEqual([-2, 0, 2]);
+  for (const [least, most] of [
+    [1e16, 1e16 + 2],
+    [-1e308, 1.7e308],
+    [0, 5e-324],
+    [7, 7],
+  ] as const) {
+    expect(ticks({ least, most }, 5).at.length).toBeLessThanOrEqual(10);
+  }
+});
+
+test("figures are written alike everywhere", () => {
+  expect([0, 5, 0.5, 999, 1234, 12_345, 4_560_000].map(brief)).toEqual([
+    "0",
+    "5",
+    "0.500",
+    "999",
+    "1,234",
+    "12.3 k",
+    "4.56 M",
+  ]);
+  expect([128, 128.5].map((value) => scale(value, 0.5))).toEqual(["128.0", "128.5"]);
+  expect([scale(12_346, 1), scale(0.1, 0.1), scale(2e6, 1e6)]).toEqual(["12,346", "0.1", "2 M"]);
+  expect([999_600, 999_700_000, 9.999e11, 1.7e15].map(brief)).toEqual(["1 M", "1 G", "1.00e+12", "1.70e+15"]);
+  expect(brief(Number.NaN)).toBe("–");
+  expect([1_500_000, 1_500_100].map((value) => scale(value, 100))).toEqual(["1.5000 M", "1.5001 M"]);
+  expect([scale(0, 1e-150), scale(1e-149, 1e-150), scale(2e300, 1e300)]).toEqual([
+    "0.000000000",
+    "1.000e-149",
+    "2.000e+300",
+  ]);
+  expect([12, 12_345].map(bytes)).toEqual(["12 B", "12.3 kB"]);
+  expect([3, 1500, 120_000].map(duration)).toEqual(["3 ms", "1.50 s", "2 min"]);
+});

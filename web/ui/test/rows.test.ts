@@ -1,0 +1,240 @@
+/** What is held of a topic, and what of it is looked at. */
+
+import { describe, expect, test } from "vitest";
+import { seeded } from "../../sdk/test/random.js";
+import { Columns, cell, glimpse, json, numeric, shown } from "../src/live/columns.js";
+import { Ring, type Rows } from "../src/live/ring.js";
+import { Sift } from "../src/live/sift.js";
+import { filter, sort } from "../src/live/view.js";
+
+const events = (rows: Rows): unknown[] => Array.from({ length: rows.length }, (_, index) => rows.at(index)?.event);
+const columnsOf = (...all: unknown[]) => {
+  const columns = new Columns();
+  for (const event of all) columns.look(event);
+  return columns.all;
+};
+const numbers = (from: number, count: number): number[] => Array.from({ length: count }, (_, index) => from + index);
+
+describe("a ring", () => {
+  test("holds the newest rows, whatever the batches", () => {
+    for (let seed = 1; seed < 40; seed++) {
+      const random = seeded(seed);
+      const capacity = 1 + Math.floor(random() * 300);
+      const ring = new Ring(capacity);
+      const all: { offset: number; event: number }[] = [];
+      let offset = 1;
+      for (let batch = 0; batch < 60; batch++) {
+        const count = Math.floor(random() * random() * 200);
+        // Now and then some are missed.
+        offset += random() < 0.2 ? 7 : 0;
+        const some = numbers(offset, count);
+        ring.push(offset, some, count);
+        all.push(...some.map((event) => ({ offset: event, event })));
+        offset += count;
+        const newest = all.slice(-capacity);
+        expect(ring.length, `seed ${seed}`).toBe(newest.length);
+        expect(ring.count).toBe(all.length);
+        expect(ring.start).toBe(all.length - newest.length);
+        for (const index of [0, newest.length >> 1, newest.length - 1]) {
+          expect(ring.at(index)).toEqual(newest[index]);
+        }
+      }
+      expect(events(ring)).toEqual(all.slice(-capacity).map(({ event }) => event));
+      expect(ring.at(-1)).toBeUndefined();
+      expect(ring.at(ring.length)).toBeUndefined();
+    }
+  });
+
+  test("holds no more bytes than it may", () => {
+    const ring = new Ring(1000, 500);
+    for (let batch = 0; batch < 10; batch++) ring.push(batch * 100, numbers(batch * 100, 100), 200);
+    expect(ring.length).toBe(200);
+    expect(ring.start).toBe(800);
+  });
+
+  test("changes no batch that it was given", () => {
+    const ring = new Ring(100);
+    const batch = [1, 2];
+    ring.push(1, batch, 2);
+    ring.push(3, [3], 1);
+    expect(batch).toEqual([1, 2]);
+    expect(events(ring)).toEqual([1, 2, 3]);
+  });
+
+  test("what was is kept as it was while others come", () => {
+    const ring = new Ring(100);
+    ring.push(1, [1, 2, 3], 3);
+    const before = ring.snapshot();
+    ring.push(4, [4, 5], 2);
+    ring.push(6, numbers(6, 200), 200);
+    expect(events(before)).toEqual([1, 2, 3]);
+    expect(before.at(3)).toBeUndefined();
+  });
+});
+
+describe("columns", () => {
+  test("are found from arrays, objects and values", () => {
+    const kinds = (...all: unknown[]) => columnsOf(...all).map(({ name, kind }) => `${name} ${kind}`);
+    expect(kinds([1, "a", "2.5", "2022-07-13T21:04:08Z", true, {}])).toEqual([
+      "0 number",
+      "1 text",
+      "2 number",
+      "3 time",
+      "4 flag",
+      "5 json",
+    ]);
+    expect(kinds({ a: 1 }, { b: "x", a: 2 })).toEqual(["a number", "b text"]);
+    expect(kinds(5)).toEqual(["value number"]);
+    expect(kinds({ time: 1_700_000_000_000, n: 1_700_000_000_000 })).toEqual(["time time", "n number"]);
+    expect(kinds({ a: null }, { a: 1 }, { a: "x" }, { a: 1 })).toEqual(["a text"]);
+  });
+
+  test("of arrays have the names that are known", () => {
+    const columns = new Columns(["one"]);
+    columns.look([1, 2]);
+    expect(columns.all.map(({ name, key }) => [name, key])).toEqual([
+      ["one", 0],
+      ["1", 1],
+    ]);
+  });
+
+  test("have names of their own, whatever events call their members", () => {
+    const names = columnsOf(5, { value: 1 }, { null: 2 }).map(({ name, key }) => [name, key]);
+    expect(names).toEqual([
+      ["value", null],
+      ["value′", "value"],
+      ["null", "null"],
+    ]);
+  });
+
+  test("a blank is no number", () => {
+    expect(columnsOf({ a: " " }).map(({ kind }) => kind)).toEqual(["text"]);
+    expect(numeric("number", "  ")).toBeNaN();
+    expect(numeric("number", [])).toBeNaN();
+    expect(numeric("flag", true)).toBe(1);
+  });
+
+  test("a glimpse of a cell is short and in one line", () => {
+    expect(glimpse("one\ntwo")).toBe("one↵two");
+    expect(glimpse("x".repeat(100_000)).length).toBeLessThan(300);
+    expect(glimpse({ long: "y".repeat(100_000) }).length).toBeLessThan(300);
+    expect([null, undefined, 5, { a: 1 }].map(glimpse)).toEqual(["", "", "5", '{"a":1}']);
+  });
+
+  test("what is nested too deeply is said to be so", () => {
+    const deep = JSON.parse("[".repeat(100_000) + "]".repeat(100_000)) as unknown;
+    expect([json(deep), shown(deep)]).toEqual(["nested too deeply to be shown", "nested too deeply to be shown"]);
+  });
+
+  test("are another array when one is added, and the same when none is", () => {
+    const columns = new Columns();
+    columns.look({ a: 1 });
+    const before = columns.all;
+    columns.look({ a: 2 });
+    expect(columns.all).toBe(before);
+    columns.look({ b: 2 });
+    expect(columns.all).not.toBe(before);
+  });
+
+  test("cells are an event's own", () => {
+    const [column] = columnsOf({ constructor: 1 });
+    expect(cell({ constructor: 7 }, column!)).toBe(7);
+    expect(cell({}, column!)).toBeUndefined();
+    expect(cell(5, column!)).toBeUndefined();
+    expect(cell(null, column!)).toBeUndefined();
+  });
+
+  test("cells as numbers and as text", () => {
+    expect(numeric("time", "1970-01-01T00:00:01Z")).toBe(1000);
+    expect(numeric("number", "2.5")).toBe(2.5);
+    expect(numeric("number", "")).toBeNaN();
+    expect(numeric("text", "5")).toBeNaN();
+    expect([shown(null), shown({ a: 1 }), shown(0)]).toEqual(["", '{"a":1}', "0"]);
+  });
+});
+
+describe("what is looked at", () => {
+  const cars = [
+    ["c1", 40, "2022-01-01T00:00:00Z"],
+    ["c2", 90, "2022-01-02T00:00:00Z"],
+    ["c10", null, ""],
+  ];
+  const columns = columnsOf(...cars);
+  const matching = (text: string): unknown[] =>
+    cars.filter((car) => filter(text, columns)?.(car)).map(([name]) => name);
+
+  test("words and conditions", () => {
+    expect(matching("C1")).toEqual(["c1", "c10"]);
+    expect(matching("0=c1")).toEqual(["c1"]);
+    expect(matching("1>40")).toEqual(["c2"]);
+    expect(matching("1>=40 1<90")).toEqual(["c1"]);
+    expect(matching("2>2022-01-01")).toEqual(["c2"]);
+    expect(matching("nowhere>3")).toEqual([]);
+    expect(filter("  ", columns)).toBeNull();
+  });
+
+  test("numbers are sorted as numbers, what is none comes last", () => {
+    const rows = cars.map((event, offset) => ({ offset, event }));
+    const order = (index: number, isDescending: boolean): number[] =>
+      sort(rows, columns[index]!, isDescending).map(({ offset }) => offset);
+    expect(order(1, false)).toEqual([0, 1, 2]);
+    expect(order(1, true)).toEqual([1, 0, 2]);
+    expect(order(0, true)).toEqual([1, 2, 0]);
+  });
+});
+
+describe("a sift", () => {
+  /** Each look at it is a millisecond later. */
+  const clock = () => {
+    let now = 0;
+    return () => now++;
+  };
+  const isEven = (event: unknown): boolean => Number(event) % 2 === 0;
+
+  test("finds what a look at everything would, while rows come and make room", () => {
+    for (let seed = 1; seed < 20; seed++) {
+      const random = seeded(seed);
+      const ring = new Ring(1000);
+      const sift = new Sift(ring, isEven, null, []);
+      const now = clock();
+      let next = 0;
+      for (let step = 0; step < 50; step++) {
+        const count = Math.floor(random() * 400);
+        ring.push(next, numbers(next, count), count);
+        next += count;
+        sift.step(now, random() * 5);
+      }
+      while (!sift.step(now, 5));
+      expect(events(sift), `seed ${seed}`).toEqual(events(ring).filter(isEven));
+    }
+  });
+
+  test("stops in time, and goes on where it was", () => {
+    const ring = new Ring(10_000);
+    ring.push(0, numbers(0, 10_000), 1);
+    const sift = new Sift(ring, isEven, null, []);
+    const now = clock();
+    expect(sift.step(now, 3)).toBe(false);
+    const found = sift.length;
+    expect(found).toBeGreaterThan(0);
+    expect(found).toBeLessThan(5000);
+    expect(sift.step(now, 1e6)).toBe(true);
+    expect(sift.length).toBe(5000);
+  });
+
+  test("sorts, and not again before it is time", () => {
+    const ring = new Ring(100);
+    ring.push(0, [3, 1, 2], 1);
+    const columns = columnsOf(1);
+    let nowMs = 0;
+    const sift = new Sift(ring, null, { by: "value", isDescending: true }, columns);
+    sift.step(() => nowMs, 10);
+    expect(events(sift)).toEqual([3, 2, 1]);
+    ring.push(3, [9], 1);
+    sift.step(() => nowMs, 10);
+    expect(events(sift)).toEqual([3, 2, 1]);
+    nowMs = 1000;
+    sift.step(() => nowMs, 10);
+    expect(events(sift)).toEqual([9, 3, 2, 1]);
+  });
+});
