@@ -3,6 +3,9 @@
 CARGO ?= cargo
 ADDRESS ?= 127.0.0.1:8080
 
+# What the tests of pages run in is Debian's, not a download.
+export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
+
 .PHONY: help run bench test autobahn setup
 
 help:
@@ -11,32 +14,56 @@ help:
 	@echo "make test      run everything that CI runs"
 	@echo "make autobahn  run Autobahn's WebSocket cases; needs Python 2.7"
 
-run: toolchain
+run: toolchain pages
 	$(CARGO) build --release --package thalweg
-	./target/release/thalweg serve --demo --listen $(ADDRESS)
+	./target/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
 
 bench: toolchain
 	$(CARGO) build --release --package thalweg
 	./target/release/thalweg bench quick
 
-test: setup
+# The pages before the program, which has them in it; it is what their tests talk to.
+test: export THALWEG_BIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/thalweg
+test: setup web/node_modules/.package-lock.json
 	$(CARGO) fmt --all --check
 	$(CARGO) xtask tidy
+	cd web && npm run build && npm run check
 	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
 	$(CARGO) test --workspace --quiet
+	cd web && npm test && npm run size && npm run e2e
 
 # WebSocket conformance, against a debug build: what is right does not depend on speed.
 autobahn: toolchain
 	$(CARGO) build --package thalweg
 	@./lab/autobahn/run.sh
 
+# The pages, which need Node; without it the program is built without them.
+HAS_NODE = npm --version >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'
+WEB_SOURCES = $(shell find web/package.json web/sdk web/ui -type f -not -path '*/node_modules/*' -not -path '*/dist/*')
+
+.PHONY: pages
+pages:
+	@if $(HAS_NODE); then \
+	  $(MAKE) --no-print-directory web/ui/dist/index.html \
+	    || { echo "The pages could not be built, see above. cargo run --release -- serve --demo needs none."; exit 1; }; \
+	else \
+	  echo "The pages need Node 20 or newer: without it there is the server alone."; \
+	fi
+
+web/ui/dist/index.html: web/node_modules/.package-lock.json $(WEB_SOURCES)
+	@cd web && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	@cd web && npm ci --no-audit --no-fund
+	@touch $@
+
 .PHONY: toolchain
 toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
 
 # The tests run curl (README's lines), a C linker, ss (kernel memory), time (another
-# opinion on CPU and memory), chromium (the lab's report), and Python (its example, whose
-# packages stay in target/python).
+# opinion on CPU and memory), chromium (the lab's report, the pages), Node (SDK and pages),
+# and Python (its example, whose packages stay in target/python).
 setup: toolchain
 	@missing=""; \
 	command -v python3 >/dev/null || missing="$$missing python3"; \
@@ -46,6 +73,8 @@ setup: toolchain
 	command -v ss >/dev/null || missing="$$missing iproute2"; \
 	test -x /usr/bin/time || missing="$$missing time"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	command -v node >/dev/null || missing="$$missing nodejs"; \
+	command -v npm >/dev/null || missing="$$missing npm"; \
 	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq $$missing; \
@@ -53,6 +82,7 @@ setup: toolchain
 	    echo "make test needs these packages, please install them:$$missing"; exit 1; \
 	  fi; \
 	fi
+	@$(HAS_NODE) || { echo "make test needs Node 20 or newer: this one is $$(node --version)."; exit 1; }
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 	@$(MAKE) --no-print-directory target/python/installed
 

@@ -10,12 +10,14 @@
 //! - `values`: how one is written, and refused
 //! - `file`: those of a TOML file
 //! - `config`: what they come to, and what does not go together
+//! - `pages`: what browsers are shown
 //! - `screen`: what the server says of itself
 
 mod config;
 #[cfg(test)]
 mod documents;
 mod file;
+mod pages;
 mod screen;
 mod settings;
 #[cfg(test)]
@@ -43,9 +45,11 @@ Examples:
   thalweg serve --demo
   thalweg serve --source cars=cars,cars=1000,interval=50ms
   thalweg serve --topic orders,flush=5ms,history-age=10m
+  thalweg serve --runs thalweg-runs
   thalweg serve --config thalweg.toml --check
 
-Sources: cars (cars, seed), constant (batch), dummy (size, seed); each with interval, start.
+Sources: cars (cars, seed, max-speed=TOPIC), constant (batch), dummy (size, seed);
+         each with interval, start, when=subscribed: only while somebody subscribes to it.
          runner (ack): the next event when the last one is acked.")]
 pub(crate) struct ServeArgs {
     /// Reads a TOML file with the names below as keys; what is said here wins
@@ -67,7 +71,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let level = settings.log.unwrap_or(Level::Info);
     let format = settings.log_format.unwrap_or(LogFormat::Text);
-    let config = config::config(settings).map_err(|error| anyhow!(error))?;
+    let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
+    config.pages = pages::pages();
     if check {
         thalweg_server::check(&config)?;
         print!("{}", screen::check_screen(&config));

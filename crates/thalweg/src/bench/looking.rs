@@ -93,7 +93,10 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     let texts: Vec<String> =
         entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
     if texts.is_empty() {
-        eprintln!("There is no run in {}.", args.store.store.display());
+        eprintln!(
+            "There is no run in {}: `thalweg bench` makes one, --store names another folder.",
+            args.store.store.display()
+        );
     }
     print(&texts.join("\n"))
 }

@@ -8,8 +8,20 @@ use super::{
     values::{Token, bytes_text},
 };
 
-/// What `--demo` adds.
-const DEMO_SOURCES: [&str; 2] = ["cars=cars,cars=100,interval=100ms", "ticker=dummy,interval=1s"];
+/// What `--demo` adds: something to see, and what the lab page measures the browser
+/// with, which costs nothing until somebody does (the published experiments A and B).
+const DEMO_SOURCES: [&str; 10] = [
+    "cars=cars,cars=100,interval=100ms,max-speed=cars/max-speed",
+    "ticker=dummy,interval=1s",
+    "lab/rows/1=constant,batch=1,interval=1ms,when=subscribed",
+    "lab/rows/10=constant,batch=10,interval=1ms,when=subscribed",
+    "lab/rows/100=constant,batch=100,interval=1ms,when=subscribed",
+    "lab/rows/1000=constant,batch=1000,interval=1ms,when=subscribed",
+    "lab/runner/0=runner",
+    "lab/runner/1=runner",
+    "lab/runner/2=runner",
+    "lab/runner/3=runner",
+];
 
 /// The server's configuration.
 ///
@@ -31,6 +43,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     set(&mut config.heartbeat, settings.heartbeat);
     set(&mut config.drain, settings.drain);
     config.compression = settings.compression;
+    config.runs = settings.runs;
     config.echo_path = settings.echo_path;
 
     let defaults = &mut config.topic_defaults;

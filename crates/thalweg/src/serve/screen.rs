@@ -25,7 +25,8 @@ pub(super) fn first_screen(config: &Config, address: SocketAddr) -> String {
     let subscribe =
         |with: &str, topic: &str| format!("{curl} -N{subscriber} {with} {url}/v1/topics/{topic}");
 
-    let mut rows = about(config);
+    let mut rows = vec![("pages", pages(config, &url))];
+    rows.extend(about(config));
     rows.extend([
         ("health", format!("{url}/healthz")),
         ("metrics", format!("{url}/metrics")),
@@ -41,6 +42,9 @@ pub(super) fn first_screen(config: &Config, address: SocketAddr) -> String {
     format!("\n{}\nCtrl-C ends it.\n", aligned(&rows))
 }
 
+/// Sources that are named; the rest is counted.
+const SOURCES_SHOWN: usize = 4;
+
 /// A handshake, and a key as good as any (RFC 6455 §4.1).
 const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websocket' \
      -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: dGhhbHdlZyBzYXlzIGhpIQ==' --output -";
@@ -50,7 +54,9 @@ pub(super) fn check_screen(config: &Config) -> String {
     let Config { shards, topic_defaults, topics, limits, heartbeat, drain, .. } = config;
     let history = topic_defaults.history;
     let batch = topic_defaults.batch;
-    let mut rows = vec![("listen", format!("{}, {shards} shards", url(config, config.listen)))];
+    let url = url(config, config.listen);
+    let pages = pages(config, &url);
+    let mut rows = vec![("listen", format!("{url}, {shards} shards")), ("pages", pages)];
     rows.extend(about(config));
     rows.extend([
         (
@@ -99,15 +105,26 @@ pub(super) fn check_screen(config: &Config) -> String {
 
 type Rows = Vec<(&'static str, String)>;
 
+/// Where a browser finds what.
+fn pages(config: &Config, url: &str) -> String {
+    match config.pages.is_empty() {
+        true => "none in this build: make run builds them".into(),
+        false => format!("{url}/ (live), {url}/lab, {url}/reports"),
+    }
+}
+
 fn about(config: &Config) -> Rows {
     let mut rows = Vec::new();
     if !config.sources.is_empty() {
-        let sources: Vec<_> = config
-            .sources
-            .iter()
-            .map(|source| format!("{} ({})", source.topic, source.kind))
-            .collect();
+        let shown = config.sources.iter().take(SOURCES_SHOWN);
+        let mut sources: Vec<_> =
+            shown.map(|source| format!("{} ({})", source.topic, source.kind)).collect();
+        let more = config.sources.len().saturating_sub(SOURCES_SHOWN);
+        sources.extend((more > 0).then(|| format!("{more} more")));
         rows.push(("sources", sources.join(", ")));
+    }
+    if let Some(runs) = &config.runs {
+        rows.push(("runs", format!("of {}, at /runs", runs.display())));
     }
     rows.push(("access", access(config)));
     let origins = &config.access.origins;

@@ -28,9 +28,12 @@ pub(super) struct Settings {
     /// Threads that serve, each with its own sockets [default: the cores it may run on]
     #[arg(long, value_name = "N")]
     pub(super) shards: Option<Count<1, 256>>,
-    /// Adds the demo's topics: cars, ticker
+    /// Adds the demo's topics: cars, cars/max-speed, ticker, and lab/… for the lab page
     #[arg(long)]
     pub(super) demo: bool,
+    /// Shows the lab's runs in a folder, to whoever may subscribe: thalweg-runs
+    #[arg(long, value_name = "DIR")]
+    pub(super) runs: Option<PathBuf>,
     /// Sends a heartbeat to whom nothing else was sent for so long [default: 25s]
     ///
     /// Proxies and routers forget a connection that is silent for 30 to 60 s.
@@ -213,7 +216,7 @@ impl Settings {
     pub(super) fn over(self, below: Self) -> Self {
         let above = self;
         over!(above, below:
-            listen shards demo heartbeat compression drain echo_path
+            listen shards demo runs heartbeat compression drain echo_path
             source topic history_bytes history_events history_age flush batch_events batch_bytes
             publish_token subscribe_token open allow_origin allow_host
             tls_cert tls_key tls_self_signed

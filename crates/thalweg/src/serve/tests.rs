@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::{CommandFactory, Parser};
 use proptest::{collection::vec, prelude::*, sample::select};
-use thalweg_server::config::{Config, Tls};
+use thalweg_server::{
+    config::{Config, Tls},
+    pages::{Page, Pages},
+};
 
 use super::{ServeArgs, config::config, file, screen, settings::Settings};
 
@@ -203,12 +207,23 @@ fn the_first_screen_says_how_and_for_whom() {
         "--demo",
         "--listen 0.0.0.0:1 --publish-token p --subscribe-token s --tls-self-signed",
         "--listen 0.0.0.0:1 --open --allow-origin https://a.example",
+        "--runs thalweg-runs",
     ]
     .map(|flags| {
-        let made = config(line(flags).unwrap()).unwrap();
+        let mut made = config(line(flags).unwrap()).unwrap();
+        if flags.contains("--runs") {
+            let (path, bytes) = ("/index.html".to_owned(), Bytes::from_static(b"shown"));
+            made.pages = Pages::new([Page { path, bytes, gzip: None }]);
+        }
         format!("> {flags}\n{}", screen::first_screen(&made, address))
     });
     insta::assert_snapshot!(screens.join("\n"));
+}
+
+#[test]
+fn the_demo_is_made_of_sources_that_can_be() {
+    let made = config(line("--demo").unwrap()).unwrap();
+    thalweg_server::check(&made).unwrap();
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! The pages in the binary, if they were built when it was; and that there is a server
+//! without them. How pages are served is tested where they can be given (server crate).
+
+use std::io::Read;
+
+use flate2::read::GzDecoder;
+
+use crate::harness::{Response, Server};
+
+const HTML: (&str, &str) = ("Accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+const GZIP: (&str, &str) = ("Accept-Encoding", "gzip, deflate, br");
+
+/// How many files of pages the binary has.
+fn embedded() -> usize {
+    env!("THALWEG_PAGES").parse().expect("a number")
+}
+
+fn is_html(response: &Response) -> bool {
+    response.header("content-type") == Some("text/html; charset=utf-8")
+}
+
+#[test]
+fn a_browser_is_shown_what_was_built() {
+    let server = Server::start(&[]);
+    let root = server.ask("GET", "/", &[HTML], "");
+    assert_eq!(root.status, 200);
+    assert_eq!(is_html(&root), embedded() > 0, "{}", root.text());
+    // Whoever is no browser is told of the API either way.
+    assert!(server.get("/").text().contains("POST /v1/topics/{topic}"));
+}
+
+#[test]
+fn a_server_without_pages_says_how_to_have_them() {
+    if embedded() > 0 {
+        return;
+    }
+    let server = Server::start(&[]);
+    for path in ["/lab", "/reports"] {
+        let said = server.ask("GET", path, &[HTML], "").refused(404, "not_found");
+        assert!(said.contains("make run"), "{said}");
+    }
+    assert!(server.ask("GET", "/", &[HTML], "").text().contains("/v1/topics"));
+}
+
+/// What a document asks for of its own server.
+fn references(document: &str) -> Vec<String> {
+    let after = |mark| document.split(mark).skip(1).filter_map(|it: &str| it.split('"').next());
+    let all = after("src=\"").chain(after("href=\""));
+    all.filter(|path| path.starts_with('/')).map(str::to_owned).collect()
+}
+
+#[test]
+fn everything_that_the_document_asks_for_is_there_plain_and_compressed() {
+    if embedded() == 0 {
+        return;
+    }
+    let server = Server::start(&[]);
+    let document = server.ask("GET", "/", &[HTML], "");
+    for path in ["/lab", "/reports"] {
+        assert_eq!(server.ask("GET", path, &[HTML], "").body, document.body, "{path}");
+    }
+    let document = document.text();
+    assert!(!document.contains("<script>") && !document.contains("<style"), "{document}");
+    let referred = references(&document);
+    assert!(referred.iter().any(|path| path.ends_with(".js")), "{document}");
+    assert!(referred.len() < embedded(), "and the document itself");
+    for path in referred {
+        let plain = server.get(&path);
+        assert_eq!(plain.status, 200, "{path}");
+        assert!(plain.header("content-security-policy").is_some(), "{path}");
+        let kept = plain.header("cache-control") == Some("public, max-age=31536000, immutable");
+        assert_eq!(kept, path.starts_with("/assets/"), "{path}");
+        let answer = server.ask("GET", &path, &[GZIP], "");
+        if answer.header("content-encoding") == Some("gzip") {
+            assert!(answer.body.len() < plain.body.len(), "{path}");
+            let mut inflated = Vec::new();
+            GzDecoder::new(&*answer.body).read_to_end(&mut inflated).expect("gzip");
+            assert!(inflated == plain.body, "{path}");
+        } else {
+            assert!(!path.ends_with(".js"), "{path} would be smaller");
+        }
+        let etag = answer.header("etag").expect("an etag");
+        let again = server.ask("GET", &path, &[GZIP, ("If-None-Match", etag)], "");
+        assert_eq!((again.status, again.body.len()), (304, 0), "{path}");
+    }
+}
+
+#[test]
+fn pages_need_no_token_and_what_they_fetch_does() {
+    let tokens = ["--publish-token", "p-secret-1234567890", "--subscribe-token", "s-secret-12345"];
+    let server = Server::start(&tokens);
+    assert_eq!(server.ask("GET", "/", &[HTML], "").status, 200);
+    if embedded() > 0 {
+        assert_eq!(server.ask("GET", "/lab", &[HTML], "").status, 200);
+    }
+    for path in ["/v1/topics", "/runs", "/runs/a/report.html"] {
+        server.get(path).refused(401, "unauthorized");
+    }
+}
+
+#[test]
+fn pages_come_over_http_2_as_well() {
+    let server = Server::start(&[]);
+    let client = server.http2();
+    let answer = client.ask("GET", "/", &[("accept", HTML.1)], "");
+    assert_eq!((answer.status, is_html(&answer)), (200, embedded() > 0));
+    if embedded() > 0 {
+        let mut stream = client.start("HEAD", "/lab", &[("accept", HTML.1)], b"");
+        let head = stream.response_head();
+        assert_eq!((head.status, stream.rest("the end of the stream").len()), (200, 0));
+        let length = answer.body.len().to_string();
+        assert_eq!(head.header("content-length"), Some(&*length));
+    }
+}
+
+#[test]
+fn the_first_screen_says_where_the_pages_are() {
+    let server = Server::start(&[]);
+    match embedded() {
+        0 => server.has_said("make run builds them"),
+        _ => server.has_said(&format!("http://{}/ (live)", server.address)),
+    }
+}

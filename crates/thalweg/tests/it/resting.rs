@@ -1,0 +1,190 @@
+//! Sources that tick only while somebody subscribes to their topics; and what a source
+//! publishes beside its topic.
+
+use std::collections::BTreeMap;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::harness::{Server, Subscriber, Transport, at, metric, offset};
+
+/// The clock of intended times, which is that of every process.
+fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1_000
+}
+
+/// Some topics, so that with several shards each is the home of one.
+const TOPICS: [&str; 4] = ["a", "b", "c", "d"];
+
+fn with_sources(shards: &str, source: &str) -> Server {
+    let sources = TOPICS.map(|topic| format!("{topic}={source}"));
+    let flags = sources.iter().flat_map(|source| ["--source", source.as_str()]);
+    Server::start(&[&["--shards", shards], &flags.collect::<Vec<_>>()[..]].concat())
+}
+
+/// The number and the intended time of the first row that comes.
+fn first_row(subscriber: &mut Subscriber) -> (u64, u64) {
+    loop {
+        if let Some(row) = subscriber.envelope().events.first() {
+            return (row[0].as_u64().expect("a number"), row[1].as_u64().expect("a time"));
+        }
+    }
+}
+
+/// Of the newest event of a topic.
+fn head(server: &Server, topic: &str) -> u64 {
+    let topics = server.get("/v1/topics").json();
+    let mut topics = topics["topics"].as_array().expect("topics").iter();
+    let found = topics.find(|it| it["topic"] == topic).expect("the topic");
+    offset(found["position"].as_str().expect("a position"))
+}
+
+fn await_resting(server: &Server, count: usize) {
+    server.await_metric("thalweg_sources_resting", |value| value == count as f64);
+}
+
+#[test]
+fn it_ticks_from_the_first_subscriber_to_the_last() {
+    for shards in ["1", "2"] {
+        let server = with_sources(shards, "constant,interval=1ms,when=subscribed");
+        await_resting(&server, TOPICS.len());
+        for (topic, transport) in TOPICS.into_iter().zip(Transport::ALL) {
+            assert_eq!(head(&server, topic), 0, "nobody has subscribed yet");
+            let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
+            subscriber.confirmed();
+            first_row(&mut subscriber);
+            await_resting(&server, TOPICS.len() - 1);
+            drop(subscriber);
+            await_resting(&server, TOPICS.len());
+        }
+        // They rest: whatever was asked for meanwhile.
+        let ticks = || metric(&server.get("/metrics").text(), "thalweg_source_ticks_total");
+        let before = ticks();
+        server.get("/v1/topics/a?limit=10");
+        server.get("/v1/topics");
+        assert_eq!(ticks(), before);
+    }
+}
+
+#[test]
+fn the_last_of_several_ends_it_and_commands_count() {
+    let server = with_sources("1", "constant,interval=1ms,when=subscribed");
+    let mut first = server.subscribe(Transport::WebSocket, "");
+    let answer = first.command(r#"{"command":"subscribe","id":1,"topic":"a"}"#);
+    assert_eq!(answer["answer"]["topic"], "a");
+    let mut second = server.subscribe(Transport::Sse, "/a");
+    second.confirmed();
+    first_row(&mut second);
+    drop(second);
+    server.await_connections(1);
+    let before = head(&server, "a");
+    server.await_metric("thalweg_source_ticks_total", |ticks| ticks > before as f64 + 1_500.0);
+    first.command(r#"{"command":"unsubscribe","id":2,"topic":"a"}"#);
+    await_resting(&server, TOPICS.len());
+}
+
+#[test]
+fn its_schedule_begins_anew_and_what_nobody_heard_is_not_made_up_for() {
+    for shards in ["1", "2"] {
+        let server = with_sources(shards, "constant,interval=1ms,when=subscribed");
+        for topic in TOPICS {
+            let mut subscriber = server.subscribe(Transport::HttpStreaming, &format!("/{topic}"));
+            subscriber.confirmed();
+            first_row(&mut subscriber);
+            drop(subscriber);
+        }
+        await_resting(&server, TOPICS.len());
+        for topic in TOPICS {
+            let rested = head(&server, topic);
+            let again_us = monotonic_us();
+            let topics = server.get("/v1/topics").json();
+            let mut all = topics["topics"].as_array().expect("topics").iter();
+            let position = all.find(|it| it["topic"] == topic).expect("it")["position"].clone();
+            let cursor = at(position.as_str().expect("a position"), rested);
+            let mut subscriber =
+                server.subscribe(Transport::HttpStreaming, &format!("/{topic}?cursor={cursor}"));
+            subscriber.confirmed();
+            let (number, due_us) = first_row(&mut subscriber);
+            assert_eq!(number, rested + 1, "none is left out");
+            assert!(due_us > again_us, "{} µs before it was asked for", again_us - due_us);
+        }
+    }
+}
+
+#[test]
+fn polls_keep_it_awake_between_them() {
+    let server = with_sources("1", "constant,interval=1ms,when=subscribed");
+    let mut poller = server.subscribe(Transport::LongPolling, "/a");
+    let begun = poller.confirmed();
+    let (first, first_due_us) = first_row(&mut poller);
+    let mut last = (first, first_due_us);
+    for _ in 0..200 {
+        last = first_row(&mut poller);
+    }
+    // One millisecond each, without a break where nobody was there.
+    assert_eq!(last.1 - first_due_us, (last.0 - first) * 1_000, "{begun}");
+}
+
+/// What a subscriber to the cars and to their highest speed hears, until so many seconds
+/// of that are over.
+fn speeds(server: &Server, seconds: usize) -> (Vec<Value>, Vec<Value>) {
+    let target = "?topic=cars&topic=max&cursor=earliest";
+    let mut subscriber = server.subscribe(Transport::WebSocket, target);
+    let (mut rows, mut told) = (Vec::new(), Vec::new());
+    while told.len() < seconds {
+        let envelope = subscriber.envelope();
+        let all = if envelope.topic == "max" { &mut told } else { &mut rows };
+        all.extend(envelope.events);
+    }
+    (rows, told)
+}
+
+#[test]
+fn the_highest_speed_of_a_second_is_that_of_the_rows_in_it() {
+    // Names whose homes differ, some of them.
+    for (shards, cars) in [("1", 5), ("2", 5), ("3", 7), ("4", 7)] {
+        let source = format!("cars=cars,cars={cars},interval=20ms,max-speed=max");
+        let server = Server::start(&["--shards", shards, "--source", &source]);
+        let (rows, told) = speeds(&server, 2);
+        let mut highest = BTreeMap::<&str, f64>::new();
+        for row in &rows {
+            let (time, kmh) = (row[8].as_str().expect("a time"), row[3].as_f64().expect("km/h"));
+            let second = time.split('.').next().expect("a second");
+            let so_far = highest.entry(second).or_default();
+            *so_far = so_far.max(kmh);
+        }
+        for event in &told {
+            let time = event["time"].as_str().expect("a time");
+            let second = time.strip_suffix(".000Z").expect("a whole second");
+            let max_speed = event["max_speed"].as_f64().expect("km/h");
+            assert_eq!(highest.get(second), Some(&max_speed), "{time} of {highest:?}");
+            assert_eq!(event["cars"], json!(cars));
+        }
+        assert!(told[0]["time"].as_str() < told[1]["time"].as_str());
+    }
+}
+
+#[test]
+fn the_demo_has_what_the_pages_ask_for() {
+    let server = Server::start(&["--demo", "--shards", "2"]);
+    let lab = ["1", "10", "100", "1000"].map(|rows| format!("lab/rows/{rows}"));
+    let listed = server.get("/v1/topics?prefix=lab/runner/").json();
+    let runners = listed["topics"].as_array().expect("topics").iter();
+    let runners: Vec<&str> = runners.filter_map(|it| it["topic"].as_str()).collect();
+    assert_eq!(runners, ["lab/runner/0", "lab/runner/1", "lab/runner/2", "lab/runner/3"]);
+    await_resting(&server, lab.len());
+    for (topic, rows) in lab.iter().zip([1, 10, 100, 1000]) {
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}"));
+        subscriber.confirmed();
+        let events = subscriber.envelope().events;
+        assert_eq!(events.len() % rows, 0, "{topic}: as many in each millisecond");
+        assert_eq!(events[0][0].as_u64().map(|number| number % rows as u64), Some(1 % rows as u64));
+    }
+    let mut cars = server.subscribe(Transport::Sse, "/cars");
+    cars.confirmed();
+    assert_eq!(cars.envelope().events[0].as_array().map(Vec::len), Some(11));
+    let mut highest = server.subscribe(Transport::Sse, "/cars/max-speed");
+    highest.confirmed();
+    assert_eq!(highest.envelope().events[0]["cars"], json!(100));
+}
