@@ -1,5 +1,6 @@
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
 
 /** A server to look at while the pages are worked on. */
 const SERVER = process.env["THALWEG"] ?? "http://127.0.0.1:8080";
@@ -7,7 +8,22 @@ const SERVER = process.env["THALWEG"] ?? "http://127.0.0.1:8080";
 /** The SDK as it is, not as it was when it was last built. */
 const sdk = (file: string): string => fileURLToPath(new URL(`../sdk/src/${file}`, import.meta.url));
 
+/** The SDK as it is shipped, for everybody's pages: at `/sdk/` of the server. */
+const shipped: Plugin = {
+  name: "shipped-sdk",
+  apply: "build",
+  generateBundle() {
+    for (const entry of ["thalweg", "forever-frame", "worker", "worker-host"]) {
+      const from = new URL(`../sdk/dist/${entry}.js`, import.meta.url);
+      // Without what names its source map, which is not in the server.
+      const source = readFileSync(from, "utf8").replace(/\n\/\/# sourceMappingURL=.*\n?$/, "\n");
+      this.emitFile({ type: "asset", fileName: `sdk/${entry}.js`, source });
+    }
+  },
+};
+
 export default defineConfig({
+  plugins: [shipped],
   resolve: {
     alias: [
       { find: /^thalweg$/, replacement: sdk("thalweg.ts") },

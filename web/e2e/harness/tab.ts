@@ -100,10 +100,14 @@ async function make(browser: Browser): Promise<[Tab, close: () => Promise<unknow
   return [tab, () => whole.send("Target.disposeBrowserContext", { browserContextId })];
 }
 
-export const test = base.extend<{ tab: Tab }>({
-  tab: async ({ browser }, use) => {
-    const [tab, close] = await make(browser);
-    await use(tab);
-    await close();
-  },
+async function lend({ browser }: { browser: Browser }, use: (tab: Tab) => Promise<void>): Promise<void> {
+  const [tab, close] = await make(browser);
+  await use(tab);
+  await close();
+}
+
+/** A tab, and another one, which has a window and a process of its own. */
+export const test = base.extend<{ tab: Tab; other: Tab }>({
+  tab: ({ browser }, use) => lend({ browser }, use),
+  other: ({ browser }, use) => lend({ browser }, use),
 });

@@ -1,7 +1,11 @@
 /** What processes use, as the kernel has it. */
 
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import type { Browser } from "@playwright/test";
+
+/** Of the kernel's accounts (proc(5), `USER_HZ`). */
+const TICKS_PER_S = 100;
 
 export interface Memory {
   /** Resident, and its share of what it has in common with others, bytes. */
@@ -15,23 +19,47 @@ export function memory(pid: number): Memory {
   return { rss: bytes("Rss"), pss: bytes("Pss") };
 }
 
-/** The process that the page runs in: of all renderers the one that has done most. */
-export async function renderer(browser: Browser): Promise<number> {
+/** All of the browser's processes. */
+async function processes(browser: Browser): Promise<{ type: string; id: number }[]> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
   await session.detach();
-  const renderers = processInfo.filter(({ type }) => type === "renderer");
-  const [busiest] = renderers.sort((one, other) => other.cpuTime - one.cpuTime);
+  return processInfo;
+}
+
+/** CPU time of a process since it began, s. */
+export function cpuSeconds(pid: number): number {
+  const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+  const [user, system] = fields.split(" ").slice(11, 13).map(Number);
+  return ((user ?? 0) + (system ?? 0)) / TICKS_PER_S;
+}
+
+/** What each of the processes that pages run in has used, s. */
+export async function rendering(browser: Browser): Promise<Map<number, number>> {
+  const renderers = (await processes(browser)).filter(({ type }) => type === "renderer");
+  return new Map(renderers.map(({ id }) => [id, cpuSeconds(id)]));
+}
+
+/** The process that a page runs in: of all renderers the one that has done most since then. */
+export async function renderer(browser: Browser, since = new Map<number, number>()): Promise<number> {
+  const done = [...(await rendering(browser))].map(([id, s]) => ({ id, s: s - (since.get(id) ?? 0) }));
+  const [busiest] = done.sort((one, other) => other.s - one.s);
   if (!busiest) throw new Error("no renderer");
   return busiest.id;
 }
 
+/** Gives core 1 to these of the browser's processes alone; all others, and this one, get core 0. */
+export async function seclude(browser: Browser, pids: readonly number[]): Promise<void> {
+  const pin = (pid: number, core: number): void =>
+    void execFileSync("taskset", ["--all-tasks", "--cpu-list", "--pid", `${core}`, `${pid}`]);
+  for (const { id } of await processes(browser)) pin(id, pids.includes(id) ? 1 : 0);
+  pin(process.pid, 0);
+}
+
 /** Proportional memory of all of the browser's processes: what a page is behind with need not be in its own. */
 export async function whole(browser: Browser): Promise<() => number> {
-  const session = await browser.newBrowserCDPSession();
-  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  await session.detach();
-  return () => processInfo.reduce((sum, { id }) => sum + memory(id).pss, 0);
+  const all = await processes(browser);
+  return () => all.reduce((sum, { id }) => sum + memory(id).pss, 0);
 }
 
 /** Ticks in which each core was busy, and stolen from, and all; since the machine began. */

@@ -22,14 +22,14 @@ export interface Ratio {
 
 const DRAWS = 10_000;
 
-/** Ratio of the medians of pairs, with a bootstrap interval that draws whole pairs. */
+/** Median of the ratios of pairs, with a bootstrap interval. */
 export function ratio(pairs: readonly (readonly [number, number])[]): Ratio {
-  const of = (some: typeof pairs): number => median(some.map(([it]) => it)) / median(some.map(([, it]) => it));
+  const ratios = pairs.map(([one, other]) => one / other);
   const random = seeded(1);
   const drawn = Array.from({ length: DRAWS }, () =>
-    of(pairs.map(() => pairs[Math.floor(random() * pairs.length)] as readonly [number, number])),
+    median(ratios.map(() => ratios[Math.floor(random() * ratios.length)] as number)),
   );
-  return { ratio: of(pairs), interval: [quantile(drawn, 0.025), quantile(drawn, 0.975)] };
+  return { ratio: median(ratios), interval: [quantile(drawn, 0.025), quantile(drawn, 0.975)] };
 }
 
 /** Change a second, by least squares. */

@@ -1,28 +1,41 @@
 /**
- * Events a second into a page, by the SDK and by hand, in pairs, in one tab. The server has
- * more than a page can take: what bounds is the browser's core, which is said with each.
+ * Events a second into a page, by the SDK and by hand, at the same time: in two tabs that
+ * share one core, of which the server has more than both can take. What disturbs one
+ * disturbs the other, and what bounds is what a page takes of its core for an event.
  */
 
-import { test } from "../harness/tab.js";
-import { cores, shares } from "./process.js";
+import { type Tab, test } from "../harness/tab.js";
+import { cores, cpuSeconds, renderer, rendering, seclude, shares } from "./process.js";
 import { pairs, record } from "./record.js";
 import { median, ratio } from "./statistics.js";
 
 const TRANSPORTS = ["websocket", "sse", "http-streaming"] as const;
-const WAYS = ["sdk", "hand"] as const;
-const WARMING_MS = 400;
-const SPAN_MS = 1000;
-/** A sample is taken again while another machine had more than this of the browser's core. */
-const STOLEN_MAX = 0.1;
-const AGAIN_MAX = 1;
+/** The last one is the noise: the same in both tabs. */
+const CELLS = [
+  ...TRANSPORTS.map((transport) => ({ name: transport, transport, ways: ["sdk", "hand"] as const })),
+  { name: "a-a", transport: "websocket", ways: ["hand", "hand"] as const },
+];
+/** Until the kernel's buffers and the browser's heap have grown to what is needed. */
+const WARMING_MS = 1000;
+const SPAN_MS = 4000;
 /** What is hot is compiled after so many pairs, which do not count. */
-const WARMING_PAIRS = 2;
+const WARMING_PAIRS = 1;
 const BOUND = 0.95;
 
 interface Taken {
+  /** In the span. */
   readonly eventsPerS: number;
   /** Of what the server had, the part that did not come: it could have given more. */
   readonly missedShare: number;
+  /** In all. */
+  readonly events: number;
+  /** What the page's process used for them. */
+  readonly cpuNsPerEvent: number;
+}
+
+/** Of one way and the other, and what each core did meanwhile. */
+interface Pair {
+  readonly taken: readonly [Taken, Taken];
   readonly cores: { busy: number; stolen: number }[];
 }
 
@@ -32,63 +45,78 @@ test.use({
   args: ["--source", "fast=constant,batch=1000,interval=1ms", "--history-bytes", "64MiB", "--allow-origin", "*"],
 });
 
-test("throughput", async ({ browser, network, server, tab }) => {
-  await tab.open(`${network.origin}/e2e/throughput.html`);
-  await tab.until(() => "take" in globalThis);
-  let again = 0;
-  const take = async (by: string, transport: string): Promise<Taken> => {
-    for (let more = AGAIN_MAX; ; more--) {
-      const before = cores();
-      const taken = await tab.evaluate(
-        (...given) => (globalThis as never as Ways).take(...given),
-        by,
-        transport,
-        server.origin,
-        WARMING_MS,
-        SPAN_MS,
-      );
-      const load = shares(before);
-      if ((load[1]?.stolen ?? 0) <= STOLEN_MAX || !more) return { ...taken, cores: load };
-      again++;
-    }
+test("throughput", async ({ browser, network, server, tab, other }) => {
+  const take = async (tab: Tab, pid: number, by: string, transport: string): Promise<Taken> => {
+    const begun = cpuSeconds(pid);
+    const taken = await tab.evaluate(
+      (...given) => (globalThis as never as Ways).take(...given),
+      by,
+      transport,
+      server.origin,
+      WARMING_MS,
+      SPAN_MS,
+    );
+    return { ...taken, cpuNsPerEvent: ((cpuSeconds(pid) - begun) * 1e9) / taken.events };
   };
-  const raw: Record<string, Record<string, Taken>[]> = {};
-  for (let pair = -WARMING_PAIRS; pair < pairs(60); pair++) {
-    for (const transport of TRANSPORTS) {
-      const taken: Record<string, Taken> = {};
-      // In turn one or the other comes first.
-      for (const by of pair % 2 ? WAYS : [...WAYS].reverse()) taken[by] = await take(by, transport);
-      if (pair >= 0) (raw[transport] ??= []).push(taken);
-      const [sdk, hand] = WAYS.map((by) => Math.round((taken[by]?.eventsPerS ?? 0) / 1000));
-      console.log(`pair ${pair}: ${transport} ${sdk} k/s by the SDK, ${hand} k/s by hand`);
+  const tabs = [tab, other] as const;
+  const pids: number[] = [];
+  for (const one of tabs) {
+    await one.open(`${network.origin}/e2e/throughput.html`);
+    await one.until(() => "take" in globalThis);
+    const before = await rendering(browser);
+    await take(one, process.pid, "hand", "websocket");
+    pids.push(await renderer(browser, before));
+  }
+  if (pids[0] === pids[1]) throw new Error("both tabs are of one process");
+  await seclude(browser, pids);
+
+  const raw: Record<string, Pair[]> = {};
+  for (let number = -WARMING_PAIRS; number < pairs(24); number++) {
+    for (const { name, transport, ways } of CELLS) {
+      // In turn one or the other tab has the one or the other.
+      const swap = Math.abs(number) % 2;
+      const before = cores();
+      const of = (way: 0 | 1): Promise<Taken> => {
+        const place = way ^ swap;
+        return take(tabs[place] as Tab, pids[place] as number, ways[way], transport);
+      };
+      const taken = await Promise.all([of(0), of(1)]);
+      if (number >= 0) (raw[name] ??= []).push({ taken, cores: shares(before) });
+      const [one, two] = taken.map((it) => Math.round(it.eventsPerS / 1000));
+      console.log(`pair ${number}: ${name} ${one} k/s by ${ways[0]}, ${two} k/s by ${ways[1]}`);
     }
   }
   const summary: Record<string, object> = {};
-  for (const transport of TRANSPORTS) {
-    const all = raw[transport] ?? [];
-    const of = (by: string, key: (taken: Taken) => number): number[] => all.map((it) => key(it[by] as Taken));
-    const found = ratio(all.map((it) => [(it["sdk"] as Taken).eventsPerS, (it["hand"] as Taken).eventsPerS]));
-    summary[transport] = {
+  for (const { name, ways } of CELLS) {
+    const all = raw[name] ?? [];
+    const of = (key: keyof Taken) => ratio(all.map(({ taken: [one, two] }) => [one[key], two[key]] as const));
+    const middle = (look: (pair: Pair) => number): number => median(all.map(look));
+    const found = of("eventsPerS");
+    summary[name] = {
       pairs: all.length,
-      ...found,
+      eventsPerS: found,
+      cpuPerEvent: of("cpuNsPerEvent"),
       passes: found.ratio >= BOUND,
-      ...Object.fromEntries(
-        WAYS.map((by) => [
-          by,
-          {
-            eventsPerS: median(of(by, (it) => it.eventsPerS)),
-            missedShare: median(of(by, (it) => it.missedShare)),
-            serverCore: median(of(by, (it) => it.cores[0]?.busy ?? 0)),
-            browserCore: median(of(by, (it) => it.cores[1]?.busy ?? 0)),
-            stolen: median(of(by, (it) => it.cores[1]?.stolen ?? 0)),
-          },
-        ]),
-      ),
+      medians: ways.map((by, way) => ({
+        by,
+        eventsPerS: middle(({ taken }) => (taken[way] as Taken).eventsPerS),
+        cpuNsPerEvent: middle(({ taken }) => (taken[way] as Taken).cpuNsPerEvent),
+        missedShare: middle(({ taken }) => (taken[way] as Taken).missedShare),
+      })),
+      serverCore: middle(({ cores }) => cores[0]?.busy ?? 0),
+      pagesCore: middle(({ cores }) => cores[1]?.busy ?? 0),
+      stolen: middle(({ cores }) => cores[1]?.stolen ?? 0),
     };
   }
-  record(browser, "throughput", { ...summary, again }, { taken: raw });
+  record(
+    browser,
+    "throughput",
+    summary,
+    { taken: raw },
+    "server, and all of the browser but the pages, on core 0; the two pages on core 1",
+  );
 });
 
 interface Ways {
-  take(...given: [string, string, string, number, number]): Promise<Omit<Taken, "cores">>;
+  take(...given: [string, string, string, number, number]): Promise<Omit<Taken, "cpuNsPerEvent">>;
 }

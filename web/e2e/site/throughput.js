@@ -26,8 +26,12 @@ function begin(by, transport, origin) {
 
 const after = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Events a second in `span` ms, after `warming` ms, and how many were missed of all. */
+/**
+ * Events a second in `span` ms, after `warming` ms, and what part of all was missed then;
+ * events in all.
+ */
 globalThis.take = async (by, transport, origin, warming, span) => {
+  const before = events;
   const end = begin(by, transport, origin);
   await after(warming);
   const from = { events, missed, atMs: performance.now() };
@@ -36,5 +40,5 @@ globalThis.take = async (by, transport, origin, warming, span) => {
   const eventsPerS = (came / (performance.now() - from.atMs)) * 1000;
   end();
   await after(REST_MS);
-  return { eventsPerS, missedShare: lost / (came + lost), sum };
+  return { eventsPerS, missedShare: lost / (came + lost), events: events - before, sum };
 };

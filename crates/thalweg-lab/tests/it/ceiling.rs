@@ -1,6 +1,7 @@
 //! The search for a ceiling, where something goes wrong on the way.
 
 use crate::fake::serve;
+use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::ops::ControlFlow;
 use std::thread;
@@ -43,19 +44,21 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
 
 #[test]
 fn who_is_asked_too_much_at_first_is_asked_less() {
-    let mut outcome = find(5000, 1000, &mut Blind);
-    for _ in 1..ATTEMPTS {
-        if outcome.failure.is_none() && !outcome.swarm_fell_short {
-            break;
+    undisturbed(|| {
+        let mut outcome = find(5000, 1000, &mut Blind);
+        for _ in 1..ATTEMPTS {
+            if outcome.failure.is_none() && !outcome.swarm_fell_short {
+                break;
+            }
+            outcome = find(5000, 1000, &mut Blind);
         }
-        outcome = find(5000, 1000, &mut Blind);
-    }
-    assert_eq!(outcome.failure, None, "{:?}", outcome.steps);
-    let (first, last) = (&outcome.steps[0], outcome.steps.last().unwrap());
-    let missed = first.missed.as_deref().unwrap_or_default();
-    assert!(first.rate == 5000.0 && missed.contains("behind"), "{first:?}");
-    assert!(last.is_confirmation && last.missed.is_none() && last.rate < 1000.0, "{last:?}");
-    assert!(!outcome.swarm_fell_short, "{:?}", outcome.steps);
+        assert_eq!(outcome.failure, None, "{:?}", outcome.steps);
+        let (first, last) = (&outcome.steps[0], outcome.steps.last().unwrap());
+        let missed = first.missed.as_deref().unwrap_or_default();
+        assert!(first.rate == 5000.0 && missed.contains("behind"), "{first:?}");
+        assert!(last.is_confirmation && last.missed.is_none() && last.rate < 1000.0, "{last:?}");
+        assert!(!outcome.swarm_fell_short, "{:?}", outcome.steps);
+    });
 }
 
 /// Keeps the swarm from its core once in each of so many spans.
@@ -81,20 +84,24 @@ impl Observer for Sleepy {
 
 #[test]
 fn a_rate_at_which_the_swarm_was_kept_from_its_core_is_tried_again() {
-    let outcome = find(50, 50, &mut Sleepy { spans: 1, is_tired: false });
-    let steps = &outcome.steps;
-    assert!(steps[0].missed.is_some() && steps[1].rate == steps[0].rate, "{steps:?}");
-    assert_eq!(outcome.failure, None, "{steps:?}");
-    assert!(steps.iter().any(|step| step.rate >= 100.0 && step.missed.is_none()), "{steps:?}");
+    undisturbed(|| {
+        let outcome = find(50, 50, &mut Sleepy { spans: 1, is_tired: false });
+        let steps = &outcome.steps;
+        assert!(steps[0].missed.is_some() && steps[1].rate == steps[0].rate, "{steps:?}");
+        assert_eq!(outcome.failure, None, "{steps:?}");
+        assert!(steps.iter().any(|step| step.rate >= 100.0 && step.missed.is_none()), "{steps:?}");
+    });
 }
 
 #[test]
 fn a_rate_is_not_tried_again_for_ever() {
-    let outcome = find(64, 50, &mut Sleepy { spans: u32::MAX, is_tired: false });
-    let rates: Vec<f64> = outcome.steps.iter().map(|step| step.rate).take(6).collect();
-    assert_eq!(rates, [64.0, 64.0, 64.0, 32.0, 32.0, 32.0], "{:?}", outcome.steps);
-    // It is none of the subject's.
-    assert!(outcome.swarm_fell_short, "{:?}", outcome.steps);
+    undisturbed(|| {
+        let outcome = find(64, 50, &mut Sleepy { spans: u32::MAX, is_tired: false });
+        let rates: Vec<f64> = outcome.steps.iter().map(|step| step.rate).take(6).collect();
+        assert_eq!(rates, [64.0, 64.0, 64.0, 32.0, 32.0, 32.0], "{:?}", outcome.steps);
+        // It is none of the subject's.
+        assert!(outcome.swarm_fell_short, "{:?}", outcome.steps);
+    });
 }
 
 /// Takes the swarm's core for itself as the first span begins.
@@ -118,13 +125,15 @@ impl Observer for Greedy {
 
 #[test]
 fn a_swarm_without_time_is_no_limit_of_the_subject() {
-    // Long enough that with what was due then more is outstanding than may be, and that
-    // the time before the span hardly counts.
-    let outcome = find(500, 50, &mut Greedy(Some(Duration::from_millis(3500))));
-    let steps = &outcome.steps;
-    let missed = steps[0].missed.as_deref().unwrap_or_default();
-    assert_eq!(steps[0].span_us, 0, "it was broken off: {steps:?}");
-    // Where others run on its core, too, it is known only that it was late.
-    let is_again = steps[1].rate == steps[0].rate;
-    assert!(missed.contains("the swarm is saturated") || is_again, "{steps:?}");
+    undisturbed(|| {
+        // Long enough that with what was due then more is outstanding than may be, and that
+        // the time before the span hardly counts.
+        let outcome = find(500, 50, &mut Greedy(Some(Duration::from_millis(3500))));
+        let steps = &outcome.steps;
+        let missed = steps[0].missed.as_deref().unwrap_or_default();
+        assert_eq!(steps[0].span_us, 0, "it was broken off: {steps:?}");
+        // Where others run on its core, too, it is known only that it was late.
+        let is_again = steps[1].rate == steps[0].rate;
+        assert!(missed.contains("the swarm is saturated") || is_again, "{steps:?}");
+    });
 }

@@ -1,6 +1,7 @@
 //! The swarm over HTTP/2, against a server made with the h2 crate.
 
 use crate::fake::{DOCUMENT_ENVELOPES, RELOAD, cursor, envelope};
+use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use bytes::Bytes;
 use h2::{SendStream, server};
@@ -201,30 +202,34 @@ fn intact(_: u64, event: String) -> Vec<String> {
 
 #[test]
 fn the_ledger_of_every_stream_is_whole() {
-    // The largest are cut over several HTTP/2 frames.
-    for (transport, event_bytes) in [
-        (Transport::Sse, 200),
-        (Transport::HttpStreaming, 200),
-        (Transport::ForeverFrame, 200),
-        (Transport::LongPolling, 200),
-        (Transport::Sse, 40_000),
-        (Transport::LongPolling, 40_000),
-    ] {
-        let outcome = measure(&settings(transport, event_bytes), intact).unwrap();
-        assert_eq!(outcome.ledger.to_string(), "whole", "{transport} {event_bytes}");
-        assert!(outcome.traffic.events > 50, "{:?}", outcome.traffic);
-    }
+    undisturbed(|| {
+        // The largest are cut over several HTTP/2 frames.
+        for (transport, event_bytes) in [
+            (Transport::Sse, 200),
+            (Transport::HttpStreaming, 200),
+            (Transport::ForeverFrame, 200),
+            (Transport::LongPolling, 200),
+            (Transport::Sse, 40_000),
+            (Transport::LongPolling, 40_000),
+        ] {
+            let outcome = measure(&settings(transport, event_bytes), intact).unwrap();
+            assert_eq!(outcome.ledger.to_string(), "whole", "{transport} {event_bytes}");
+            assert!(outcome.traffic.events > 50, "{:?}", outcome.traffic);
+        }
+    });
 }
 
 #[test]
 fn windows_are_given_back() {
-    // What is under way is more than a stream's window, and all together more
-    // than the connection's.
-    let settings =
-        Settings { connections: 2, streams: 2, window: 8, ..settings(Transport::Sse, 1 << 20) };
-    let outcome = measure(&settings, intact).unwrap();
-    assert_eq!(outcome.ledger.to_string(), "whole");
-    assert!(outcome.ledger.delivered >= 16, "{}", outcome.ledger.delivered);
+    undisturbed(|| {
+        // What is under way is more than a stream's window, and all together more
+        // than the connection's.
+        let settings =
+            Settings { connections: 2, streams: 2, window: 8, ..settings(Transport::Sse, 1 << 20) };
+        let outcome = measure(&settings, intact).unwrap();
+        assert_eq!(outcome.ledger.to_string(), "whole");
+        assert!(outcome.ledger.delivered >= 16, "{}", outcome.ledger.delivered);
+    });
 }
 
 /// The ledger, or the reason why there is none.

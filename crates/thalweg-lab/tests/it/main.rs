@@ -6,6 +6,7 @@ mod fake;
 mod http2;
 mod listen;
 mod publishing;
+mod quiet;
 mod report;
 mod resources;
 mod self_driven;

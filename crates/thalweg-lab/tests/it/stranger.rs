@@ -5,6 +5,7 @@ mod server;
 mod timestamps;
 mod trust;
 
+use crate::quiet::undisturbed;
 use server::{Peer, Script, script, serve};
 use std::io;
 use std::net::SocketAddr;
@@ -110,38 +111,44 @@ fn every_transport() -> Vec<(&'static str, Option<&'static str>, Script)> {
 
 #[test]
 fn every_transport_is_heard() {
-    for (index, (scheme, transport, script)) in every_transport().into_iter().enumerate() {
-        let address = serve(script);
-        let typed = Typed {
-            transport: transport.map(str::to_owned),
-            ..typed(format!("{scheme}://{address}/live?a=b"))
-        };
-        let Outcome { heard, traffic, latency, intervals, span_us, .. } = visit(&typed, 3).unwrap();
-        assert_eq!((heard.connections, heard.stood), (3, 3), "{index}");
-        assert_eq!((heard.refused.count, heard.ended_early.count), (0, 0), "{index}");
-        assert!(heard.events > 10, "{index}: {heard:?}");
-        let bytes = if index == 2 || index == 3 { 12 } else { 11 };
-        assert_eq!(heard.payload_bytes, bytes * heard.events, "{index}");
-        assert_eq!(heard.event_bytes_max, bytes);
-        assert!(heard.wire_bytes > heard.payload_bytes);
-        let (text, binary) = if index == 1 { (0, heard.events) } else { (heard.events, 0) };
-        assert_eq!((heard.text_events, heard.binary_events), (text, binary), "{index}");
-        assert_eq!(heard.signs_of_life > 0, [1, 2, 4].contains(&index), "{index}: {heard:?}");
-        assert!(heard.json_tried > 0 && heard.json_found == heard.json_tried, "{index}: {heard:?}");
-        let (min, max) = (heard.events_per_connection_min, heard.events_per_connection_max);
-        assert!(0 < min && min <= max && 3 * min <= heard.events && heard.events <= 3 * max);
-        let recorded: u64 = intervals.buckets().map(|(_, count)| count).sum();
-        // The first event of each connection ends no interval.
-        assert_eq!(recorded, heard.events - 3, "{index}");
-        assert_eq!((heard.timestamps.clone(), latency.quantile_us(0.5)), (None, None));
-        assert_eq!((traffic.events, traffic.wire_bytes), (heard.events, heard.wire_bytes));
-        assert_eq!(heard.span_us, span_us);
-        assert_eq!(heard.answer.address, address.to_string());
-        assert_eq!(heard.answer.is_chunked, [3, 4].contains(&index));
-        assert_eq!(heard.answer.server.is_some(), [2, 3].contains(&index));
-        let written = serde_json::to_string(&heard).unwrap();
-        assert_eq!(serde_json::from_str::<Heard>(&written).unwrap(), heard);
-    }
+    undisturbed(|| {
+        for (index, (scheme, transport, script)) in every_transport().into_iter().enumerate() {
+            let address = serve(script);
+            let typed = Typed {
+                transport: transport.map(str::to_owned),
+                ..typed(format!("{scheme}://{address}/live?a=b"))
+            };
+            let Outcome { heard, traffic, latency, intervals, span_us, .. } =
+                visit(&typed, 3).unwrap();
+            assert_eq!((heard.connections, heard.stood), (3, 3), "{index}");
+            assert_eq!((heard.refused.count, heard.ended_early.count), (0, 0), "{index}");
+            assert!(heard.events > 10, "{index}: {heard:?}");
+            let bytes = if index == 2 || index == 3 { 12 } else { 11 };
+            assert_eq!(heard.payload_bytes, bytes * heard.events, "{index}");
+            assert_eq!(heard.event_bytes_max, bytes);
+            assert!(heard.wire_bytes > heard.payload_bytes);
+            let (text, binary) = if index == 1 { (0, heard.events) } else { (heard.events, 0) };
+            assert_eq!((heard.text_events, heard.binary_events), (text, binary), "{index}");
+            assert_eq!(heard.signs_of_life > 0, [1, 2, 4].contains(&index), "{index}: {heard:?}");
+            assert!(
+                heard.json_tried > 0 && heard.json_found == heard.json_tried,
+                "{index}: {heard:?}"
+            );
+            let (min, max) = (heard.events_per_connection_min, heard.events_per_connection_max);
+            assert!(0 < min && min <= max && 3 * min <= heard.events && heard.events <= 3 * max);
+            let recorded: u64 = intervals.buckets().map(|(_, count)| count).sum();
+            // The first event of each connection ends no interval.
+            assert_eq!(recorded, heard.events - 3, "{index}");
+            assert_eq!((heard.timestamps.clone(), latency.quantile_us(0.5)), (None, None));
+            assert_eq!((traffic.events, traffic.wire_bytes), (heard.events, heard.wire_bytes));
+            assert_eq!(heard.span_us, span_us);
+            assert_eq!(heard.answer.address, address.to_string());
+            assert_eq!(heard.answer.is_chunked, [3, 4].contains(&index));
+            assert_eq!(heard.answer.server.is_some(), [2, 3].contains(&index));
+            let written = serde_json::to_string(&heard).unwrap();
+            assert_eq!(serde_json::from_str::<Heard>(&written).unwrap(), heard);
+        }
+    });
 }
 
 /// What takes time takes at least so long, and what the client needs for it besides is

@@ -1,6 +1,7 @@
 //! The swarm's ledger, over real sockets.
 
 use crate::fake::serve;
+use crate::quiet::undisturbed;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
@@ -52,24 +53,26 @@ fn measure_with(
 
 #[test]
 fn a_sound_subject_has_a_whole_ledger_over_every_transport() {
-    for transport in ALL {
-        let outcome = measure(transport, |_, event| vec![event.to_owned()]).unwrap();
-        assert_eq!(outcome.ledger.to_string(), "whole", "{transport}");
-        assert!(outcome.traffic.events > 100, "{:?}", outcome.traffic);
-        assert!(outcome.traffic.wire_bytes > 200 * outcome.traffic.events);
-        assert_eq!(
-            outcome.latency.buckets().map(|(_, count)| count).sum::<u64>(),
-            outcome.traffic.events
-        );
-        // What the window says was outstanding, was, but for what a verdict allows, too.
-        let littles_ratio = outcome.littles_ratio.unwrap();
-        let slack_us = outcome.swarm_away_us + outcome.latency.quantile_us(1.0).unwrap();
-        let apart_max = 0.1 + slack_us as f64 / outcome.span_us as f64;
-        assert!((littles_ratio - 1.0).abs() < apart_max, "{transport}: {littles_ratio}");
-        assert!(outcome.warm_up.took_us >= 50_000);
-        knows_what_was_agreed(&outcome);
-        assert!(outcome.span_us >= 150_000 && outcome.swarm_cpu_ns > 0);
-    }
+    undisturbed(|| {
+        for transport in ALL {
+            let outcome = measure(transport, |_, event| vec![event.to_owned()]).unwrap();
+            assert_eq!(outcome.ledger.to_string(), "whole", "{transport}");
+            assert!(outcome.traffic.events > 100, "{:?}", outcome.traffic);
+            assert!(outcome.traffic.wire_bytes > 200 * outcome.traffic.events);
+            assert_eq!(
+                outcome.latency.buckets().map(|(_, count)| count).sum::<u64>(),
+                outcome.traffic.events
+            );
+            // What the window says was outstanding, was, but for what a verdict allows, too.
+            let littles_ratio = outcome.littles_ratio.unwrap();
+            let slack_us = outcome.swarm_away_us + outcome.latency.quantile_us(1.0).unwrap();
+            let apart_max = 0.1 + slack_us as f64 / outcome.span_us as f64;
+            assert!((littles_ratio - 1.0).abs() < apart_max, "{transport}: {littles_ratio}");
+            assert!(outcome.warm_up.took_us >= 50_000);
+            knows_what_was_agreed(&outcome);
+            assert!(outcome.span_us >= 150_000 && outcome.swarm_cpu_ns > 0);
+        }
+    });
 }
 
 /// Whatever was connected, what it agreed on is known.
@@ -163,18 +166,20 @@ fn an_announced_gap_is_a_hole() {
 /// one that was announced as dropped.
 #[test]
 fn a_gap_of_any_size_does_not_stop_the_window() {
-    for missed in ["1", "null", "18446744073709551615"] {
-        let gap = format!(
-            r#"{{"topic":"bench/0","position":"1.9","gap":{{"missed":{missed},"reason":"slow"}}}}"#
-        );
-        let fault = move |number, event: &str| match number {
-            9 => vec![gap.clone()],
-            _ => vec![event.to_owned()],
-        };
-        let outcome = measure_with(1, Transport::Sse, fault).unwrap();
-        assert_eq!(outcome.ledger.to_string(), "1 gap announced", "{missed}");
-        assert!(outcome.traffic.events > 20, "{missed}: {:?}", outcome.traffic);
-    }
+    undisturbed(|| {
+        for missed in ["1", "null", "18446744073709551615"] {
+            let gap = format!(
+                r#"{{"topic":"bench/0","position":"1.9","gap":{{"missed":{missed},"reason":"slow"}}}}"#
+            );
+            let fault = move |number, event: &str| match number {
+                9 => vec![gap.clone()],
+                _ => vec![event.to_owned()],
+            };
+            let outcome = measure_with(1, Transport::Sse, fault).unwrap();
+            assert_eq!(outcome.ledger.to_string(), "1 gap announced", "{missed}");
+            assert!(outcome.traffic.events > 20, "{missed}: {:?}", outcome.traffic);
+        }
+    });
 }
 
 #[test]
@@ -229,26 +234,29 @@ impl Observer for Thorough {
 
 #[test]
 fn long_looks_are_in_no_latency() {
-    let look = Duration::from_millis(400);
-    // Something is always under way.
-    let settings = Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
-    let workload = Workload {
-        address: serve(|_, event| vec![event.to_owned()]).unwrap(),
-        dialect: Dialect::Thalweg,
-        path: None,
-        settings: &settings,
-        drive: Drive::Posted,
-        start_us: 0,
-        warm_up: Duration::from_millis(50),
-        measured: Duration::from_millis(200),
-    };
-    let outcome = run(&workload, &mut Thorough(look)).unwrap();
-    assert_eq!(outcome.ledger.to_string(), "whole");
-    let max_us = outcome.latency.quantile_us(1.0).unwrap();
-    assert!(u128::from(max_us) < look.as_micros(), "{max_us}");
-    assert!(u128::from(outcome.swarm_away_us) < look.as_micros(), "{}", outcome.swarm_away_us);
-    // Every event that was due in the span has its latency, and no other.
-    let recorded: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
-    let due = 2 * outcome.pacing.unwrap().scheduled;
-    assert!(recorded.abs_diff(due) <= 2, "{recorded} of {due}");
+    undisturbed(|| {
+        let look = Duration::from_millis(400);
+        // Something is always under way.
+        let settings =
+            Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
+        let workload = Workload {
+            address: serve(|_, event| vec![event.to_owned()]).unwrap(),
+            dialect: Dialect::Thalweg,
+            path: None,
+            settings: &settings,
+            drive: Drive::Posted,
+            start_us: 0,
+            warm_up: Duration::from_millis(50),
+            measured: Duration::from_millis(200),
+        };
+        let outcome = run(&workload, &mut Thorough(look)).unwrap();
+        assert_eq!(outcome.ledger.to_string(), "whole");
+        let max_us = outcome.latency.quantile_us(1.0).unwrap();
+        assert!(u128::from(max_us) < look.as_micros(), "{max_us}");
+        assert!(u128::from(outcome.swarm_away_us) < look.as_micros(), "{}", outcome.swarm_away_us);
+        // Every event that was due in the span has its latency, and no other.
+        let recorded: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
+        let due = 2 * outcome.pacing.unwrap().scheduled;
+        assert!(recorded.abs_diff(due) <= 2, "{recorded} of {due}");
+    });
 }

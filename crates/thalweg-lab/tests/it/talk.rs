@@ -3,6 +3,7 @@
 
 use crate::fake::{RELOAD, cursor, envelope};
 use crate::listen::listen;
+use crate::quiet::undisturbed;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -119,28 +120,32 @@ fn thalweg_runner(number: u64, message: &str) -> Vec<String> {
 
 #[test]
 fn a_known_delay_is_measured() {
-    let cases: [(Drive, Program, Answer); 4] = [
-        (Drive::Echo, Program::Limit, same),
-        (Drive::Echo, Program::Thalweg, thalweg_echo),
-        (Drive::RoundTrip, Program::Limit, same),
-        (Drive::RoundTrip, Program::Thalweg, thalweg_runner),
-    ];
-    for (drive, program, answer) in cases {
-        let outcome = measure(drive, &program, answer).unwrap();
-        let trips = outcome.round_trips.unwrap();
-        assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
-        assert_eq!(trips.count, 20);
-        knows_what_was_agreed(&outcome);
-        assert!(trips.mean_us >= DELAY_US && trips.p50_us as f64 >= DELAY_US, "{trips:?}");
-        match drive {
-            // One after the other: no time is counted twice, and little is lost.
-            Drive::RoundTrip => assert!(20.0 * trips.mean_us <= trips.total_us as f64, "{trips:?}"),
-            // Whoever is sent late is late.
-            _ => assert!(outcome.latency.quantile_us(1.0) >= Some(trips.max_us), "{trips:?}"),
+    undisturbed(|| {
+        let cases: [(Drive, Program, Answer); 4] = [
+            (Drive::Echo, Program::Limit, same),
+            (Drive::Echo, Program::Thalweg, thalweg_echo),
+            (Drive::RoundTrip, Program::Limit, same),
+            (Drive::RoundTrip, Program::Thalweg, thalweg_runner),
+        ];
+        for (drive, program, answer) in cases {
+            let outcome = measure(drive, &program, answer).unwrap();
+            let trips = outcome.round_trips.unwrap();
+            assert_eq!(outcome.ledger.to_string(), "whole", "{drive:?} {program:?}");
+            assert_eq!(trips.count, 20);
+            knows_what_was_agreed(&outcome);
+            assert!(trips.mean_us >= DELAY_US && trips.p50_us as f64 >= DELAY_US, "{trips:?}");
+            match drive {
+                // One after the other: no time is counted twice, and little is lost.
+                Drive::RoundTrip => {
+                    assert!(20.0 * trips.mean_us <= trips.total_us as f64, "{trips:?}")
+                }
+                // Whoever is sent late is late.
+                _ => assert!(outcome.latency.quantile_us(1.0) >= Some(trips.max_us), "{trips:?}"),
+            }
+            let in_histogram: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
+            assert_eq!(in_histogram, 20);
         }
-        let in_histogram: u64 = outcome.latency.buckets().map(|(_, count)| count).sum();
-        assert_eq!(in_histogram, 20);
-    }
+    });
 }
 
 /// A source of Runners in documents that are to be loaded again after four.
@@ -199,14 +204,16 @@ impl Documents {
 
 #[test]
 fn round_trips_go_on_in_the_next_document() {
-    let documents = Arc::new(Mutex::new(Documents::default()));
-    let address = listen(move |connection| Documents::attend(&documents, connection)).unwrap();
-    let transport = Transport::ForeverFrame;
-    let settings = Settings { transport, connections: 1, requests: 20, ..Settings::default() };
-    let outcome = converse(address, &settings, Drive::RoundTrip, &Program::Thalweg).unwrap();
-    assert_eq!(outcome.ledger.to_string(), "whole");
-    assert_eq!(outcome.round_trips.unwrap().count, 20);
-    knows_what_was_agreed(&outcome);
+    undisturbed(|| {
+        let documents = Arc::new(Mutex::new(Documents::default()));
+        let address = listen(move |connection| Documents::attend(&documents, connection)).unwrap();
+        let transport = Transport::ForeverFrame;
+        let settings = Settings { transport, connections: 1, requests: 20, ..Settings::default() };
+        let outcome = converse(address, &settings, Drive::RoundTrip, &Program::Thalweg).unwrap();
+        assert_eq!(outcome.ledger.to_string(), "whole");
+        assert_eq!(outcome.round_trips.unwrap().count, 20);
+        knows_what_was_agreed(&outcome);
+    });
 }
 
 /// The ledger, or the reason why there is none.
@@ -244,84 +251,92 @@ fn beside_a_firehose(answer: Answer) -> Outcome {
 
 #[test]
 fn a_firehose_that_pushes_half_as_often_says_so_and_is_whole() {
-    let outcome = beside_a_firehose(pushing);
-    assert_eq!(outcome.ledger.to_string(), "whole");
-    let pushed = outcome.pushed.unwrap();
-    assert_eq!((pushed.came, outcome.traffic.events), (20, 20));
-    assert!(pushed.wanted.abs_diff(outcome.span_us / 2500) <= 1, "{pushed:?}");
-    assert!(pushed.share().unwrap() < 0.6, "{pushed:?}");
+    undisturbed(|| {
+        let outcome = beside_a_firehose(pushing);
+        assert_eq!(outcome.ledger.to_string(), "whole");
+        let pushed = outcome.pushed.unwrap();
+        assert_eq!((pushed.came, outcome.traffic.events), (20, 20));
+        assert!(pushed.wanted.abs_diff(outcome.span_us / 2500) <= 1, "{pushed:?}");
+        assert!(pushed.share().unwrap() < 0.6, "{pushed:?}");
+    });
 }
 
 #[test]
 fn pushes_that_are_damaged_are_in_the_ledger() {
-    let check = |answer: Answer, expected: (&str, u64)| {
-        let outcome = beside_a_firehose(answer);
-        let came = outcome.pushed.unwrap().came;
-        assert_eq!((&*outcome.ledger.to_string(), came), expected);
-    };
-    check(
-        |number, message| {
-            let mut said = pushing(number, message);
-            if number == 7 {
-                said[0] = said[0].replacen("xx", "x", 1);
-            }
-            said
-        },
-        ("1 corrupt", 19),
-    );
-    check(
-        |number, message| {
-            let mut said = pushing(number, message);
-            if number == 7 {
-                said[0] = said[0].replacen("bench/0", "bench/9", 1);
-            }
-            said
-        },
-        ("1 corrupt", 19),
-    );
+    undisturbed(|| {
+        let check = |answer: Answer, expected: (&str, u64)| {
+            let outcome = beside_a_firehose(answer);
+            let came = outcome.pushed.unwrap().came;
+            assert_eq!((&*outcome.ledger.to_string(), came), expected);
+        };
+        check(
+            |number, message| {
+                let mut said = pushing(number, message);
+                if number == 7 {
+                    said[0] = said[0].replacen("xx", "x", 1);
+                }
+                said
+            },
+            ("1 corrupt", 19),
+        );
+        check(
+            |number, message| {
+                let mut said = pushing(number, message);
+                if number == 7 {
+                    said[0] = said[0].replacen("bench/0", "bench/9", 1);
+                }
+                said
+            },
+            ("1 corrupt", 19),
+        );
+    });
 }
 
 #[test]
 fn answers_that_are_missing_or_wrong_are_seen() {
-    let silent: Answer =
-        |number, message| if number == 7 { vec![] } else { vec![message.to_owned()] };
-    check(Drive::Echo, silent, "1 missing");
-    check(Drive::RoundTrip, silent, "silent for 2 s");
-    let late: Answer = |number, message| match number {
-        7 => vec![],
-        // The seventh after the eighth, made as the lab makes them.
-        8 => {
-            let seventh = (7 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
-            vec![message.to_owned(), format!("00000007-7468-416c-8765-{seventh:012x}")]
-        }
-        _ => vec![message.to_owned()],
-    };
-    check(Drive::Echo, late, "1 reordered");
-    let twice: Answer = |number, message| vec![message.to_owned(); if number == 7 { 2 } else { 1 }];
-    check(Drive::Echo, twice, "1 duplicated");
-    let unasked: Answer =
-        |number, message| if number == 7 { vec!["?".to_owned()] } else { vec![message.to_owned()] };
-    check(Drive::Echo, unasked, "neither an answer nor an envelope");
-    // The last with the first, made as the lab makes them.
-    let early: Answer = |number, message| match number {
-        1 => {
-            let last = (20 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
-            vec![message.to_owned(), format!("00000014-7468-416c-8765-{last:012x}")]
-        }
-        20 => vec![],
-        _ => vec![message.to_owned()],
-    };
-    check(Drive::Echo, early, "1 early");
-    check(Drive::RoundTrip, twice, "1 duplicated");
-    let damaged: Answer = |number, message| match number {
-        7 => vec![message.replacen("\"id\":", "\"ix\":", 1), message.to_owned()],
-        _ => vec![message.to_owned()],
-    };
-    check(Drive::RoundTrip, damaged, "1 corrupt");
-    // The one after it has no number.
-    let highest: Answer = |number, message| match number {
-        7 => vec![format!(r#"{{"id":{},"name":"x"}}"#, u64::MAX), message.to_owned()],
-        _ => vec![message.to_owned()],
-    };
-    check(Drive::RoundTrip, highest, "1 corrupt");
+    undisturbed(|| {
+        let silent: Answer =
+            |number, message| if number == 7 { vec![] } else { vec![message.to_owned()] };
+        check(Drive::Echo, silent, "1 missing");
+        check(Drive::RoundTrip, silent, "silent for 2 s");
+        let late: Answer = |number, message| match number {
+            7 => vec![],
+            // The seventh after the eighth, made as the lab makes them.
+            8 => {
+                let seventh = (7 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
+                vec![message.to_owned(), format!("00000007-7468-416c-8765-{seventh:012x}")]
+            }
+            _ => vec![message.to_owned()],
+        };
+        check(Drive::Echo, late, "1 reordered");
+        let twice: Answer =
+            |number, message| vec![message.to_owned(); if number == 7 { 2 } else { 1 }];
+        check(Drive::Echo, twice, "1 duplicated");
+        let unasked: Answer = |number, message| {
+            if number == 7 { vec!["?".to_owned()] } else { vec![message.to_owned()] }
+        };
+        check(Drive::Echo, unasked, "neither an answer nor an envelope");
+        // The last with the first, made as the lab makes them.
+        let early: Answer = |number, message| match number {
+            1 => {
+                let last = (20 * 0x9E37_79B9_u64) & 0xFFFF_FFFF;
+                vec![message.to_owned(), format!("00000014-7468-416c-8765-{last:012x}")]
+            }
+            20 => vec![],
+            _ => vec![message.to_owned()],
+        };
+        check(Drive::Echo, early, "1 early");
+        check(Drive::RoundTrip, twice, "1 duplicated");
+        let damaged: Answer = |number, message| match number {
+            7 => vec![message.replacen("\"id\":", "\"ix\":", 1), message.to_owned()],
+            _ => vec![message.to_owned()],
+        };
+        check(Drive::RoundTrip, damaged, "1 corrupt");
+        // The one after it has no number.
+        let highest: Answer = |number, message| match number {
+            7 => vec![format!(r#"{{"id":{},"name":"x"}}"#, u64::MAX), message.to_owned()],
+            _ => vec![message.to_owned()],
+        };
+        check(Drive::RoundTrip, highest, "1 corrupt");
+    });
 }

@@ -86,6 +86,23 @@ fn everything_that_the_document_asks_for_is_there_plain_and_compressed() {
 }
 
 #[test]
+fn the_sdk_is_there_for_everybodys_pages() {
+    if embedded() == 0 {
+        return;
+    }
+    let server = Server::start(&[]);
+    for name in ["thalweg", "forever-frame", "worker", "worker-host"] {
+        let sdk = server.get(&format!("/sdk/{name}.js"));
+        assert_eq!(sdk.status, 200, "{name}");
+        assert_eq!(sdk.header("content-type"), Some("text/javascript; charset=utf-8"), "{name}");
+        // It has no hash in its name: a new server has a new one.
+        assert_eq!(sdk.header("cache-control"), Some("no-cache"), "{name}");
+        assert!(sdk.text().contains("export{") || name == "worker-host", "{name}");
+        assert!(!sdk.text().contains("sourceMappingURL"), "{name}");
+    }
+}
+
+#[test]
 fn pages_need_no_token_and_what_they_fetch_does() {
     let tokens = ["--publish-token", "p-secret-1234567890", "--subscribe-token", "s-secret-12345"];
     let server = Server::start(&tokens);

@@ -1,0 +1,43 @@
+//! Tests of what takes its time, on machines of which others take most.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What fails while the machine is kept from its work is tried so often.
+const ATTEMPTS: usize = 5;
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Of a machine whose cores are its own nobody wakes up later than this, however busy
+/// the tests keep it.
+const LATE: Duration = Duration::from_millis(150);
+
+/// Runs a test that needs some of the machine's time, and again if it fails while there
+/// was none: another machine had the cores, or a quota was used up. What fails on an
+/// undisturbed machine has failed.
+pub fn undisturbed(test: impl Fn()) {
+    for attempt in 1.. {
+        let (end, ended) = channel();
+        let watch = thread::spawn(move || latest(&ended));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(&test));
+        drop(end);
+        let late = watch.join().expect("a watch");
+        match outcome {
+            Err(failure) if late < LATE || attempt == ATTEMPTS => panic::resume_unwind(failure),
+            Err(_) => eprintln!("tried again: the machine stood still for {late:?}"),
+            Ok(()) => return,
+        }
+    }
+}
+
+/// By how much the latest of all wake-ups was late, until it is over.
+fn latest(ended: &Receiver<()>) -> Duration {
+    let mut latest = Duration::ZERO;
+    loop {
+        let begun = Instant::now();
+        if ended.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+            return latest;
+        }
+        latest = latest.max(begun.elapsed().saturating_sub(LOOK_EVERY));
+    }
+}
