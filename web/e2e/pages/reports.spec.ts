@@ -59,6 +59,12 @@ test("a run that is not there, and one that says nonsense, are told", async ({ p
 test("a run without a report says so", async ({ page, folder }) => {
   rmSync(join(folder, "today", "report.html"));
   await page.goto("/reports?run=today");
+  await expect(page.getByText("This run has its figures, and no page")).toBeVisible();
+  await expect(page.getByText("bench export --store . --format html today")).toBeVisible();
+  await expect(page.getByRole("row", { name: "figures only" })).toHaveCount(1);
+  rmSync(join(folder, "today", "summary.json"));
+  await page.reload();
+  await expect(page.getByRole("row", { name: "not finished" })).toHaveCount(1);
   await expect(page.getByText("This run has no report yet")).toBeVisible();
   await expect(page.locator("iframe")).toHaveCount(0);
 });

@@ -106,6 +106,7 @@ interface SeveralProps<T> {
 }
 
 function Several<T extends string | number>({ label, options, chosen, choose }: SeveralProps<T>) {
+  if (!options.length) return null;
   return (
     <fieldset class="choice">
       <legend>{label}</legend>

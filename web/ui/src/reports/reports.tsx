@@ -87,7 +87,7 @@ interface RunsProps {
 
 function Runs({ runs, picked, choose }: RunsProps) {
   return (
-    <div class="scroll runs" tabIndex={0} role="region" aria-label="Runs">
+    <div class={picked.length ? "scroll runs" : "scroll runs alone"} tabIndex={0} role="region" aria-label="Runs">
       <table>
         <thead>
           <tr>
@@ -119,10 +119,12 @@ function Runs({ runs, picked, choose }: RunsProps) {
                 </label>
               </th>
               <td>{run.begun ? date(run.begun) : "–"}</td>
-              <td class="text">{run.title ?? "–"}</td>
+              <td class="text long">{run.title ?? "–"}</td>
               <td class="text">{run.machine ? processor(run.machine) : "–"}</td>
               <td class="text">{run.version?.split(",")[0] ?? "–"}</td>
-              <td class="text">{run.has_report ? <ReportLink run={run} /> : "not finished"}</td>
+              <td class="text">
+                {run.has_report ? <ReportLink run={run} /> : run.has_summary ? "figures only" : "not finished"}
+              </td>
             </tr>
           ))}
         </tbody>
@@ -159,6 +161,13 @@ function Report({ run }: { run: Run }) {
       <figcaption>{run.name}</figcaption>
       {run.has_report ? (
         address && <iframe src={address} title={title} sandbox="allow-scripts" />
+      ) : run.has_summary ? (
+        <div class="empty">
+          <p>This run has its figures, and no page. In the folder of the runs:</p>
+          <pre>
+            thalweg bench export --store . --format html {run.name} --out {run.name}/report.html
+          </pre>
+        </div>
       ) : (
         <p class="empty">This run has no report yet: it is still going on, or was ended before its end.</p>
       )}
