@@ -15,7 +15,7 @@ const LATE: Duration = Duration::from_millis(150);
 /// Runs a test that needs some of the machine's time, and again if it fails while there
 /// was none: another machine had the cores, or a quota was used up. What fails on an
 /// undisturbed machine has failed.
-pub fn undisturbed(test: impl Fn()) {
+pub(crate) fn undisturbed(test: impl Fn()) {
     for attempt in 1.. {
         let (end, ended) = channel();
         let watch = thread::spawn(move || latest(&ended));

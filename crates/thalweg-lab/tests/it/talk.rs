@@ -137,7 +137,7 @@ fn a_known_delay_is_measured() {
             match drive {
                 // One after the other: no time is counted twice, and little is lost.
                 Drive::RoundTrip => {
-                    assert!(20.0 * trips.mean_us <= trips.total_us as f64, "{trips:?}")
+                    assert!(20.0 * trips.mean_us <= trips.total_us as f64, "{trips:?}");
                 }
                 // Whoever is sent late is late.
                 _ => assert!(outcome.latency.quantile_us(1.0) >= Some(trips.max_us), "{trips:?}"),
