@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpListener,
     runtime,
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::{LocalSet, spawn_local},
     time::{Instant, sleep, timeout_at},
 };
@@ -148,10 +148,20 @@ impl Server {
         }
     }
 
-    /// Ends it: subscribers are told to reconnect, requests are finished. Those
-    /// that do not take their good-bye in time are cut off.
+    /// Ends it: subscribers are sent what has been published and told to reconnect,
+    /// requests are finished. Those that do not take their good-bye in time are cut off.
     pub async fn drain(self) {
         let deadline = Instant::now() + self.config.drain;
+        // All have what others had for them before the first says good-bye.
+        let mut settling = Vec::new();
+        for peer in &self.peers {
+            let (done, settled) = oneshot::channel();
+            let _ = timeout_at(deadline, peer.mail.send(Mail::Settle(done))).await;
+            settling.push(settled);
+        }
+        for settled in settling {
+            let _ = timeout_at(deadline, settled).await;
+        }
         for peer in &self.peers {
             // A shard that has ended needs no telling, one that is stuck no waiting.
             let _ = timeout_at(deadline, peer.mail.send(Mail::Drain)).await;

@@ -72,6 +72,9 @@ pub(crate) enum Mail {
         /// In order.
         batches: Vec<Arc<Batch>>,
     },
+    /// Send what has been published, to the other shards as well; then say so. The end
+    /// is near.
+    Settle(oneshot::Sender<()>),
     /// Say good-bye to everyone and end.
     Drain,
 }

@@ -49,9 +49,15 @@ impl Handle {
                 }
             }),
             Mail::NoRoom(reader) => self.step(|shard| shard.turn_away(&reader)),
+            Mail::Settle(done) => {
+                self.step(Shard::settle);
+                // Whoever waited for it may have given up.
+                let _ = done.send(());
+            }
             Mail::Drain => {
                 self.draining.set(true);
                 self.drain.notify_waiters();
+                self.step(Shard::settle);
                 self.step(Shard::close_all);
             }
         }

@@ -146,6 +146,22 @@ impl Shard {
         }
     }
 
+    /// What has been published is sent to whoever can take it: a good-bye after this is
+    /// one after it. Whoever is behind by more than a visit sends is told to come back
+    /// where it is.
+    pub(super) fn settle(&mut self) {
+        for (key, feed) in self.feeds.iter_mut() {
+            let Some(home) = &mut feed.home else { continue };
+            home.sequencer.stop_waiting();
+            if !std::mem::replace(&mut home.is_due, true) {
+                self.due.push(key);
+            }
+        }
+        self.seal(now_us());
+        self.post();
+        self.walk_round();
+    }
+
     fn ring_flush(&mut self, key: FeedKey) {
         let Some(home) = self.feeds.get_mut(key).and_then(|feed| feed.home.as_mut()) else {
             return;

@@ -33,6 +33,15 @@ impl Shard {
         }
     }
 
+    /// Visits all that are dirty, once, however long that takes.
+    pub(super) fn walk_round(&mut self) {
+        for _ in 0..self.dirty.len() {
+            if let Some(key) = self.dirty.pop_front() {
+                self.visit(key, now_us());
+            }
+        }
+    }
+
     /// One visit; `true` if it may have taken long.
     fn visit(&mut self, key: u32, now_us: u64) -> bool {
         let Some(connection) = self.connections.get_mut(key as usize) else { return false };

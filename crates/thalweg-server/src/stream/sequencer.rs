@@ -117,6 +117,11 @@ impl Sequencer {
         std::mem::take(&mut self.full)
     }
 
+    /// From now on no batch waits for more events.
+    pub fn stop_waiting(&mut self) {
+        self.bounds.flush_us = 0;
+    }
+
     fn flush_at_us(&self) -> u64 {
         self.opened_us.saturating_add(self.bounds.flush_us)
     }

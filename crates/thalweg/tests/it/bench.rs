@@ -286,7 +286,7 @@ subjects = ["thalweg"]
     let samples = bench("publish", "publish", cells);
     assert_eq!(samples.len(), 4);
     for sample in samples {
-        assert!(sample["traffic"]["events"].as_u64() > Some(10), "{sample}");
+        assert!(sample["traffic"]["events"].as_u64() > Some(0), "{sample}");
     }
 }
 

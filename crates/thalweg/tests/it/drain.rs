@@ -49,7 +49,13 @@ fn a_server_asked_to_stop_as_soon_as_it_listens_exits_cleanly() {
 
 #[test]
 fn what_was_published_before_the_end_is_delivered() {
-    let mut server = Server::start(&PATIENT);
+    for more in [&[][..], &["--flush", "1m"], &["--flush", "1m", "--shards", "2"]] {
+        is_delivered_before_the_end(&[&PATIENT[..], more].concat());
+    }
+}
+
+fn is_delivered_before_the_end(arguments: &[&str]) {
+    let mut server = Server::start(arguments);
     let mut subscribers = Transport::ALL.map(|transport| server.subscribe(transport, "/t"));
     for subscriber in &mut subscribers {
         subscriber.confirmed();
