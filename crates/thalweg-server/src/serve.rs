@@ -152,15 +152,17 @@ impl Server {
     /// requests are finished. Those that do not take their good-bye in time are cut off.
     pub async fn drain(self) {
         let deadline = Instant::now() + self.config.drain;
-        // All have what others had for them before the first says good-bye.
+        // All have what others had for them before the first says good-bye; one that is
+        // stuck takes no more than a part of their time.
+        let settled_by = Instant::now() + self.config.drain / 4;
         let mut settling = Vec::new();
         for peer in &self.peers {
             let (done, settled) = oneshot::channel();
-            let _ = timeout_at(deadline, peer.mail.send(Mail::Settle(done))).await;
+            let _ = timeout_at(settled_by, peer.mail.send(Mail::Settle(done))).await;
             settling.push(settled);
         }
         for settled in settling {
-            let _ = timeout_at(deadline, settled).await;
+            let _ = timeout_at(settled_by, settled).await;
         }
         for peer in &self.peers {
             // A shard that has ended needs no telling, one that is stuck no waiting.
