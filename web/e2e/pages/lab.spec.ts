@@ -18,7 +18,7 @@ test.describe("against the demo", () => {
     await page.getByRole("button", { name: "Start" }).click();
     await expect(page.getByRole("progressbar")).toBeVisible();
     const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
-    await expect(figures).toHaveCount(3, { timeout: 20_000 });
+    await expect(figures).toHaveCount(3);
     await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
     const saved = page.waitForEvent("download");
     await page.getByRole("button", { name: "Save as JSON" }).click();
@@ -37,7 +37,7 @@ test.describe("against the demo", () => {
     await choose(page, "Repeats", "1");
     await page.getByRole("button", { name: "Start" }).click();
     const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
-    await expect(figures).toHaveCount(3, { timeout: 20_000 });
+    await expect(figures).toHaveCount(3);
     await expect(page.getByRole("heading", { name: "Not measured" })).toBeHidden();
     await page.getByRole("button", { name: "Measure something else" }).click();
     await expect(page.getByRole("button", { name: "Start" })).toBeEnabled();
@@ -51,13 +51,13 @@ test.describe("against the demo", () => {
     await show(page, false);
     await show(page, true);
     await network.seen(({ kind }) => kind === "websocket", before);
-    await expect(page.getByRole("region", { name: "Figures" }).locator("tbody tr")).toHaveCount(1, { timeout: 20_000 });
+    await expect(page.getByRole("region", { name: "Figures" }).locator("tbody tr")).toHaveCount(1);
   });
 
   test("stopped, it keeps what it has; opened again, it is as it was", async ({ page }) => {
     await page.goto("/lab");
     await startSmall(page, 9);
-    await expect(page.getByText(/^[1-8] of 9/)).toBeVisible({ timeout: 10_000 });
+    await expect(page.getByText(/^[1-8] of 9/)).toBeVisible();
     await page.getByRole("button", { name: "Stop" }).click();
     await expect(page.getByText(/stopped before its end/)).toBeVisible();
     const findings = await page.locator(".findings").first().innerText();

@@ -19,7 +19,7 @@ test("without a topic it says how to make one, and shows it when it is there", a
   const [, body, address] = /curl -d '(.*)' (\S+)/.exec(said ?? "") ?? [];
   await post(new URL(new URL(address ?? "").pathname, server.origin), body ?? "");
   // It looks again by itself.
-  await expect(page.getByRole("cell", { name: "world" })).toBeVisible({ timeout: 15_000 });
+  await expect(page.getByRole("cell", { name: "world" })).toBeVisible();
 });
 
 test("a topic that has said nothing yet says how it would", async ({ page, server }) => {
@@ -245,7 +245,7 @@ test.describe("with data that flows", () => {
       await server.kill();
       await expect(state(page)).toContainText("Reconnecting");
       await server.restart();
-      await expect(state(page)).toHaveText("Live", { timeout: 20_000 });
+      await expect(state(page)).toHaveText("Live");
       await expect(figure(page, "gaps")).toHaveText("1");
       await page.getByText(/^One gap/).click();
       await expect(page.getByText("the server began anew")).toBeVisible();

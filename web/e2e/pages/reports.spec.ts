@@ -97,7 +97,7 @@ base.describe("with a folder in which nothing is yet", () => {
     const made = runs({ first: "latency" });
     renameSync(join(made, "first"), join(folder, "first"));
     rmSync(made, { recursive: true });
-    await expect(page.getByRole("checkbox")).toHaveCount(1, { timeout: 15_000 });
+    await expect(page.getByRole("checkbox")).toHaveCount(1);
   });
 });
 

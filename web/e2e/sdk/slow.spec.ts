@@ -18,7 +18,7 @@ for (const name of TRANSPORTS) {
     await more(page, 2000);
     await page.evaluate(() => e2e.rest());
     const from = await head(server.origin);
-    await expect.poll(() => head(server.origin), { timeout: 20_000 }).toBeGreaterThan(from + AWAY);
+    await expect.poll(() => head(server.origin)).toBeGreaterThan(from + AWAY);
     if (UNHELD.includes(name)) {
       // Nothing holds back what comes over these: the session leaves, and comes back when there is room.
       await page.evaluate(() => e2e.until((_, { reason }) => reason === "the page does not keep up"));
