@@ -1,6 +1,7 @@
 //! Publishing for its own sake, to a subject that counts as it likes.
 
 use crate::listen::{lines_in_chunks, listen};
+use crate::quiet::undisturbed;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -64,19 +65,21 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
 
 #[test]
 fn what_the_subject_says_it_has_is_held_against_what_was_sent() {
-    for request in [Request::Ndjson, Request::Single] {
-        let honest = measure(request, |events| events).unwrap();
-        assert_eq!(honest.ledger.to_string(), "whole", "{request:?}");
-        assert!(honest.traffic.events > 0 && honest.ledger.delivered > honest.traffic.events);
-        knows_what_was_agreed(&honest);
-        assert!(honest.traffic.wire_bytes > 200 * honest.traffic.events);
-        let boast = measure(request, |events| events + 1).unwrap_err().to_string();
-        assert!(boast.contains("the subject acknowledged"), "{request:?}: {boast}");
-    }
-    // Of each connection's long request one, as the span is warmed up and as it lasts.
-    let lossy = measure(Request::Ndjson, |events| events - 1).unwrap();
-    assert_eq!(lossy.ledger.missing, 2 * u64::from(CONNECTIONS));
-    // Of every request the one.
-    let deaf = measure(Request::Single, |events| events - 1).unwrap();
-    assert!(deaf.traffic.events == 0 && deaf.ledger.missing > 0, "{:?}", deaf.ledger);
+    undisturbed(|| {
+        for request in [Request::Ndjson, Request::Single] {
+            let honest = measure(request, |events| events).unwrap();
+            assert_eq!(honest.ledger.to_string(), "whole", "{request:?}");
+            assert!(honest.traffic.events > 0 && honest.ledger.delivered > honest.traffic.events);
+            knows_what_was_agreed(&honest);
+            assert!(honest.traffic.wire_bytes > 200 * honest.traffic.events);
+            let boast = measure(request, |events| events + 1).unwrap_err().to_string();
+            assert!(boast.contains("the subject acknowledged"), "{request:?}: {boast}");
+        }
+        // Of each connection's long request one, as the span is warmed up and as it lasts.
+        let lossy = measure(Request::Ndjson, |events| events - 1).unwrap();
+        assert_eq!(lossy.ledger.missing, 2 * u64::from(CONNECTIONS));
+        // Of every request the one.
+        let deaf = measure(Request::Single, |events| events - 1).unwrap();
+        assert!(deaf.traffic.events == 0 && deaf.ledger.missing > 0, "{:?}", deaf.ledger);
+    });
 }

@@ -2,6 +2,7 @@
 
 use crate::fake::{read_head, text_frame};
 use crate::listen::listen;
+use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -91,31 +92,43 @@ fn recorded(outcome: &Outcome) -> (u64, u64) {
 
 #[test]
 fn who_keeps_its_schedule_is_whole() {
-    let outcome = measure(|_| Some(IN_TIME)).unwrap();
-    assert_eq!((outcome.ledger.to_string().as_str(), outcome.failure.as_deref()), ("whole", None));
-    let (recorded, due) = recorded(&outcome);
-    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+    undisturbed(|| {
+        let outcome = measure(|_| Some(IN_TIME)).unwrap();
+        assert_eq!(
+            (outcome.ledger.to_string().as_str(), outcome.failure.as_deref()),
+            ("whole", None)
+        );
+        let (recorded, due) = recorded(&outcome);
+        assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+    });
 }
 
 #[test]
 fn who_is_late_and_says_so_is_only_late() {
-    // What comes in the span was due before it, and what is due in it comes later.
-    let late = |_| Some(Tick { late_us: 450_000, stamped_late_us: 0 });
-    let outcome = measure(late).unwrap();
-    assert_eq!((outcome.ledger.to_string().as_str(), outcome.failure.as_deref()), ("whole", None));
-    let (recorded, due) = recorded(&outcome);
-    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
-    assert!(outcome.latency.quantile_us(0.0).unwrap() >= 449_000);
+    undisturbed(|| {
+        // What comes in the span was due before it, and what is due in it comes later.
+        let late = |_| Some(Tick { late_us: 450_000, stamped_late_us: 0 });
+        let outcome = measure(late).unwrap();
+        assert_eq!(
+            (outcome.ledger.to_string().as_str(), outcome.failure.as_deref()),
+            ("whole", None)
+        );
+        let (recorded, due) = recorded(&outcome);
+        assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+        assert!(outcome.latency.quantile_us(0.0).unwrap() >= 449_000);
+    });
 }
 
 #[test]
 fn who_is_further_and_further_behind_is_at_least_so_late() {
-    // For a second's worth of ticks it takes twenty.
-    let slow = |number| Some(Tick { late_us: 19 * number * INTERVAL_US, stamped_late_us: 0 });
-    let outcome = measure(slow).unwrap();
-    assert_eq!(outcome.failure, None);
-    let (recorded, due) = recorded(&outcome);
-    assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+    undisturbed(|| {
+        // For a second's worth of ticks it takes twenty.
+        let slow = |number| Some(Tick { late_us: 19 * number * INTERVAL_US, stamped_late_us: 0 });
+        let outcome = measure(slow).unwrap();
+        assert_eq!(outcome.failure, None);
+        let (recorded, due) = recorded(&outcome);
+        assert!(recorded.abs_diff(due) <= BATCH * CONNECTIONS, "{recorded} of {due}");
+    });
 }
 
 fn check_broken(tick: fn(u64) -> Option<Tick>) {
@@ -125,26 +138,32 @@ fn check_broken(tick: fn(u64) -> Option<Tick>) {
 
 #[test]
 fn who_is_late_and_stamps_late_is_caught() {
-    check_broken(|_| Some(Tick { late_us: 30_000, stamped_late_us: 30_000 }));
-    // Only for a moment.
-    check_broken(|number| match number {
-        40..50 => Some(Tick { late_us: 20_000, stamped_late_us: 20_000 }),
-        _ => Some(IN_TIME),
+    undisturbed(|| {
+        check_broken(|_| Some(Tick { late_us: 30_000, stamped_late_us: 30_000 }));
+        // Only for a moment.
+        check_broken(|number| match number {
+            40..50 => Some(Tick { late_us: 20_000, stamped_late_us: 20_000 }),
+            _ => Some(IN_TIME),
+        });
     });
 }
 
 #[test]
 fn who_skips_ticks_is_caught() {
-    check_broken(|number| (number % 2 == 0).then_some(IN_TIME));
+    undisturbed(|| {
+        check_broken(|number| (number % 2 == 0).then_some(IN_TIME));
+    });
 }
 
 #[test]
 fn who_stops_owes_what_is_due() {
-    // In the middle of the span.
-    let stopped = measure(|number| {
-        let is_over = number >= 35;
-        Some(Tick { late_us: if is_over { 3_600_000_000 } else { 0 }, ..IN_TIME })
+    undisturbed(|| {
+        // In the middle of the span.
+        let stopped = measure(|number| {
+            let is_over = number >= 35;
+            Some(Tick { late_us: if is_over { 3_600_000_000 } else { 0 }, ..IN_TIME })
+        });
+        let missing = stopped.unwrap().ledger.missing;
+        assert!(missing > 0 && missing.is_multiple_of(BATCH), "{missing}");
     });
-    let missing = stopped.unwrap().ledger.missing;
-    assert!(missing > 0 && missing.is_multiple_of(BATCH), "{missing}");
 }

@@ -155,104 +155,119 @@ fn every_transport_is_heard() {
 /// less than the test's whole visit.
 #[test]
 fn set_up_intervals_and_silences_are_as_long_as_they_are() {
-    let (set_up, apart) = (Duration::from_millis(40), Duration::from_millis(30));
-    let answered = script(move |mut peer| {
-        thread::sleep(set_up);
-        peer.upgrade("")?;
-        loop {
-            peer.frame(0x81, b"event")?;
-            peer.frame(0x81, b"event")?;
-            thread::sleep(apart);
-        }
+    undisturbed(|| {
+        let (set_up, apart) = (Duration::from_millis(40), Duration::from_millis(30));
+        let answered = script(move |mut peer| {
+            thread::sleep(set_up);
+            peer.upgrade("")?;
+            loop {
+                peer.frame(0x81, b"event")?;
+                peer.frame(0x81, b"event")?;
+                thread::sleep(apart);
+            }
+        });
+        let visited = std::time::Instant::now();
+        let heard = heard(&typed(format!("ws://{}/", serve(answered))), 2);
+        let within = visited.elapsed().as_micros() as u64;
+        let set_up_us = heard.set_up.unwrap().p50_us;
+        assert!((40_000..within).contains(&set_up_us), "{set_up_us} of {within}");
+        // Histograms are exact to three digits; a sleep is not shorter than it should be.
+        let intervals = heard.intervals.unwrap();
+        assert!((29_900..within).contains(&intervals.max_us), "{intervals:?}");
+        assert!(intervals.p50_us < 29_000, "two events come together: {intervals:?}");
+        assert!((29_000..=heard.span_us).contains(&heard.silence_us_max), "{heard:?}");
     });
-    let visited = std::time::Instant::now();
-    let heard = heard(&typed(format!("ws://{}/", serve(answered))), 2);
-    let within = visited.elapsed().as_micros() as u64;
-    let set_up_us = heard.set_up.unwrap().p50_us;
-    assert!((40_000..within).contains(&set_up_us), "{set_up_us} of {within}");
-    // Histograms are exact to three digits; a sleep is not shorter than it should be.
-    let intervals = heard.intervals.unwrap();
-    assert!((29_900..within).contains(&intervals.max_us), "{intervals:?}");
-    assert!(intervals.p50_us < 29_000, "two events come together: {intervals:?}");
-    assert!((29_000..=heard.span_us).contains(&heard.silence_us_max), "{heard:?}");
 }
 
 #[test]
 fn what_was_before_the_span_is_no_silence_of_it() {
-    // Each connection hears one event, long before the span.
-    let once = script(|mut peer| {
-        peer.upgrade("")?;
-        peer.frame(0x81, b"event")?;
-        peer.read_frame().map(drop)
+    undisturbed(|| {
+        // Each connection hears one event, long before the span.
+        let once = script(|mut peer| {
+            peer.upgrade("")?;
+            peer.frame(0x81, b"event")?;
+            peer.read_frame().map(drop)
+        });
+        let heard = visit_for(&typed(format!("ws://{}/", serve(once))), 2, 300, 100).unwrap().heard;
+        assert_eq!((heard.events, heard.intervals), (0, None));
+        assert_eq!(heard.silence_us_max, heard.span_us);
+        // And again in the span, so that far more than it lies between the two.
+        let twice = script(|mut peer| {
+            peer.upgrade("")?;
+            peer.frame(0x81, b"event")?;
+            thread::sleep(Duration::from_millis(420));
+            peer.frame(0x81, b"event")?;
+            peer.read_frame().map(drop)
+        });
+        let heard =
+            visit_for(&typed(format!("ws://{}/", serve(twice))), 2, 300, 200).unwrap().heard;
+        assert_eq!(heard.intervals, None);
+        assert!(heard.silence_us_max <= heard.span_us, "{heard:?}");
     });
-    let heard = visit_for(&typed(format!("ws://{}/", serve(once))), 2, 300, 100).unwrap().heard;
-    assert_eq!((heard.events, heard.intervals), (0, None));
-    assert_eq!(heard.silence_us_max, heard.span_us);
-    // And again in the span, so that far more than it lies between the two.
-    let twice = script(|mut peer| {
-        peer.upgrade("")?;
-        peer.frame(0x81, b"event")?;
-        thread::sleep(Duration::from_millis(420));
-        peer.frame(0x81, b"event")?;
-        peer.read_frame().map(drop)
-    });
-    let heard = visit_for(&typed(format!("ws://{}/", serve(twice))), 2, 300, 200).unwrap().heard;
-    assert_eq!(heard.intervals, None);
-    assert!(heard.silence_us_max <= heard.span_us, "{heard:?}");
 }
 
 #[test]
 fn what_was_typed_is_said() {
-    let (told, tell) = channel();
-    let told = Mutex::new(told);
-    let address = serve(script(move |mut peer| {
-        peer.upgrade("Sec-WebSocket-Protocol: graphql-transport-ws\r\n")?;
-        let mut said = vec![
-            peer.head.lines().next().unwrap_or_default().to_owned(),
-            peer.header("Authorization").to_owned(),
-            peer.header("Sec-WebSocket-Protocol").to_owned(),
-            peer.header("Sec-WebSocket-Key").to_owned(),
-        ];
-        let mut masks = Vec::new();
-        for _ in 0..2 {
+    undisturbed(|| {
+        let (told, tell) = channel();
+        let told = Mutex::new(told);
+        let address = serve(script(move |mut peer| {
+            peer.upgrade("Sec-WebSocket-Protocol: graphql-transport-ws\r\n")?;
+            let mut said = vec![
+                peer.head.lines().next().unwrap_or_default().to_owned(),
+                peer.header("Authorization").to_owned(),
+                peer.header("Sec-WebSocket-Protocol").to_owned(),
+                peer.header("Sec-WebSocket-Key").to_owned(),
+            ];
+            let mut masks = Vec::new();
+            for _ in 0..2 {
+                let (first, mask, text) = peer.read_frame()?;
+                said.push(format!("{first:x} {}", text.escape_ascii()));
+                masks.push(mask);
+            }
+            // Events only for those who answer pings.
+            peer.frame(0x89, b"are you there?")?;
             let (first, mask, text) = peer.read_frame()?;
             said.push(format!("{first:x} {}", text.escape_ascii()));
             masks.push(mask);
-        }
-        // Events only for those who answer pings.
-        peer.frame(0x89, b"are you there?")?;
-        let (first, mask, text) = peer.read_frame()?;
-        said.push(format!("{first:x} {}", text.escape_ascii()));
-        masks.push(mask);
-        masks.dedup();
-        said.push(format!("{} masks", masks.len()));
-        let _ = told.lock().map(|told| told.send(said));
-        for _ in 0..50 {
-            peer.frame(0x81, b"event")?;
-            thread::sleep(PACE);
-        }
-        // At the end the client takes leave.
-        let (first, _, code) = peer.read_frame()?;
-        let _ = told.lock().map(|told| told.send(vec![format!("{first:x} {code:?}")]));
-        Ok(())
-    }));
-    let typed = Typed {
-        headers: vec!["Authorization: Bearer secret".to_owned()],
-        subprotocol: Some("graphql-transport-ws".to_owned()),
-        send_on_open: vec!["{\"type\":\"connection_init\"}".to_owned(), "second".to_owned()],
-        ..typed(format!("ws://{address}/graphql?x=1"))
-    };
-    let heard = visit_for(&typed, 1, 0, 400).unwrap().heard;
-    assert!(heard.events > 0 && heard.json_found == 0 && heard.json_tried > 0, "{heard:?}");
-    assert_eq!(heard.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
-    let said = tell.recv().unwrap();
-    assert_eq!(said[..3], ["GET /graphql?x=1 HTTP/1.1", "Bearer secret", "graphql-transport-ws"]);
-    assert_eq!(said[3].len(), 24);
-    assert_eq!(
-        said[4..],
-        ["81 {\\\"type\\\":\\\"connection_init\\\"}", "81 second", "8a are you there?", "3 masks"]
-    );
-    assert_eq!(tell.recv().unwrap(), ["88 [3, 232]"]);
+            masks.dedup();
+            said.push(format!("{} masks", masks.len()));
+            let _ = told.lock().map(|told| told.send(said));
+            for _ in 0..50 {
+                peer.frame(0x81, b"event")?;
+                thread::sleep(PACE);
+            }
+            // At the end the client takes leave.
+            let (first, _, code) = peer.read_frame()?;
+            let _ = told.lock().map(|told| told.send(vec![format!("{first:x} {code:?}")]));
+            Ok(())
+        }));
+        let typed = Typed {
+            headers: vec!["Authorization: Bearer secret".to_owned()],
+            subprotocol: Some("graphql-transport-ws".to_owned()),
+            send_on_open: vec!["{\"type\":\"connection_init\"}".to_owned(), "second".to_owned()],
+            ..typed(format!("ws://{address}/graphql?x=1"))
+        };
+        let heard = visit_for(&typed, 1, 0, 400).unwrap().heard;
+        assert!(heard.events > 0 && heard.json_found == 0 && heard.json_tried > 0, "{heard:?}");
+        assert_eq!(heard.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
+        let said = tell.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(
+            said[..3],
+            ["GET /graphql?x=1 HTTP/1.1", "Bearer secret", "graphql-transport-ws"]
+        );
+        assert_eq!(said[3].len(), 24);
+        assert_eq!(
+            said[4..],
+            [
+                "81 {\\\"type\\\":\\\"connection_init\\\"}",
+                "81 second",
+                "8a are you there?",
+                "3 masks"
+            ]
+        );
+        assert_eq!(tell.recv_timeout(Duration::from_secs(20)).unwrap(), ["88 [3, 232]"]);
+    });
 }
 
 /// Notes what it is told.
@@ -276,31 +291,35 @@ impl Observer for Notes {
 
 #[test]
 fn an_observer_is_told_and_may_end_it() {
-    let (_, _, script) = every_transport().swap_remove(0);
-    let endpoint = Endpoint::read(&typed(format!("ws://{}/", serve(script)))).unwrap();
-    let visit = |measured_ms| Visit {
-        connections: 2,
-        warm_up: Duration::from_millis(1),
-        measured: Duration::from_millis(measured_ms),
-    };
-    let mut notes = Notes::default();
-    run(&endpoint, &visit(250), &mut notes).unwrap();
-    assert_eq!(notes.moments, ["Open", "Warm", "Begin", "End", "Over { stopped_ports: [] }"]);
-    assert_eq!(notes.connections, 2);
-    let mut notes = Notes { ends_at: 3, ..Notes::default() };
-    let error = run(&endpoint, &visit(3_600_000), &mut notes).unwrap_err();
-    assert!(error.is::<Interrupted>(), "{error}");
+    undisturbed(|| {
+        let (_, _, script) = every_transport().swap_remove(0);
+        let endpoint = Endpoint::read(&typed(format!("ws://{}/", serve(script)))).unwrap();
+        let visit = |measured_ms| Visit {
+            connections: 2,
+            warm_up: Duration::from_millis(1),
+            measured: Duration::from_millis(measured_ms),
+        };
+        let mut notes = Notes::default();
+        run(&endpoint, &visit(250), &mut notes).unwrap();
+        assert_eq!(notes.moments, ["Open", "Warm", "Begin", "End", "Over { stopped_ports: [] }"]);
+        assert_eq!(notes.connections, 2);
+        let mut notes = Notes { ends_at: 3, ..Notes::default() };
+        let error = run(&endpoint, &visit(3_600_000), &mut notes).unwrap_err();
+        assert!(error.is::<Interrupted>(), "{error}");
+    });
 }
 
 #[test]
 fn names_and_both_families_of_addresses_are_reached() {
-    let (_, _, script) = every_transport().swap_remove(0);
-    let address = serve(Arc::clone(&script));
-    let found = heard(&typed(format!("ws://localhost:{}/", address.port())), 3);
-    assert_eq!((found.stood, found.answer.address), (3, address.to_string()));
-    // Not every machine has IPv6.
-    let Ok(address) = server::serve_at("[::1]:0", None, script) else { return };
-    assert_eq!(heard(&typed(format!("ws://{address}/")), 3).stood, 3);
+    undisturbed(|| {
+        let (_, _, script) = every_transport().swap_remove(0);
+        let address = serve(Arc::clone(&script));
+        let found = heard(&typed(format!("ws://localhost:{}/", address.port())), 3);
+        assert_eq!((found.stood, found.answer.address), (3, address.to_string()));
+        // Not every machine has IPv6.
+        let Ok(address) = server::serve_at("[::1]:0", None, script) else { return };
+        assert_eq!(heard(&typed(format!("ws://{address}/")), 3).stood, 3);
+    });
 }
 
 /// Where nobody listens.

@@ -86,19 +86,21 @@ pub(crate) fn knows_what_was_agreed(outcome: &Outcome) {
 
 #[test]
 fn a_search_for_the_ceiling_knows_what_was_agreed() {
-    let settings =
-        Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
-    let workload = Workload {
-        address: serve(|_, event| vec![event.to_owned()]).unwrap(),
-        dialect: Dialect::Thalweg,
-        path: None,
-        settings: &settings,
-        drive: Drive::Ceiling,
-        start_us: 0,
-        warm_up: Duration::from_millis(20),
-        measured: Duration::from_millis(50),
-    };
-    knows_what_was_agreed(&run(&workload, &mut Blind).unwrap());
+    undisturbed(|| {
+        let settings =
+            Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
+        let workload = Workload {
+            address: serve(|_, event| vec![event.to_owned()]).unwrap(),
+            dialect: Dialect::Thalweg,
+            path: None,
+            settings: &settings,
+            drive: Drive::Ceiling,
+            start_us: 0,
+            warm_up: Duration::from_millis(20),
+            measured: Duration::from_millis(50),
+        };
+        knows_what_was_agreed(&run(&workload, &mut Blind).unwrap());
+    });
 }
 
 /// The ledger of every transport, or the reason why there is none.
@@ -114,52 +116,63 @@ fn check(fault: impl FnMut(u64, &str) -> Vec<String> + Clone + Send + 'static, e
 
 #[test]
 fn a_dropped_event_is_missing() {
-    check(|number, event| if number == 9 { vec![] } else { vec![event.into()] }, "1 missing");
+    undisturbed(|| {
+        check(|number, event| if number == 9 { vec![] } else { vec![event.into()] }, "1 missing");
+    });
 }
 
 #[test]
 fn a_repeated_event_is_a_duplicate() {
-    check(|number, event| vec![event.into(); if number == 9 { 2 } else { 1 }], "1 duplicated");
+    undisturbed(|| {
+        check(|number, event| vec![event.into(); if number == 9 { 2 } else { 1 }], "1 duplicated");
+    });
 }
 
 #[test]
 fn overtaking_is_seen() {
-    let mut held = None;
-    check(
-        move |number, event| match number {
-            9 => {
-                held = Some(event.to_owned());
-                vec![]
-            }
-            10 => [event.to_owned()].into_iter().chain(held.take()).collect(),
-            _ => vec![event.into()],
-        },
-        "1 reordered",
-    );
+    undisturbed(|| {
+        let mut held = None;
+        check(
+            move |number, event| match number {
+                9 => {
+                    held = Some(event.to_owned());
+                    vec![]
+                }
+                10 => [event.to_owned()].into_iter().chain(held.take()).collect(),
+                _ => vec![event.into()],
+            },
+            "1 reordered",
+        );
+    });
 }
 
 #[test]
 fn a_changed_byte_is_corrupt() {
-    check(
-        |number, event| match number {
-            9 => vec![event.replacen("xx", "xy", 1)],
-            _ => vec![event.into()],
-        },
-        "1 corrupt",
-    );
+    undisturbed(|| {
+        check(
+            |number, event| match number {
+                9 => vec![event.replacen("xx", "xy", 1)],
+                _ => vec![event.into()],
+            },
+            "1 corrupt",
+        );
+    });
 }
 
 #[test]
 fn an_announced_gap_is_a_hole() {
-    check(
-        |number, event| match number {
-            9 => vec![
-                r#"{"topic":"bench/0","position":"1.9","gap":{"missed":1,"reason":"slow"}}"#.into(),
-            ],
-            _ => vec![event.into()],
-        },
-        "1 gap announced",
-    );
+    undisturbed(|| {
+        check(
+            |number, event| match number {
+                9 => vec![
+                    r#"{"topic":"bench/0","position":"1.9","gap":{"missed":1,"reason":"slow"}}"#
+                        .into(),
+                ],
+                _ => vec![event.into()],
+            },
+            "1 gap announced",
+        );
+    });
 }
 
 /// With one event outstanding nobody would publish the next if the window waited for
@@ -184,38 +197,44 @@ fn a_gap_of_any_size_does_not_stop_the_window() {
 
 #[test]
 fn what_is_no_envelope_is_quoted() {
-    check(|_, _| vec![r#"{"topic":7}"#.into()], r#"not an envelope of the wire: {"topic":"#);
+    undisturbed(|| {
+        check(|_, _| vec![r#"{"topic":7}"#.into()], r#"not an envelope of the wire: {"topic":"#);
+    });
 }
 
 #[test]
 fn a_connection_that_ends_is_seen() {
-    check(
-        |number, event| if number == 9 { vec!["END".into()] } else { vec![event.into()] },
-        "1 connection cut",
-    );
+    undisturbed(|| {
+        check(
+            |number, event| if number == 9 { vec!["END".into()] } else { vec![event.into()] },
+            "1 connection cut",
+        );
+    });
 }
 
 #[test]
 fn an_observer_can_end_it() {
-    struct Impatient;
-    impl Observer for Impatient {
-        fn at(&mut self, _: Moment<'_>) {}
-        fn progress(&mut self, _: Figures) -> ControlFlow<()> {
-            ControlFlow::Break(())
+    undisturbed(|| {
+        struct Impatient;
+        impl Observer for Impatient {
+            fn at(&mut self, _: Moment<'_>) {}
+            fn progress(&mut self, _: Figures) -> ControlFlow<()> {
+                ControlFlow::Break(())
+            }
         }
-    }
-    let settings = Settings { connections: 1, ..Settings::default() };
-    let workload = Workload {
-        address: serve(|_, event| vec![event.into()]).unwrap(),
-        dialect: Dialect::Thalweg,
-        path: None,
-        settings: &settings,
-        drive: Drive::Posted,
-        start_us: 0,
-        warm_up: Duration::ZERO,
-        measured: Duration::from_secs(60),
-    };
-    assert!(run(&workload, &mut Impatient).unwrap_err().is::<Interrupted>());
+        let settings = Settings { connections: 1, ..Settings::default() };
+        let workload = Workload {
+            address: serve(|_, event| vec![event.into()]).unwrap(),
+            dialect: Dialect::Thalweg,
+            path: None,
+            settings: &settings,
+            drive: Drive::Posted,
+            start_us: 0,
+            warm_up: Duration::ZERO,
+            measured: Duration::from_secs(60),
+        };
+        assert!(run(&workload, &mut Impatient).unwrap_err().is::<Interrupted>());
+    });
 }
 
 /// Looks for so long whenever there is time for it.

@@ -2,6 +2,7 @@
 
 use super::server::{Peer, Script, script, serve};
 use super::{SSE, forever, free_address, heard, typed, visit, visit_for};
+use crate::quiet::undisturbed;
 use std::io;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -15,69 +16,81 @@ fn events(mut peer: Peer) -> io::Result<()> {
 
 #[test]
 fn a_limit_of_connections_is_found() {
-    let address = serve(script(|mut peer| match peer.number {
+    undisturbed(|| {
+        let address = serve(script(|mut peer| {
+            match peer.number {
         ..3 => events(peer),
         3 => peer.say("HTTP/1.1 429 Slow Down\r\n\r\n"),
         _ => peer.say(
             "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 21\r\n\r\ntoo many connections\n",
         ),
-    }));
-    let heard = heard(&typed(format!("ws://{address}/")), 8);
-    assert_eq!((heard.connections, heard.stood, heard.ended_early.count), (8, 3, 0));
-    assert_eq!(heard.refused.count, 5);
-    let mut reasons = heard.refused.first;
-    reasons.sort();
-    let full = "503 Service Unavailable: too many connections".to_owned();
-    assert_eq!(reasons, [("429 Slow Down".to_owned(), 1), (full, 4)]);
-    assert!(heard.events_per_connection_min > 0);
+    }
+        }));
+        let heard = heard(&typed(format!("ws://{address}/")), 8);
+        assert_eq!((heard.connections, heard.stood, heard.ended_early.count), (8, 3, 0));
+        assert_eq!(heard.refused.count, 5);
+        let mut reasons = heard.refused.first;
+        reasons.sort();
+        let full = "503 Service Unavailable: too many connections".to_owned();
+        assert_eq!(reasons, [("429 Slow Down".to_owned(), 1), (full, 4)]);
+        assert!(heard.events_per_connection_min > 0);
+    });
 }
 
 #[test]
 fn connections_that_end_early_say_how() {
-    let (answered, answers) = channel();
-    let answered = Mutex::new(answered);
-    let address = serve(script(move |mut peer| {
-        let number = peer.number;
-        if number > 1 {
-            return events(peer);
-        }
-        peer.upgrade("")?;
-        for _ in 0..60 {
-            peer.frame(0x81, b"1")?;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        if number == 1 {
-            return Ok(());
-        }
-        peer.frame(0x88, b"\x0f\xa1bye")?;
-        let (first, _, said) = peer.read_frame()?;
-        let _ = answered.lock().map(|answered| answered.send((first, said)));
-        Ok(())
-    }));
-    let heard = visit_for(&typed(format!("ws://{address}/")), 4, 0, 600).unwrap().heard;
-    assert_eq!((heard.stood, heard.ended_early.count), (4, 2));
-    let mut reasons = heard.ended_early.first;
-    reasons.sort();
-    let cut = "the connection was ended without a close frame (1006)";
-    assert_eq!(reasons, [("closed with 4001: bye".to_owned(), 1), (cut.to_owned(), 1)]);
-    assert_eq!(answers.recv().unwrap(), (0x88, b"\x0f\xa1".to_vec()), "a close is answered");
+    undisturbed(|| {
+        let (answered, answers) = channel();
+        let answered = Mutex::new(answered);
+        let address = serve(script(move |mut peer| {
+            let number = peer.number;
+            if number > 1 {
+                return events(peer);
+            }
+            peer.upgrade("")?;
+            for _ in 0..60 {
+                peer.frame(0x81, b"1")?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if number == 1 {
+                return Ok(());
+            }
+            peer.frame(0x88, b"\x0f\xa1bye")?;
+            let (first, _, said) = peer.read_frame()?;
+            let _ = answered.lock().map(|answered| answered.send((first, said)));
+            Ok(())
+        }));
+        let heard = visit_for(&typed(format!("ws://{address}/")), 4, 0, 600).unwrap().heard;
+        assert_eq!((heard.stood, heard.ended_early.count), (4, 2));
+        let mut reasons = heard.ended_early.first;
+        reasons.sort();
+        let cut = "the connection was ended without a close frame (1006)";
+        assert_eq!(reasons, [("closed with 4001: bye".to_owned(), 1), (cut.to_owned(), 1)]);
+        assert_eq!(
+            answers.recv_timeout(Duration::from_secs(20)).unwrap(),
+            (0x88, b"\x0f\xa1".to_vec()),
+            "a close is answered"
+        );
+    });
 }
 
 #[test]
 fn the_span_is_over_when_all_have_left() {
-    let address = serve(script(|mut peer| {
-        peer.say(&format!("{SSE}Transfer-Encoding: chunked\r\n\r\n"))?;
-        for _ in 0..60 {
-            peer.say("9\r\ndata: 1\n\n\r\n")?;
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        peer.say("0\r\n\r\n")
-    }));
-    // An hour, if nobody left.
-    let outcome = visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000);
-    let heard = outcome.unwrap().heard;
-    assert_eq!(heard.ended_early.first, [("the answer was over".to_owned(), 2)]);
-    assert!(0 < heard.events_per_connection_min && heard.events_per_connection_max <= 60);
+    undisturbed(|| {
+        let address = serve(script(|mut peer| {
+            peer.say(&format!("{SSE}Transfer-Encoding: chunked\r\n\r\n"))?;
+            for _ in 0..60 {
+                peer.say("9\r\ndata: 1\n\n\r\n")?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            peer.say("0\r\n\r\n")
+        }));
+        // An hour, if nobody left.
+        let outcome = visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000);
+        let heard = outcome.unwrap().heard;
+        assert_eq!(heard.ended_early.first, [("the answer was over".to_owned(), 2)]);
+        assert!(0 < heard.events_per_connection_min && heard.events_per_connection_max <= 60);
+    });
 }
 
 /// Why there is nothing to tell.
@@ -99,58 +112,67 @@ fn answer(text: &'static str) -> Script {
 
 #[test]
 fn what_lets_nobody_stand_is_told() {
-    let wrong_key = "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+    undisturbed(|| {
+        let wrong_key = "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-    check("ws://HERE/", answer(wrong_key), "2× its Sec-WebSocket-Accept does not belong");
-    let moved = "HTTP/1.1 307 Temporary Redirect\r\nLocation: wss://h/x\r\n\r\n";
-    check("ws://HERE/", answer(moved), "it redirects to wss://h/x; measure that URL");
-    check("http://HERE/", answer("HTTP/1.1 404 Nowhere\r\n\r\nno\n"), "404 Nowhere: no");
-    check("ws://HERE/", answer("HTTP/1.1 200 OK\r\n\r\n"), "no WebSocket is there");
-    let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
-    check("http://HERE/", answer(html), "text/html and not text/event-stream");
-    check("http://HERE/", answer("+OK POP3\r\n"), "does not answer in HTTP/1.1");
-    check("http://HERE/", script(|_| Ok(())), "ended before there was an answer");
-    let extended = script(|mut peer| peer.upgrade("Sec-WebSocket-Extensions: x\r\n"));
-    check("ws://HERE/", extended, "the extension x");
-    let typed = Typed {
-        subprotocol: Some("mqtt".to_owned()),
-        ..typed(format!("ws://{}/", serve(script(events))))
-    };
-    let error = visit(&typed, 1).unwrap_err().to_string();
-    assert!(error.contains("does not speak the subprotocol mqtt"), "{error}");
+        check("ws://HERE/", answer(wrong_key), "2× its Sec-WebSocket-Accept does not belong");
+        let moved = "HTTP/1.1 307 Temporary Redirect\r\nLocation: wss://h/x\r\n\r\n";
+        check("ws://HERE/", answer(moved), "it redirects to wss://h/x; measure that URL");
+        check("http://HERE/", answer("HTTP/1.1 404 Nowhere\r\n\r\nno\n"), "404 Nowhere: no");
+        check("ws://HERE/", answer("HTTP/1.1 200 OK\r\n\r\n"), "no WebSocket is there");
+        let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
+        check("http://HERE/", answer(html), "text/html and not text/event-stream");
+        check("http://HERE/", answer("+OK POP3\r\n"), "does not answer in HTTP/1.1");
+        check("http://HERE/", script(|_| Ok(())), "ended before there was an answer");
+        let extended = script(|mut peer| peer.upgrade("Sec-WebSocket-Extensions: x\r\n"));
+        check("ws://HERE/", extended, "the extension x");
+        let typed = Typed {
+            subprotocol: Some("mqtt".to_owned()),
+            ..typed(format!("ws://{}/", serve(script(events))))
+        };
+        let error = visit(&typed, 1).unwrap_err().to_string();
+        assert!(error.contains("does not speak the subprotocol mqtt"), "{error}");
+    });
 }
 
 #[test]
 fn what_is_malformed_is_an_error() {
-    let masked = script(|mut peer| {
-        peer.upgrade("")?;
-        forever(|| peer.frame(0xC1, b"1"))
-    });
-    check("ws://HERE/", masked, "it sent a frame of an extension that was not offered");
-    let chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+    undisturbed(|| {
+        let masked = script(|mut peer| {
+            peer.upgrade("")?;
+            forever(|| peer.frame(0xC1, b"1"))
+        });
+        check("ws://HERE/", masked, "it sent a frame of an extension that was not offered");
+        let chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                   Transfer-Encoding: chunked\r\n\r\nnone";
-    check("http://HERE/", answer(chunks), "no hexadecimal number");
+        check("http://HERE/", answer(chunks), "no hexadecimal number");
+    });
 }
 
 #[test]
 fn an_endpoint_that_is_not_there_is_told() {
-    let error = visit(&typed(format!("ws://{}/", free_address())), 100).unwrap_err().to_string();
-    assert!(error.contains("nothing listens at ws://127.0.0.1:"), "{error}");
-    let error = visit(&typed("ws://nowhere.invalid/".to_owned()), 1).unwrap_err().to_string();
-    assert!(error.contains("no address is known for nowhere.invalid"), "{error}");
-    let error = visit(&typed(format!("ws://{}/", free_address())), 0).unwrap_err().to_string();
-    assert!(error.contains("at least one connection"), "{error}");
+    undisturbed(|| {
+        let error =
+            visit(&typed(format!("ws://{}/", free_address())), 100).unwrap_err().to_string();
+        assert!(error.contains("nothing listens at ws://127.0.0.1:"), "{error}");
+        let error = visit(&typed("ws://nowhere.invalid/".to_owned()), 1).unwrap_err().to_string();
+        assert!(error.contains("no address is known for nowhere.invalid"), "{error}");
+        let error = visit(&typed(format!("ws://{}/", free_address())), 0).unwrap_err().to_string();
+        assert!(error.contains("at least one connection"), "{error}");
+    });
 }
 
 #[test]
 fn an_end_before_the_span_is_told() {
-    let address = serve(script(|mut peer| {
-        peer.upgrade("")?;
-        peer.frame(0x88, b"\x03\xf5")?;
-        let _ = peer.read_frame()?;
-        Ok(())
-    }));
-    let error = visit_for(&typed(format!("ws://{address}/")), 2, 3_600_000, 1).unwrap_err();
-    let error = error.to_string();
-    assert!(error.contains("before the span: 2× closed with 1013"), "{error}");
+    undisturbed(|| {
+        let address = serve(script(|mut peer| {
+            peer.upgrade("")?;
+            peer.frame(0x88, b"\x03\xf5")?;
+            let _ = peer.read_frame()?;
+            Ok(())
+        }));
+        let error = visit_for(&typed(format!("ws://{address}/")), 2, 3_600_000, 1).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("before the span: 2× closed with 1013"), "{error}");
+    });
 }

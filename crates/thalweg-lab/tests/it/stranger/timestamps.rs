@@ -2,6 +2,7 @@
 
 use super::server::{Peer, Script, script, serve};
 use super::{forever, heard, typed};
+use crate::quiet::undisturbed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_lab::measure::{Timestamps, Unit};
 use thalweg_lab::scenario::Typed;
@@ -58,56 +59,62 @@ fn rfc3339(time: Duration) -> String {
 
 #[test]
 fn a_known_age_is_measured_in_every_unit() {
-    let check = |script, path: &str, unit| {
-        let stamps = stamps(script, path);
-        assert_eq!((stamps.unit, stamps.ahead, stamps.missing), (Some(unit), 0, 0), "{path}");
-        let latency = stamps.latency.unwrap();
-        assert!(AGE_US <= latency.p50_us && latency.max_us < LATE_US, "{unit:?}: {latency:?}");
-    };
-    check(stamped(|now| format!(r#"{{"t":{}}}"#, (now - AGE).as_secs())), "t", Unit::Seconds);
-    check(
-        stamped(|now| format!(r#"{{"t":{:.6}}}"#, (now - AGE).as_secs_f64())),
-        "$.t",
-        Unit::Seconds,
-    );
-    check(
-        stamped(|now| format!(r#"{{"a":[0,{{"t":{}}}]}}"#, (now - AGE).as_millis())),
-        "a[1].t",
-        Unit::Milliseconds,
-    );
-    check(
-        stamped(|now| format!(r#"[{{"x":"}}","t" : {} }}]"#, (now - AGE).as_micros())),
-        "/0/t",
-        Unit::Microseconds,
-    );
-    check(
-        stamped(|now| format!(r#"{{"t":"{}"}}"#, (now - AGE).as_nanos())),
-        "t",
-        Unit::Nanoseconds,
-    );
-    check(stamped(|now| format!(r#"{{"t":"{}"}}"#, rfc3339(now - AGE))), "t", Unit::Rfc3339);
-    check(stamped(|now| (now - AGE).as_millis().to_string()), "$", Unit::Milliseconds);
+    undisturbed(|| {
+        let check = |script, path: &str, unit| {
+            let stamps = stamps(script, path);
+            assert_eq!((stamps.unit, stamps.ahead, stamps.missing), (Some(unit), 0, 0), "{path}");
+            let latency = stamps.latency.unwrap();
+            assert!(AGE_US <= latency.p50_us && latency.max_us < LATE_US, "{unit:?}: {latency:?}");
+        };
+        check(stamped(|now| format!(r#"{{"t":{}}}"#, (now - AGE).as_secs())), "t", Unit::Seconds);
+        check(
+            stamped(|now| format!(r#"{{"t":{:.6}}}"#, (now - AGE).as_secs_f64())),
+            "$.t",
+            Unit::Seconds,
+        );
+        check(
+            stamped(|now| format!(r#"{{"a":[0,{{"t":{}}}]}}"#, (now - AGE).as_millis())),
+            "a[1].t",
+            Unit::Milliseconds,
+        );
+        check(
+            stamped(|now| format!(r#"[{{"x":"}}","t" : {} }}]"#, (now - AGE).as_micros())),
+            "/0/t",
+            Unit::Microseconds,
+        );
+        check(
+            stamped(|now| format!(r#"{{"t":"{}"}}"#, (now - AGE).as_nanos())),
+            "t",
+            Unit::Nanoseconds,
+        );
+        check(stamped(|now| format!(r#"{{"t":"{}"}}"#, rfc3339(now - AGE))), "t", Unit::Rfc3339);
+        check(stamped(|now| (now - AGE).as_millis().to_string()), "$", Unit::Milliseconds);
+    });
 }
 
 #[test]
 fn a_clock_that_runs_ahead_is_told() {
-    let hour = Duration::from_secs(3600);
-    let ahead = move |now: Duration| format!(r#"{{"t":{}}}"#, (now + hour).as_millis());
-    let stamps = stamps(stamped(ahead), "t");
-    assert_eq!((stamps.read, stamps.missing, stamps.latency), (0, 0, None));
-    // It is as late as it is, and an hour ahead.
-    assert!(stamps.ahead_us_max <= 3_600_000_000, "{stamps:?}");
-    assert!(stamps.ahead_us_max > 3_600_000_000 - LATE_US, "{stamps:?}");
+    undisturbed(|| {
+        let hour = Duration::from_secs(3600);
+        let ahead = move |now: Duration| format!(r#"{{"t":{}}}"#, (now + hour).as_millis());
+        let stamps = stamps(stamped(ahead), "t");
+        assert_eq!((stamps.read, stamps.missing, stamps.latency), (0, 0, None));
+        // It is as late as it is, and an hour ahead.
+        assert!(stamps.ahead_us_max <= 3_600_000_000, "{stamps:?}");
+        assert!(stamps.ahead_us_max > 3_600_000_000 - LATE_US, "{stamps:?}");
+    });
 }
 
 #[test]
 fn events_without_a_timestamp_are_counted() {
-    let some = |now: Duration| match now.as_millis() % 2 {
-        0 => format!(r#"{{"t":{}}}"#, (now - AGE).as_millis()),
-        _ => r#"{"t":17}"#.to_owned(),
-    };
-    let found = stamps(stamped(some), "t");
-    assert!(found.read > 0 && found.missing > 0 && found.ahead == 0, "{found:?}");
-    let none = stamps(stamped(|_| "not JSON".to_owned()), "t");
-    assert_eq!((none.read, none.latency, none.unit), (0, None, None));
+    undisturbed(|| {
+        let some = |now: Duration| match now.as_millis() % 2 {
+            0 => format!(r#"{{"t":{}}}"#, (now - AGE).as_millis()),
+            _ => r#"{"t":17}"#.to_owned(),
+        };
+        let found = stamps(stamped(some), "t");
+        assert!(found.read > 0 && found.missing > 0 && found.ahead == 0, "{found:?}");
+        let none = stamps(stamped(|_| "not JSON".to_owned()), "t");
+        assert_eq!((none.read, none.latency, none.unit), (0, None, None));
+    });
 }

@@ -2,49 +2,55 @@
 
 use super::server::{script, serve, serve_tls};
 use super::{SSE, forever, heard, typed, visit};
+use crate::quiet::undisturbed;
 use thalweg_lab::scenario::Typed;
 
 #[test]
 fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
-    let (address, pem) = serve_tls(script(|mut peer| {
-        if peer.header("Upgrade") == "websocket" {
-            peer.upgrade("")?;
-            return forever(|| peer.frame(0x81, b"event"));
-        }
-        peer.say(&format!("{SSE}\r\n"))?;
-        forever(|| peer.say("data: event\n\n"))
-    }));
-    let file = std::env::temp_dir().join(format!("thalweg-stranger-{}.pem", std::process::id()));
-    std::fs::write(&file, pem).unwrap();
-    for scheme in ["wss", "https"] {
-        let url = format!("{scheme}://localhost:{}/", address.port());
-        let insecure = heard(&Typed { insecure: true, ..typed(url.clone()) }, 5);
-        assert_eq!(insecure.stood, 5, "{insecure:?}");
-        assert!(insecure.events > 10 && insecure.wire_bytes > 6 * insecure.payload_bytes / 5);
-        assert!(insecure.set_up.is_some());
-        let named = heard(&Typed { cacert: Some(file.clone()), ..typed(url.clone()) }, 2);
-        assert!(named.stood == 2 && named.events > 0, "{named:?}");
+    undisturbed(|| {
+        let (address, pem) = serve_tls(script(|mut peer| {
+            if peer.header("Upgrade") == "websocket" {
+                peer.upgrade("")?;
+                return forever(|| peer.frame(0x81, b"event"));
+            }
+            peer.say(&format!("{SSE}\r\n"))?;
+            forever(|| peer.say("data: event\n\n"))
+        }));
+        let file =
+            std::env::temp_dir().join(format!("thalweg-stranger-{}.pem", std::process::id()));
+        std::fs::write(&file, pem).unwrap();
+        for scheme in ["wss", "https"] {
+            let url = format!("{scheme}://localhost:{}/", address.port());
+            let insecure = heard(&Typed { insecure: true, ..typed(url.clone()) }, 5);
+            assert_eq!(insecure.stood, 5, "{insecure:?}");
+            assert!(insecure.events > 10 && insecure.wire_bytes > 6 * insecure.payload_bytes / 5);
+            assert!(insecure.set_up.is_some());
+            let named = heard(&Typed { cacert: Some(file.clone()), ..typed(url.clone()) }, 2);
+            assert!(named.stood == 2 && named.events > 0, "{named:?}");
 
-        let error = visit(&typed(url), 2).unwrap_err().to_string();
-        // A machine without authorities says so before it connects.
-        assert!(error.contains("--cacert") && error.contains("--insecure"), "{error}");
-    }
-    let another = format!("wss://127.0.0.1:{}/", address.port());
-    let error = visit(&Typed { cacert: Some(file.clone()), ..typed(another) }, 1).unwrap_err();
-    assert!(error.to_string().contains("not valid for name"), "{error}");
-    std::fs::remove_file(&file).unwrap();
+            let error = visit(&typed(url), 2).unwrap_err().to_string();
+            // A machine without authorities says so before it connects.
+            assert!(error.contains("--cacert") && error.contains("--insecure"), "{error}");
+        }
+        let another = format!("wss://127.0.0.1:{}/", address.port());
+        let error = visit(&Typed { cacert: Some(file.clone()), ..typed(another) }, 1).unwrap_err();
+        assert!(error.to_string().contains("not valid for name"), "{error}");
+        std::fs::remove_file(&file).unwrap();
+    });
 }
 
 #[test]
 fn no_tls_where_there_should_be_and_a_wrong_file_are_told() {
-    let address = serve(script(|mut peer| peer.say("HTTP/1.1 200 OK\r\n\r\n")));
-    let url = format!("wss://localhost:{}/", address.port());
-    let cacert = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
-    let error = visit(&Typed { cacert, ..typed(url) }, 1).unwrap_err();
-    assert!(format!("{error:#}").contains("name a PEM file"), "{error:#}");
+    undisturbed(|| {
+        let address = serve(script(|mut peer| peer.say("HTTP/1.1 200 OK\r\n\r\n")));
+        let url = format!("wss://localhost:{}/", address.port());
+        let cacert = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml").into());
+        let error = visit(&Typed { cacert, ..typed(url) }, 1).unwrap_err();
+        assert!(format!("{error:#}").contains("name a PEM file"), "{error:#}");
 
-    // What is said to a TLS server in plain, it answers with an alert.
-    let (address, _) = serve_tls(script(|_| Ok(())));
-    let error = visit(&typed(format!("ws://{address}/")), 1).unwrap_err().to_string();
-    assert!(error.contains("wss://"), "{error}");
+        // What is said to a TLS server in plain, it answers with an alert.
+        let (address, _) = serve_tls(script(|_| Ok(())));
+        let error = visit(&typed(format!("ws://{address}/")), 1).unwrap_err().to_string();
+        assert!(error.contains("wss://"), "{error}");
+    });
 }
