@@ -33,7 +33,7 @@ mod verdict;
 pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger};
-pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets};
+pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{

@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// Ends it: subscribers are sent what has been published and told to reconnect,
+    /// Ends it: subscribers are sent what is due to them and told to reconnect,
     /// requests are finished. Those that do not take their good-bye in time are cut off.
     pub async fn drain(self) {
         let deadline = Instant::now() + self.config.drain;

@@ -1,5 +1,7 @@
 //! What the samples ran on, and what else ran there meanwhile.
 
+use std::time::Duration;
+
 use procfs::{Current, CurrentSI};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,12 @@ pub fn core_times(cores: &[usize]) -> CoreTimes {
         total.stolen_s += seconds(times.steal.unwrap_or(0));
     }
     total
+}
+
+/// What the hypervisor has taken of all cores so far; 0 where there is none.
+pub fn stolen() -> Duration {
+    let all = procfs::KernelStats::current().map(|stat| stat.total.steal.unwrap_or(0));
+    Duration::from_secs_f64(all.unwrap_or(0) as f64 / procfs::ticks_per_second() as f64)
 }
 
 /// Packets that the kernel has dropped so far because a core's queue of

@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
-use thalweg_lab::measure::core_times;
+use thalweg_lab::measure::stolen;
 
 /// What fails while the machine is kept from its work is tried so often.
 const ATTEMPTS: usize = 5;
@@ -20,26 +20,22 @@ const STOLEN_MAX: f64 = 0.1;
 /// undisturbed machine has failed.
 pub(crate) fn undisturbed(test: impl Fn()) {
     for attempt in 1.. {
-        let (begun, stolen_before_s) = (Instant::now(), stolen_s());
+        let (begun, stolen_before) = (Instant::now(), stolen());
         let (end, ended) = channel();
         let watch = thread::spawn(move || latest(&ended));
         let outcome = panic::catch_unwind(AssertUnwindSafe(&test));
         drop(end);
         let late = watch.join().expect("a watch");
-        let stolen = (stolen_s() - stolen_before_s) / begun.elapsed().as_secs_f64();
-        let is_disturbed = late >= LATE || stolen > STOLEN_MAX;
+        let share = stolen().saturating_sub(stolen_before).div_duration_f64(begun.elapsed());
+        let is_disturbed = late >= LATE || share > STOLEN_MAX;
         match outcome {
             Err(failure) if !is_disturbed || attempt == ATTEMPTS => panic::resume_unwind(failure),
-            Err(_) => eprintln!("tried again: the machine stood still, {late:?}, {stolen:.2}"),
+            Err(_) => {
+                eprintln!("tried again: the machine stood still, {late:?}, {share:.2} stolen")
+            }
             Ok(()) => return,
         }
     }
-}
-
-/// What the hypervisor has taken of all cores so far.
-fn stolen_s() -> f64 {
-    let cores: Vec<usize> = (0..1024).collect();
-    core_times(&cores).stolen_s
 }
 
 /// By how much the latest of all wake-ups was late, until it is over.

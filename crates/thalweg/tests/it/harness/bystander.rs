@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use thalweg_lab::measure::core_times;
+use thalweg_lab::measure::stolen;
 
 use super::{DEADLINE, Raw, Server};
 
@@ -123,12 +123,6 @@ fn watch(
             return heard.iter().map(|(at, o)| (*at, *at - due(&heard, *o))).collect();
         }
     }
-}
-
-/// What the hypervisor has taken of all cores so far.
-fn stolen() -> Duration {
-    let cores: Vec<usize> = (0..1024).collect();
-    Duration::from_secs_f64(core_times(&cores).stolen_s)
 }
 
 /// When an event would have come, were it as early as the earliest.
