@@ -24,13 +24,24 @@ bench: toolchain
 
 # The pages before the program, which has them in it; it is what their tests talk to.
 test: export THALWEG_BIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/thalweg
+test: export THALWEG_SKIPPED := $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped
 test: setup web/node_modules/.package-lock.json
-	$(CARGO) fmt --all --check
-	$(CARGO) xtask tidy
-	cd web && npm run build && npm run check
-	$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings
-	$(CARGO) test --workspace --quiet
-	cd web && npm test && npm run size && npm run e2e
+	@mkdir -p $(dir $(SUITES)); : > $(THALWEG_SKIPPED); : > $(SUITES)
+	$(call suite,format,$(CARGO) fmt --all --check && $(CARGO) xtask tidy)
+	$(call suite,pages: build and check,cd web && npm run build && npm run check)
+	$(call suite,clippy,$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings)
+	$(call suite,build of the tests,$(CARGO) test --workspace --quiet --no-run)
+	@echo "== tests in Rust"; ( $(CARGO) test --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
+	@awk -f xtask/suites.awk $(SUITES).log >> $(SUITES); tail -n 1 $(SUITES).log | grep -q "exit 0"
+	$(call suite,SDK and pages,cd web && npm test && npm run size)
+	$(call suite,browser,cd web && npm run e2e)
+	@echo; cat $(SUITES)
+	@sort -u $(THALWEG_SKIPPED) | sed 's/^/skipped: /'; echo "$$(sort -u $(THALWEG_SKIPPED) | wc -l) skipped"
+
+# Runs a suite of tests, and notes how long it took.
+SUITES = $(abspath $(or $(CARGO_TARGET_DIR),target))/suites
+suite = @echo "== $(1)"; begun=$$(date +%s); ( $(2) ) \
+	&& printf '%5d s  %s\n' $$(( $$(date +%s) - begun )) '$(1)' >> $(SUITES)
 
 # WebSocket conformance, against a debug build: what is right does not depend on speed.
 autobahn: toolchain

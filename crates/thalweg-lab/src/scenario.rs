@@ -42,6 +42,7 @@ pub use settings::Settings;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 
 /// A way out to a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +117,8 @@ pub enum Figure {
 pub enum Program {
     /// `thalweg serve`.
     Thalweg,
+    /// `thalweg serve` of another build: the path of its binary.
+    Build(PathBuf),
     /// `thalweg limit`: what this machine can do at all.
     Limit,
     /// Somebody else's.
@@ -128,7 +131,7 @@ impl Program {
     /// What it says on top of a transport.
     pub fn dialect(&self) -> Dialect {
         match self {
-            Program::Thalweg => Dialect::Thalweg,
+            Program::Thalweg | Program::Build(_) => Dialect::Thalweg,
             Program::Limit => Dialect::Limit,
             Program::Peer(peer) => peer.dialect,
             Program::Url(_) => Dialect::Bare,

@@ -85,6 +85,7 @@ impl Running {
         let mut words = arguments(launch, address);
         let program = match launch.program {
             Program::Peer(_) => PathBuf::from(words.remove(0)),
+            Program::Build(binary) => binary.clone(),
             _ => program.to_owned(),
         };
         let mut command = place.command(&program);

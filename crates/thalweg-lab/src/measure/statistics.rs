@@ -13,7 +13,7 @@
 
 mod signed_rank;
 
-pub use signed_rank::{cover, ratio};
+pub use signed_rank::{cover, ratio, worse};
 
 use serde::{Deserialize, Serialize};
 

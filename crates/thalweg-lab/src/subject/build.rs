@@ -1,5 +1,6 @@
 //! Peers are built before a run, so that no sample waits for a compiler.
 
+use super::version_of;
 use crate::scenario::{Peer, Plan, Program};
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -35,11 +36,15 @@ pub fn peers(folder: &Path) -> anyhow::Result<Vec<Peer>> {
 pub fn build_peers(plan: &Plan, is_quiet: bool) -> anyhow::Result<BTreeMap<String, String>> {
     let mut versions = BTreeMap::new();
     for subject in plan.subjects() {
-        if let Program::Peer(peer) = &subject.program
-            && !versions.contains_key(&peer.name)
-        {
-            build(peer, is_quiet)?;
-            versions.insert(peer.name.clone(), version(peer));
+        match &subject.program {
+            Program::Peer(peer) if !versions.contains_key(&peer.name) => {
+                build(peer, is_quiet)?;
+                versions.insert(peer.name.clone(), version(peer));
+            }
+            Program::Build(binary) if !versions.contains_key(&subject.name) => {
+                versions.insert(subject.name.clone(), version_of(binary)?);
+            }
+            _ => {}
         }
     }
     Ok(versions)

@@ -25,7 +25,7 @@ pub fn topic_name(index: u32) -> String {
 /// The command line after the binary's name; for a peer, with it.
 pub fn arguments(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     let mut arguments = match launch.program {
-        Program::Thalweg => thalweg(launch, listen),
+        Program::Thalweg | Program::Build(_) => thalweg(launch, listen),
         Program::Limit => limit(launch),
         Program::Peer(peer) => return peer_command(peer, launch.settings, listen),
         // It runs already.

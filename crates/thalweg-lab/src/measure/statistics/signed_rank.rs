@@ -46,6 +46,18 @@ pub fn cover(pairs: usize) -> f64 {
     }
 }
 
+/// How probable it is that so many values are so much larger than their baseline, if none
+/// is but by chance: Wilcoxon's signed-rank test, one-sided. 1 without pairs.
+pub fn worse(values: &[f64], baseline: &[f64]) -> f64 {
+    let mut logs: Vec<f64> =
+        values.iter().zip(baseline).map(|(value, base)| (value / base).ln()).collect();
+    logs.retain(|log| log.is_finite() && *log != 0.0);
+    logs.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let ranked = logs.iter().enumerate().filter(|(_, log)| **log > 0.0);
+    let sum: usize = ranked.map(|(index, _)| index + 1).sum();
+    rank_sums(logs.len()).iter().skip(sum).sum()
+}
+
 /// Sorted.
 fn means_of_two(values: &[f64]) -> Vec<f64> {
     let pairs = values
@@ -106,6 +118,20 @@ mod tests {
         // Where counting ends and the approximation begins nothing jumps.
         let share = |pairs| left_out_each_side(pairs) as f64 / (pairs * (pairs + 1) / 2) as f64;
         assert!((share(EXACT_MAX) - share(EXACT_MAX + 1)).abs() < 0.01);
+    }
+
+    #[test]
+    fn worse_is_as_in_tables_and_one_sided() {
+        let base = [1.0; 6];
+        let check = |values: [f64; 6], expected: f64| {
+            assert!((worse(&values, &base) - expected).abs() < 1e-12, "{values:?}");
+        };
+        check([1.1, 1.2, 1.3, 1.4, 1.5, 1.6], 1.0 / 64.0);
+        // Only the smallest is the other way: one more arrangement is as bad.
+        check([0.99, 1.2, 1.3, 1.4, 1.5, 1.6], 2.0 / 64.0);
+        check([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], 1.0);
+        check([1.0; 6], 1.0);
+        assert!((worse(&[], &[]) - 1.0).abs() < 1e-12);
     }
 
     #[test]
