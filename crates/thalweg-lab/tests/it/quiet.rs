@@ -31,7 +31,7 @@ pub(crate) fn undisturbed(test: impl Fn()) {
         match outcome {
             Err(failure) if !is_disturbed || attempt == ATTEMPTS => panic::resume_unwind(failure),
             Err(_) => {
-                eprintln!("tried again: the machine stood still, {late:?}, {share:.2} stolen")
+                eprintln!("tried again: the machine stood still, {late:?}, {share:.2} stolen");
             }
             Ok(()) => return,
         }
