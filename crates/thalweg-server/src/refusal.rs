@@ -1,6 +1,9 @@
 //! Why a request or a command is refused.
 
-use thalweg_wire::{ErrorCode, event::EventError, position::CursorError, topic::TopicError};
+use thalweg_wire::{
+    ErrorCode, event::EventError, limits::MESSAGE_BYTES_MAX, position::CursorError,
+    topic::TopicError,
+};
 
 /// A refusal as it is told: over HTTP with its status, to a command as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,8 +16,17 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// A refusal with its sentence.
+    ///
+    /// What it quotes of its peer's words is cut before ([`thalweg_wire::Excerpt`]); that
+    /// none is long is made sure of here.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        let mut message: String = message.into();
+        if message.len() > MESSAGE_BYTES_MAX {
+            let end = (0..=MESSAGE_BYTES_MAX).rev().find(|end| message.is_char_boundary(*end));
+            message.truncate(end.unwrap_or_default());
+            message.push('…');
+        }
+        Self { code, message }
     }
 
     /// Nothing is begun any more.
@@ -49,5 +61,18 @@ impl From<TopicError> for Refusal {
 impl From<CursorError> for Refusal {
     fn from(error: CursorError) -> Self {
         Self::new(ErrorCode::BadCursor, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_sentence_is_long() {
+        let refusal = Refusal::new(ErrorCode::BadCommand, "ü".repeat(100_000));
+        assert_eq!(refusal.message, "ü".repeat(512) + "…");
+        let fits = "x".repeat(1024);
+        assert_eq!(Refusal::new(ErrorCode::BadCommand, &*fits).message, fits);
     }
 }

@@ -14,7 +14,7 @@ use std::{
 
 use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, Excerpt};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use crate::{
@@ -108,18 +108,25 @@ impl Runs {
         let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
         self.read(move |folder| {
             let read = folder.folder(&name).map_err(|_| {
-                not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
+                not_found(format!(
+                    "there is no run {:?}: GET /runs lists those there are",
+                    Excerpt(&name)
+                ))
             });
             read?.read(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
                 NotRead::TooLarge => not_found(format!(
-                    "{} of {name:?} is larger than {} MiB: open it in its folder",
+                    "{} of {:?} is larger than {} MiB: open it in its folder",
                     file.name(),
+                    Excerpt(&name),
                     RUN_FILE_BYTES >> 20
                 )),
                 NotRead::NotThere if file == RunFile::Report => not_found(format!(
-                    "{name:?} has no report.html: `thalweg bench export --format html` makes it"
+                    "{:?} has no report.html: `thalweg bench export --format html` makes it",
+                    Excerpt(&name)
                 )),
-                NotRead::NotThere => not_found(format!("{name:?} has no {}", file.name())),
+                NotRead::NotThere => {
+                    not_found(format!("{:?} has no {}", Excerpt(&name), file.name()))
+                }
             })
         })
         .await

@@ -28,7 +28,7 @@ mod socket;
 mod tls;
 
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, Excerpt};
 
 pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Connection, Heard};
@@ -65,7 +65,7 @@ impl Transport {
         let named = NAMES.iter().find(|(known, _)| *known == name);
         named.map(|(_, transport)| *transport).ok_or_else(|| {
             let nearest = nearest(name, &NAMES.map(|(known, _)| known));
-            parameters::bad(format!("unknown transport {name:?}{nearest}"))
+            parameters::bad(format!("unknown transport {:?}{nearest}", Excerpt(name)))
         })
     }
 

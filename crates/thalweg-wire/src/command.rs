@@ -6,7 +6,11 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::incoming::is_list;
+use crate::{
+    excerpt::{Excerpt, told},
+    incoming::is_list,
+    limits::ID_BYTES_MAX,
+};
 
 /// A command as received, borrowed from its text. Texts are not checked yet.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ pub struct Subscribe<'a> {
 /// A text that is a command, or not.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// Comes back with the answer.
+    /// Comes back with the answer: at most [`ID_BYTES_MAX`] bytes.
     pub id: Option<&'a RawValue>,
     /// The command, or one sentence saying what is wrong with it.
     pub command: Result<Command<'a>, String>,
@@ -116,13 +120,18 @@ impl<'a> Asked<'a> {
         if is_list(text) {
             return Self { id: None, command: Err("not a command: a list and no object".into()) };
         }
-        match serde_json::from_str::<Fields<'a>>(text) {
-            Ok(fields) => Self { id: fields.id, command: fields.command() },
+        let (id, command) = match serde_json::from_str::<Fields<'a>>(text) {
+            Ok(fields) => (fields.id, fields.command()),
             Err(error) => {
                 let id = serde_json::from_str::<IdOnly<'a>>(text).ok().and_then(|only| only.id);
-                Self { id, command: Err(format!("not a command: {error}")) }
+                (id, Err(format!("not a command: {}", told(&error))))
             }
+        };
+        if id.is_some_and(|id| id.get().len() > ID_BYTES_MAX) {
+            let message = format!("an id has at most {ID_BYTES_MAX} bytes, because it comes back");
+            return Self { id: None, command: Err(message) };
         }
+        Self { id, command }
     }
 }
 
@@ -146,7 +155,8 @@ impl<'a> Fields<'a> {
             },
             _ => {
                 return Err(format!(
-                    "unknown command {name:?}: there is publish, subscribe, unsubscribe, echo, ack"
+                    "unknown command {:?}: there is publish, subscribe, unsubscribe, echo, ack",
+                    Excerpt(&name)
                 ));
             }
         };
@@ -199,6 +209,17 @@ mod tests {
             let Asked { id, command } = Asked::parse(text);
             assert!(id.is_none(), "{text}");
             assert!(command.is_err_and(|error| error.contains("list")), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_too_long_does_not_come_back() {
+        for (digits, rest) in [(256, ""), (257, r#","other":1"#), (257, "")] {
+            let id = "1".repeat(digits);
+            let text = format!(r#"{{"command":"echo","data":1,"id":{id}{rest}}}"#);
+            let Asked { id: asked, command } = Asked::parse(&text);
+            assert_eq!(asked.map(RawValue::get), (digits == 256).then_some(&*id));
+            assert_eq!(command.is_err_and(|error| error.contains("256 bytes")), digits > 256);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! An event's payload on its way in: checked to be JSON and brought to one
 //! line, numbers and strings untouched.
 
-use memchr::{memchr2, memchr3};
+use memchr::{memchr2, memchr2_iter, memchr3};
 use serde_json::value::RawValue;
 
-use crate::ErrorCode;
+use crate::{ErrorCode, limits::EVENT_DEPTH_MAX};
 
 /// Why bytes are not an event: one sentence with the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,9 @@ pub enum EventError {
     /// Not a JSON value.
     #[error("not a JSON value ({0}): for plain text send Content-Type: text/plain")]
     NotJson(String),
+    /// Over [`EVENT_DEPTH_MAX`].
+    #[error("JSON nests at most {EVENT_DEPTH_MAX} deep here: flatten it, or send it as a string")]
+    TooDeep,
     /// A text event that is not UTF-8.
     #[error("not UTF-8: send UTF-8 text, or JSON with the bytes encoded in a string")]
     NotUtf8,
@@ -25,7 +28,7 @@ impl EventError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::TooLarge(_) => ErrorCode::EventTooLarge,
-            Self::NotJson(_) | Self::NotUtf8 => ErrorCode::BadEvent,
+            Self::NotJson(_) | Self::TooDeep | Self::NotUtf8 => ErrorCode::BadEvent,
         }
     }
 }
@@ -35,14 +38,45 @@ impl EventError {
 /// `out` is unchanged.
 ///
 /// # Errors
-/// When `json` is too large or is not exactly one JSON value in UTF-8.
+/// When `json` is too large, nests too deep, or is not exactly one JSON value in UTF-8.
 pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), EventError> {
     if json.len() > bytes_max {
         return Err(EventError::TooLarge(bytes_max));
     }
     let value: &RawValue =
         serde_json::from_slice(json).map_err(|error| EventError::NotJson(error.to_string()))?;
+    check_depth(value)?;
     push_minified(value.get().as_bytes(), out);
+    Ok(())
+}
+
+/// Whether whoever reads `value` can.
+///
+/// # Errors
+/// [`EventError::TooDeep`].
+pub fn check_depth(value: &RawValue) -> Result<(), EventError> {
+    let json = value.get().as_bytes();
+    // Nearly all have fewer brackets in all, those in strings included.
+    let brackets = memchr2_iter(b'[', b'{', json);
+    if json.len() <= 2 * EVENT_DEPTH_MAX
+        || brackets.take(EVENT_DEPTH_MAX + 1).count() <= EVENT_DEPTH_MAX
+    {
+        return Ok(());
+    }
+    let (mut depth, mut at) = (0, 0);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => {
+                at += string_end(&json[at..]);
+                continue;
+            }
+            b'[' | b'{' if depth == EVENT_DEPTH_MAX => return Err(EventError::TooDeep),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            _ => {}
+        }
+        at += 1;
+    }
     Ok(())
 }
 
@@ -131,6 +165,24 @@ mod tests {
             assert_eq!(out, b"before");
         }
         assert!(push_json(b"\"\xff\"", 1000, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_refused_and_what_has_many_brackets_is_not() {
+        fn nested(depth: usize) -> String {
+            format!("{}\"]}}\"{}", "[".repeat(depth), "]".repeat(depth))
+        }
+        fn is_accepted(json: &str) -> bool {
+            push_json(json.as_bytes(), 10_000_000, &mut Vec::new()).is_ok()
+        }
+        let objects = |depth| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        let wide = format!("[{}[]]", "[1],{\"[[\":{}},".repeat(1000));
+        for json in [nested(128), objects(128), wide, format!("\"{}\"", "[".repeat(1000))] {
+            assert!(is_accepted(&json), "{json}");
+        }
+        for json in [nested(129), nested(500_000), objects(129), format!("[{}]", objects(128))] {
+            assert!(!is_accepted(&json), "{json:.300}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! framing                     the same, as one transport's frames
 //! command, answer             what a client asks for, and what it is told
 //! incoming                    a subscriber's reading of all that
+//! excerpt                     a peer's text within a message
 //! websocket                   RFC 6455, server side, sans I/O
 //! close, error, limits        the contracts, each in one place
 //! ```
@@ -17,6 +18,7 @@ pub mod command;
 pub mod envelope;
 pub mod error;
 pub mod event;
+pub mod excerpt;
 pub mod framing;
 pub mod incoming;
 pub mod limits;
@@ -28,6 +30,7 @@ pub mod websocket;
 pub use close::Close;
 pub use envelope::Envelope;
 pub use error::ErrorCode;
+pub use excerpt::Excerpt;
 pub use framing::Framing;
 pub use notice::{Gap, GapReason};
 pub use position::{Epoch, Offset, Position, StartAt};

@@ -10,6 +10,21 @@ pub const EVENT_BYTES: usize = 1 << 20;
 /// What a command has around its event: so much larger than an event may it be.
 pub const COMMAND_ROOM_BYTES: usize = 4096;
 
+/// Longest `id` of a command: it comes back whole with the answer. A UUID and more.
+pub const ID_BYTES_MAX: usize = 256;
+
+/// Arrays and objects within each other in an event. Readers give up on deeper ones at
+/// different depths, or recurse until their stack ends.
+pub const EVENT_DEPTH_MAX: usize = 128;
+
+/// Characters of a peer's text that a message repeats: enough to know it by. What is said
+/// of it is not to be longer than it.
+pub const QUOTED_CHARS_MAX: usize = 64;
+
+/// Longest sentence of a refusal. Those there are name a topic, or quote
+/// [`QUOTED_CHARS_MAX`] characters, escaped, beside a list of what there is.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
 /// Subscriptions on one connection, unless the server is told otherwise. One
 /// visit looks at them all.
 pub const SUBSCRIPTIONS: usize = 256;

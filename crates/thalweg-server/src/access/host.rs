@@ -7,7 +7,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::{header, request::Parts};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, Excerpt};
 
 use crate::refusal::Refusal;
 
@@ -69,7 +69,9 @@ impl Hosts {
             // Browsers send Host always, HTTP/1.0's health checks do not.
             Asked::Unsaid => return Ok(()),
             Asked::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),
-            Asked::For(HostPort { host, .. }) => format!("{remedy} --allow-host {host}"),
+            Asked::For(HostPort { host, .. }) => {
+                format!("{remedy} --allow-host {}", Excerpt(&host.to_string()))
+            }
             Asked::Malformed => format!("Host is malformed: {remedy} --allow-host NAME"),
         };
         Err(Refusal::new(ErrorCode::BadHost, message))

@@ -15,7 +15,7 @@
 //! refused here too.
 
 use http::{HeaderValue, Method, header, request::Parts};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, Excerpt};
 
 use super::{
     cors::Admitted,
@@ -84,10 +84,14 @@ impl Origins {
             (Some(named), _) if self.named.contains(named) => {
                 Ok(Admitted { cors: Some(origin.clone()) })
             }
-            (Some(other), _) => Err(bad_origin(format!(
-                "web pages of {other} may not use this server unless it is started with \
-                 --allow-origin {other}"
-            ))),
+            (Some(other), _) => {
+                let other = other.to_string();
+                let other = Excerpt(&other);
+                Err(bad_origin(format!(
+                    "web pages of {other} may not use this server unless it is started with \
+                     --allow-origin {other}"
+                )))
+            }
             (None, _) if origin == "null" && self.null => {
                 Ok(Admitted { cors: Some(origin.clone()) })
             }

@@ -2,6 +2,10 @@ use std::time::Duration;
 
 use thalweg_wire::limits::{EVENT_BYTES, SUBSCRIPTIONS};
 
+/// Bytes of a word that the nearest known one is looked for: all known ones are shorter,
+/// and comparing costs time with both lengths, before anybody knows whose word it is.
+pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
+
 /// Bytes of a file of a run: it is sent from memory. The lab's reports have a tenth of it.
 pub(crate) const RUN_FILE_BYTES: usize = 32 << 20;
 

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use super::{parse_bytes, parse_duration};
+use thalweg_wire::Excerpt;
+
+use super::{limits::SUGGESTED_BYTES_MAX, parse_bytes, parse_duration};
 
 /// `key=value,key=value`: settings whose reader knows the keys.
 #[derive(Debug, Clone, Default)]
@@ -14,8 +16,9 @@ impl Options {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut options = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
-            let (key, value) =
-                part.split_once('=').ok_or_else(|| format!("{part:?} is not key=value"))?;
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| format!("{:?} is not key=value", Excerpt(part)))?;
             options.push((key.to_owned(), value.to_owned()));
         }
         Ok(Self(options))
@@ -27,7 +30,7 @@ impl Options {
     /// One sentence with the nearest right key.
     pub fn check_keys(&self, known: &[&str]) -> Result<(), String> {
         match self.0.iter().find(|(key, _)| !known.contains(&key.as_str())) {
-            Some((key, _)) => Err(format!("unknown key {key:?}{}", nearest(key, known))),
+            Some((key, _)) => Err(format!("unknown key {:?}{}", Excerpt(key), nearest(key, known))),
             None => Ok(()),
         }
     }
@@ -37,7 +40,9 @@ impl Options {
     /// # Errors
     /// One sentence when the value is none.
     pub fn number(&self, key: &str) -> Result<Option<u64>, String> {
-        self.read(key, |value| value.parse().map_err(|_| format!("{value:?} is no whole number")))
+        self.read(key, |value| {
+            value.parse().map_err(|_| format!("{:?} is no whole number", Excerpt(value)))
+        })
     }
 
     /// A size in bytes.
@@ -81,9 +86,27 @@ pub fn nearest(wrong: &str, known: &[&str]) -> String {
     }
 }
 
-/// What was probably meant.
+/// What was probably meant; nothing by a word that is longer than any there is.
 pub fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
-    let likeness = |name: &str| strsim::jaro_winkler(wrong, name);
-    let closest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    closest.filter(|name| likeness(name) > 0.7)
+    if wrong.len() > SUGGESTED_BYTES_MAX {
+        return None;
+    }
+    let likeness = known.iter().map(|name| (strsim::jaro_winkler(wrong, name), *name));
+    let closest = likeness.max_by(|a, b| a.0.total_cmp(&b.0));
+    closest.filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_word_is_compared_with_nothing() {
+        let known = ["topic", "a-key-of-thirty-two-characters-x"];
+        assert_eq!(closest("topik", &known), Some("topic"));
+        assert_eq!(closest("b-key-of-thirty-two-characters-x", &known), Some(known[1]));
+        assert_eq!(closest("b-key-of-thirty-two-characters-xy", &known), None);
+        assert_eq!(closest("weather", &known), None);
+        assert!(nearest(&"topic".repeat(1000), &known).starts_with(", there is topic"));
+    }
 }

@@ -1,12 +1,18 @@
 use std::time::Duration;
 
+use thalweg_wire::Excerpt;
+
 /// Reads `250ms`, `500us`, `2s`, `5m`, `1h` or `0`.
 ///
 /// # Errors
 /// One sentence with an example.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("{text:?} is no duration: write a number and us, ms, s, m or h, as 250ms");
+    let wrong = || {
+        format!(
+            "{:?} is no duration: write a number and us, ms, s, m or h, as 250ms",
+            Excerpt(text)
+        )
+    };
     let (number, unit) = split_unit(text);
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let us_per_unit = match unit {
@@ -26,7 +32,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// One sentence with an example.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
-    let wrong = || format!("{text:?} is no size: write a number of bytes, or KiB, MiB, as 64KiB");
+    let wrong = || {
+        format!("{:?} is no size: write a number of bytes, or KiB, MiB, as 64KiB", Excerpt(text))
+    };
     let (number, unit) = split_unit(text);
     let number: usize = number.parse().map_err(|_| wrong())?;
     let shift = match unit {

@@ -117,7 +117,10 @@ impl What {
                 }
             }
             Command::Unsubscribe { topic } => Self::Unsubscribe { topic: topic.parse()? },
-            Command::Echo { data } => Self::Echo { data: data.to_owned() },
+            Command::Echo { data } => {
+                event::check_depth(data)?;
+                Self::Echo { data: data.to_owned() }
+            }
             Command::Ack { topic, position } => {
                 Self::Ack { topic: topic.parse()?, position: position.parse()? }
             }

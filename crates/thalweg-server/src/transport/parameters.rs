@@ -2,7 +2,7 @@
 
 use std::{str::FromStr, time::Duration};
 
-use thalweg_wire::{ErrorCode, StartAt};
+use thalweg_wire::{ErrorCode, Excerpt, StartAt};
 
 use crate::{
     config::{nearest, parse_bytes, parse_duration},
@@ -29,7 +29,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
         "skip" => Ok(Policy::Skip),
         "latest" => Ok(Policy::Latest),
         "close" => Ok(Policy::Close),
-        _ => Err(bad(format!("unknown policy {text:?}{}", nearest(text, &POLICIES)))),
+        _ => Err(bad(format!("unknown policy {:?}{}", Excerpt(text), nearest(text, &POLICIES)))),
     }
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
 pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusal> {
     match text.parse() {
         Ok(number) if (1..=max).contains(&number) => Ok(number),
-        _ => Err(bad(format!("{name}: a whole number from 1 to {max}, not {text:?}"))),
+        _ => Err(bad(format!("{name}: a whole number from 1 to {max}, not {:?}", Excerpt(text)))),
     }
 }
 

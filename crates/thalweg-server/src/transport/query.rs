@@ -1,5 +1,7 @@
 use std::borrow::Cow;
 
+use thalweg_wire::Excerpt;
+
 use super::{
     Transport,
     parameters::{self, bad},
@@ -65,7 +67,7 @@ impl<'a> Query<'a> {
                 _ if key.starts_with('_') => {}
                 _ => {
                     let nearest = nearest(&key, &PARAMETERS);
-                    return Err(bad(format!("unknown parameter {key:?}{nearest}")));
+                    return Err(bad(format!("unknown parameter {:?}{nearest}", Excerpt(&key))));
                 }
             }
         }

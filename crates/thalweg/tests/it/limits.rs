@@ -6,6 +6,7 @@
 //! - `bodies`: what is published, too slow, too large, broken, or too much at a time
 //! - `messages`: what a WebSocket is told
 //! - `keeping`: topics, subscriptions, histories
+//! - `words`: what is said back, how deep it nests, what was meant by it
 //! - `readers`: those who do not read what they asked for
 
 mod bodies;
@@ -14,3 +15,4 @@ mod keeping;
 mod messages;
 mod readers;
 mod seats;
+mod words;

@@ -7,7 +7,7 @@ use std::{
 
 use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
-use thalweg_wire::{ErrorCode, StartAt, Topic};
+use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
@@ -235,6 +235,7 @@ async fn route(handle: &Rc<Handle>, parts: &Parts, body: Incoming) -> Result<Ans
             Ok(text(metrics::CONTENT_TYPE, handle.common.metrics.text().unwrap_or_default()))
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
+            let path = Excerpt(path);
             let message = format!("there is nothing at {path}: topics are at /v1/topics/{{topic}}");
             Refusal::new(ErrorCode::NotFound, message).into()
         }),

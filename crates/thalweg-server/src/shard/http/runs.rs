@@ -1,7 +1,7 @@
 use std::rc::Rc;
 
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
-use thalweg_wire::ErrorCode;
+use thalweg_wire::{ErrorCode, Excerpt};
 
 use super::{
     pages::{harden, is_read},
@@ -77,7 +77,8 @@ fn query(parts: &Parts) -> Result<Query<'_>, Refusal> {
     let text = parts.uri.query().unwrap_or_default();
     for (key, _) in form_urlencoded::parse(text.as_bytes()) {
         if key != "ticket" && !key.starts_with('_') {
-            return Err(bad(format!("unknown parameter {key:?}{}", nearest(&key, &["ticket"]))));
+            let nearest = nearest(&key, &["ticket"]);
+            return Err(bad(format!("unknown parameter {:?}{nearest}", Excerpt(&key))));
         }
     }
     Query::parse(text)

@@ -1,0 +1,101 @@
+//! A peer's text within a message: as much of it as is of use.
+//!
+//! A message that repeats what it was sent lets a client decide how long answers are:
+//! a name of 1 MB comes back escaped, and longer.
+
+use std::fmt;
+
+use crate::limits::QUOTED_CHARS_MAX;
+
+/// A text of somebody else's, cut to [`QUOTED_CHARS_MAX`] characters; `…` stands for the
+/// rest. `Debug` writes it in quotes and escaped, `Display` as it stands.
+#[derive(Clone, Copy)]
+pub struct Excerpt<'a>(pub &'a str);
+
+impl Excerpt<'_> {
+    /// What is shown, and whether there is more.
+    fn shown(&self) -> (&str, bool) {
+        match self.0.char_indices().nth(QUOTED_CHARS_MAX) {
+            Some((end, _)) => (&self.0[..end], true),
+            None => (self.0, false),
+        }
+    }
+}
+
+impl fmt::Display for Excerpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, is_cut) = self.shown();
+        f.write_str(shown)?;
+        f.write_str(if is_cut { "…" } else { "" })
+    }
+}
+
+impl fmt::Debug for Excerpt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, is_cut) = self.shown();
+        fmt::Debug::fmt(shown, f)?;
+        f.write_str(if is_cut { "…" } else { "" })
+    }
+}
+
+/// What `serde_json` says is wrong with a text, of which it quotes as much as there is.
+pub fn told(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let begin = said.find(['`', '"']).map(|at| at + 1);
+    // The peer's text may say the same: serde's own is the last.
+    let end = said.rfind(", expected").map(|at| at - 1);
+    match begin.zip(end).filter(|(begin, end)| begin < end) {
+        Some((begin, end)) => {
+            let (before, quoted, after) = (&said[..begin], &said[begin..end], &said[end..]);
+            format!("{before}{}{after}", Excerpt(quoted))
+        }
+        None => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let (whole, long) = ("ü".repeat(64), "ü".repeat(65));
+        assert_eq!(
+            format!("{} {:?}", Excerpt(&whole), Excerpt("a\"b\n")),
+            format!("{whole} \"a\\\"b\\n\"")
+        );
+        assert_eq!(
+            format!("{} {:?}", Excerpt(&long), Excerpt(&long)),
+            format!("{whole}… \"{whole}\"…")
+        );
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Fields {
+        #[expect(dead_code, reason = "only its errors are looked at")]
+        list: Vec<u8>,
+    }
+
+    #[test]
+    fn what_serde_quotes_is_cut_and_its_own_words_are_not() {
+        for (name, shown) in [("short", "short"), ("x, expected y", "x, expected y")] {
+            let error = serde_json::from_str::<Fields>(&format!(r#"{{"{name}":1}}"#)).unwrap_err();
+            let expected = format!("unknown field `{shown}`, expected `list` at line 1 column ");
+            assert!(told(&error).starts_with(&expected), "{}", told(&error));
+        }
+        let long = "`, expected \"".replace('"', "'").repeat(100_000);
+        for text in [format!(r#"{{"{long}":1}}"#), format!(r#"{{"list":"{long}"}}"#)] {
+            let error = serde_json::from_str::<Fields>(&text).unwrap_err();
+            let told = told(&error);
+            assert!(told.len() < 200 && told.contains('…'), "{told}");
+            assert!(told.contains(", expected ") && told.contains(" at line 1 column "), "{told}");
+        }
+        for text in ["", "{", "{}", r#"{"list":3}"#, r#"{"list":[-1]}"#, r#""x""#] {
+            let error = serde_json::from_str::<Fields>(text).unwrap_err();
+            assert_eq!(told(&error), error.to_string());
+        }
+    }
+}
