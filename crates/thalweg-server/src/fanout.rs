@@ -3,6 +3,7 @@
 //! ```text
 //! subscription    topic + cursor + policy
 //! subscriber      one connection's subscriptions and its own frames
+//! ids             when several topics' cursors are named
 //! window          how far one may be sent ahead of its acks
 //! plan            what one send is made of
 //! account         moving on by what of it was sent
@@ -11,6 +12,7 @@
 
 mod account;
 mod deliver;
+mod ids;
 mod own;
 mod plan;
 mod subscriber;

@@ -17,7 +17,7 @@ pub enum Framing {
     WebSocket,
     /// One event with its position as `id:` (WHATWG HTML §9.2).
     Sse,
-    /// The same for connections with several topics: the last line of a batch,
+    /// The same for connections with several topics: the last line of a batch or gap,
     /// `id:` with all cursors, and the blank one after it are the connection's own.
     SseMany,
     /// One line.
@@ -52,8 +52,8 @@ impl Framing {
         self as usize
     }
 
-    /// Whether each batch ends with bytes that are the connection's own:
-    /// [`sse_ids`] or [`forever_frame_opening`].
+    /// Whether each batch and gap ends with bytes that are the connection's own:
+    /// [`sse_ids`] (or a blank line), or [`forever_frame_opening`].
     pub fn has_own_ending(self) -> bool {
         matches!(self, Self::SseMany | Self::ForeverFrame)
     }
@@ -105,7 +105,7 @@ impl Framing {
         before
     }
 
-    /// Appends a gap; on [`Self::SseMany`] the whole event, without `id:`.
+    /// Appends a gap; on [`Self::SseMany`] without its last lines, as a batch.
     pub fn gap(self, gap: &Gap<'_>, out: &mut Vec<u8>) {
         match self {
             Self::WebSocket | Self::WebSocketDeflate => websocket::gap(gap, out),

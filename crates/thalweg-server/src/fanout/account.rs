@@ -30,10 +30,11 @@ impl Subscriber {
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.owner {
                 Owner::Own => self.own.advance(taken),
-                Owner::Ending(range) if was_whole => {
+                Owner::Ending(range, ids) if was_whole => {
                     self.own.put_back(&cold[range.clone()][taken..]);
+                    self.ids = *ids;
                 }
-                Owner::Ending(_) => {}
+                Owner::Ending(..) => {}
                 Owner::Subscription { .. } if taken == 0 => {}
                 Owner::Subscription { index, before, after } => {
                     whole = taken == piece.bytes;

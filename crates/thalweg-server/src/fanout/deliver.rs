@@ -1,7 +1,9 @@
-use thalweg_wire::{Close, GapReason, Offset};
+use thalweg_wire::{Close, Framing, GapReason, Offset};
 
 use super::{
     Budget, Feeds, Life, Sent, Sink, Subscriber,
+    ids::Ids,
+    own::OWN_BYTES_MAX,
     plan::{Interrupted, Piece, Plan},
 };
 use crate::stream::Lost;
@@ -54,7 +56,7 @@ impl Subscriber {
         loop {
             let Scratch { cold, pieces, reached, gaps } = scratch;
             self.begin(feeds, gaps);
-            let mut plan = Plan::new(pieces, reached);
+            let mut plan = Plan::new(pieces, reached, self.ids);
             cold.clear();
             if let Err(Interrupted { index, lost }) = self.plan(&mut plan, feeds, now_us, cold) {
                 self.jump(feeds, index, lost);
@@ -100,19 +102,28 @@ impl Subscriber {
         if self.framing.has_own_ending() && self.in_frame.is_some() {
             return;
         }
+        let mut is_named = self.framing != Framing::SseMany;
         for index in 0..self.subscriptions.len() {
-            let is_ending = self.is_ending();
-            let subscription = &mut self.subscriptions[index];
-            if subscription.cursor().is_some() || is_ending {
+            if self.subscriptions[index].cursor().is_some() {
                 continue;
             }
-            let Some(log) = feeds.feed(subscription.feed) else { continue };
-            let framing = self.framing;
-            let begun = subscription.begin(log, framing, self.own.frames());
-            if begun.is_ok() && framing.has_own_ending() {
-                let mut ending = Vec::new();
-                self.write_ending(feeds, &[], &mut ending);
-                self.own.frames().extend_from_slice(&ending);
+            let Some(log) = feeds.feed(self.subscriptions[index].feed) else { continue };
+            if self.is_ending() || self.own.unsent().len() >= OWN_BYTES_MAX {
+                return;
+            }
+            if !std::mem::replace(&mut is_named, true) {
+                // Where all that begin now do: whoever is cut off among the confirmations
+                // comes back to that.
+                self.end_own(feeds, Ids::default(), 0);
+            }
+            let before = self.own.frames().len();
+            let begun = self.subscriptions[index].begin(log, self.framing, self.own.frames());
+            if let Ok(reason) = begun
+                && self.framing.has_own_ending()
+            {
+                let ids = if reason.is_some() { Ids::default() } else { self.ids };
+                let frame_bytes = self.own.frames().len() - before;
+                self.end_own(feeds, ids, frame_bytes);
             }
             if let Ok(Some(reason)) = begun {
                 gaps[reason as usize] += 1;
@@ -130,10 +141,10 @@ impl Subscriber {
     fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost) {
         let subscription = &mut self.subscriptions[index];
         let Some(log) = feeds.feed(subscription.feed) else { return };
-        let mut gap = Vec::new();
-        let jumped = subscription.jump(log, lost, GapReason::Slow, self.framing, &mut gap);
-        if !gap.is_empty() {
-            self.tell(|_, own| own.extend_from_slice(&gap));
+        let own = self.own.frames();
+        let jumped = subscription.jump(log, lost, GapReason::Slow, self.framing, own);
+        if jumped.is_ok() && self.framing.has_own_ending() {
+            self.end_own(feeds, Ids::default(), 0);
         }
         self.spoken = true;
         self.end_if_refused(jumped);

@@ -1,3 +1,7 @@
+/// Once so many bytes wait, they are sent before what may make more of them, such as
+/// gaps, whose ids may be long.
+pub(super) const OWN_BYTES_MAX: usize = 64 << 10;
+
 /// Frames for this subscriber alone: confirmations, gaps, heartbeats, answers,
 /// the close. They go ahead of everybody's frames at the next frame boundary.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@ use std::{io::IoSlice, ops::Range};
 use smallvec::SmallVec;
 use thalweg_wire::Offset;
 
-use super::{Feeds, Sent, Sink, Subscriber};
+use super::{Feeds, Sent, Sink, Subscriber, ids::Ids, own::OWN_BYTES_MAX};
 use crate::stream::{Cursor, Log, Lost, Next};
 
 /// Slices in one send, about; more topics than that take a second one.
@@ -28,9 +28,9 @@ pub(super) enum Owner {
     Own,
     /// A subscription, with its cursor before and after.
     Subscription { index: u16, before: Cursor, after: Cursor },
-    /// What ends the frame before it, where that is the connection's own; here
-    /// in the scratch.
-    Ending(Range<usize>),
+    /// What ends the frame before it, where that is the connection's own: where it
+    /// is in the scratch, and when an id is due after it.
+    Ending(Range<usize>, Ids),
 }
 
 /// Where a slice's bytes are.
@@ -49,6 +49,8 @@ pub(super) struct Plan<'a> {
     pub(super) bytes: usize,
     /// Where each subscription will be, where frames must say so.
     reached: &'a mut Vec<Option<Offset>>,
+    /// When the next of them is due.
+    ids: Ids,
     /// Whether everything that is due is in it.
     pub(super) complete: bool,
     /// When something becomes due that is not yet, in µs.
@@ -91,6 +93,11 @@ impl Subscriber {
             plan.source(Source::Own);
         }
         if self.is_ending() {
+            return Ok(());
+        }
+        if self.own.unsent().len() >= OWN_BYTES_MAX {
+            // What is planned may make more of them.
+            plan.complete = false;
             return Ok(());
         }
         let count = self.subscriptions.len();
@@ -172,6 +179,7 @@ impl Subscriber {
             }
             let is_cold = matches!(next, Next::Cold { .. });
             planned += bytes as u64;
+            let frame_bytes = cursor.sent() + bytes;
             plan.piece(Owner::Subscription { index, before: cursor, after }, bytes);
             match next {
                 Next::Hot(bytes, _) => plan.source(Source::Hot(bytes)),
@@ -187,9 +195,9 @@ impl Subscriber {
             if has_own_ending {
                 plan.reach(index, &cursor);
                 let before = cold.len();
-                self.write_ending(feeds, plan.reached, cold);
+                plan.ids = self.write_ending(feeds, plan.reached, plan.ids, frame_bytes, cold);
                 let ending = before..cold.len();
-                plan.piece(Owner::Ending(ending.clone()), ending.len());
+                plan.piece(Owner::Ending(ending.clone(), plan.ids), ending.len());
                 plan.source(Source::Cold(ending));
             }
             // No more of that in this visit.
@@ -227,11 +235,15 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(pieces: &'a mut Vec<Piece>, reached: &'a mut Vec<Option<Offset>>) -> Self {
+    pub(super) fn new(
+        pieces: &'a mut Vec<Piece>,
+        reached: &'a mut Vec<Option<Offset>>,
+        ids: Ids,
+    ) -> Self {
         pieces.clear();
         reached.clear();
         let (sources, complete, wake_us) = (SmallVec::new(), true, None);
-        Self { pieces, sources, bytes: 0, reached, complete, wake_us, is_costly: false }
+        Self { pieces, sources, bytes: 0, reached, ids, complete, wake_us, is_costly: false }
     }
 
     fn reach(&mut self, index: u16, cursor: &Cursor) {

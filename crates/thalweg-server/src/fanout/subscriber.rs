@@ -3,7 +3,7 @@ use thalweg_wire::{
     Close, Framing, Offset, Position, framing::forever_frame_opening, framing::sse_ids,
 };
 
-use super::{FeedKey, Feeds, Subscribe, own::Own, subscription::Subscription};
+use super::{FeedKey, Feeds, Subscribe, ids::Ids, own::Own, subscription::Subscription};
 
 /// One connection's subscriptions, and the frames that are for it alone.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct Subscriber {
     /// Whether it was told anything but confirmations and heartbeats.
     pub(super) spoken: bool,
     pub(super) life: Life,
+    /// When a frame ends with the cursors of all topics, where that is so.
+    pub(super) ids: Ids,
 }
 
 /// When a subscriber ends by itself.
@@ -59,6 +61,7 @@ impl Subscriber {
             left: None,
             spoken: false,
             life,
+            ids: Ids::default(),
         }
     }
 
@@ -187,22 +190,40 @@ impl Subscriber {
         }
     }
 
-    /// Appends what ends a batch on this connection, as if it had reached the
-    /// offsets in `reached`, one for each subscription that has moved.
+    /// Appends what ends a frame of so many bytes on this connection, as if it had
+    /// reached the offsets in `reached`, one for each subscription that has moved.
+    /// Returns when the next id is due, if this one was due by `ids`.
     pub(super) fn write_ending(
         &self,
         feeds: &impl Feeds,
         reached: &[Option<Offset>],
+        ids: Ids,
+        frame_bytes: usize,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Ids {
         if let Life::Document { nonce, .. } = &self.life {
-            return forever_frame_opening(nonce, out);
+            forever_frame_opening(nonce, out);
+            return ids;
         }
+        if !ids.is_due(frame_bytes) {
+            out.push(b'\n');
+            return ids.after_frame(frame_bytes);
+        }
+        let before = out.len();
         let resume_at = |(index, subscription): (usize, &Subscription)| {
             let reached = reached.get(index).copied().flatten();
             subscription.resume_at(feeds.feed(subscription.feed), reached)
         };
         sse_ids(self.subscriptions.iter().enumerate().map(resume_at), out);
+        Ids::after_id(out.len() - before)
+    }
+
+    /// Ends a frame of so many bytes that is among its own, or sets the id if there is
+    /// none; with an id if that is due by `ids`.
+    pub(super) fn end_own(&mut self, feeds: &impl Feeds, ids: Ids, frame_bytes: usize) {
+        let mut ending = Vec::new();
+        self.ids = self.write_ending(feeds, &[], ids, frame_bytes, &mut ending);
+        self.own.frames().extend_from_slice(&ending);
     }
 
     /// Lets the subscription go that waited for the end of its frame, if that

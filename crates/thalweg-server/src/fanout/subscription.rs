@@ -78,12 +78,16 @@ impl Subscription {
     }
 
     /// Where it would go on if `log` ended here: its cursor, or where it is to
-    /// start.
+    /// start. Where it starts with a gap, that is still to be told.
     pub(super) fn resume_at(&self, log: Option<&Log>, reached: Option<Offset>) -> StartAt {
         let next = reached.or(self.cursor().map(|cursor| cursor.next()));
         match (self.progress, log, next) {
             (Progress::At(_), Some(log), Some(next)) => StartAt::After(log.position_before(next)),
-            (Progress::Starting(start), ..) => start,
+            (Progress::Starting(start), Some(log), _) => match log.start(start) {
+                Start::At(cursor) => StartAt::After(log.position_before(cursor.next())),
+                Start::Lost(_) | Start::OtherEpoch(_) => start,
+            },
+            (Progress::Starting(start), None, _) => start,
             // A log never goes away under its subscribers.
             (Progress::At(_), ..) => StartAt::Latest,
         }

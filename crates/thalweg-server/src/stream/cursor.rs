@@ -29,6 +29,11 @@ impl Cursor {
         self.next
     }
 
+    /// Bytes sent of the frame that begins there.
+    pub fn sent(&self) -> usize {
+        self.sent as usize
+    }
+
     /// Whether a frame was begun and not finished.
     pub fn in_frame(&self) -> bool {
         self.sent > 0

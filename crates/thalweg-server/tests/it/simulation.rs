@@ -12,6 +12,7 @@
 //! socket       takes as much as it likes, or nothing
 //! deframe      frames taken apart by means of their own
 //! inflate      compressed ones, each by itself
+//! ids          how often several topics' cursors are named
 //! oracle       what a connection may hear next;  reading: one subscription
 //! windows      how far a subscription may be ahead of its acks
 //! tally        what happened, so that nothing is missed silently
@@ -25,6 +26,7 @@ mod client;
 mod conditions;
 mod connection;
 mod deframe;
+mod ids;
 mod inflate;
 mod oracle;
 mod published;

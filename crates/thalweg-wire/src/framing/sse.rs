@@ -5,8 +5,8 @@
 use crate::{Close, Envelope, Gap, StartAt, notice};
 
 /// Appends the last line of an event and the blank one after it: the cursors of
-/// all topics of a connection, in its order. Alone it is an event's id and no
-/// event.
+/// all topics of a connection, in its order. Alone it sets the id and is no event.
+/// The blank line alone also ends an event, whose id is then that of the one before.
 pub fn ids(cursors: impl IntoIterator<Item = StartAt>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"id:");
     for (index, cursor) in cursors.into_iter().enumerate() {
@@ -42,11 +42,12 @@ pub(super) fn event(
 pub(super) fn gap(gap: &Gap<'_>, with_id: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"event:gap\ndata:");
     gap.write(out);
+    out.push(b'\n');
     if with_id {
-        out.extend_from_slice(b"\nid:");
+        out.extend_from_slice(b"id:");
         out.extend_from_slice(gap.position.to_string().as_bytes());
+        out.extend_from_slice(b"\n\n");
     }
-    out.extend_from_slice(b"\n\n");
 }
 
 pub(super) fn heartbeat(out: &mut Vec<u8>) {

@@ -1,9 +1,11 @@
 //! Server-Sent Events as an EventSource has them: it keeps the last id, and
 //! reconnects with it (WHATWG HTML §9.2).
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::harness::{Response, Server, Socket, Transport, request};
+use crate::harness::{Response, Server, Socket, Transport, at, offset, request};
 
 /// What an EventSource keeps.
 #[derive(Debug)]
@@ -11,9 +13,16 @@ struct EventSource<'a> {
     server: &'a Server,
     target: &'a str,
     last_id: Option<String>,
+    /// What came of ids, and of data.
+    id_bytes: usize,
+    data_bytes: usize,
 }
 
-impl EventSource<'_> {
+impl<'a> EventSource<'a> {
+    fn new(server: &'a Server, target: &'a str) -> Self {
+        Self { server, target, last_id: None, id_bytes: 0, data_bytes: 0 }
+    }
+
     /// A connection, and its head.
     fn connect(&self) -> (Response, Socket) {
         let mut socket = self.server.connect();
@@ -27,14 +36,27 @@ impl EventSource<'_> {
     /// from when its event is whole, messages or not.
     fn message(&mut self, socket: &mut Socket) -> Value {
         loop {
+            let (kind, data) = self.event(socket);
+            if kind == "message" {
+                return data;
+            }
+        }
+    }
+
+    /// The next event that is dispatched, of any kind. An id alone is none.
+    fn event(&mut self, socket: &mut Socket) -> (String, Value) {
+        loop {
             let block = socket.until(b"\n\n", "an event").expect("an event");
             let block = String::from_utf8(block).expect("UTF-8");
             let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
             if let Some(id) = field("id:") {
                 self.last_id = Some(id.to_owned());
+                self.id_bytes += "id:\n".len() + id.len();
             }
-            if let (Some(data), None) = (field("data:"), field("event:")) {
-                return serde_json::from_str(data).expect("JSON");
+            if let Some(data) = field("data:") {
+                self.data_bytes += "data:\n".len() + data.len();
+                let kind = field("event:").unwrap_or("message").to_owned();
+                return (kind, serde_json::from_str(data).expect("JSON"));
             }
         }
     }
@@ -54,7 +76,7 @@ impl Chance {
 #[test]
 fn a_stream_begins_with_how_soon_to_come_back() {
     let server = Server::start(&[]);
-    let mut source = EventSource { server: &server, target: "/v1/topics/t", last_id: None };
+    let mut source = EventSource::new(&server, "/v1/topics/t");
     let (head, mut socket) = source.connect();
     assert_eq!((head.status, head.header("content-type")), (200, Some("text/event-stream")));
     let begin = socket.until(b"\n", "the first line").expect("a line");
@@ -68,11 +90,8 @@ fn an_event_source_of_several_topics_that_is_cut_again_and_again_misses_nothing(
     for (shards, seed) in [("1", 1), ("1", 2), ("2", 3), ("2", 4)] {
         let server = Server::start(&["--shards", shards]);
         let mut chance = Chance(seed);
-        let mut source = EventSource {
-            server: &server,
-            target: "/v1/topics?topic=a&topic=b%2Fc&topic=d&cursor=earliest",
-            last_id: None,
-        };
+        let target = "/v1/topics?topic=a&topic=b%2Fc&topic=d&cursor=earliest";
+        let mut source = EventSource::new(&server, target);
         let topics = ["a", "b/c", "d"];
         let mut seen = [0; 3];
         let mut connections = 0;
@@ -116,7 +135,7 @@ fn one_topic_cut_again_and_again_misses_nothing() {
     let server = Server::start(&["--shards", "2"]);
     let mut chance = Chance(5);
     let target = "/v1/topics/t?cursor=earliest";
-    let mut source = EventSource { server: &server, target, last_id: None };
+    let mut source = EventSource::new(&server, target);
     let mut seen = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -138,6 +157,101 @@ fn one_topic_cut_again_and_again_misses_nothing() {
             }
         }
     });
+}
+
+/// Ids that name many cursors come seldom enough, and whoever comes back with the last
+/// one gets again what came after it, and nothing else.
+#[test]
+fn ids_of_many_topics_are_at_most_half_of_what_is_sent() {
+    const TOPICS: usize = 256;
+    const ROUNDS: u64 = 4;
+    for shards in ["1", "2"] {
+        let server = Server::start(&["--shards", shards]);
+        let topics: Vec<String> = (0..TOPICS).map(|topic| format!("topic=t{topic}")).collect();
+        let target = format!("/v1/topics?{}", topics.join("&"));
+        let mut source = EventSource::new(&server, &target);
+        let (_, mut socket) = source.connect();
+        let mut had: BTreeMap<String, u64> = BTreeMap::new();
+        while had.len() < TOPICS {
+            let message = source.message(&mut socket);
+            had.insert(message["topic"].as_str().expect("a topic").to_owned(), 0);
+        }
+        let id = source.last_id.clone().expect("an id");
+        assert!(!id.contains("latest"), "each is confirmed, and named: {id}");
+        let confirming_bytes = source.id_bytes;
+        assert!(confirming_bytes < 8 * id.len(), "{confirming_bytes} bytes of ids at once");
+
+        let mut ids = 0;
+        for round in 0..ROUNDS {
+            for topic in 0..TOPICS {
+                server.publish(&format!("t{topic}"), round..round + 1);
+                let before = source.last_id.clone();
+                let message = source.message(&mut socket);
+                ids += u32::from(source.last_id != before);
+                *had.get_mut(message["topic"].as_str().expect("a topic")).expect("one of them") +=
+                    1;
+            }
+        }
+        let named_bytes = source.id_bytes - confirming_bytes;
+        assert!(ids > 2, "{ids} ids");
+        assert!(named_bytes <= source.data_bytes, "{named_bytes} of ids, {}", source.data_bytes);
+
+        // What came after the last id, and no more, comes again.
+        let named: Vec<u64> =
+            source.last_id.iter().flat_map(|id| id.split(',')).map(offset).collect();
+        let (head, mut socket) = source.connect();
+        assert_eq!(head.status, 200);
+        let mut again = ROUNDS * TOPICS as u64 - named.iter().sum::<u64>();
+        assert!(again < (2 * id.len() / 60) as u64, "{again} events come again");
+        let mut next = named.clone();
+        while again > 0 {
+            let message = source.message(&mut socket);
+            let topic = message["topic"].as_str().expect("a topic");
+            let index: usize = topic[1..].parse().expect("a number");
+            for event in message["events"].as_array().expect("events") {
+                assert_eq!(event.as_u64(), Some(next[index]), "of {topic}");
+                next[index] += 1;
+                again -= 1;
+            }
+        }
+        assert_eq!(next, vec![ROUNDS; TOPICS]);
+    }
+}
+
+/// A gap's id says where to go on after it.
+#[test]
+fn the_gap_of_one_of_several_topics_has_its_own_id() {
+    let server = Server::start(&["--topic", "b,history-events=1"]);
+    let a = server.publish("a", 0..3).position;
+    let mut b = String::new();
+    for number in 0..3 {
+        b = server.publish("b", number..number + 1).position;
+    }
+    let (old, other) = (at(&b, 0), "1.5");
+    let target = format!("/v1/topics?topic=a&topic=b&cursor={other}&cursor={old}");
+    let mut source = EventSource::new(&server, &target);
+    let (_, mut socket) = source.connect();
+    let mut gaps = 0;
+    let first_a = at(&a, 0);
+    let after_b = at(&b, 2);
+    while gaps < 2 {
+        let (kind, data) = source.event(&mut socket);
+        gaps += usize::from(kind == "gap");
+        let expected = match (gaps, data["topic"].as_str()) {
+            (1, Some("a")) => format!("{first_a},{old}"),
+            (2, Some("b")) => format!("{first_a},{after_b}"),
+            _ => panic!("{kind}: {data}"),
+        };
+        assert_eq!(source.last_id.as_deref(), Some(expected.as_str()));
+    }
+    // Whoever comes back is not told of them again.
+    let (_, mut socket) = source.connect();
+    let mut events = 0;
+    while events < 4 {
+        let (kind, data) = source.event(&mut socket);
+        assert_eq!(kind, "message", "{data}");
+        events += data["events"].as_array().expect("events").len();
+    }
 }
 
 #[test]

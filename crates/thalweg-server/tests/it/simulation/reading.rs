@@ -195,11 +195,20 @@ impl Reading {
         self.window.iter_mut().for_each(Window::between_frames);
     }
 
-    /// How whoever has heard what it has heard would ask for the rest.
-    pub(super) fn resume_at(&self, published: &Published) -> StartAt {
-        match self.next() {
-            Some(next) => StartAt::After(Position { epoch: published.epoch, offset: next - 1 }),
-            None => self.subscribe.start,
+    /// Whether whoever has heard what it has heard may ask so for the rest: nothing of
+    /// that comes again, and nothing after it is left out.
+    pub(super) fn resumes_at(&self, start: StartAt, published: &Published) -> bool {
+        let after = |next: Offset| {
+            start == StartAt::After(Position { epoch: published.epoch, offset: next - 1 })
+        };
+        match &self.progress {
+            Progress::At(next) => after(*next),
+            Progress::Waiting => start == self.subscribe.start,
+            // To be confirmed next, or told what is missing.
+            Progress::Beginning { candidates, .. } => {
+                let is_its = |candidate: &Beginning| matches!(candidate, Beginning::Confirmed { next } if after(*next));
+                start == self.subscribe.start || candidates.iter().any(is_its)
+            }
         }
     }
 

@@ -30,8 +30,10 @@ pub(super) enum Situation {
     Hole,
     /// A frame over 65,535 bytes.
     LongFrame,
-    /// An `id` that named the cursors of several topics.
+    /// An `id` that named the cursors of several topics; a frame without one, because
+    /// it was not due.
     Ids,
+    WithoutId,
     /// A frame sent but for the connection's own ending of it.
     CutEnding,
     /// A document told to load again.
@@ -61,7 +63,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 29] = [
+    pub(super) const ALL: [Self; 30] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -76,6 +78,7 @@ impl Situation {
         Self::Hole,
         Self::LongFrame,
         Self::Ids,
+        Self::WithoutId,
         Self::CutEnding,
         Self::Reload,
         Self::PollAnswered,

@@ -1,0 +1,47 @@
+use thalweg_wire::incoming::Kind;
+
+use super::tally::{Situation, Tally};
+
+/// Topics whose gaps, told at once, are not too many bytes to be told at once.
+pub(super) const AT_ONCE: usize = 16;
+
+/// How often a connection of several topics has named the cursors of all.
+#[derive(Default)]
+pub(super) struct Ids {
+    /// Bytes of the last `id`, and of frames since then.
+    id_bytes: u64,
+    frame_bytes: u64,
+}
+
+impl Ids {
+    /// An `id` that stands alone.
+    pub(super) fn alone(&mut self, bytes: u64) {
+        (self.id_bytes, self.frame_bytes) = (bytes, 0);
+    }
+
+    /// A frame of so many bytes: that a gap has an id, and events if the frames since
+    /// the last one are as many bytes as that. Neither more often, nor more seldom.
+    pub(super) fn check(
+        &mut self,
+        kind: &Kind<'_>,
+        id: Option<&str>,
+        bytes: u64,
+        tally: &mut Tally,
+    ) {
+        let ending_bytes = id.map_or(1, |id| ("id:\n\n".len() + id.len()) as u64);
+        let frame_bytes = self.frame_bytes + bytes - ending_bytes;
+        match kind {
+            Kind::Gap(_) => assert!(id.is_some(), "a gap without an id"),
+            Kind::Events(_) => {
+                let is_due = frame_bytes >= self.id_bytes;
+                assert_eq!(id.is_some(), is_due, "{frame_bytes} after {}", self.id_bytes);
+            }
+            _ => return assert_eq!(id, None),
+        }
+        tally.saw_if(Situation::WithoutId, id.is_none());
+        match id {
+            Some(_) => self.alone(ending_bytes),
+            None => self.frame_bytes = frame_bytes,
+        }
+    }
+}
