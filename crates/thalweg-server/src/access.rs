@@ -10,7 +10,7 @@
 //!
 //! Pure but for the random numbers of tickets: the shard tells it the time.
 //!
-//! - `host`: the names of a server that listens on loopback
+//! - `host`: the names of a server
 //! - `origin`: the web pages that may use it
 //! - `cors`: what browsers are told of that
 //! - `token`: comparing secrets
@@ -121,14 +121,15 @@ impl Gate {
     }
 
     /// Lets in what is meant for this server and comes of no web page, or of one
-    /// that may use it. To be asked first, of every request.
+    /// that may use it. To be asked first, of every request. `is_https` is whether its
+    /// client is known to speak TLS.
     ///
     /// # Errors
     /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
-    pub(crate) fn admit(&self, request: &Parts) -> Result<Admitted, Refusal> {
+    pub(crate) fn admit(&self, request: &Parts, is_https: bool) -> Result<Admitted, Refusal> {
         let host = HostPort::of(request)?;
         self.hosts.check(&host)?;
-        self.origins.check(request, host.known())
+        self.origins.check(request, host.known(), is_https)
     }
 
     /// Whose token or ticket a request presents. A ticket wins, and is used up.

@@ -1,6 +1,7 @@
 //! What a user may set, with defaults that work, and why they are what they are.
 
 mod limits;
+mod network;
 mod options;
 mod units;
 
@@ -15,6 +16,7 @@ use crate::{
 
 pub use limits::Limits;
 pub(crate) use limits::{RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT};
+pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
 
@@ -91,8 +93,11 @@ pub struct Access {
     /// Origins whose web pages may use it besides its own: `https://app.example`,
     /// or `*` for all.
     pub origins: Vec<String>,
-    /// Names it is reached by on loopback besides loopback's own.
+    /// Names it is reached by besides loopback's own: on loopback it has no others, and
+    /// elsewhere any if there are none here.
     pub hosts: Vec<String>,
+    /// Proxies that are believed whom they speak for.
+    pub trusted_proxies: Vec<Network>,
 }
 
 /// A text that is never printed.

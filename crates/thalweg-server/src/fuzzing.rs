@@ -54,7 +54,7 @@ impl<'a> Door<'a> {
     /// # Errors
     /// As the gate's.
     pub fn admit(&self, request: &Parts) -> Result<HeaderMap, Refused> {
-        let admitted = self.gate.admit(request).map_err(told)?;
+        let admitted = self.gate.admit(request, self.config.tls.is_some()).map_err(told)?;
         Ok(match admitted.preflight(request) {
             Some(headers) => headers.collect(),
             None => admitted.headers().collect(),

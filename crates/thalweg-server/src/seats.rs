@@ -1,4 +1,14 @@
 //! Who may connect: connections in all, and from one address.
+//!
+//! - `address`: whose addresses are counted together
+//! - `forwarded`: whom a trusted proxy speaks for
+//!
+//! A connection from elsewhere than loopback counts for its address for as long as it
+//! lives. One of a trusted proxy does not: each request over it counts for the client that
+//! it names, for as long as it is answered, or as the subscription that it opens lives.
+
+mod address;
+mod forwarded;
 
 use std::{
     collections::HashMap,
@@ -9,34 +19,57 @@ use std::{
     },
 };
 
+use http::HeaderMap;
 use thalweg_wire::ErrorCode;
 
-use crate::{config::Limits, refusal::Refusal};
+use crate::{
+    config::{Limits, Network},
+    refusal::Refusal,
+};
+
+pub(crate) use address::Address;
+pub(crate) use forwarded::Forwarded;
 
 /// All connections of a server.
 #[derive(Debug)]
 pub(crate) struct Seats {
     limits: Limits,
+    trusted_proxies: Vec<Network>,
     /// How many sockets each shard serves.
     loads: Vec<AtomicUsize>,
     taken: AtomicUsize,
-    /// Only kept if it limits anything.
-    by_address: Mutex<HashMap<IpAddr, usize>>,
+    by_address: Mutex<HashMap<Address, usize>>,
 }
 
 /// One connection's place, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    seats: Arc<Seats>,
+    place: Place,
     shard: u32,
-    /// Apart, because few servers limit by it and every connection has a seat.
-    address: Option<Box<IpAddr>>,
+    is_of_proxy: bool,
+}
+
+/// Whoever makes a request, for as long as it is answered.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    address: Address,
+    /// Apart from its connection's, if that is a proxy's.
+    place: Option<Place>,
+}
+
+/// A place among those that an address may have.
+#[derive(Debug)]
+struct Place {
+    seats: Arc<Seats>,
+    address: Address,
+    is_counted: bool,
 }
 
 impl Seats {
-    pub(crate) fn new(shards: usize, limits: Limits) -> Arc<Self> {
+    pub(crate) fn new(shards: usize, limits: Limits, trusted_proxies: &[Network]) -> Arc<Self> {
         Arc::new(Self {
             limits,
+            trusted_proxies: trusted_proxies.to_vec(),
             loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             taken: AtomicUsize::new(0),
             by_address: Mutex::default(),
@@ -49,23 +82,32 @@ impl Seats {
     /// # Errors
     /// When there is none.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Seat, Refusal> {
-        let address = self.counts_addresses().then_some(address.to_canonical());
+        let address = address.to_canonical();
+        let is_of_proxy = self.trusted_proxies.iter().any(|network| network.contains(address));
+        let is_counted = !is_of_proxy && !address.is_loopback();
+        let place = self.place(Address::of(address), is_counted)?;
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
-        self.seat(shard, address)
+        Seat::new(place, shard as u32, is_of_proxy)
     }
 
     /// One more from an address, if it is counted.
-    fn count(&self, address: Option<IpAddr>) -> Result<(), Refusal> {
-        let Some(address) = address else { return Ok(()) };
+    fn place(self: &Arc<Self>, address: Address, is_counted: bool) -> Result<Place, Refusal> {
+        let place = Place { seats: Arc::clone(self), address, is_counted };
+        if !is_counted {
+            return Ok(place);
+        }
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let count = by_address.entry(address).or_default();
-        if *count >= self.limits.connections_per_address {
-            let message = "this address has all the connections that it may have: close some";
+        // Also if it is refused: the place that is dropped then takes it back.
+        *count += 1;
+        if *count > self.limits.of_one_address() {
+            drop(by_address);
+            let message = "this address has all the connections that it may have: close some, \
+                           or if it is a proxy's, start the server with --trusted-proxy";
             return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
         }
-        *count += 1;
-        Ok(())
+        Ok(place)
     }
 
     /// One more in all.
@@ -77,27 +119,43 @@ impl Seats {
         let message = "the server has all the connections that it may have: try again later";
         Err(Refusal::new(ErrorCode::TooManyConnections, message))
     }
-
-    fn seat(self: &Arc<Self>, shard: usize, address: Option<IpAddr>) -> Result<Seat, Refusal> {
-        self.take_room()?;
-        if let Err(refusal) = self.count(address) {
-            self.taken.fetch_sub(1, Relaxed);
-            return Err(refusal);
-        }
-        self.loads[shard].fetch_add(1, Relaxed);
-        let address = address.map(Box::new);
-        Ok(Seat { seats: Arc::clone(self), shard: shard as u32, address })
-    }
-
-    fn counts_addresses(&self) -> bool {
-        self.limits.connections_per_address < self.limits.connections
-    }
 }
 
 impl Seat {
+    fn new(place: Place, shard: u32, is_of_proxy: bool) -> Result<Self, Refusal> {
+        place.seats.take_room()?;
+        place.seats.loads[shard as usize].fetch_add(1, Relaxed);
+        Ok(Self { place, shard, is_of_proxy })
+    }
+
     /// The shard that is to serve it.
     pub(crate) fn shard(&self) -> usize {
         self.shard as usize
+    }
+
+    /// What a request over this connection says of its client, if the connection is a
+    /// trusted proxy's. From others such headers mean nothing.
+    ///
+    /// # Errors
+    /// As [`Forwarded::read`].
+    pub(crate) fn forwarded(&self, headers: &HeaderMap) -> Result<Forwarded, Refusal> {
+        match self.is_of_proxy {
+            true => Forwarded::read(headers, &self.place.seats.trusted_proxies),
+            false => Ok(Forwarded::default()),
+        }
+    }
+
+    /// Who makes such a request. A proxy that names nobody counts as its own client.
+    ///
+    /// # Errors
+    /// When the client of a proxy has all that it may have.
+    pub(crate) fn caller(&self, forwarded: &Forwarded) -> Result<Caller, Refusal> {
+        if !self.is_of_proxy {
+            return Ok(Caller { address: self.place.address, place: None });
+        }
+        let address = forwarded.address.unwrap_or(self.place.address);
+        let place = self.place.seats.place(address, true)?;
+        Ok(Caller { address, place: Some(place) })
     }
 
     /// A place for one of the subscribers that share this connection. Such a one costs
@@ -105,22 +163,48 @@ impl Seat {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn beside(&self) -> Result<Self, Refusal> {
-        self.seats.seat(self.shard(), self.address.as_deref().copied())
+    pub(crate) fn beside(&self, caller: Caller) -> Result<Self, Refusal> {
+        let own = &self.place;
+        let place = caller.place.map_or_else(|| own.seats.place(own.address, own.is_counted), Ok);
+        Self::new(place?, self.shard, false)
+    }
+
+    /// The same place, for a subscriber that has the connection to itself.
+    pub(crate) fn given_to(mut self, caller: Caller) -> Self {
+        if let Some(place) = caller.place {
+            self.place = place;
+        }
+        self
+    }
+}
+
+impl Caller {
+    /// The client's address, by which shares are counted: of the connection, or as its
+    /// trusted proxy names it. Loopback has one too.
+    pub(crate) fn address(&self) -> Address {
+        self.address
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let seats = &self.seats;
+        let seats = &self.place.seats;
         seats.loads[self.shard as usize].fetch_sub(1, Relaxed);
         seats.taken.fetch_sub(1, Relaxed);
-        let Some(address) = self.address.as_deref() else { return };
-        let mut by_address = seats.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_address.get_mut(address) {
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_counted {
+            return;
+        }
+        let by_address = &self.seats.by_address;
+        let mut by_address = by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_address.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
-                by_address.remove(address);
+                by_address.remove(&self.address);
             }
         }
     }
@@ -130,11 +214,21 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
+    fn seats(connections: usize, of_one_address: usize, trusted_proxies: &[&str]) -> Arc<Seats> {
+        let connections_per_address = Some(of_one_address);
+        let limits = Limits { connections, connections_per_address, ..Limits::default() };
+        let trusted: Vec<_> = trusted_proxies.iter().map(|text| text.parse().unwrap()).collect();
+        Seats::new(2, limits, &trusted)
+    }
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
     #[test]
     fn seats_are_given_back_and_addresses_forgotten() {
-        let limits = Limits { connections: 3, connections_per_address: 2, ..Limits::default() };
-        let seats = Seats::new(2, limits);
-        let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let seats = seats(3, 2, &[]);
+        let (here, there) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let first = seats.take(here).unwrap();
         let second = seats.take(here).unwrap();
         assert_ne!(first.shard(), second.shard());
@@ -145,5 +239,37 @@ mod tests {
         assert!(seats.take(here).is_ok());
         drop(third);
         assert!(seats.by_address.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn loopback_is_not_counted_and_a_64_is_one_address() {
+        let seats = seats(9, 1, &[]);
+        let _there: Vec<_> = ["127.0.0.1", "127.0.0.1", "::1", "::1"]
+            .map(|text| seats.take(ip(text)).unwrap())
+            .into();
+        let _one = seats.take(ip("2001:db8::1")).unwrap();
+        let refused = seats.take(ip("2001:db8::2")).unwrap_err();
+        assert_eq!(refused.code, ErrorCode::TooManyFromAddress);
+        assert!(seats.take(ip("2001:db8:0:1::1")).is_ok());
+    }
+
+    #[test]
+    fn a_proxys_connection_counts_for_the_clients_that_it_names() {
+        let seats = seats(9, 1, &["127.0.0.1"]);
+        let [one, other] = [(); 2].map(|()| seats.take(ip("127.0.0.1")).unwrap());
+        let named = |text: &str| Forwarded { address: Some(Address::of(ip(text))), is_https: None };
+        let caller = one.caller(&named("192.0.2.1")).unwrap();
+        assert!(other.caller(&named("192.0.2.1")).is_err());
+        let subscriber = one.given_to(caller);
+        assert!(other.caller(&named("192.0.2.1")).is_err());
+        drop(subscriber);
+        let beside = other.beside(other.caller(&named("192.0.2.1")).unwrap()).unwrap();
+        assert!(other.caller(&named("192.0.2.1")).is_err());
+        // Naming nobody it is its own client.
+        let itself = other.caller(&Forwarded::default()).unwrap();
+        assert!(other.caller(&Forwarded::default()).is_err());
+        drop((beside, itself, other));
+        assert!(seats.by_address.lock().unwrap().is_empty());
+        assert_eq!(seats.taken.load(Relaxed), 0);
     }
 }

@@ -90,7 +90,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         requests_of_others: Arc::default(),
         acked: Arc::new(acked(&sources)),
         retry_hasher: RetryHasher::default(),
-        seats: Seats::new(config.shards, config.limits),
+        seats: Seats::new(config.shards, config.limits, &config.access.trusted_proxies),
     };
     let ack_topics = ack_topics(&sources);
     let listener =

@@ -62,13 +62,13 @@ codes! {
     NotSubscribed = 409 "not_subscribed",
     /// Over the event size limit.
     EventTooLarge = 413 "event_too_large",
-    /// On loopback, a `Host` that is not its own.
+    /// A `Host` that is not its own.
     BadHost = 421 "bad_host",
     /// An idempotency key came with another body.
     KeyReused = 422 "key_reused",
     /// A WebSocket version other than 13.
     UpgradeRequired = 426 "upgrade_required",
-    /// Connections from one address.
+    /// Connections from one address, or of one client through a trusted proxy.
     TooManyFromAddress = 429 "too_many_from_address",
     /// A request's head is over the limit.
     HeadTooLarge = 431 "head_too_large",

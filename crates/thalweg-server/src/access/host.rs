@@ -1,6 +1,7 @@
 //! What a request believes that it talks to.
 //!
-//! On loopback a server has only loopback's names. A web page whose name was made
+//! On loopback a server has only loopback's names and those that it is told of; elsewhere
+//! the same, once it is told of any. A web page whose name was made
 //! to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the server
 //! for its browser, but it cannot help naming itself in `Host`.
 
@@ -47,7 +48,8 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// The names of a server on loopback, or all names; and those allowed besides.
+    /// The names of a server: loopback's and those allowed; or all, of one that others
+    /// reach and for which none are said.
     ///
     /// # Errors
     /// One sentence about the first that is no host.
@@ -63,9 +65,12 @@ impl Hosts {
     /// Refuses who means another server. Any port is right: forwarded ones are
     /// common, and a page cannot choose its server's name by the port.
     pub(super) fn check(&self, asked: &Asked) -> Result<(), Refusal> {
-        let remedy = "this server listens on loopback: call it localhost, or start it with";
+        let remedy = match self.is_loopback {
+            true => "this server listens on loopback: call it localhost, or start it with",
+            false => "this server has other names: start it with",
+        };
         let message = match asked {
-            _ if !self.is_loopback => return Ok(()),
+            _ if !self.is_loopback && self.allowed.is_empty() => return Ok(()),
             // Browsers send Host always, HTTP/1.0's health checks do not.
             Asked::Unsaid => return Ok(()),
             Asked::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),

@@ -71,6 +71,7 @@ impl Origins {
         &self,
         request: &Parts,
         own: Option<&HostPort>,
+        is_https: bool,
     ) -> Result<Admitted, Refusal> {
         let mut presented = request.headers.get_all(header::ORIGIN).iter();
         let Some(origin) = presented.next() else { return self.check_without(request) };
@@ -79,7 +80,7 @@ impl Origins {
         }
         let parsed = origin.to_str().ok().and_then(|text| Origin::parse(text).ok());
         match (&parsed, own) {
-            (Some(origin), Some(own)) if origin.is_of(own) => Ok(Admitted { cors: None }),
+            (Some(origin), Some(own)) if origin.is_of(own, is_https) => Ok(Admitted { cors: None }),
             _ if self.all => Ok(Admitted { cors: Some(HeaderValue::from_static("*")) }),
             (Some(named), _) if self.named.contains(named) => {
                 Ok(Admitted { cors: Some(origin.clone()) })
@@ -137,11 +138,15 @@ impl Origin {
         Ok(Self { scheme, host, port })
     }
 
-    /// Whether it is the origin of the server that is asked by this name. Between http
-    /// and https the scheme counts for the default port only: behind a proxy that ends
-    /// TLS the server does not know its own. No other is a server's.
-    fn is_of(&self, own: &HostPort) -> bool {
+    /// Whether it is the origin of the server that is asked by this name. A page that came
+    /// without TLS may be anybody's on the way, and is none of a server with TLS. Where
+    /// that is not known, behind a proxy that ends TLS and does not say so, the scheme
+    /// counts for the default port only. Schemes besides http and https are no server's.
+    fn is_of(&self, own: &HostPort, is_https: bool) -> bool {
         let Some(default_port) = default_port(&self.scheme) else { return false };
+        if is_https && self.scheme != "https" {
+            return false;
+        }
         self.host == own.host && self.port == own.port.or(Some(default_port))
     }
 }

@@ -103,11 +103,11 @@ fn on_loopback_only_loopback_names_are_served() {
     let check = |host: &str, right: bool| {
         let expected = (!right).then_some(ErrorCode::BadHost);
         let by_header = request("GET /", &[("host", host)]);
-        assert_eq!(code(&local.admit(&by_header)), expected, "Host: {host}");
-        assert_eq!(code(&anywhere.admit(&by_header)), None, "Host: {host}");
+        assert_eq!(code(&local.admit(&by_header, false)), expected, "Host: {host}");
+        assert_eq!(code(&anywhere.admit(&by_header, false)), None, "Host: {host}");
         if host.parse::<http::uri::Authority>().is_ok() {
             let by_url = request(&format!("GET http://{host}/"), &[]);
-            assert_eq!(code(&local.admit(&by_url)), expected, ":authority {host}");
+            assert_eq!(code(&local.admit(&by_url, false)), expected, ":authority {host}");
         }
     };
     for right in [
@@ -146,10 +146,10 @@ fn on_loopback_only_loopback_names_are_served() {
     }
     // The URL wins over the header.
     let both = request("GET http://evil.example/", &[("host", "localhost")]);
-    assert_eq!(code(&local.admit(&both)), Some(ErrorCode::BadHost));
-    assert_eq!(code(&local.admit(&request("GET /", &[]))), None);
+    assert_eq!(code(&local.admit(&both, false)), Some(ErrorCode::BadHost));
+    assert_eq!(code(&local.admit(&request("GET /", &[]), false)), None);
     let two = request("GET /", &[("host", "localhost"), ("host", "localhost")]);
-    assert_eq!(code(&local.admit(&two)), Some(ErrorCode::BadParameter));
+    assert_eq!(code(&local.admit(&two, false)), Some(ErrorCode::BadParameter));
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn web_pages_need_an_origin_that_may() {
     let check = |allowed: &[&str], origin: &str, host: &str, expected: Seen| {
         let access = Access { open: true, ..allowing(allowed, &[]) };
         let request = request("GET /", &[("origin", origin), ("host", host)]);
-        let seen = gate(&access, ANYWHERE).unwrap().admit(&request);
+        let seen = gate(&access, ANYWHERE).unwrap().admit(&request, false);
         let seen = seen.map(|admitted| admitted.cors).map_err(|refusal| refusal.code);
         let expected = match expected {
             Own => Ok(None),
@@ -207,7 +207,39 @@ fn web_pages_need_an_origin_that_may() {
 
     let two = request("GET /", &[("host", "a"), ("origin", "http://a"), ("origin", "http://a")]);
     let gate = gate(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
-    assert_eq!(code(&gate.admit(&two)), Some(ErrorCode::BadOrigin));
+    assert_eq!(code(&gate.admit(&two, false)), Some(ErrorCode::BadOrigin));
+}
+
+#[test]
+fn a_page_without_tls_is_none_of_a_server_with_it() {
+    let gate = gate(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
+    let check = |origin: &str, host: &str, is_https: bool, is_own: bool| {
+        let request = request("GET /", &[("origin", origin), ("host", host)]);
+        let expected = (!is_own).then_some(ErrorCode::BadOrigin);
+        assert_eq!(code(&gate.admit(&request, is_https)), expected, "{origin} at {host}");
+    };
+    check("https://a.example", "a.example", true, true);
+    check("http://a.example", "a.example", true, false);
+    check("http://a.example:8443", "a.example:8443", true, false);
+    check("http://a.example:443", "a.example:443", true, false);
+    check("http://a.example", "a.example", false, true);
+    check("https://a.example", "a.example", false, true);
+}
+
+#[test]
+fn names_that_are_given_hold_off_loopback_as_well() {
+    let named = Access { open: true, ..allowing(&[], &["push.example"]) };
+    let gate = gate(&named, ANYWHERE).unwrap();
+    for right in ["push.example", "PUSH.example:8080", "localhost:8080", "127.0.0.1", "[::1]:1"] {
+        assert!(gate.admit(&request("GET /", &[("host", right)]), false).is_ok(), "{right}");
+    }
+    for wrong in ["evil.example", "sub.push.example", "192.0.2.1", "", "a b"] {
+        let refused = gate.admit(&request("GET /", &[("host", wrong)]), false);
+        assert_eq!(code(&refused), Some(ErrorCode::BadHost), "{wrong}");
+        let message = refused.unwrap_err().message;
+        assert!(message.contains("--allow-host") && !message.contains("loopback"), "{message}");
+    }
+    assert!(gate.admit(&request("GET /", &[]), false).is_ok(), "HTTP/1.0");
 }
 
 #[test]
@@ -219,7 +251,7 @@ fn without_an_origin_other_sites_may_only_lead_here() {
         for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
             parts.headers.insert(name, value.parse().unwrap());
         }
-        let seen = code(&gate(&allowing(allowed, &[]), LOOPBACK).unwrap().admit(&parts));
+        let seen = code(&gate(&allowing(allowed, &[]), LOOPBACK).unwrap().admit(&parts, false));
         let expected = (!right).then_some(ErrorCode::BadOrigin);
         assert_eq!(seen, expected, "{line} {site} {mode} {dest}");
     };
@@ -247,9 +279,9 @@ fn browsers_are_told_what_a_page_may() {
         headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
     }
     let app = ("origin", "https://app.example");
-    let own = gate.admit(&request("GET /", &[("host", "localhost")])).unwrap();
+    let own = gate.admit(&request("GET /", &[("host", "localhost")]), false).unwrap();
     assert_eq!(text(own.headers()), ["vary: Origin"]);
-    let other = gate.admit(&request("GET /", &[("host", "localhost"), app])).unwrap();
+    let other = gate.admit(&request("GET /", &[("host", "localhost"), app]), false).unwrap();
     let of_all = [
         "access-control-allow-origin: https://app.example",
         "access-control-expose-headers: idempotency-replayed, retry-after",

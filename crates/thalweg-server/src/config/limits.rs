@@ -23,9 +23,12 @@ pub struct Limits {
     /// (`too_many_connections`): each costs a descriptor and
     /// about a kilobyte. The descriptors that the system grants may be fewer.
     pub connections: usize,
-    /// Connections from one address (`too_many_from_address`). As many as in all
-    /// by default: behind a proxy everybody has one address.
-    pub connections_per_address: usize,
+    /// Connections, and requests and subscriptions through trusted proxies, of one
+    /// address (`too_many_from_address`); of IPv6, of one /64. Loopback is not counted.
+    /// Without it a tenth of those in all and at least 100, so that nobody alone takes
+    /// every place, and those who share an address (an office, a mobile network) have
+    /// enough.
+    pub connections_per_address: Option<usize>,
     /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and
     /// it is what an unfinished request may hold.
     pub head_bytes: usize,
@@ -93,11 +96,18 @@ pub struct Limits {
     pub publishes: usize,
 }
 
+impl Limits {
+    /// How many connections may come from one address.
+    pub fn of_one_address(&self) -> usize {
+        self.connections_per_address.unwrap_or_else(|| (self.connections / 10).max(100))
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 100_000,
-            connections_per_address: 100_000,
+            connections_per_address: None,
             head_bytes: 64 << 10,
             head_wait: Duration::from_secs(10),
             body_wait: Duration::from_secs(30),

@@ -132,7 +132,7 @@ impl Shard {
     /// Does what a subscriber's connection asks for; what is another shard's to do
     /// is given back.
     pub(super) fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
-        let identity = self.connections.get(key as usize)?.identity;
+        let identity = self.connections.get(key as usize)?.client.identity;
         match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
             What::Echo { data } => self.answer(key, &wish.echo(&data)),
             What::Publish { topic, payloads } => {

@@ -237,11 +237,12 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(handle, &error, stream).await,
     };
-    let Takeover { ask, feeds, identity } = taken;
+    let Takeover { ask, feeds, client, caller } = taken;
+    let seat = Some(seat.given_to(caller));
     let subscribed = stream.into_inner().into_outlet().and_then(|outlet| {
         let head = ask.head.to_bytes();
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
-        let newcomer = Newcomer { outlet, head, ask, feeds, identity, seat: Some(seat) };
+        let newcomer = Newcomer { outlet, head, ask, feeds, client, seat };
         handle.subscribe(newcomer, &read_buf)
     });
     if let Err(error) = subscribed {

@@ -4,12 +4,11 @@ use thalweg_wire::{Framing, close};
 
 use super::{Handle, Shard};
 use crate::{
-    access::Identity,
     clock::now_us,
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
     seats::Seat,
-    transport::{Ask, Connection, Outlet},
+    transport::{Ask, Client, Connection, Outlet},
 };
 
 /// Who a new subscriber is, and how it is reached.
@@ -19,7 +18,7 @@ pub(super) struct Newcomer<'a> {
     pub(super) head: &'a [u8],
     pub(super) ask: &'a Ask,
     pub(super) feeds: &'a [FeedKey],
-    pub(super) identity: Identity,
+    pub(super) client: Client,
     /// Its own, unless it has that of a connection which HTTP serves.
     pub(super) seat: Option<Seat>,
 }
@@ -67,7 +66,7 @@ impl Shard {
     }
 
     fn subscribe(&mut self, newcomer: Newcomer<'_>) -> io::Result<(u32, u64)> {
-        let Newcomer { outlet, head, ask, feeds, identity, seat } = newcomer;
+        let Newcomer { outlet, head, ask, feeds, client, seat } = newcomer;
         let starts = ask.topics.iter().map(|(_, start)| *start);
         let subscriptions: Vec<Subscribe> = feeds
             .iter()
@@ -82,7 +81,7 @@ impl Shard {
         let serial = self.serials;
         let limits = &self.common.config.limits;
         let connection =
-            Connection::new(outlet, subscriber, serial, identity, limits, ask.echoes, seat);
+            Connection::new(outlet, subscriber, serial, client, limits, ask.echoes, seat);
         let key = self.insert(connection);
         for feed in feeds {
             self.join(key, *feed, ask.framing);

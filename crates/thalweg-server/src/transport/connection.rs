@@ -5,7 +5,12 @@ use thalweg_wire::{
 };
 
 use super::{Outlet, socket::Read};
-use crate::{access::Identity, config::Limits, fanout::Subscriber, seats::Seat};
+use crate::{
+    access::Identity,
+    config::Limits,
+    fanout::Subscriber,
+    seats::{Address, Seat},
+};
 
 /// A subscriber's connection: a slab entry, no task.
 #[derive(Debug)]
@@ -30,9 +35,18 @@ pub(crate) struct Connection {
     /// Publishes it waits for; it is not read from meanwhile.
     pub(crate) unanswered: u32,
     /// Whose commands it brings.
-    pub(crate) identity: Identity,
+    pub(crate) client: Client,
     /// Its place among the server's, held as long as it lives.
     _seat: Option<Seat>,
+}
+
+/// Whose a request or a connection is: by what is a share of anything counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    /// Whose token it presented.
+    pub(crate) identity: Identity,
+    /// Where it is.
+    pub(crate) address: Address,
 }
 
 #[derive(Debug)]
@@ -68,7 +82,7 @@ impl Connection {
         outlet: Outlet,
         subscriber: Subscriber,
         serial: u64,
-        identity: Identity,
+        client: Client,
         limits: &Limits,
         echoes: bool,
         seat: Option<Seat>,
@@ -96,7 +110,7 @@ impl Connection {
             unfinished_us: 0,
             serial,
             unanswered: 0,
-            identity,
+            client,
             _seat: seat,
         }
     }

@@ -37,6 +37,8 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     config.access.open = settings.open;
     config.access.origins = settings.allow_origin;
     config.access.hosts = settings.allow_host;
+    config.access.trusted_proxies =
+        settings.trusted_proxy.into_iter().map(|proxy| proxy.0).collect();
 
     set(&mut config.listen, settings.listen.map(|address| address.0));
     set(&mut config.shards, settings.shards);
@@ -67,8 +69,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
 
 fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.connections, settings.max_connections);
-    limits.connections_per_address = limits.connections;
-    set(&mut limits.connections_per_address, settings.max_connections_per_address);
+    limits.connections_per_address = settings.max_connections_per_address.map(Into::into);
     set(&mut limits.head_bytes, settings.max_head);
     set(&mut limits.head_wait, settings.head_wait);
     set(&mut limits.body_wait, settings.body_wait);

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Deserialize;
 
-use super::values::{Address, Count, Level, LogFormat, Size, Source, Time, Token, TopicBounds};
+use super::values::{
+    Address, Count, Level, LogFormat, Proxy, Size, Source, Time, Token, TopicBounds,
+};
 
 const TOPICS: &str = "Topics";
 const ACCESS: &str = "Access";
@@ -95,9 +97,17 @@ pub(super) struct Settings {
     /// Lets web pages of another origin use it: https://app.example; * for all
     #[arg(long, value_name = "ORIGIN", help_heading = ACCESS)]
     pub(super) allow_origin: Vec<String>,
-    /// A name besides localhost that it is asked by, on loopback: behind a proxy
+    /// A name that it is asked by besides localhost: behind a proxy
+    ///
+    /// On loopback it has no others. Elsewhere any name is right until one is given.
     #[arg(long, value_name = "NAME", help_heading = ACCESS)]
     pub(super) allow_host: Vec<String>,
+    /// A proxy that is believed whom it speaks for: 10.0.0.1, or 10.0.0.0/8
+    ///
+    /// It writes X-Forwarded-For or Forwarded, and its clients are counted one by one.
+    /// Other clients' headers of that name mean nothing.
+    #[arg(long, value_name = "ADDRESS", help_heading = ACCESS)]
+    pub(super) trusted_proxy: Vec<Proxy>,
     /// Serves over TLS: the certificate's chain in a PEM file, the server's own first
     #[arg(long, value_name = "FILE", help_heading = ACCESS)]
     pub(super) tls_cert: Option<PathBuf>,
@@ -113,9 +123,10 @@ pub(super) struct Settings {
     /// Each costs a descriptor and about a kilobyte.
     #[arg(long, value_name = "N", help_heading = LIMITS)]
     pub(super) max_connections: Option<Count>,
-    /// Connections from one address [default: as many as in all]
+    /// Connections from one address [default: a tenth of all]
     ///
-    /// Behind a proxy everybody has one address.
+    /// At least 100. Of IPv6, from one /64. Loopback is not counted. Behind a proxy
+    /// everybody has one address, unless it is a --trusted-proxy.
     #[arg(long, value_name = "N", help_heading = LIMITS)]
     pub(super) max_connections_per_address: Option<Count>,
     /// Bytes of an event as published [default: 1MiB]
@@ -218,7 +229,7 @@ impl Settings {
         over!(above, below:
             listen shards demo runs heartbeat compression drain echo_path
             source topic history_bytes history_events history_age flush batch_events batch_bytes
-            publish_token subscribe_token open allow_origin allow_host
+            publish_token subscribe_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
             max_subscriptions max_head head_wait body_wait max_requests max_unfinished

@@ -127,7 +127,7 @@ fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
     assert_eq!(merged.topics[0].1.batch.flush_us, 9_000);
     assert_eq!(merged.access.publish_token.unwrap().as_bytes(), b"of the file");
     let limits = merged.limits;
-    assert_eq!((limits.connections, limits.connections_per_address), (50, 50));
+    assert_eq!((limits.connections, limits.of_one_address()), (50, 100));
 }
 
 #[test]
@@ -156,6 +156,7 @@ fn every_setting_reaches_the_configuration() {
                 continue;
             }
             "listen" => "127.0.0.1:9",
+            "trusted-proxy" => "10.0.0.1/8",
             "shards" => "99",
             "source" => "t=cars",
             "topic" => "t",

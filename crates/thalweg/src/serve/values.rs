@@ -5,7 +5,7 @@ use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_server::config::{
-    Config, Options, Secret, SourceConfig, nearest, parse_bytes, parse_duration,
+    Config, Network, Options, Secret, SourceConfig, nearest, parse_bytes, parse_duration,
 };
 
 /// No wait is longer: a day, in µs.
@@ -29,6 +29,10 @@ pub(super) struct Time<const MIN_US: u64 = 1_000, const MAX_US: u64 = DAY_US>(Du
 /// Where to listen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address(pub(super) SocketAddr);
+
+/// A trusted proxy, or several of one network.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Proxy(pub(super) Network);
 
 /// `TOPIC=KIND,key=value,…`
 #[derive(Clone, Debug)]
@@ -90,6 +94,14 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |_| format!("{text:?} is no address and port: write it as 127.0.0.1:8080");
         text.parse().map(Self).map_err(wrong)
+    }
+}
+
+impl FromStr for Proxy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self)
     }
 }
 
@@ -303,6 +315,7 @@ written! {
     }
     Time<MIN_US: u64, MAX_US: u64> = { "type": "string", "pattern": "^([0-9]+(us|ms|s|m|h)|0)$" }
     Address = { "type": "string" }
+    Proxy = { "type": "string", "pattern": "^[0-9a-fA-F.:]+(/[0-9]+)?$" }
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }
     Token = { "type": "string" }

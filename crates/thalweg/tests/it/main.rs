@@ -2,6 +2,7 @@
 //! (`docs/wire.md`), nothing else.
 
 mod access;
+mod addresses;
 mod answers;
 mod asking;
 mod bench;

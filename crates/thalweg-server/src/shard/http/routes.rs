@@ -16,21 +16,28 @@ use super::{
     runs,
 };
 use crate::{
-    access::{Identity, Right},
+    access::{Admitted, Identity, Right},
     clock::now_us,
     fanout::{FeedKey, Life},
     metrics,
     refusal::Refusal,
-    seats::Seat,
+    seats::{Caller, Forwarded, Seat},
     shard::{Handle, reading::Listing, subscribe::Newcomer},
-    transport::{Ask, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
+    transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
 
 /// What a request to subscribe leaves for when hyper has let go.
 pub(super) struct Takeover {
     pub(super) ask: Ask,
     pub(super) feeds: Vec<FeedKey>,
-    pub(super) identity: Identity,
+    pub(super) client: Client,
+    pub(super) caller: Caller,
+}
+
+/// A request to subscribe that may be granted.
+struct Begun {
+    ask: Ask,
+    identity: Identity,
 }
 
 /// What a `GET /` says to whom it shows no page.
@@ -62,7 +69,7 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Answer {
     let (parts, body) = request.into_parts();
-    let admitted = match handle.common.gate.admit(&parts) {
+    let (forwarded, admitted) = match handle.admit(seat, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => return handle.refuse(refusal.into()),
     };
@@ -71,15 +78,17 @@ pub(super) async fn answer(
         answer.headers_mut().extend(headers);
         return answer;
     }
-    let routed = match begin(handle, &parts) {
-        Ok(Some(mut begun)) => {
+    let caller = seat.caller(&forwarded).map_err(Refused::from);
+    let routed = match caller.and_then(|caller| Ok((begin(handle, &parts)?, caller))) {
+        Ok((Some(mut begun), caller)) => {
             begun.ask.head.extend(admitted.headers());
-            match subscribe(handle, takeover, seat, begun).await {
+            match subscribe(handle, takeover, seat, begun, caller).await {
                 Ok(answer) => return answer,
                 Err(refused) => Err(refused),
             }
         }
-        Ok(None) => route(handle, &parts, body).await,
+        // Its place is held until it is answered.
+        Ok((None, _caller)) => route(handle, &parts, body).await,
         Err(refused) => Err(refused),
     };
     let mut answer = routed.unwrap_or_else(|refused| handle.refuse(refused));
@@ -88,6 +97,14 @@ pub(super) async fn answer(
 }
 
 impl Handle {
+    /// Whether a request is let in, and what a trusted proxy says of its client.
+    fn admit(&self, seat: &Seat, parts: &Parts) -> Result<(Forwarded, Admitted), Refusal> {
+        let forwarded = seat.forwarded(&parts.headers)?;
+        let is_https = forwarded.is_https.unwrap_or(self.common.tls.is_some());
+        let admitted = self.common.gate.admit(parts, is_https)?;
+        Ok((forwarded, admitted))
+    }
+
     fn refuse(&self, refused: Refused) -> Answer {
         self.count(|counts| counts.count_refused(refused.refusal.code));
         refused.into_answer()
@@ -114,14 +131,14 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 }
 
 /// Begins a subscription, if the request asks for one; its feeds are still to open.
-fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
+fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Begun>, Refused> {
     if parts.method != Method::GET {
         return Ok(None);
     }
     let path = parts.uri.path();
     if handle.common.config.echo_path.as_deref() == Some(path) {
         let ask = Ask::echo(parts)?;
-        return Ok(Some(Takeover { ask, feeds: Vec::new(), identity: Identity::Nobody }));
+        return Ok(Some(Begun { ask, identity: Identity::Nobody }));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
@@ -137,33 +154,41 @@ fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Takeover>, Refused> {
     for (topic, _) in &ask.topics {
         handle.common.gate.authorise(identity, Right::Subscribe(topic))?;
     }
-    Ok(Some(Takeover { ask, feeds: Vec::new(), identity }))
+    Ok(Some(Begun { ask, identity }))
 }
 
 async fn subscribe(
     handle: &Rc<Handle>,
     takeover: Option<&Cell<Option<Takeover>>>,
     seat: &Seat,
-    mut begun: Takeover,
+    begun: Begun,
+    caller: Caller,
 ) -> Result<Answer, Refused> {
-    let is_poll = begun.ask.life == Life::Once;
+    let Begun { ask, identity } = begun;
+    let is_poll = ask.life == Life::Once;
+    let client = Client { identity, address: caller.address() };
+    let mut caller = Some(caller);
     // Whoever has HTTP/1.1's socket to itself has its connection's.
-    let seat = if takeover.is_some() { None } else { Some(seat.beside()?) };
+    let seat = match takeover {
+        Some(_) => None,
+        None => caller.take().map(|caller| seat.beside(caller)).transpose()?,
+    };
     // Only now: one that has no place leaves no topic behind.
-    begun.feeds = handle.step(|shard| shard.open_feeds(&begun.ask))?;
-    if let Some(takeover) = takeover.filter(|_| !is_poll) {
-        takeover.set(Some(begun));
+    let feeds = handle.step(|shard| shard.open_feeds(&ask))?;
+    if let Some(takeover) = takeover.filter(|_| !is_poll)
+        && let Some(caller) = caller.take()
+    {
+        takeover.set(Some(Takeover { ask, feeds, client, caller }));
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
-    let Takeover { ask, feeds, identity } = begun;
     let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
     let newcomer = Newcomer {
         outlet: Outlet::Pipe(end),
         head: ask.head.first(),
         ask: &ask,
         feeds: &feeds,
-        identity,
+        client,
         seat,
     };
     // A pipe needs nothing of the system.

@@ -1,7 +1,7 @@
 //! The binary under test.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -153,6 +153,19 @@ impl Server {
         self.has_exited = true;
         status
     }
+}
+
+/// Where a server that listens everywhere is reached from this machine other than over
+/// loopback, which it does not count; none on a machine that has only loopback.
+pub(crate) fn outside(server: &Server) -> Option<SocketAddr> {
+    // Finds the way to an address of documentation (RFC 5737), and sends nothing.
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    let own = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
+    let own = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback());
+    if own.is_none() {
+        eprintln!("skipped: this machine has no address besides loopback");
+    }
+    own.map(|own| SocketAddr::new(own, server.address.port()))
 }
 
 /// The sum of a metric's samples.

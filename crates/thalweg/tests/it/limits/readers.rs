@@ -157,7 +157,7 @@ fn answers_that_are_not_read_over_http_2_end_their_streams() {
 fn a_connection_of_http_2_that_is_not_read_is_ended() {
     const INITIAL_WINDOW_SIZE: u16 = 4;
     const WINDOW: u32 = 1 << 30;
-    let limits = ["--stall", "500ms", "--heartbeat", "1h", "--max-connections-per-address", "3"];
+    let limits = ["--stall", "500ms", "--heartbeat", "1h", "--max-connections", "3"];
     let server = with_history(&limits);
     unharmed(&server, || {
         let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, WINDOW)]);

@@ -1,4 +1,6 @@
-use crate::harness::{Answer, Raw, Server, ticking, unharmed, wait_for};
+use std::net::SocketAddr;
+
+use crate::harness::{Answer, Http2, Raw, Server, outside, ticking, unharmed, wait_for};
 
 /// Connections that come at once, several times what may be there.
 const FLOOD: usize = 300;
@@ -7,14 +9,14 @@ const FLOOD: usize = 300;
 const PLACES: usize = 20;
 
 /// Says nothing, and reads what it is told.
-fn greeting(server: &Server) -> Option<Answer> {
-    Raw::connect(server.address).answer_if_any()
+fn greeting(address: SocketAddr) -> Option<Answer> {
+    Raw::connect(address).answer_if_any()
 }
 
 /// Opens connections that stay until there is no place for more; how many got in. The
 /// bystander has a place already, and the metrics need one later.
-fn flood(server: &Server, status: u16, code: &str) {
-    let mut sockets: Vec<Raw> = (0..FLOOD).map(|_| Raw::connect(server.address)).collect();
+fn flood(address: SocketAddr, status: u16, code: &str) {
+    let mut sockets: Vec<Raw> = (0..FLOOD).map(|_| Raw::connect(address)).collect();
     let mut told = 0;
     // Those that got in wait for a request; they are the first.
     for socket in sockets.iter_mut().skip(PLACES) {
@@ -28,7 +30,7 @@ fn flood(server: &Server, status: u16, code: &str) {
     }
     assert!(told > 0, "some are told why");
     // As soon as some of those have been told, another one is.
-    let answer = wait_for("a word", || greeting(server));
+    let answer = wait_for("a word", || greeting(address));
     answer.refused(status, code);
 }
 
@@ -46,14 +48,16 @@ fn all_were_counted(server: &Server, code: &str) {
 #[test]
 fn connections_beyond_the_limit_are_told_so_and_places_come_back() {
     let server = ticking(&["--max-connections", "20"]);
-    unharmed(&server, || flood(&server, 503, "too_many_connections"));
+    unharmed(&server, || flood(server.address, 503, "too_many_connections"));
     all_were_counted(&server, "too_many_connections");
 }
 
 #[test]
 fn connections_from_one_address_are_limited_on_their_own() {
-    let server = ticking(&["--max-connections-per-address", "20"]);
-    unharmed(&server, || flood(&server, 429, "too_many_from_address"));
+    let server =
+        ticking(&["--listen", "0.0.0.0:0", "--open", "--max-connections-per-address", "20"]);
+    let Some(outside) = outside(&server) else { return };
+    unharmed(&server, || flood(outside, 429, "too_many_from_address"));
     all_were_counted(&server, "too_many_from_address");
 }
 
@@ -88,7 +92,7 @@ fn a_place_is_given_back_however_its_connection_ends() {
                 sockets.push(raw);
             }
         }
-        wait_for("a word", || greeting(&server)).refused(503, "too_many_connections");
+        wait_for("a word", || greeting(server.address)).refused(503, "too_many_connections");
         for raw in sockets.iter().step_by(2) {
             raw.finish();
         }
@@ -98,8 +102,10 @@ fn a_place_is_given_back_however_its_connection_ends() {
 /// However many share a connection: each costs as much as one of its own.
 #[test]
 fn subscribers_that_share_a_connection_count_for_its_address() {
-    let server = Server::start(&["--max-connections-per-address", "8"]);
-    let client = server.http2();
+    let limits = ["--listen", "0.0.0.0:0", "--open", "--max-connections-per-address", "8"];
+    let server = Server::start(&limits);
+    let Some(outside) = outside(&server) else { return };
+    let client = Http2::connect(outside);
     let mut streams: Vec<_> =
         (0..16).map(|_| client.start("GET", "/v1/topics/t?transport=sse", &[], b"")).collect();
     let statuses: Vec<u16> =

@@ -1,0 +1,242 @@
+//! Whom a trusted proxy speaks for: `X-Forwarded-For`, which most write, and `Forwarded`
+//! (RFC 7239).
+//!
+//! Each proxy appends whom it was asked by, so what a trusted one wrote stands at the end.
+//! It is read from there, past the trusted ones: the first that is not trusted is the
+//! client, and whatever stands before it the client may have made up.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::{HeaderMap, header::GetAll};
+use thalweg_wire::ErrorCode;
+
+use super::Address;
+use crate::{config::Network, refusal::Refusal};
+
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
+const X_FORWARDED_PROTO: &str = "x-forwarded-proto";
+const FORWARDED: &str = "forwarded";
+
+/// What a request through trusted proxies says of its client: of any other, nothing.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Forwarded {
+    /// The client's address; none if no proxy names any.
+    pub(super) address: Option<Address>,
+    /// Whether the client spoke TLS, where a proxy says so.
+    pub(crate) is_https: Option<bool>,
+}
+
+/// As far as trusted proxies vouch for it.
+#[derive(Debug, Default)]
+struct Path<'a> {
+    /// The farthest address that is known.
+    farthest: Option<IpAddr>,
+    /// It is no proxy's.
+    is_client: bool,
+    /// What the proxy says that it was spoken to by.
+    proto: Option<&'a str>,
+}
+
+/// One hop as a proxy wrote it down: by whom it was asked, and how.
+type Hop<'a> = (Option<IpAddr>, Option<&'a str>);
+
+impl Forwarded {
+    /// Reads what a trusted proxy sent.
+    ///
+    /// # Errors
+    /// `BadParameter` if both headers name a client and not the same one: a proxy writes
+    /// one of them, and the client has made up the other.
+    pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Result<Self, Refusal> {
+        let x_forwarded = headers.get_all(X_FORWARDED_FOR);
+        let addresses = from_the_end(x_forwarded, ',').map(|hop| (address(hop), None));
+        let x_forwarded = Path::walk(addresses, trusted);
+        let elements = from_the_end(headers.get_all(FORWARDED), ',').map(element);
+        let forwarded = Path::walk(elements, trusted);
+        let [one, other] = [&x_forwarded, &forwarded].map(|path| path.farthest.map(Address::of));
+        let address = match (x_forwarded.is_client, forwarded.is_client) {
+            (true, true) if one != other => {
+                let message = "X-Forwarded-For and Forwarded name different clients: have the \
+                               proxy remove the one that it does not write";
+                return Err(Refusal::new(ErrorCode::BadParameter, message));
+            }
+            (false, true) => other,
+            _ => one.or(other),
+        };
+        // A list begins with what the client itself spoke.
+        let proto = headers.get(X_FORWARDED_PROTO).and_then(|proto| proto.to_str().ok());
+        let proto = proto.and_then(|proto| proto.split(',').next()).or(forwarded.proto);
+        Ok(Self { address, is_https: proto.and_then(is_https) })
+    }
+}
+
+impl<'a> Path<'a> {
+    /// Walks hops from the nearest on; one that cannot be read hides those before it.
+    fn walk(hops: impl Iterator<Item = Hop<'a>>, trusted: &[Network]) -> Self {
+        let mut path = Self::default();
+        for (address, proto) in hops {
+            let Some(address) = address else { break };
+            path.farthest = Some(address);
+            path.proto = proto;
+            path.is_client = !trusted.iter().any(|network| network.contains(address));
+            if path.is_client {
+                break;
+            }
+        }
+        path
+    }
+}
+
+/// The parts of a header's values from the end on. What a proxy has appended is read the
+/// same whatever stands before it, an open quote as well.
+fn from_the_end<'a>(
+    values: GetAll<'a, http::HeaderValue>,
+    separator: char,
+) -> impl Iterator<Item = &'a str> {
+    // A value that is no text is one part that cannot be read.
+    let texts = values.into_iter().rev().map(|value| value.to_str().unwrap_or_default());
+    texts.flat_map(move |text| unquoted_parts(text, separator))
+}
+
+fn unquoted_parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let parts = text.rsplit(move |byte| {
+        is_quoted ^= byte == '"';
+        byte == separator && !is_quoted
+    });
+    parts.map(str::trim)
+}
+
+/// An element of `Forwarded` (RFC 7239 §4): `for=…;proto=…`, in any order.
+fn element(text: &str) -> Hop<'_> {
+    let (mut client, mut proto) = (None, None);
+    for pair in unquoted_parts(text, ';') {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let value = value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value);
+        if name.eq_ignore_ascii_case("for") {
+            client = address(value);
+        } else if name.eq_ignore_ascii_case("proto") {
+            proto = Some(value);
+        }
+    }
+    (client, proto)
+}
+
+/// An address, with a port or without (RFC 7239 §6). `unknown` and names that hide one are
+/// none.
+fn address(text: &str) -> Option<IpAddr> {
+    if let Some(rest) = text.strip_prefix('[') {
+        let (address, port) = rest.split_once(']')?;
+        let address: Ipv6Addr = address.parse().ok()?;
+        return (port.is_empty() || port.starts_with(':')).then_some(address.into());
+    }
+    let with_port = || text.split_once(':')?.0.parse().ok().map(IpAddr::V4);
+    text.parse().ok().or_else(with_port)
+}
+
+/// Some proxies name a WebSocket's.
+fn is_https(proto: &str) -> Option<bool> {
+    match proto.trim().to_ascii_lowercase().as_str() {
+        "https" | "wss" => Some(true),
+        "http" | "ws" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            headers.append(HeaderName::from_static(name), value);
+        }
+        headers
+    }
+
+    fn read(lines: &[(&'static str, &str)]) -> Result<Forwarded, Refusal> {
+        let trusted = ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|text| text.parse().unwrap());
+        Forwarded::read(&headers(lines), &trusted)
+    }
+
+    fn of(text: &str) -> Option<Address> {
+        (!text.is_empty()).then(|| Address::of(text.parse().unwrap()))
+    }
+
+    #[test]
+    fn the_client_is_the_first_from_the_end_that_is_no_proxy() {
+        let check = |name: &'static str, values: &[&str], expected: &str| {
+            let lines: Vec<_> = values.iter().map(|value| (name, *value)).collect();
+            assert_eq!(read(&lines).unwrap().address, of(expected), "{name}: {values:?}");
+        };
+        let x = "x-forwarded-for";
+        check(x, &[], "");
+        check(x, &["192.0.2.1"], "192.0.2.1");
+        check(x, &["198.51.100.1, 192.0.2.1"], "192.0.2.1");
+        check(x, &["198.51.100.1", "192.0.2.1"], "192.0.2.1");
+        check(x, &["192.0.2.1, 10.0.0.2,10.0.0.1"], "192.0.2.1");
+        check(x, &["192.0.2.1, 10.0.0.2", "2001:db8:ffff::1"], "192.0.2.1");
+        check(x, &["192.0.2.1:4711"], "192.0.2.1");
+        check(x, &["2001:db8::1"], "2001:db8::");
+        check(x, &["[2001:db8::1]:47"], "2001:db8::");
+        check(x, &["[2001:db8::1]"], "2001:db8::");
+        check(x, &["::ffff:10.0.0.1, 192.0.2.1, ::ffff:10.0.0.1"], "192.0.2.1");
+        // What cannot be read hides what is before it.
+        check(x, &["192.0.2.1, garbage, 10.0.0.1"], "10.0.0.1");
+        check(x, &["192.0.2.1,"], "");
+        check(x, &["192.0.2.1, [2001:db8::1"], "");
+        check(x, &["192.0.2.1, 192.0.2.2 192.0.2.3"], "");
+        check(x, &["192.0.2.1, \u{fc}"], "");
+        // Who asks from among the proxies.
+        check(x, &["10.0.0.2, 10.0.0.1"], "10.0.0.2");
+
+        let f = "forwarded";
+        check(f, &["for=192.0.2.1"], "192.0.2.1");
+        check(f, &["For=\"[2001:db8::1]:47\";proto=https;by=_me"], "2001:db8::");
+        check(f, &["proto=http; for=\"192.0.2.1:80\""], "192.0.2.1");
+        check(f, &["for=198.51.100.1, for=192.0.2.1;by=10.0.0.1, for=10.0.0.1"], "192.0.2.1");
+        check(f, &["for=198.51.100.1", "for=192.0.2.1"], "192.0.2.1");
+        check(f, &["for=192.0.2.1, for=unknown"], "");
+        check(f, &["for=192.0.2.1, for=_hidden, for=10.0.0.1"], "10.0.0.1");
+        check(f, &["for=192.0.2.1, proto=https"], "");
+        // A quote that the client has left open does not hide what is appended.
+        check(f, &["for=\"198.51.100.1, for=192.0.2.1"], "192.0.2.1");
+        check(f, &["for=\"a\\\", for=192.0.2.1"], "192.0.2.1");
+        check(f, &["for=\"198.51.100.1, for=10.0.0.1\", for=192.0.2.1"], "192.0.2.1");
+    }
+
+    #[test]
+    fn a_header_that_the_proxy_does_not_write_gains_nothing() {
+        let check = |x_forwarded_for: &str, forwarded: &str, expected: Option<&str>| {
+            let lines = [("x-forwarded-for", x_forwarded_for), ("forwarded", forwarded)];
+            let seen = read(&lines).map(|told| told.address).map_err(|refusal| refusal.code);
+            let expected = expected.map(of).ok_or(ErrorCode::BadParameter);
+            assert_eq!(seen, expected, "{x_forwarded_for} | {forwarded}");
+        };
+        check("192.0.2.1", "for=192.0.2.1", Some("192.0.2.1"));
+        check("192.0.2.1", "for=198.51.100.1", None);
+        check("192.0.2.1", "for=unknown", Some("192.0.2.1"));
+        check("garbage", "for=192.0.2.1", Some("192.0.2.1"));
+        check("192.0.2.1", "for=10.0.0.1", Some("192.0.2.1"));
+        check("10.0.0.2", "for=192.0.2.1", Some("192.0.2.1"));
+    }
+
+    #[test]
+    fn the_scheme_is_what_the_client_spoke() {
+        let check = |lines: &[(&'static str, &str)], expected| {
+            assert_eq!(read(lines).unwrap().is_https, expected, "{lines:?}");
+        };
+        check(&[], None);
+        check(&[("x-forwarded-proto", "https")], Some(true));
+        check(&[("x-forwarded-proto", "WSS")], Some(true));
+        check(&[("x-forwarded-proto", "http")], Some(false));
+        check(&[("x-forwarded-proto", "https, http")], Some(true));
+        check(&[("x-forwarded-proto", "gopher")], None);
+        check(&[("forwarded", "for=192.0.2.1;proto=https, for=10.0.0.1;proto=http")], Some(true));
+        check(&[("forwarded", "for=198.51.100.1;proto=https, for=192.0.2.1")], None);
+        check(&[("x-forwarded-proto", "http"), ("forwarded", "for=\"\";proto=https")], Some(false));
+    }
+}
