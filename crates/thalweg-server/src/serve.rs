@@ -9,7 +9,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpListener,
     runtime,
-    sync::{mpsc, oneshot},
+    sync::{Semaphore, mpsc, oneshot},
     task::{LocalSet, spawn_local},
     time::{Instant, sleep, timeout_at},
 };
@@ -86,8 +86,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         gate: Arc::new(gate),
         tls: certificate.clone(),
         runs: runs.map(Arc::new),
-        requests_of_publishers: Arc::default(),
-        requests_of_others: Arc::default(),
+        requests_of_publishers: Arc::new(Semaphore::new(limits.requests)),
+        requests_of_others: Arc::new(Semaphore::new(limits.requests_of_others())),
         acked: Arc::new(acked(&sources)),
         retry_hasher: RetryHasher::default(),
         seats: Seats::new(config.shards, config.limits, &config.access.trusted_proxies),

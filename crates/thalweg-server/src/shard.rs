@@ -92,10 +92,10 @@ pub(crate) struct Common {
     pub(crate) tls: Option<Certificate>,
     /// The lab's runs, if they are to be shown.
     pub(crate) runs: Option<Arc<Runs>>,
-    /// Requests whose bodies are being read, on all shards: of clients that may
+    /// Places of requests whose bodies are being read, on all shards: of clients that may
     /// publish, and of the rest, each bounded apart.
-    pub(crate) requests_of_publishers: Arc<AtomicUsize>,
-    pub(crate) requests_of_others: Arc<AtomicUsize>,
+    pub(crate) requests_of_publishers: Arc<Semaphore>,
+    pub(crate) requests_of_others: Arc<Semaphore>,
     /// Topics whose sources wait for acks.
     pub(crate) acked: Arc<HashSet<Topic>>,
     pub(crate) retry_hasher: RetryHasher,

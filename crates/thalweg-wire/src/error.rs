@@ -62,6 +62,8 @@ codes! {
     NotSubscribed = 409 "not_subscribed",
     /// Over the event size limit.
     EventTooLarge = 413 "event_too_large",
+    /// A body in a content coding, which none is read in.
+    UnsupportedEncoding = 415 "unsupported_encoding",
     /// A `Host` that is not its own.
     BadHost = 421 "bad_host",
     /// An idempotency key came with another body.

@@ -53,8 +53,8 @@ pub struct Limits {
     pub history_bytes: usize,
     /// Requests whose bodies are being read (`busy`): each may hold a largest event.
     /// Where publishing needs a token, those without it have a quarter as many (at
-    /// least 1) besides, and publishers all of these. A publish connection of lines has
-    /// its place for as long as it lasts.
+    /// least 1) besides, and publishers all of these. A publish connection of
+    /// lines has a place while a line of it is begun or appended.
     pub requests: usize,
     /// Memory of unfinished WebSocket messages on each shard (close 1013).
     pub unfinished_bytes: usize,
@@ -100,6 +100,11 @@ impl Limits {
     /// How many connections may come from one address.
     pub fn of_one_address(&self) -> usize {
         self.connections_per_address.unwrap_or_else(|| (self.connections / 10).max(100))
+    }
+
+    /// Places of those without the token, where publishing needs one.
+    pub(crate) fn requests_of_others(&self) -> usize {
+        (self.requests / 4).max(1)
     }
 }
 

@@ -1,9 +1,4 @@
-use std::{
-    cmp::Reverse,
-    io,
-    rc::Rc,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use std::{cmp::Reverse, io, rc::Rc, sync::Arc};
 
 use tokio::task::yield_now;
 
@@ -74,8 +69,11 @@ impl Shard {
         self.walk();
         if self.id == 0 {
             let common = &self.common;
-            let alike = [&common.requests_of_publishers, &common.requests_of_others];
-            self.counts.requests = alike.iter().map(|count| count.load(Relaxed) as u64).sum();
+            let limits = &common.config.limits;
+            let free = common.requests_of_publishers.available_permits()
+                + common.requests_of_others.available_permits();
+            let places = limits.requests + limits.requests_of_others();
+            self.counts.requests = places.saturating_sub(free) as u64;
         }
         self.common.metrics.store(self.id, &self.counts);
         if let Some(Reverse((at_us, _))) = self.timers.peek() {

@@ -1,18 +1,14 @@
-use std::{
-    pin::pin,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{pin::pin, rc::Rc};
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_ROOM_BYTES};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::{Instant, sleep_until, timeout},
+};
 
 use super::respond::{Answer, Refused, json};
 use crate::{
@@ -36,33 +32,17 @@ const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotenc
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;
 
-/// A request whose body is being read, counted among its like.
-struct InFlight {
-    alike: Arc<AtomicUsize>,
-}
-
-impl InFlight {
-    /// Who may not publish has places apart, a quarter as many: anybody may send a
-    /// command slowly, and publishers find theirs all the same.
-    fn enter(handle: &Handle, identity: Identity) -> Result<Self, Refusal> {
-        let common = &handle.common;
-        let requests = common.config.limits.requests;
-        let (alike, places) = match common.gate.lets_publish(identity) {
-            true => (&common.requests_of_publishers, requests),
-            false => (&common.requests_of_others, (requests / 4).max(1)),
-        };
-        if alike.fetch_add(1, Relaxed) >= places {
-            alike.fetch_sub(1, Relaxed);
-            return Err(Refusal::busy("requests with a body"));
-        }
-        Ok(Self { alike: Arc::clone(alike) })
+/// Where a request has its place while its body is read. Who may not publish has places
+/// apart, so that publishers find theirs however slowly others send their commands.
+fn places(handle: &Handle, identity: Identity) -> &Semaphore {
+    match handle.common.gate.lets_publish(identity) {
+        true => &handle.common.requests_of_publishers,
+        false => &handle.common.requests_of_others,
     }
 }
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.alike.fetch_sub(1, Relaxed);
-    }
+fn take_place(handle: &Handle, identity: Identity) -> Result<SemaphorePermit<'_>, Refusal> {
+    places(handle, identity).try_acquire().map_err(|_| Refusal::busy("requests with a body"))
 }
 
 /// Publishes a body to a topic.
@@ -78,7 +58,8 @@ pub(super) async fn publish(
     }
     let identity = identify(handle, parts)?;
     handle.common.gate.authorise(identity, Right::Publish(&topic))?;
-    let _in_flight = InFlight::enter(handle, identity)?;
+    is_as_it_is(parts)?;
+    let place = take_place(handle, identity)?;
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let key = idempotency_key(parts)?;
     let mut placed = None;
@@ -86,8 +67,13 @@ pub(super) async fn publish(
         (BodyKind::Lines, Some(_)) => Err(bad(
             "lines cannot be repeated under one Idempotency-Key: publish one event with it".into(),
         )),
-        (BodyKind::Lines, None) => publish_lines(handle, &topic, body, &mut placed).await,
+        (BodyKind::Lines, None) => {
+            // Taken again with each line.
+            drop(place);
+            publish_lines(handle, &topic, body, places(handle, identity), &mut placed).await
+        }
         (kind, key) => {
+            let _place = place;
             let publisher = Publisher { identity, key };
             publish_one(handle, &topic, kind, body, publisher, &mut placed).await
         }
@@ -117,7 +103,8 @@ pub(super) async fn command(
         return Err(bad(message.into()).into());
     }
     let identity = identify(handle, parts)?;
-    let _in_flight = InFlight::enter(handle, identity)?;
+    is_as_it_is(parts)?;
+    let _place = take_place(handle, identity)?;
     let limits = &handle.common.config.limits;
     let body = whole(handle, body, limits.event_bytes + COMMAND_ROOM_BYTES).await?;
     let text = std::str::from_utf8(&body)
@@ -174,6 +161,17 @@ fn identify(handle: &Handle, parts: &Parts) -> Result<Identity, Refusal> {
     handle.common.gate.identify(&parts.headers, query.ticket.as_deref(), now_us())
 }
 
+/// Whether a body is what it stands for: one that is compressed would be inflated for
+/// whoever sends it.
+fn is_as_it_is(parts: &Parts) -> Result<(), Refusal> {
+    let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
+    if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let message = "a body is read as it is: send it without Content-Encoding";
+    Err(Refusal::new(ErrorCode::UnsupportedEncoding, message))
+}
+
 fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
     let mut keys = parts.headers.get_all(IDEMPOTENCY_KEY).iter().map(HeaderValue::as_bytes);
     let Some(key) = keys.next() else { return Ok(None) };
@@ -223,11 +221,14 @@ async fn publish_one(
     Ok(())
 }
 
-/// Lines are appended as they are read: a long request is a publish connection.
+/// Lines are appended as they are read: a long request is a publish connection. It has a
+/// place while it has begun a line or appends some; between lines it is as idle as any
+/// other connection, and bounded with those.
 async fn publish_lines(
     handle: &Rc<Handle>,
     topic: &Topic,
     mut body: Incoming,
+    places: &Semaphore,
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {
     let limits = &handle.common.config.limits;
@@ -235,6 +236,7 @@ async fn publish_lines(
     let mut drain = pin!(handle.drain.notified());
     // Lines may be far between, but one that is begun is to be finished.
     let mut deadline = None;
+    let mut place = None;
     loop {
         let frame = tokio::select! {
             biased;
@@ -242,6 +244,13 @@ async fn publish_lines(
             frame = body.frame() => frame,
             () = until(deadline) => return Err(slow()),
         };
+        if place.is_none() && matches!(frame, Some(Ok(_))) {
+            place = Some(tokio::select! {
+                biased;
+                () = &mut drain => return Err(Refusal::draining()),
+                place = places.acquire() => place.map_err(|_| Refusal::draining())?,
+            });
+        }
         let before = lines.number();
         let read = match frame {
             Some(Ok(frame)) => match frame.data_ref() {
@@ -264,7 +273,7 @@ async fn publish_lines(
         }
         read.map_err(|error| refused(&error))?;
         if !lines.is_unfinished() {
-            deadline = None;
+            (deadline, place) = (None, None);
         } else if deadline.is_none() || lines.number() > before {
             deadline = Some(Instant::now() + limits.body_wait);
         }

@@ -77,6 +77,10 @@ impl Refused {
                 insert(header::UPGRADE, "websocket");
                 insert(header::SEC_WEBSOCKET_VERSION, "13");
             }
+            ErrorCode::UnsupportedEncoding => {
+                // RFC 9110 §15.5.16.
+                insert(header::ACCEPT_ENCODING, "identity");
+            }
             ErrorCode::Unauthorized => {
                 // RFC 9110 §11.6.1.
                 insert(header::WWW_AUTHENTICATE, "Bearer");

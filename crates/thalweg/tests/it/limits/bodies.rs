@@ -123,12 +123,12 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
     unharmed(&server, || {
         let mut held: Vec<Raw> = (0..4).map(|_| begin(&server, LINES)).collect();
         for raw in &mut held {
-            raw.send(chunk("1\n"));
+            raw.send(chunk("1\n2"));
         }
         let mut subscriber =
             server.subscribe(crate::harness::Transport::HttpStreaming, "/t?cursor=earliest");
         subscriber.confirmed();
-        // Each has its place when its first line has been published.
+        // Each has begun a second line when its first has been published.
         subscriber.numbers(4);
         server.has_counted("thalweg_requests", 4);
         for target in ["/v1/topics/t", "/v1/commands"] {
@@ -147,6 +147,65 @@ fn too_many_bodies_at_a_time_are_503_and_told_to_try_again() {
     });
     assert!(server.count("thalweg_refused_total{code=\"busy\"}") >= 2);
     server.has_counted("thalweg_requests", 0);
+}
+
+/// Between lines a publisher waits for something to happen, for hours perhaps.
+#[test]
+fn publishers_between_lines_hold_no_place() {
+    let server = ticking(&["--max-requests", "8"]);
+    unharmed(&server, || {
+        let mut idle: Vec<Raw> = (0..8).map(|_| begin(&server, LINES)).collect();
+        let mut subscriber =
+            server.subscribe(crate::harness::Transport::HttpStreaming, "/t?cursor=earliest");
+        subscriber.confirmed();
+        for raw in &mut idle {
+            raw.send(chunk("1\n"));
+        }
+        subscriber.numbers(8);
+        server.has_counted("thalweg_requests", 0);
+        assert_eq!(server.post("t", "application/json", "9").status, 200);
+        // All places are taken by lines that are begun: who begins is told, and who has
+        // published before waits for a place.
+        let mut begun: Vec<Raw> = (0..8).map(|_| begin(&server, LINES)).collect();
+        for raw in &mut begun {
+            raw.send(chunk("1"));
+        }
+        server.has_counted("thalweg_requests", 8);
+        server.post("t", "application/json", "9").refused(503, "busy");
+        for raw in &mut idle {
+            raw.send(chunk("2\n"));
+        }
+        begun[0].send(chunk("\n"));
+        subscriber.numbers(1 + 1 + 8);
+        server.has_counted("thalweg_requests", 7);
+        for raw in idle.iter_mut().chain(&mut begun) {
+            raw.send("0\r\n\r\n");
+            assert_eq!(raw.answer().status, 200);
+        }
+    });
+    server.has_counted("thalweg_requests", 0);
+}
+
+/// What is compressed would have to be inflated for whoever sends it.
+#[test]
+fn a_body_in_a_content_coding_is_415() {
+    let server = ticking(&[]);
+    unharmed(&server, || {
+        let mut raw = Raw::connect(server.address);
+        for target in ["/v1/topics/t", "/v1/commands"] {
+            for coding in ["gzip", "identity, br", "x"] {
+                raw.ask("POST", target, &[("Content-Encoding", coding)], "\x1f\u{8b}");
+                let answer = raw.answer();
+                assert!(answer.refused(415, "unsupported_encoding").contains("Content-Encoding"));
+                assert!(answer.head.contains("\r\naccept-encoding: identity\r\n"));
+            }
+        }
+        for coding in ["identity", "Identity"] {
+            raw.ask("POST", "/v1/topics/t", &[("Content-Encoding", coding)], "1");
+            assert_eq!(raw.answer().status, 200);
+        }
+    });
+    server.has_refused("unsupported_encoding", 6);
 }
 
 /// A command may be sent by anybody, and its body takes a place before it is looked at.
