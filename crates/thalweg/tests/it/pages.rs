@@ -44,7 +44,7 @@ fn a_server_without_pages_says_how_to_have_them() {
 
 /// What a document in the server's root asks for of it: by relative paths alone, because a
 /// proxy may show that root below a path of its own.
-fn references(document: &str) -> Vec<String> {
+pub(crate) fn references(document: &str) -> Vec<String> {
     let after = |mark| document.split(mark).skip(1).filter_map(|it: &str| it.split('"').next());
     let all = after("src=\"").chain(after("href=\""));
     all.map(|path| path.strip_prefix('.').expect("a relative path").to_owned()).collect()
