@@ -140,14 +140,16 @@ fn shows_the_pages(behind: &Behind) {
     }
 }
 
-/// The head that a server gets: with its own path, the client's `Host`, and its address last.
+/// The head that a server gets: with its own path, the client's `Host`, and what the proxy
+/// has seen of the client instead of what it claims, or behind it.
 fn names_the_client(kind: Kind) {
     let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let Some(behind) = Behind::start(kind, server.local_addr().expect("its address")) else {
         return;
     };
     let mut client = Socket::connect(behind.address);
-    let headers = [Transport::WebSocket.headers(), vec![("X-Forwarded-For", "192.0.2.1")]].concat();
+    let claimed = vec![("X-Forwarded-For", "192.0.2.1"), ("X-Forwarded-Proto", "https")];
+    let headers = [Transport::WebSocket.headers(), claimed].concat();
     client.send(request("GET", "/live/v1/topics/cars?cursor=latest", &headers, b""));
     let (server, _) = server.accept().expect("the proxy");
     let lines = BufReader::new(server).lines().map(|line| line.expect("a line"));
@@ -159,6 +161,7 @@ fn names_the_client(kind: Kind) {
         fields.flat_map(|(_, value)| value.split(',').map(str::trim)).collect()
     };
     assert_eq!(values("X-Forwarded-For").last(), Some(&"127.0.0.1"), "{head:?}");
+    assert_eq!(values("X-Forwarded-Proto"), ["http"], "{head:?}");
     assert_eq!(values("Host"), ["localhost"], "{head:?}");
     assert!(values("Upgrade").iter().any(|it| it.eq_ignore_ascii_case("websocket")), "{head:?}");
     assert!(values("Connection").iter().any(|it| it.eq_ignore_ascii_case("upgrade")), "{head:?}");

@@ -149,7 +149,8 @@ impl Kind {
                  uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;\n{lines}}}\n"
             ),
             Self::Apache => {
-                let modules = ["mpm_event", "authz_core", "alias", "proxy", "proxy_http"];
+                let modules =
+                    ["mpm_event", "authz_core", "alias", "headers", "proxy", "proxy_http"];
                 let load = |name| {
                     format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n")
                 };
