@@ -6,7 +6,7 @@ use super::{
     Batch, Cursor,
     cursor::COLD,
     pins::Pins,
-    tail::{HotTail, TAIL_BYTES},
+    tail::{HotTail, TAIL_BYTES, Tails},
 };
 
 /// How much of a stream is retained; whatever is reached first counts. The
@@ -46,8 +46,7 @@ pub struct Log {
     history: VecDeque<Arc<Batch>>,
     history_events: usize,
     history_bytes: usize,
-    /// Apart from each other: most topics use one framing of them all.
-    tails: [Option<Box<HotTail>>; Framing::ALL.len()],
+    tails: Tails,
     pins: Pins,
 }
 
@@ -106,7 +105,7 @@ impl Log {
             history: VecDeque::new(),
             history_events: 0,
             history_bytes: 0,
-            tails: Default::default(),
+            tails: Tails::default(),
             pins: Pins::default(),
         }
     }
@@ -144,15 +143,14 @@ impl Log {
 
     /// Appends a sealed batch: to the history and to every hot tail.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
+        self.tails.make(self.tail_bytes);
         if batch.first() > self.next {
             // This shard missed batches. A hot cursor would read on across the
             // hole without noticing; a cold one finds that its event is gone.
-            for tail in self.tails.iter_mut().flatten() {
-                tail.cut();
-            }
+            self.tails.iter_mut().for_each(HotTail::cut);
         }
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / LARGE;
-        for tail in self.tails.iter_mut().flatten() {
+        for tail in self.tails.iter_mut() {
             let framing = tail.framing();
             if is_large && framing.keeps_events() {
                 tail.cut();
@@ -175,7 +173,7 @@ impl Log {
         while self.history.front().is_some_and(|batch| batch.sealed_us() < oldest_us) {
             self.drop_oldest();
         }
-        for tail in self.tails.iter_mut().flatten() {
+        for tail in self.tails.iter_mut() {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
     }
@@ -202,15 +200,14 @@ impl Log {
         before - self.history_bytes
     }
 
-    /// Makes sure that a hot tail exists for `framing`.
+    /// Makes sure that there is a hot tail for `framing` from the next batch on.
     pub fn open_tail(&mut self, framing: Framing) {
-        self.tails[framing.index()]
-            .get_or_insert_with(|| Box::new(HotTail::new(framing, self.tail_bytes)));
+        self.tails.open(framing);
     }
 
     /// Gives up the hot tail of a framing that nobody uses any more.
     pub fn close_tail(&mut self, framing: Framing) {
-        self.tails[framing.index()] = None;
+        self.tails.close(framing);
     }
 
     /// Where a new subscription begins.
@@ -332,7 +329,7 @@ impl Log {
 
     /// Memory of the hot tails, in bytes.
     pub fn tail_bytes(&self) -> usize {
-        self.tails.iter().flatten().map(|tail| tail.memory_bytes()).sum()
+        self.tails.iter().map(HotTail::memory_bytes).sum()
     }
 
     /// Offset of the oldest event retained; without any, of the next one.
@@ -342,7 +339,7 @@ impl Log {
 
     /// Where `cursor` is in the hot tail, joining it at a frame boundary.
     fn hot_place(&self, cursor: &Cursor, framing: Framing) -> Option<(&HotTail, u64)> {
-        let tail = self.tails[framing.index()].as_deref()?;
+        let tail = self.tails.get(framing)?;
         if cursor.hot != COLD {
             return Some((tail, cursor.hot));
         }

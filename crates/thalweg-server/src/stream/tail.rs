@@ -20,6 +20,50 @@ pub(super) struct HotTail {
     appended_us: u64,
 }
 
+/// The hot tails of a log, one for each framing in use. Apart from each other: most
+/// topics use one framing of them all. Made for the first batch: a topic without events
+/// has none.
+#[derive(Debug, Default)]
+pub(super) struct Tails {
+    made: [Option<Box<HotTail>>; Framing::ALL.len()],
+    used: [bool; Framing::ALL.len()],
+}
+
+impl Tails {
+    /// A framing has a tail from the next batch on.
+    pub(super) fn open(&mut self, framing: Framing) {
+        self.used[framing.index()] = true;
+    }
+
+    /// It has none any more.
+    pub(super) fn close(&mut self, framing: Framing) {
+        self.used[framing.index()] = false;
+        self.made[framing.index()] = None;
+    }
+
+    /// Makes those that are to be there for the next batch.
+    pub(super) fn make(&mut self, tail_bytes: usize) {
+        for framing in Framing::ALL {
+            let tail = &mut self.made[framing.index()];
+            if self.used[framing.index()] && tail.is_none() {
+                *tail = Some(Box::new(HotTail::new(framing, tail_bytes)));
+            }
+        }
+    }
+
+    pub(super) fn get(&self, framing: Framing) -> Option<&HotTail> {
+        self.made[framing.index()].as_deref()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HotTail> {
+        self.made.iter().flatten().map(|tail| &**tail)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut HotTail> {
+        self.made.iter_mut().flatten().map(|tail| &mut **tail)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Segment {
     /// Number of its first byte.
