@@ -14,7 +14,7 @@ use crate::{
     stream::{BatchBounds, HistoryBounds},
 };
 
-pub use limits::Limits;
+pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub(crate) use limits::{RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
@@ -34,6 +34,8 @@ pub struct Config {
     pub topic_defaults: TopicSettings,
     /// For single topics.
     pub topics: Vec<(Topic, TopicSettings)>,
+    /// To which topics one may subscribe.
+    pub subscribe: Subscribing,
     /// What peers may use.
     pub limits: Limits,
     /// Who may do what.
@@ -54,6 +56,15 @@ pub struct Config {
     pub heartbeat: Duration,
     /// How long a shutdown may take.
     pub drain: Duration,
+}
+
+/// To which topics one may subscribe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subscribing {
+    /// To any: where nothing was published yet, events come when it is.
+    Any,
+    /// To those that somebody publishes to or a source feeds.
+    Existing,
 }
 
 /// A topic's bounds.
@@ -126,6 +137,7 @@ impl Default for Config {
             sources: Vec::new(),
             topic_defaults: TopicSettings::default(),
             topics: Vec::new(),
+            subscribe: Subscribing::Any,
             limits: Limits::default(),
             access: Access::default(),
             tls: None,

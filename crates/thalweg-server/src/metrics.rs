@@ -54,6 +54,8 @@ counts! {
     connections: Gauge,
     /// Topics with a log on this shard.
     topics: Gauge,
+    /// Topics that only subscribers hold: without events, or whose home has not answered.
+    subscribed_topics: Gauge,
     /// Memory of retained batches, in bytes.
     history_bytes: Gauge,
     /// Memory of hot tails, in bytes.

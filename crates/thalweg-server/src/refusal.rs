@@ -1,7 +1,7 @@
 //! Why a request or a command is refused.
 
 use thalweg_wire::{
-    ErrorCode, event::EventError, limits::MESSAGE_BYTES_MAX, position::CursorError,
+    ErrorCode, Excerpt, Topic, event::EventError, limits::MESSAGE_BYTES_MAX, position::CursorError,
     topic::TopicError,
 };
 
@@ -38,6 +38,13 @@ impl Refusal {
     pub(crate) fn too_many_subscriptions(max: usize) -> Self {
         let message = format!("a connection has at most {max} topics: open another");
         Self::new(ErrorCode::TooManyTopics, message)
+    }
+
+    /// A topic has to be there, to be read or because subscribing makes none.
+    pub(crate) fn no_such_topic(topic: &Topic) -> Self {
+        let topic = Excerpt(topic.as_str());
+        let message = format!("there is no topic {topic} now: it is made by publishing to it");
+        Self::new(ErrorCode::NoSuchTopic, message)
     }
 
     /// No more of these at a time.

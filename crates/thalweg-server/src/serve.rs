@@ -20,7 +20,7 @@ use crate::{
     metrics::Metrics,
     runs::Runs,
     seats::Seats,
-    shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, home_of},
+    shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, Shares, home_of},
     source::{self, Scheduled},
     transport::Certificate,
 };
@@ -90,6 +90,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         requests_of_others: Arc::new(Semaphore::new(limits.requests_of_others())),
         acked: Arc::new(acked(&sources)),
         retry_hasher: RetryHasher::default(),
+        shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
         seats: Seats::new(config.shards, config.limits, &config.access.trusted_proxies),
     };
     let ack_topics = ack_topics(&sources);

@@ -8,6 +8,8 @@
 //! peers       mail in and out: batches to shards that read along
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
+//! room        how many topics there may be
+//! shares      how many topics each address holds
 //! mail        what shards say to each other
 //! publish     events in: from requests, commands and other shards; acks
 //! retries     publishes that may come twice
@@ -32,6 +34,8 @@ mod poll;
 mod publish;
 mod reading;
 mod retries;
+mod room;
+mod shares;
 mod subscribe;
 mod ticking;
 mod turn;
@@ -61,6 +65,7 @@ pub(crate) use fuzzing::read_command;
 pub(crate) use http::{refuse_connection, serve_connection};
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use retries::RetryHasher;
+pub(crate) use shares::Shares;
 pub(crate) use turn::run;
 
 use crate::{
@@ -100,6 +105,8 @@ pub(crate) struct Common {
     pub(crate) acked: Arc<HashSet<Topic>>,
     pub(crate) retry_hasher: RetryHasher,
     pub(crate) seats: Arc<Seats>,
+    /// Whose topics they are that only subscribers hold.
+    pub(crate) shares: Arc<Shares>,
 }
 
 /// How to reach a shard.
@@ -237,7 +244,7 @@ impl Handle {
     pub(crate) fn new(id: usize, common: Common) -> io::Result<Rc<Self>> {
         let shard = Shard {
             id,
-            feeds: FeedTable::new(Arc::clone(&common.config)),
+            feeds: FeedTable::new(Arc::clone(&common.config), Arc::clone(&common.shares)),
             common: common.clone(),
             connections: Slab::new(),
             flags: Vec::new(),

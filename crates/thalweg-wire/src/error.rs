@@ -48,7 +48,7 @@ codes! {
     BadOrigin = 403 "bad_origin",
     /// No such path.
     NotFound = 404 "not_found",
-    /// Nobody has published or subscribed to it.
+    /// It is not there, to be read or to be subscribed to where that makes none.
     NoSuchTopic = 404 "no_such_topic",
     /// The path exists, the method does not.
     MethodNotAllowed = 405 "method_not_allowed",

@@ -101,6 +101,7 @@ export function connection(
   };
   try {
     link = transport.open(wish, {
+      message,
       opened() {
         self.isOpen = true;
         hooks.opened(self);

@@ -15,6 +15,10 @@ pub(crate) const RUNS_LISTED: usize = 1_000;
 /// Entries of the folder of runs that are looked at for it: each is a file to be read.
 pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 
+/// Memory of a topic without events, in bytes, its one subscription and its places in
+/// all indexes included; a test measures it.
+pub const EMPTY_TOPIC_BYTES: usize = 1 << 10;
+
 /// What peers may use, in one place. Whoever goes beyond is refused with a code
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +46,19 @@ pub struct Limits {
     /// Bytes of an event as published (`event_too_large`, close 1009): one event
     /// is the least that a connection must finish once it has begun it.
     pub event_bytes: usize,
-    /// Topics that exist at a time, on each shard (`too_many_topics`).
+    /// Topics at a time that have events or sources, on the shard that is their home
+    /// (`too_many_topics`). Another shard with subscribers to one has a copy of it. Each,
+    /// and each of those below, costs at most [`EMPTY_TOPIC_BYTES`] besides its history.
     pub topics: usize,
+    /// Topics at a time that have only subscribers, on each shard (`too_many_topics`, close
+    /// 1013): as many as the others, and apart from them, so that no subscriber keeps
+    /// anybody from publishing to a new topic. One that is published to is one of the
+    /// others, until its events are gone.
+    pub subscribed_topics: usize,
+    /// How many of them those at one address have made (`too_many_topics`); of IPv6, at
+    /// one /64. Loopback is not counted. A hundredth, which is a megabyte; an office with
+    /// as many users who wait for events of their own is rare.
+    pub subscribed_topics_per_address: usize,
     /// Subscriptions of one connection (`too_many_topics`): one visit looks at
     /// them all.
     pub subscriptions: usize,
@@ -118,6 +133,8 @@ impl Default for Limits {
             body_wait: Duration::from_secs(30),
             event_bytes: EVENT_BYTES,
             topics: 100_000,
+            subscribed_topics: 100_000,
+            subscribed_topics_per_address: 1_000,
             subscriptions: SUBSCRIPTIONS,
             history_bytes: 1 << 30,
             requests: 1024,

@@ -8,7 +8,7 @@ use thalweg_wire::{
     event,
 };
 
-use super::{Shard, home_of, mail::Placed};
+use super::{Shard, home_of, mail::Placed, room::Maker};
 use crate::{
     access::{Identity, Right},
     config::Limits,
@@ -49,11 +49,18 @@ pub(super) enum What {
     Refused(Refusal),
 }
 
-/// A publish to a topic whose home is another shard.
+/// What a topic's home, another shard, is asked for first.
 pub(super) struct Elsewhere {
     pub(super) wish: Wish,
     pub(super) topic: Topic,
-    pub(super) payloads: Payloads,
+    pub(super) errand: Errand,
+}
+
+pub(super) enum Errand {
+    /// To append events.
+    Append(Payloads),
+    /// To say that there is the topic: only then it is subscribed to.
+    Find(StartAt, Terms),
 }
 
 impl Wish {
@@ -138,6 +145,12 @@ impl Shard {
             What::Publish { topic, payloads } => {
                 return self.grant_publish(key, identity, wish, topic, payloads);
             }
+            What::Subscribe { topic, start, terms }
+                if self.authorise(identity, Right::Subscribe(&topic)).is_ok()
+                    && self.is_to_be_found(&topic) =>
+            {
+                return Some(Elsewhere { wish, topic, errand: Errand::Find(start, terms) });
+            }
             What::Subscribe { topic, start, terms } => {
                 let subscribed = self.grant_subscribe(key, identity, &topic, start, terms);
                 self.answer_done(key, &wish, &topic, subscribed);
@@ -178,7 +191,7 @@ impl Shard {
     ) -> Option<Elsewhere> {
         let placed = match self.authorise(identity, Right::Publish(&topic)) {
             Ok(()) if !self.is_home_of(&topic) => {
-                return Some(Elsewhere { wish, topic, payloads });
+                return Some(Elsewhere { wish, topic, errand: Errand::Append(payloads) });
             }
             Ok(()) => self.append(&topic, &mut payloads, None),
             Err(refused) => Err(refused),
@@ -203,6 +216,23 @@ impl Shard {
         }
     }
 
+    /// Subscribes to a topic that was looked for.
+    pub(super) fn answer_found(
+        &mut self,
+        key: u32,
+        wish: &Wish,
+        topic: &Topic,
+        found: Result<(), Refusal>,
+        start: StartAt,
+        terms: Terms,
+    ) {
+        let Some(connection) = self.connections.get(key as usize) else { return };
+        let identity = connection.client.identity;
+        let grant = |()| self.grant_subscribe(key, identity, topic, start, terms);
+        let subscribed = found.and_then(grant);
+        self.answer_done(key, wish, topic, subscribed);
+    }
+
     fn grant_subscribe(
         &mut self,
         key: u32,
@@ -225,7 +255,8 @@ impl Shard {
         }
         // Only now: one that is refused leaves no topic behind.
         let is_home = home_of(topic, self.common.peers.len()) == self.id;
-        let feed = self.feeds.open(topic, is_home)?;
+        let maker = Maker::Subscriber(connection.client.address);
+        let feed = self.feeds.open(topic, is_home, maker)?;
         subscriber.subscribe(Subscribe { feed, start, terms });
         let framing = subscriber.framing();
         self.join(key, feed, framing);

@@ -1,11 +1,19 @@
 //! The topics of one shard: their logs, their subscribers, and, where the shard
 //! is their home, their sequencers and the shards that read along.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Bound,
+    sync::Arc,
+};
 
 use slab::Slab;
-use thalweg_wire::{Epoch, ErrorCode, Framing, Offset, Topic};
+use thalweg_wire::{Epoch, Framing, Offset, Topic};
 
+use super::{
+    Shares,
+    room::{Maker, Room, Standing},
+};
 use crate::{
     config::Config,
     fanout::{FeedKey, Feeds},
@@ -18,7 +26,10 @@ use crate::{
 pub(super) struct FeedTable {
     config: Arc<Config>,
     by_topic: HashMap<Topic, FeedKey>,
+    /// The same in order, for the list of topics.
+    by_name: BTreeMap<Topic, FeedKey>,
     feeds: Slab<Feed>,
+    room: Room,
     /// Whose history is shed next, when all are too large together.
     shed_next: usize,
 }
@@ -27,6 +38,7 @@ pub(super) struct FeedTable {
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) topic: Topic,
+    standing: Standing,
     /// What its subscribers read; on a shard that is not its home, only once
     /// the home has answered.
     pub(super) log: Option<Log>,
@@ -50,6 +62,8 @@ pub(super) struct Home {
     pub(super) is_timed: bool,
     /// Among those to post.
     pub(super) is_unposted: bool,
+    /// A source makes its events, or they are acks.
+    pub(super) is_fed: bool,
     /// Its events ack those of this topic, whose source waits for it.
     pub(super) acks_of: Option<Topic>,
 }
@@ -67,22 +81,35 @@ pub(super) struct RemoteReader {
 }
 
 impl FeedTable {
-    pub(super) fn new(config: Arc<Config>) -> Self {
-        Self { config, by_topic: HashMap::new(), feeds: Slab::new(), shed_next: 0 }
+    pub(super) fn new(config: Arc<Config>, shares: Arc<Shares>) -> Self {
+        Self {
+            by_topic: HashMap::new(),
+            by_name: BTreeMap::new(),
+            feeds: Slab::new(),
+            room: Room::new(Arc::clone(&config), shares),
+            config,
+            shed_next: 0,
+        }
     }
 
     /// The feed of a topic, made if there is none. `is_home` says whether this
     /// shard gives its offsets.
-    pub(super) fn open(&mut self, topic: &Topic, is_home: bool) -> Result<FeedKey, Refusal> {
-        if let Some(key) = self.by_topic.get(topic) {
-            return Ok(*key);
+    ///
+    /// # Errors
+    /// When there may be no more of its kind, or subscribers may make none.
+    pub(super) fn open(
+        &mut self,
+        topic: &Topic,
+        is_home: bool,
+        maker: Maker,
+    ) -> Result<FeedKey, Refusal> {
+        if let Some(key) = self.find(topic) {
+            if let Maker::Publisher = maker {
+                self.keep(key)?;
+            }
+            return Ok(key);
         }
-        if self.feeds.len() >= self.config.limits.topics {
-            return Err(Refusal::new(
-                ErrorCode::TooManyTopics,
-                "the server keeps no more topics: use an existing one",
-            ));
-        }
+        let standing = self.room.admit(topic, is_home, maker)?;
         let settings = self.config.topic(topic);
         let home = is_home.then(|| Home {
             sequencer: Sequencer::new(random_epoch(), settings.batch),
@@ -90,6 +117,7 @@ impl FeedTable {
             is_due: false,
             is_timed: false,
             is_unposted: false,
+            is_fed: false,
             acks_of: None,
         });
         let log = home
@@ -97,6 +125,7 @@ impl FeedTable {
             .map(|home| Log::new(topic.clone(), home.sequencer.epoch(), 1, settings.history));
         let key = self.feeds.insert(Feed {
             topic: topic.clone(),
+            standing,
             log,
             home,
             subscribers: Vec::new(),
@@ -104,7 +133,43 @@ impl FeedTable {
             attachment: 0,
         }) as FeedKey;
         self.by_topic.insert(topic.clone(), key);
+        self.by_name.insert(topic.clone(), key);
+        self.room.take(standing, is_home);
         Ok(key)
+    }
+
+    /// A topic is to have events.
+    fn keep(&mut self, key: FeedKey) -> Result<(), Refusal> {
+        if self.get(key).is_some_and(|feed| feed.standing != Standing::Kept) {
+            self.room.to_keep()?;
+            self.stand(key, Standing::Kept);
+        }
+        Ok(())
+    }
+
+    /// A topic's events are gone, and nobody makes some: it is its subscribers' alone.
+    pub(super) fn hold(&mut self, key: FeedKey) {
+        self.stand(key, Standing::Held(None));
+    }
+
+    fn stand(&mut self, key: FeedKey, standing: Standing) {
+        let Some(feed) = self.feeds.get_mut(key as usize) else { return };
+        let before = std::mem::replace(&mut feed.standing, standing);
+        let is_home = feed.home.is_some();
+        self.room.give_back(before, is_home);
+        self.room.take(standing, is_home);
+    }
+
+    /// How many topics only subscribers hold.
+    pub(super) fn held(&self) -> usize {
+        self.room.held
+    }
+
+    /// Those that are too many, since what they had is gone.
+    pub(super) fn held_too_many(&self) -> Vec<FeedKey> {
+        let over = self.room.held.saturating_sub(self.config.limits.subscribed_topics);
+        let held = self.feeds.iter().filter(|(_, feed)| feed.standing != Standing::Kept);
+        held.take(over).map(|(key, _)| key as FeedKey).collect()
     }
 
     pub(super) fn find(&self, topic: &Topic) -> Option<FeedKey> {
@@ -119,8 +184,12 @@ impl FeedTable {
         self.feeds.get_mut(key as usize)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Feed> {
-        self.feeds.iter().map(|(_, feed)| feed)
+    /// Those whose names begin with `prefix` and come after `after`, in order.
+    pub(super) fn named(&self, after: &str, prefix: &str) -> impl Iterator<Item = &Feed> {
+        let from = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
+        let next = self.by_name.range::<str, _>((from, Bound::Unbounded));
+        next.take_while(move |(topic, _)| topic.as_str().starts_with(prefix))
+            .filter_map(|(_, key)| self.get(*key))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (FeedKey, &mut Feed)> {
@@ -136,6 +205,9 @@ impl FeedTable {
         batches: Vec<Arc<Batch>>,
         now_us: u64,
     ) {
+        if !batches.is_empty() {
+            self.stand(key, Standing::Kept);
+        }
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
         let settings = self.config.topic(&feed.topic);
         let log = feed.log.get_or_insert_with(|| {
@@ -180,6 +252,8 @@ impl FeedTable {
     pub(super) fn remove(&mut self, key: FeedKey) {
         if let Some(feed) = self.feeds.try_remove(key as usize) {
             self.by_topic.remove(&feed.topic);
+            self.by_name.remove(&feed.topic);
+            self.room.give_back(feed.standing, feed.home.is_some());
         }
     }
 }
@@ -212,6 +286,11 @@ impl Feed {
         !self.subscribers.is_empty() || self.home.as_ref().is_some_and(is_posted)
     }
 
+    /// Whether it waits for its home, and nobody for it.
+    pub(super) fn is_forlorn(&self) -> bool {
+        self.home.is_none() && self.log.is_none() && self.subscribers.is_empty()
+    }
+
     /// Whether its home must be asked for it.
     pub(super) fn is_wanting(&self) -> bool {
         self.home.is_none() && self.log.is_none() && !self.subscribers.is_empty()
@@ -219,15 +298,19 @@ impl Feed {
 
     /// Whether nothing would be lost with it.
     pub(super) fn is_idle(&self) -> bool {
-        let unread = self.subscribers.is_empty();
-        let empty = self.log.as_ref().is_none_or(|log| log.first_retained() == log.head());
-        match &self.home {
-            Some(home) => {
-                let is_settled = home.readers.is_empty() && home.sequencer.due_us().is_none();
-                unread && empty && is_settled && home.acks_of.is_none()
-            }
-            None => unread,
-        }
+        !self.is_read() && (self.home.is_none() || self.is_empty())
+    }
+
+    /// Whether it was kept for events and has none any more.
+    pub(super) fn is_spent(&self) -> bool {
+        self.standing == Standing::Kept && self.is_empty()
+    }
+
+    /// Whether it has no events and nothing makes any.
+    fn is_empty(&self) -> bool {
+        let is_retained = self.log.as_ref().is_some_and(|log| log.first_retained() < log.head());
+        let is_due = |home: &Home| home.is_fed || home.sequencer.due_us().is_some();
+        !is_retained && !self.home.as_ref().is_some_and(is_due)
     }
 }
 

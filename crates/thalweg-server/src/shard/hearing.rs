@@ -7,7 +7,7 @@ use tokio::task::spawn_local;
 
 use super::{
     Handle, Shard,
-    commands::{Elsewhere, Wish},
+    commands::{Elsewhere, Errand, Wish},
 };
 use crate::{refusal::Refusal, transport::Heard};
 
@@ -16,9 +16,20 @@ use crate::{refusal::Refusal, transport::Heard};
 const PIECE_BYTES: usize = 8 << 10;
 
 impl Handle {
-    /// Posts a publish to its topic's home, and answers it when that has.
+    /// Posts what a topic's home is asked for, and answers it when that has.
     async fn post_wish(self: &Rc<Self>, key: u32, serial: u64, elsewhere: Elsewhere) {
-        let Elsewhere { wish, topic, payloads } = elsewhere;
+        let Elsewhere { wish, topic, errand } = elsewhere;
+        let payloads = match errand {
+            Errand::Append(payloads) => payloads,
+            Errand::Find(start, terms) => {
+                let found = self.find(std::iter::once(&topic)).await;
+                return self.step(|shard| {
+                    if shard.is_there(key, serial) {
+                        shard.answer_found(key, &wish, &topic, found, start, terms);
+                    }
+                });
+            }
+        };
         let posted = self.post(&topic, payloads, None).await;
         if self.step(|shard| shard.is_there(key, serial).then(|| shard.begin_answer(key))).is_none()
         {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     refusal::Refusal,
-    seats::Seat,
+    seats::{Address, Seat},
     stream::{Appended, Batch, Payloads},
 };
 
@@ -46,6 +46,13 @@ pub(crate) enum Mail {
         /// `None` if there is no such topic.
         answer: oneshot::Sender<Option<Vec<u8>>>,
     },
+    /// Are there these topics, whose home this shard is?
+    Find {
+        /// Which.
+        topics: Vec<Topic>,
+        /// The first that is not there.
+        answer: oneshot::Sender<Option<Topic>>,
+    },
     /// List the topics of this shard.
     List {
         /// Which.
@@ -54,10 +61,15 @@ pub(crate) enum Mail {
         answer: oneshot::Sender<Vec<Listed>>,
     },
     /// A shard has subscribers to a topic whose home this shard is.
-    Attach(Reader),
+    Attach {
+        /// Which shard, and to what.
+        reader: Reader,
+        /// Of the first of them.
+        address: Address,
+    },
     /// It has none any more.
     Detach(Reader),
-    /// A topic's home keeps no more topics; the reader is the shard that gets this.
+    /// A topic's home has no room for it; the reader is the shard that gets this.
     NoRoom(Reader),
     /// What a shard that is attached has not seen yet.
     Batches {

@@ -7,8 +7,9 @@ use super::{
     Handle, Mail, Shard, Timer,
     feeds::RemoteReader,
     mail::{Ack, Reader},
+    room::Maker,
 };
-use crate::{clock::now_us, fanout::FeedKey};
+use crate::{clock::now_us, fanout::FeedKey, seats::Address};
 
 /// Until what did not fit into another shard's mail is tried again.
 const AGAIN_US: u64 = 1_000;
@@ -25,6 +26,11 @@ impl Handle {
             Mail::Read { topic, start, limit, answer } => {
                 let _ = answer.send(self.shard.borrow().read_history(&topic, start, limit));
             }
+            Mail::Find { topics, answer } => {
+                let feeds = &self.shard.borrow().feeds;
+                let missing = topics.into_iter().find(|topic| feeds.find(topic).is_none());
+                let _ = answer.send(missing);
+            }
             Mail::List { listing, answer } => {
                 let _ = answer.send(self.shard.borrow().list_topics(&listing));
             }
@@ -33,7 +39,9 @@ impl Handle {
                 // The publisher may have gone meanwhile.
                 let _ = answer.send(placed);
             }
-            Mail::Attach(reader) => self.step(|shard| shard.attach(&reader)),
+            Mail::Attach { reader, address } => {
+                self.step(|shard| shard.attach(&reader, address));
+            }
             Mail::Detach(reader) => self.step(|shard| shard.detach(&reader)),
             Mail::Batches { topic, attachment, epoch, from, batches } => self.step(|shard| {
                 let key = shard.feeds.find(&topic);
@@ -126,12 +134,16 @@ impl Shard {
         let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.is_wanting()) else {
             return true;
         };
+        // If the topic is new, it is of the share of whoever wanted it first.
+        let first = feed.subscribers.first().and_then(|key| self.connections.get(*key as usize));
+        let Some(address) = first.map(|connection| connection.client.address) else { return true };
         let home = super::home_of(&feed.topic, self.common.peers.len());
         let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
         self.attachments += 1;
         feed.attachment = self.attachments;
-        let topic = feed.topic.clone();
-        place.send(Mail::Attach(Reader { topic, shard: self.id, attachment: feed.attachment }));
+        let (topic, attachment) = (feed.topic.clone(), feed.attachment);
+        let reader = Reader { topic, shard: self.id, attachment };
+        place.send(Mail::Attach { reader, address });
         true
     }
 
@@ -141,12 +153,10 @@ impl Shard {
         }
     }
 
-    fn attach(&mut self, reader: &Reader) {
-        let Ok(key) = self.feeds.open(&reader.topic, true) else {
-            let no_room = Mail::NoRoom(reader.clone());
+    fn attach(&mut self, reader: &Reader, address: Address) {
+        let Ok(key) = self.feeds.open(&reader.topic, true, Maker::Subscriber(address)) else {
             // If its letterbox is full, it asks again at its next sweep.
-            let _ = self.common.peers[reader.shard].mail.try_send(no_room);
-            return;
+            return self.post_no_room(reader.shard, reader.clone());
         };
         let Some(feed) = self.feeds.get_mut(key) else { return };
         let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return };
@@ -163,14 +173,29 @@ impl Shard {
         self.rouse(key);
     }
 
-    /// A topic's home keeps no more topics: whoever waits for it goes.
+    fn post_no_room(&self, shard: usize, reader: Reader) {
+        let _ = self.common.peers[shard].mail.try_send(Mail::NoRoom(reader));
+    }
+
+    /// A topic's home has no room for it: whoever waits for it goes.
     fn turn_away(&mut self, reader: &Reader) {
-        let key = self.feeds.find(&reader.topic);
-        let Some(feed) = key.and_then(|key| self.feeds.get(key)) else { return };
-        if feed.attachment != reader.attachment {
-            return;
+        let Some(key) = self.feeds.find(&reader.topic) else { return };
+        if self.feeds.get(key).is_some_and(|feed| feed.attachment == reader.attachment) {
+            self.give_up(key);
+        }
+    }
+
+    /// There is no room for a topic: its subscribers go, here and on other shards.
+    pub(super) fn give_up(&mut self, key: FeedKey) {
+        let Some(feed) = self.feeds.get(key) else { return };
+        let readers = feed.home.iter().flat_map(|home| &home.readers);
+        for &RemoteReader { shard, attachment, .. } in readers {
+            self.post_no_room(shard, Reader { topic: feed.topic.clone(), shard, attachment });
         }
         for key in feed.subscribers.clone() {
+            if self.connections[key as usize].subscriber.is_ending() {
+                continue;
+            }
             self.counts.count_refused(ErrorCode::TooManyTopics);
             self.close(key, close::BUSY);
         }

@@ -8,6 +8,7 @@ use super::{
     Handle, Mail, Shard, Timer, home_of,
     mail::{Ack, Placed},
     retries::{Known, Retry},
+    room::Maker,
 };
 use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
 
@@ -73,7 +74,7 @@ impl Shard {
                 ));
             }
         }
-        let key = self.feeds.open(topic, true)?;
+        let key = self.feeds.open(topic, true, Maker::Publisher)?;
         let now_us = now_us();
         let placed = self.append_to(key, payloads, now_us).ok_or_else(Refusal::draining)?;
         if let Some(retry) = retry {

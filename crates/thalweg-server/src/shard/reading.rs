@@ -7,13 +7,13 @@ use std::sync::{
 
 use bytes::Bytes;
 use serde::Serialize;
-use thalweg_wire::{ErrorCode, GapReason, Offset, Position, StartAt, Topic};
+use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
 use tokio::{
     sync::{SemaphorePermit, oneshot},
     task::yield_now,
 };
 
-use super::{Handle, Mail, Shard, feeds::Feed, home_of};
+use super::{Handle, Mail, Shard, home_of};
 use crate::{
     refusal::Refusal,
     stream::{Log, Start},
@@ -129,10 +129,7 @@ impl Handle {
             mail.send(letter).await.map_err(|_| Refusal::draining())?;
             read.await.map_err(|_| Refusal::draining())?
         };
-        read.ok_or_else(|| {
-            let message = format!("nobody has published or subscribed to {topic}");
-            Refusal::new(ErrorCode::NoSuchTopic, message)
-        })
+        read.ok_or_else(|| Refusal::no_such_topic(topic))
     }
 
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
@@ -168,29 +165,17 @@ impl Shard {
     /// At most `limit` of the topics that come next, by name. One may be listed by two
     /// shards: its home and one that reads along.
     pub(super) fn list_topics(&self, listing: &Listing) -> Vec<Listed> {
-        let after = |feed: &&Feed| feed.topic.as_str() > listing.after.as_str();
-        let named = |feed: &&Feed| feed.topic.as_str().starts_with(&listing.prefix);
-        let mut next: Vec<&Feed> = self.feeds.iter().filter(after).filter(named).collect();
-        // There may be many more than are asked for: these need no order.
-        if next.len() > listing.limit {
-            let by_name = |a: &&Feed, b: &&Feed| a.topic.as_str().cmp(b.topic.as_str());
-            next.select_nth_unstable_by(listing.limit, by_name);
-            next.truncate(listing.limit);
-        }
-        let mut listed: Vec<Listed> = next
-            .into_iter()
-            .map(|feed| {
-                let log = feed.home.is_some().then_some(feed.log.as_ref()).flatten();
-                Listed {
-                    topic: feed.topic.clone(),
-                    position: log.map(|log| log.position_before(log.head())),
-                    events: log.map_or(0, |log| log.head() - log.first_retained()),
-                    subscribers: feed.subscribers.len() as u64,
-                }
-            })
-            .collect();
-        listed.sort_unstable_by(|a, b| a.topic.as_str().cmp(b.topic.as_str()));
-        listed
+        let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
+        next.map(|feed| {
+            let log = feed.home.is_some().then_some(feed.log.as_ref()).flatten();
+            Listed {
+                topic: feed.topic.clone(),
+                position: log.map(|log| log.position_before(log.head())),
+                events: log.map_or(0, |log| log.head() - log.first_retained()),
+                subscribers: feed.subscribers.len() as u64,
+            }
+        })
+        .collect()
     }
 }
 

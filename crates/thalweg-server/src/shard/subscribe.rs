@@ -1,13 +1,15 @@
 use std::{io, rc::Rc};
 
-use thalweg_wire::{Framing, close};
+use thalweg_wire::{Framing, Topic, close};
+use tokio::sync::oneshot;
 
-use super::{Handle, Shard};
+use super::{Handle, Mail, Shard, home_of, room::Maker};
 use crate::{
     clock::now_us,
+    config::Subscribing,
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
-    seats::Seat,
+    seats::{Address, Seat},
     transport::{Ask, Client, Connection, Outlet},
 };
 
@@ -44,14 +46,45 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// Looks for topics at their homes, where subscribing makes none.
+    ///
+    /// # Errors
+    /// When there is one that is not there.
+    pub(super) async fn find(&self, topics: impl Iterator<Item = &Topic>) -> Result<(), Refusal> {
+        let shards = self.common.peers.len();
+        let mut by_home: Vec<Vec<Topic>> = vec![Vec::new(); shards];
+        for topic in topics.filter(|topic| self.shard.borrow().is_to_be_found(topic)) {
+            by_home[home_of(topic, shards)].push(topic.clone());
+        }
+        for (peer, topics) in self.common.peers.iter().zip(by_home) {
+            if topics.is_empty() {
+                continue;
+            }
+            let (answer, missing) = oneshot::channel();
+            let letter = Mail::Find { topics, answer };
+            peer.publishes.send(letter).await.map_err(|_| Refusal::draining())?;
+            if let Some(missing) = missing.await.map_err(|_| Refusal::draining())? {
+                return Err(Refusal::no_such_topic(&missing));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Shard {
-    /// The feeds of an ask, made if there are none: all of them or none.
-    pub(super) fn open_feeds(&mut self, ask: &Ask) -> Result<Vec<FeedKey>, Refusal> {
+    /// The feeds of an ask by whoever is at `address`, made if there are none: all of
+    /// them or none.
+    pub(super) fn open_feeds(
+        &mut self,
+        ask: &Ask,
+        address: Address,
+    ) -> Result<Vec<FeedKey>, Refusal> {
         let (mut opened, mut made) = (Vec::new(), Vec::new());
         for (topic, _) in &ask.topics {
             let is_new = self.feeds.find(topic).is_none();
             let is_home = self.is_home_of(topic);
-            match self.feeds.open(topic, is_home) {
+            match self.feeds.open(topic, is_home, Maker::Subscriber(address)) {
                 Ok(key) => {
                     opened.push(key);
                     made.extend(is_new.then_some(key));
@@ -103,10 +136,21 @@ impl Shard {
     }
 
     /// A connection reads a feed no more.
-    pub(super) fn leave(&mut self, key: u32, feed: FeedKey, framing: Framing) {
-        if let Some(feed) = self.feeds.get_mut(feed) {
-            feed.leave(key, framing);
+    pub(super) fn leave(&mut self, key: u32, feed_key: FeedKey, framing: Framing) {
+        let Some(feed) = self.feeds.get_mut(feed_key) else { return };
+        feed.leave(key, framing);
+        // Nothing is lost with one whose home has not answered, or had no room for it.
+        if feed.is_forlorn() && self.let_go(feed_key) {
+            self.feeds.remove(feed_key);
         }
+    }
+
+    /// Whether a topic must be looked for at its home, another shard, before it is
+    /// subscribed to: subscribing makes none.
+    pub(super) fn is_to_be_found(&self, topic: &Topic) -> bool {
+        self.common.config.subscribe == Subscribing::Existing
+            && !self.is_home_of(topic)
+            && self.feeds.find(topic).is_none()
     }
 
     /// The connection at `key`, if it is still the one of that serial.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use thalweg_wire::Topic;
 use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
-use super::{Mail, Running, Shard, Timer, feeds::Feed, home_of};
+use super::{Mail, Running, Shard, Timer, feeds::Feed, home_of, room::Maker};
 use crate::{clock::now_us, fanout::FeedKey, source::Scheduled, stream::Payloads};
 
 /// Ticks a source makes up for in one turn, so that one that cannot keep up
@@ -27,10 +27,13 @@ const BESIDE_MAX: usize = 256;
 impl Shard {
     /// Puts a source to work on its home shard.
     pub(super) fn start_source(&mut self, topic: &Topic, scheduled: Scheduled) {
-        let Ok(feed) = self.feeds.open(topic, true) else {
+        let Ok(feed) = self.feeds.open(topic, true, Maker::Publisher) else {
             tracing::error!(%topic, "too many topics: the source does not run");
             return;
         };
+        if let Some(home) = self.feeds.get_mut(feed).and_then(|feed| feed.home.as_mut()) {
+            home.is_fed = true;
+        }
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
         let rests = scheduled.while_subscribed;
         if rests {

@@ -1,4 +1,4 @@
-use super::{Mail, Shard, Timer, mail::Reader};
+use super::{Mail, Shard, Timer, mail::Reader, room::Maker};
 use crate::{clock::now_us, fanout::FeedKey};
 use smallvec::SmallVec;
 use thalweg_wire::{GapReason, Topic, close};
@@ -22,9 +22,9 @@ impl Shard {
 
     /// Has events of `acks` taken for acks of `topic`.
     pub(super) fn take_acks(&mut self, acks: &Topic, topic: &Topic) {
-        let key = self.feeds.open(acks, true);
+        let key = self.feeds.open(acks, true, Maker::Publisher);
         match key.ok().and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
-            Some(home) => home.acks_of = Some(topic.clone()),
+            Some(home) => (home.is_fed, home.acks_of) = (true, Some(topic.clone())),
             None => tracing::error!(topic = %acks, "too many topics: nothing is acked by it"),
         }
     }
@@ -65,7 +65,7 @@ impl Shard {
     }
 
     fn sweep_feeds(&mut self, now_us: u64) {
-        let mut idle: Vec<FeedKey> = Vec::new();
+        let (mut idle, mut spent): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
         for (key, feed) in self.feeds.iter_mut() {
             if let Some(log) = &mut feed.log {
@@ -74,6 +74,9 @@ impl Shard {
                 history += log.history_bytes();
                 tails += log.tail_bytes();
                 pinned += log.pinned_bytes();
+            }
+            if feed.is_spent() {
+                spent.push(key);
             }
             if feed.is_idle() {
                 idle.push(key);
@@ -87,17 +90,21 @@ impl Shard {
         self.counts.history_bytes = history as u64;
         self.counts.tail_bytes = tails as u64;
         self.counts.pinned_bytes = pinned as u64;
-        let sourced: Vec<FeedKey> = self.sources.iter().map(|running| running.feed).collect();
+        spent.into_iter().for_each(|key| self.feeds.hold(key));
         for key in idle {
-            if !sourced.contains(&key) && self.let_go(key) {
+            if self.let_go(key) {
                 self.feeds.remove(key);
             }
+        }
+        self.counts.subscribed_topics = self.feeds.held() as u64;
+        for key in self.feeds.held_too_many() {
+            self.give_up(key);
         }
     }
 
     /// Tells a topic's home that nobody here reads it any more; `false` if that
     /// has to wait.
-    fn let_go(&mut self, key: FeedKey) -> bool {
+    pub(super) fn let_go(&mut self, key: FeedKey) -> bool {
         let Some(feed) = self.feeds.get(key) else { return false };
         if feed.home.is_some() || feed.attachment == 0 {
             return true;

@@ -44,6 +44,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     set(&mut config.shards, settings.shards);
     set(&mut config.heartbeat, settings.heartbeat);
     set(&mut config.drain, settings.drain);
+    set(&mut config.subscribe, settings.subscribe);
     config.compression = settings.compression;
     config.runs = settings.runs;
     config.echo_path = settings.echo_path;
@@ -75,6 +76,8 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.body_wait, settings.body_wait);
     set(&mut limits.event_bytes, settings.max_event);
     set(&mut limits.topics, settings.max_topics);
+    set(&mut limits.subscribed_topics, settings.max_subscribed_topics);
+    set(&mut limits.subscribed_topics_per_address, settings.max_subscribed_topics_per_address);
     set(&mut limits.subscriptions, settings.max_subscriptions);
     set(&mut limits.history_bytes, settings.max_history);
     set(&mut limits.requests, settings.max_requests);

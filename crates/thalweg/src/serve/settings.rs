@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::values::{
-    Address, Count, Level, LogFormat, Proxy, Size, Source, Time, Token, TopicBounds,
+    Address, Count, Level, LogFormat, Proxy, Size, Source, Subscribe, Time, Token, TopicBounds,
 };
 
 const TOPICS: &str = "Topics";
@@ -58,6 +58,10 @@ pub(super) struct Settings {
     /// Sets one topic's bounds: TOPIC,flush=…,batch-events=…,batch-bytes=…,history-…=…
     #[arg(long, value_name = "TOPIC,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicBounds>,
+    /// To which topics one may subscribe: any, or existing, which have events or a source
+    /// [default: any]
+    #[arg(long, value_name = "WHICH", help_heading = TOPICS)]
+    pub(super) subscribe: Option<Subscribe>,
     /// Memory of each topic's history [default: 8MiB]
     #[arg(long, value_name = "SIZE", help_heading = TOPICS)]
     pub(super) history_bytes: Option<Size<0>>,
@@ -138,9 +142,20 @@ pub(super) struct Settings {
     /// say so.
     #[arg(long, value_name = "SIZE", help_heading = LIMITS)]
     pub(super) max_history: Option<Size>,
-    /// Topics at a time, on each shard [default: 100000]
+    /// Topics at a time that have events or sources, on each shard [default: 100000]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_topics: Option<Count>,
+    /// Topics at a time that only subscribers hold, on each shard [default: 100000]
+    ///
+    /// They leave the other topics alone: whoever publishes to a new one is not refused
+    /// because of them.
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_subscribed_topics: Option<Count>,
+    /// How many of them those at one address make, of IPv6 at one /64 [default: 1000]
+    ///
+    /// Loopback is not counted.
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_subscribed_topics_per_address: Option<Count>,
     /// Subscriptions of one connection [default: 256]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscriptions: Option<Count<1, 10_000>>,
@@ -228,11 +243,11 @@ impl Settings {
         let above = self;
         over!(above, below:
             listen shards demo runs heartbeat compression drain echo_path
-            source topic history_bytes history_events history_age flush batch_events batch_bytes
+            source topic subscribe history_bytes history_events history_age flush batch_events batch_bytes
             publish_token subscribe_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
-            max_subscriptions max_head head_wait body_wait max_requests max_unfinished
+            max_subscribed_topics max_subscribed_topics_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
             stall send_buffer unsent stream_buffer own_buffer
             max_pinned visit walk_slice mail publishes

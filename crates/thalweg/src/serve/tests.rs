@@ -160,6 +160,7 @@ fn every_setting_reaches_the_configuration() {
             "shards" => "99",
             "source" => "t=cars",
             "topic" => "t",
+            "subscribe" => "existing",
             "walk-slice" => "3us",
             _ => match flag.get_value_names().map(|names| names[0].as_str()) {
                 Some("SIZE") if name.starts_with("max-") && name != "max-head" => "7MiB",

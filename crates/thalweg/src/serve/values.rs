@@ -5,7 +5,8 @@ use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_server::config::{
-    Config, Network, Options, Secret, SourceConfig, nearest, parse_bytes, parse_duration,
+    Config, Network, Options, Secret, SourceConfig, Subscribing, nearest, parse_bytes,
+    parse_duration,
 };
 
 /// No wait is longer: a day, in µs.
@@ -45,6 +46,10 @@ pub(super) struct TopicBounds(String);
 /// A token, or `@` and the file that it stands in.
 #[derive(Clone)]
 pub(super) struct Token(String);
+
+/// To which topics one may subscribe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Subscribe(Subscribing);
 
 /// What is logged.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +133,24 @@ impl FromStr for Token {
     /// Never refused, because who refuses a value also shows it.
     fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self(text.to_owned()))
+    }
+}
+
+impl FromStr for Subscribe {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "any" => Ok(Self(Subscribing::Any)),
+            "existing" => Ok(Self(Subscribing::Existing)),
+            _ => Err(unknown("kind of topics", text, &["any", "existing"])),
+        }
+    }
+}
+
+impl From<Subscribe> for Subscribing {
+    fn from(subscribe: Subscribe) -> Self {
+        subscribe.0
     }
 }
 
@@ -319,6 +342,7 @@ written! {
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }
     Token = { "type": "string" }
+    Subscribe = { "type": "string", "enum": ["any", "existing"] }
     Level = { "type": "string", "enum": ["error", "warn", "info", "debug"] }
     LogFormat = { "type": "string", "enum": ["text", "json"] }
 }

@@ -5,7 +5,8 @@
 //! - `heads`: requests' heads that are too slow, too large, or none
 //! - `bodies`: what is published, too slow, too large, broken, or too much at a time
 //! - `messages`: what a WebSocket is told
-//! - `keeping`: topics, subscriptions, histories
+//! - `keeping`: subscriptions, histories, idempotency keys
+//! - `topics`: those that have events, and those that have only subscribers
 //! - `words`: what is said back, how deep it nests, what was meant by it
 //! - `readers`: those who do not read what they asked for
 
@@ -15,4 +16,5 @@ mod keeping;
 mod messages;
 mod readers;
 mod seats;
+mod topics;
 mod words;

@@ -23,7 +23,6 @@ mod overtaking;
 mod pacing;
 mod pages;
 mod piping;
-mod proxies;
 mod publishing;
 mod python;
 mod reading;

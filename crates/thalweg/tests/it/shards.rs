@@ -157,18 +157,21 @@ fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
 /// of the refusal later, and hears of it.
 #[test]
 fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
-    let server = Server::start(&["--shards", "2", "--max-topics", "4"]);
-    let refused = (0..64).map(|topic| format!("t{topic}")).find(|topic| {
+    let limits = ["--max-subscribed-topics-per-address", "1", "--trusted-proxy", "127.0.0.1"];
+    let server = Server::start(&[TWO, &limits].concat());
+    let ask = |topic: &str| {
         let mut raw = Raw::connect(server.address);
-        raw.ask("POST", &format!("/v1/topics/{topic}"), &[("Content-Length", "1")], "1");
-        raw.answer().status != 200
-    });
-    let path = format!("/v1/topics/{}", refused.expect("a shard to be full"));
-    let mut turned_away = 0;
-    for _ in 0..8 {
-        let mut raw = Raw::connect(server.address);
-        raw.ask("GET", &path, &[("Accept", "application/x-ndjson")], "");
+        let headers = [("Accept", "application/x-ndjson"), ("X-Forwarded-For", "192.0.2.1")];
+        raw.ask("GET", &format!("/v1/topics/{topic}"), &headers, "");
         let head = raw.until(b"\r\n\r\n", "an answer").expect("an answer");
+        (raw, head)
+    };
+    let (mut held, _) = ask("held");
+    held.until(b"\n", "a confirmation");
+    // They stay, so that they are on both shards.
+    let asked: Vec<_> = (0..8).map(|topic| ask(&format!("t{topic}"))).collect();
+    let mut turned_away = 0;
+    for (mut raw, head) in asked {
         if head.starts_with(b"HTTP/1.1 200") {
             let close = raw.rest_text("a close");
             assert!(close.contains(r#""code":1013"#), "{close}");
@@ -177,6 +180,6 @@ fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
             assert!(head.starts_with(b"HTTP/1.1 400"));
         }
     }
-    assert!(turned_away > 0);
+    assert!((1..8).contains(&turned_away), "{turned_away} of 8");
     server.has_closed(1013, turned_away);
 }

@@ -3,51 +3,6 @@ use serde_json::json;
 use crate::harness::{Heard, Raw, Transport, ticking, unharmed, wait_for};
 
 #[test]
-fn topics_beyond_the_limit_are_refused() {
-    // The ticking one is the first.
-    let server = ticking(&["--max-topics", "4"]);
-    unharmed(&server, || {
-        let mut raw = Raw::connect(server.address);
-        // One too many: none of them is made.
-        let four = "/v1/topics?topic=e&topic=f&topic=g&topic=h";
-        raw.ask("GET", four, &[("Accept", "text/event-stream")], "");
-        raw.answer().refused(400, "too_many_topics");
-        for topic in ["a", "b", "c"] {
-            server.publish(topic, 0..1);
-        }
-        raw.ask("POST", "/v1/topics/d", &[], "1");
-        raw.answer().refused(400, "too_many_topics");
-        raw.ask("GET", "/v1/topics/d", &[("Accept", "text/event-stream")], "");
-        raw.answer().refused(400, "too_many_topics");
-        let mut socket = server.subscribe(Transport::WebSocket, "/a");
-        socket.confirmed();
-        let answer = socket.command(r#"{"command":"subscribe","id":1,"topic":"d"}"#);
-        assert_eq!(answer["error"]["code"], "too_many_topics", "{answer}");
-        let answer = socket.command(r#"{"command":"publish","id":1,"topic":"d","event":1}"#);
-        assert_eq!(answer["error"]["code"], "too_many_topics", "{answer}");
-        // Those that there are go on.
-        server.publish("a", 1..2);
-    });
-    server.has_refused("too_many_topics", 5);
-}
-
-/// A topic that only was asked for makes room as soon as nobody asks for it.
-#[test]
-fn topics_that_nobody_needs_make_room() {
-    let server = ticking(&["--max-topics", "4"]);
-    let readers: Vec<_> =
-        (0..3).map(|n| server.subscribe(Transport::Sse, &format!("/{n}"))).collect();
-    let publish = || {
-        let mut raw = Raw::connect(server.address);
-        raw.ask("POST", "/v1/topics/another", &[], "1");
-        raw.answer()
-    };
-    publish().refused(400, "too_many_topics");
-    drop(readers);
-    wait_for("room for another topic", || (publish().status == 200).then_some(()));
-}
-
-#[test]
 fn subscriptions_beyond_the_limit_are_refused() {
     let server = ticking(&["--max-subscriptions", "3"]);
     unharmed(&server, || {
