@@ -74,7 +74,8 @@ toolchain:
 
 # The tests run curl (README's lines), a C linker, ss (kernel memory), time (another
 # opinion on CPU and memory), chromium (the lab's report, the pages), Node (SDK and pages),
-# and Python (its example, whose packages stay in target/python).
+# and Python (its example, whose packages stay in target/python). Behind nginx and HAProxy
+# where root can install them; RUNLEVEL=1 keeps Debian from starting them as services.
 setup: toolchain
 	@missing=""; \
 	command -v python3 >/dev/null || missing="$$missing python3"; \
@@ -92,6 +93,14 @@ setup: toolchain
 	  else \
 	    echo "make test needs these packages, please install them:$$missing"; exit 1; \
 	  fi; \
+	fi
+	@missing=""; \
+	test -x /usr/sbin/nginx || missing="$$missing nginx-light"; \
+	test -x /usr/sbin/haproxy || missing="$$missing haproxy"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $$missing; \
+	elif [ -n "$$missing" ]; then \
+	  echo "Without these packages the tests that need them are skipped:$$missing"; \
 	fi
 	@$(HAS_NODE) || { echo "make test needs Node 20 or newer: this one is $$(node --version)."; exit 1; }
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy

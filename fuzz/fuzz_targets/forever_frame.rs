@@ -18,15 +18,17 @@ fuzz_target!(|published: &[u8]| {
     let mut script = Vec::new();
     Framing::ForeverFrame.batch(&envelope, &mut script);
 
-    let argument = script.strip_prefix(b"receive(").expect("a call");
-    let argument = argument.strip_suffix(b")</script>\n").expect("an end");
+    let argument = script.strip_prefix(b"receive('").expect("a call");
+    let argument = argument.strip_suffix(b"')</script>\n").expect("an end");
     check(argument, &json);
 });
 
-/// `argument` is `json`, but for three characters that stand as escapes.
+/// `argument` is `json`, but for five characters that stand as escapes.
 fn check(mut argument: &[u8], mut json: &[u8]) {
     while let Some((byte, rest)) = json.split_first() {
         let (written, taken): (&[u8], usize) = match json {
+            [b'\\', ..] => (b"\\\\", 1),
+            [b'\'', ..] => (b"\\'", 1),
             [b'<', ..] => (b"\\u003c", 1),
             [0xe2, 0x80, 0xa8, ..] => (b"\\u2028", 3),
             [0xe2, 0x80, 0xa9, ..] => (b"\\u2029", 3),

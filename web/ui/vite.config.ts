@@ -23,6 +23,8 @@ const shipped: Plugin = {
 };
 
 export default defineConfig({
+  // Wherever a proxy puts the server: all documents lie side by side in its root.
+  base: "./",
   plugins: [shipped],
   resolve: {
     alias: [

@@ -22,6 +22,8 @@ pub(crate) enum Malformed {
     TooLarge,
     #[error("a message is not UTF-8")]
     NotUtf8,
+    #[error("a script hands over no string")]
+    NoString,
 }
 
 impl Deframer {

@@ -75,12 +75,18 @@ export async function serve(args: readonly string[] = [], { core, environment = 
   };
 }
 
-/** Publishes the numbers from `first` to `last`, an event each. */
-export async function publish(server: Server, topic: string, first: number, last: number): Promise<void> {
+/** Publishes the numbers from `first` to `last`, an event each; with a token, where one is needed. */
+export async function publish(
+  server: Server,
+  topic: string,
+  first: number,
+  last: number,
+  token?: string,
+): Promise<void> {
   const numbers = Array.from({ length: last - first + 1 }, (_, index) => first + index);
   const response = await fetch(`${server.origin}/v1/topics/${topic}`, {
     method: "POST",
-    headers: { "Content-Type": "application/x-ndjson" },
+    headers: { "Content-Type": "application/x-ndjson", ...(token && { Authorization: `Bearer ${token}` }) },
     body: numbers.join("\n"),
   });
   if (!response.ok) throw new Error(`publishing to ${topic}: ${await response.text()}`);

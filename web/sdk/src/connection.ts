@@ -101,7 +101,6 @@ export function connection(
   };
   try {
     link = transport.open(wish, {
-      message,
       opened() {
         self.isOpen = true;
         hooks.opened(self);

@@ -1,7 +1,8 @@
 /**
  * Which transport to try next. A transport is judged by what arrives over it: one that
  * opens and stays silent has failed like one that does not open. What worked stays; what
- * is better is tried again later. Pure.
+ * is better is tried again later. While nothing works it is not the transport's fault:
+ * then each round of attempts begins with the one that worked last. Pure.
  */
 
 import type { Transport } from "./transports/transport.js";
@@ -18,8 +19,13 @@ export interface Ladder {
   better(): Transport | undefined;
   /** This one is the best from now on (`null`: the first of the order is), and that one in use. */
   prefer(best: Transport | null, inUse: Transport | null): void;
-  /** Something has arrived over it. */
-  worked(transport: Transport): void;
+  /**
+   * Something has arrived over it.
+   *
+   * @returns whether to try the better one at once: it was the first to come back when
+   * nothing had worked.
+   */
+  worked(transport: Transport): boolean;
   /**
    * The current one has failed, or was lost after it had worked.
    *
@@ -35,8 +41,12 @@ export function ladder(given: readonly Transport[], first: string | null): Ladde
   let at = order.findIndex(({ name }) => name === first);
   let hasWorked = at >= 0;
   if (!hasWorked) at = 0;
-  /** Attempts in vain since something last arrived. */
-  let vain = 0;
+  /** Where each round of attempts begins: with what worked last. */
+  let start = at;
+  /** Losses since something last arrived. */
+  let losses = 0;
+  /** Whether a whole round has been in vain since then. */
+  let isOut = false;
   let climbs = 0;
   return {
     current: () => order[at] as Transport,
@@ -45,21 +55,28 @@ export function ladder(given: readonly Transport[], first: string | null): Ladde
     prefer(best, inUse) {
       // One that is in use though it is not in the order comes last.
       order = [...new Set([best, ...given, inUse])].filter((it) => !!it);
-      at = inUse ? order.indexOf(inUse) : 0;
+      at = start = inUse ? order.indexOf(inUse) : 0;
       hasWorked = inUse !== null;
-      vain = climbs = 0;
+      isOut = false;
+      losses = climbs = 0;
     },
     worked(transport) {
       at = order.indexOf(transport);
-      vain = 0;
+      // Below where it began it is by chance: the server came back in the middle of a round.
+      const isChance = isOut && at > start;
+      if (isChance) climbs = start;
+      start = at;
+      isOut = false;
+      losses = 0;
       hasWorked = true;
+      return isChance;
     },
     failed() {
-      vain += 1;
-      if (hasWorked && vain < LOSSES_MAX) return true;
+      if (hasWorked && ++losses < LOSSES_MAX) return true;
       hasWorked = false;
       at = (at + 1) % order.length;
-      return vain >= order.length;
+      isOut ||= at === start;
+      return at === start;
     },
   };
 }

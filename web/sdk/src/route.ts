@@ -79,8 +79,8 @@ export function route(
   let isStale = false;
   /** What is being prepared. */
   let dialled: object | null = null;
-  /** Attempts since something last arrived. */
-  let attempts = 0;
+  /** How often it was waited for the next attempt since something last arrived. */
+  let waits = 0;
   let unauthorized = 0;
   let climbMs = CLIMB_MS;
   let retryTimer: ReturnType<typeof setTimeout> | undefined;
@@ -168,13 +168,10 @@ export function route(
     } else {
       // A transport that the server itself ended, or refused, has not failed.
       const isOurs = error || (close && close.code !== 1006);
-      const waits = isOurs || rungs.failed();
-      const afterMs = delay(attempts++);
-      if (!waits) dial();
-      else {
-        retryTimer = setTimeout(dial, afterMs);
+      if (isOurs || rungs.failed()) {
+        retryTimer = setTimeout(dial, delay(waits++));
         say("waiting", error?.message ?? why);
-      }
+      } else dial();
     }
   };
 
@@ -197,8 +194,11 @@ export function route(
     ...traveller,
     worked(connection) {
       if (connection === candidate) become(connection);
-      attempts = unauthorized = 0;
-      rungs.worked(connection.transport);
+      waits = unauthorized = 0;
+      if (rungs.worked(connection.transport)) {
+        climbNoMore();
+        climbMs = 0;
+      }
       // A choice of one says nothing of the way.
       if (order[1]) page.remember(base.origin, connection.transport.name);
       if (rungs.isBest()) {

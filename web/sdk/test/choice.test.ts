@@ -63,6 +63,62 @@ it("climbs back up, and nothing is lost or repeated on the way", async () => {
   expect(world.listeners.size).toBe(1);
 });
 
+describe("after an outage", () => {
+  const ALL = ["websocket", "http-streaming", "sse", "long-polling"] as const;
+  /** So many ms without a server, and then what the session says until it is open. */
+  async function outage(ms: number): Promise<string[]> {
+    const before = [...world.blocked];
+    for (const way of ALL) world.blocked.add(way);
+    world.cut();
+    await pass(ms);
+    world.blocked.clear();
+    for (const way of before) world.blocked.add(way);
+    statuses.length = 0;
+    // No wait is longer than 30 s.
+    for (let waited = 0; waited <= 30_000 && !statuses.at(-1)?.startsWith("open"); waited += 100) await pass(100);
+    return statuses;
+  }
+
+  it.each([0, 1000, 3000, 10_000, 60_000, 600_000])("of %i ms it begins with what worked last", async (ms) => {
+    gather(begin());
+    await pass();
+    expect(await outage(ms)).toEqual(["connecting websocket", "open websocket"]);
+  });
+
+  it("it begins with what worked last, though that is not the best", async () => {
+    world.blocked.add("websocket").add("http-streaming");
+    gather(begin());
+    await pass();
+    expect(await outage(3000)).toEqual(["connecting sse", "open sse"]);
+    expect(await outage(3000)).toEqual(["connecting sse", "open sse"]);
+  });
+
+  it("it tries the others where that works no more", async () => {
+    gather(begin());
+    await pass();
+    world.blocked.add("websocket");
+    expect(await outage(3000)).toEqual(["connecting websocket", "connecting http-streaming", "open http-streaming"]);
+    // And does not come back at once to what failed.
+    await pass(29_000);
+    expect(statuses).toHaveLength(3);
+  });
+
+  it("it is soon back at what worked last, if another was just being tried when the server came back", async () => {
+    world.blocked.add("websocket");
+    gather(begin({ patience: 5000 }));
+    await pass();
+    expect(statuses.at(-1)).toBe("open http-streaming");
+    world.blocked.clear();
+    for (const way of ALL) world.silent.add(way);
+    world.cut();
+    // Each takes its 5 s to fail: of the second round the third is being tried.
+    while (!statuses.slice(10).includes("connecting sse")) await pass(1000);
+    world.silent.clear();
+    await pass(6000);
+    expect(statuses.slice(-2)).toEqual(["open long-polling", "open http-streaming"]);
+  });
+});
+
 it("changes transport by hand while data flows, and keeps to it", async () => {
   const session = begin();
   const { events } = gather(session);

@@ -229,6 +229,35 @@ it("repeats one event until it is answered, and it is appended once", async () =
   expect(keys.size).toBe(1);
 });
 
+it.each([
+  ["says only that there was an error, as Node's own", false],
+  ["says both", true],
+])("a WebSocket that %s is over, once and at once", async (_, hasClose) => {
+  const tried: string[] = [];
+  vi.stubGlobal(
+    "WebSocket",
+    class {
+      onerror?: () => void;
+      onclose?: (event: object) => void;
+      constructor(url: URL) {
+        tried.push(url.href);
+        queueMicrotask(() => {
+          this.onerror?.();
+          if (hasClose) this.onclose?.({ code: 1006, reason: "" });
+        });
+      }
+      close(): void {}
+    },
+  );
+  gather(begin({ transports: ["websocket"], patience: Infinity }));
+  for (let attempt = 1; attempt <= 5; attempt++) {
+    await pass();
+    expect(tried).toHaveLength(attempt);
+    expect(statuses.at(-1)).toBe("waiting");
+    await pass(250 * 2 ** (attempt - 1));
+  }
+});
+
 it("a listener that throws loses nothing", async () => {
   const errors: unknown[] = [];
   const caught = (error: unknown): void => void errors.push(error);

@@ -1,14 +1,14 @@
-/** README's page: what stands under "In a web page" is run as it stands there. */
+/** What stands in the documents is run as it stands there. */
 
 import { readFileSync } from "node:fs";
 
-const README = new URL("../../../README.md", import.meta.url);
+const ROOT = new URL("../../../", import.meta.url);
 
-/** The first block of this language under a heading of README. */
-export function snippet(language: "html" | "js" | "sh", heading = "In a web page"): string {
-  const readme = readFileSync(README, "utf8");
-  const section = readme.split(/^#+ /m).find((it) => it.startsWith(`${heading}\n`));
+/** The first block of this language under a heading of a document. */
+export function snippet(language: "js" | "sh" | "nginx", heading = "In a web page", document = "README.md"): string {
+  const text = readFileSync(new URL(document, ROOT), "utf8");
+  const section = text.split(/^#+ /m).find((it) => it.startsWith(`${heading}\n`));
   const block = new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, "ms").exec(section ?? "");
-  if (!block?.[1]) throw new Error(`README has no ${language} under "${heading}"`);
+  if (!block?.[1]) throw new Error(`${document} has no ${language} under "${heading}"`);
   return block[1];
 }

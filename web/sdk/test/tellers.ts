@@ -88,9 +88,9 @@ export function frameTold(script: string): void {
       append({ contentWindow }: { contentWindow: object }) {
         if (count++) return;
         setImmediate(() => {
-          const { thalweg } = globalThis as unknown as { thalweg(message: object, from: object): void };
+          const { thalweg } = globalThis as unknown as { thalweg(text: string, from: object): void };
           const text = script.slice(0, script.lastIndexOf("</script>"));
-          new Function("receive", text)((message: object) => thalweg(message, contentWindow));
+          new Function("receive", text)((text: string) => thalweg(text, contentWindow));
         });
       },
     },

@@ -253,6 +253,7 @@ export class World {
     class {
       onopen: (() => void) | null = null;
       onmessage: ((event: { data: string }) => void) | null = null;
+      onerror: (() => void) | null = null;
       onclose: ((event: { code: number; reason: string }) => void) | null = null;
       #listener: Listener;
       #isOpen = false;
@@ -289,6 +290,8 @@ export class World {
 
       end(code: number, reason: string): void {
         world.listeners.delete(this.#listener);
+        // As browsers have it: of a connection that broke, both.
+        if (code === 1006) this.onerror?.();
         this.onclose?.({ code, reason });
       }
 

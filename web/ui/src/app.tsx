@@ -8,13 +8,14 @@ import { ReportsPage } from "./reports/reports.js";
 import { TokenForm } from "./token-form.js";
 
 const PAGES = [
-  { path: "/", name: "Live", page: LivePage },
-  { path: "/lab", name: "Lab", page: LabPage },
-  { path: "/reports", name: "Reports", page: ReportsPage },
+  { path: "./", name: "Live", page: LivePage },
+  { path: "lab", name: "Lab", page: LabPage },
+  { path: "reports", name: "Reports", page: ReportsPage },
 ] as const;
 
-export function App({ path }: { path: string }) {
-  const current = PAGES.find((it) => it.path === path) ?? PAGES[0];
+/** @param pathname - of the document: by its last segment, because what is before it is the server's root. */
+export function App({ pathname }: { pathname: string }) {
+  const current = PAGES.find((it) => pathname.endsWith(`/${it.path}`)) ?? PAGES[0];
   const Page = current.page;
   const [isRefused, setIsRefused] = useState(false);
   useEffect(() => whenRefused(() => setIsRefused(true)), []);
@@ -25,7 +26,7 @@ export function App({ path }: { path: string }) {
         Skip to the page
       </a>
       <header class="top">
-        <a class="brand" href="/" aria-label="Thalweg">
+        <a class="brand" href="./" aria-label="Thalweg">
           <svg viewBox="0 0 32 32" aria-hidden="true">
             <path d="M4 6c8 0 6 8 12 10s4 10 12 10" />
           </svg>

@@ -1,6 +1,7 @@
 /**
  * Asks the server that these pages are of, with a token where it wants one. The token is
- * kept for as long as the tab is.
+ * kept for as long as the tab is. Paths are relative: a proxy may have put the server below
+ * a path of its own.
  */
 
 const KEY = "thalweg:token";
@@ -29,6 +30,11 @@ export function whenRefused(listener: () => void): void {
   hear = listener;
 }
 
+/** Where a path of this server is, in full. */
+export function serverUrl(path: string): string {
+  return new URL(path, document.baseURI).href;
+}
+
 /** As `fetch`; that somebody must first present a token is told to {@link whenRefused} as well. */
 export async function ask(
   path: string,
@@ -53,14 +59,14 @@ export async function ask(
 export async function isTaken(token: string): Promise<boolean> {
   // Nothing else can stand in a header.
   if (!/^[!-~]+$/.test(token)) return false;
-  const response = await fetch("/v1/topics?limit=1", { headers: { Authorization: `Bearer ${token}` } });
+  const response = await fetch("v1/topics?limit=1", { headers: { Authorization: `Bearer ${token}` } });
   return response.status !== 401;
 }
 
 /** The path for a frame or a link, which present no token: with a ticket, to be used once and soon. */
 export async function ticketed(path: string): Promise<string> {
   if (!held) return path;
-  const response = await ask("/v1/tickets", { method: "POST" });
+  const response = await ask("v1/tickets", { method: "POST" });
   if (!response.ok) throw new Error(await complaint(response));
   const { ticket } = (await response.json()) as { ticket: string };
   return `${path}?ticket=${encodeURIComponent(ticket)}`;
@@ -87,7 +93,7 @@ export interface Problem {
 export function problemOf(error: unknown): Problem {
   // So `fetch` says that there was no answer at all, in each browser with other words.
   const isSilent = error instanceof TypeError;
-  return { text: isSilent ? `Nothing answers at ${location.origin}` : sentence(error), isSilent };
+  return { text: isSilent ? `Nothing answers at ${serverUrl(".")}` : sentence(error), isSilent };
 }
 
 /** What went wrong, as a sentence. */

@@ -4,4 +4,4 @@ import "./style.css";
 import { App } from "./app.js";
 
 const root = document.getElementById("app");
-if (root) render(<App path={location.pathname} />, root);
+if (root) render(<App pathname={location.pathname} />, root);

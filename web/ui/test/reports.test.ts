@@ -61,6 +61,6 @@ test("the newest two picks are beside each other", () => {
 });
 
 test("names are for people and for URLs", () => {
-  expect(file("2026 a/b", "report.html")).toBe("/runs/2026%20a%2Fb/report.html");
+  expect(file("2026 a/b", "report.html")).toBe("runs/2026%20a%2Fb/report.html");
   expect(processor("Intel(R) Xeon(R) Processor @ 2.50GHz")).toBe("Intel Xeon 2.50GHz");
 });

@@ -110,7 +110,7 @@ async fn gaps_and_the_close_are_heard_over_sse() {
 async fn a_grown_forever_frame_is_loaded_again() {
     let fake = Fake::start().await;
     let mut subscription = fake.subscribe(Transport::ForeverFrame);
-    let script = |json: &str| format!("<script nonce=\"a\">receive({json})</script>\n");
+    let script = |json: &str| format!("<script nonce=\"a\">receive('{json}')</script>\n");
     let server = async {
         let mut peer = fake.accept().await;
         assert!(peer.asked().contains("transport=forever-frame"), "{}", peer.asked());

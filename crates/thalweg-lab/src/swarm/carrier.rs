@@ -54,7 +54,7 @@ pub(super) fn step(
         Transport::Websocket => websocket::step(bytes)?,
         Transport::Sse => sse::step(bytes, searched)?,
         Transport::HttpStreaming | Transport::LongPolling => http_streaming::step(bytes, searched),
-        Transport::ForeverFrame => forever_frame::step(bytes, searched),
+        Transport::ForeverFrame => forever_frame::step(bytes, searched)?,
     };
     match step {
         Step::Incomplete { .. } if bytes.len() > MESSAGE_BYTES_MAX => Err(CarrierError(TOO_LONG)),
@@ -100,7 +100,7 @@ mod tests {
                     bytes.extend(format!("{message}\n").as_bytes());
                 }
                 Transport::ForeverFrame => {
-                    bytes.extend(format!("<script>receive({message})</script>\n").as_bytes());
+                    bytes.extend(format!("<script>receive('{message}')</script>\n").as_bytes());
                 }
             }
         }

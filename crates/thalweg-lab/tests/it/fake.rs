@@ -236,7 +236,7 @@ fn frame(framing: Framing, envelope: &str) -> Vec<u8> {
         Framing::Sse => format!("data:{envelope}\nid:1.1\n\n").into_bytes(),
         Framing::Ndjson => format!("{envelope}\n").into_bytes(),
         Framing::Script => {
-            format!("<script nonce=\"x\">receive({envelope})</script>\n").into_bytes()
+            format!("<script nonce=\"x\">receive('{envelope}')</script>\n").into_bytes()
         }
         Framing::Websocket => text_frame(envelope),
     }

@@ -127,7 +127,7 @@ impl Topic {
         let framed = match self.transport {
             Transport::Sse => format!("data:{envelope}\nid:1.1\n\n"),
             Transport::ForeverFrame => {
-                format!("<script nonce=\"x\">receive({envelope})</script>\n")
+                format!("<script nonce=\"x\">receive('{envelope}')</script>\n")
             }
             _ => format!("{envelope}\n"),
         };

@@ -198,7 +198,7 @@ impl Documents {
 
     fn say(&mut self, message: &str) -> std::io::Result<()> {
         let Some(document) = &mut self.open else { return Ok(()) };
-        document.write_all(format!("<script>receive({message})</script>\n").as_bytes())
+        document.write_all(format!("<script>receive('{message}')</script>\n").as_bytes())
     }
 }
 

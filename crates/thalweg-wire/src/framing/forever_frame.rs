@@ -1,7 +1,8 @@
-//! An endless HTML document for an `<iframe>`, one script a message. Nothing that
-//! a message holds ends its script early or is markup: every `<` is an escape.
-
-use memchr::memchr2;
+//! An endless HTML document for an `<iframe>`, one script a message. The script hands
+//! over the message's text, not its value: an object literal is not JSON (`__proto__`
+//! sets a prototype, ECMA-262 §13.2.5), and one that a browser refuses, e.g. because it
+//! is nested too deeply, is lost in silence. Nothing that a message holds ends its script
+//! early or is markup: every `<` is an escape.
 
 use crate::notice;
 
@@ -11,8 +12,8 @@ pub fn document(nonce: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<!doctype html><meta charset=\"utf-8\"><title>Thalweg</title>\n");
     opening(nonce, out);
     out.extend_from_slice(
-        b"function receive(message){document.currentScript.remove();\
-          parent.thalweg(message,window)}</script>\n",
+        b"function receive(text){document.currentScript.remove();\
+          parent.thalweg(text,window)}</script>\n",
     );
     opening(nonce, out);
 }
@@ -24,29 +25,34 @@ pub fn opening(nonce: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\">");
 }
 
-/// Appends the rest of a script, whose argument `write` appends as JSON.
+/// Appends the rest of a script, whose argument is the text that `write` appends: JSON
+/// without line breaks.
 pub(super) fn script(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(b"receive(");
+    out.extend_from_slice(b"receive('");
     let start = out.len();
     write(out);
     escape(out, start);
-    out.extend_from_slice(b")</script>\n");
+    out.extend_from_slice(b"')</script>\n");
 }
 
 pub(super) fn heartbeat(out: &mut Vec<u8>) {
     script(out, |out| out.extend_from_slice(notice::HEARTBEAT));
 }
 
-/// Escapes what HTML or old JavaScript would read otherwise in the JSON from
-/// `start` on. All three can only stand inside strings.
+/// Escapes what a string in single quotes, an old JavaScript (U+2028 and U+2029 ended
+/// lines up to ES2018) or HTML would read otherwise in the JSON from `start` on. JSON is
+/// full of double quotes and has few single ones.
 fn escape(out: &mut Vec<u8>, start: usize) {
-    let suspect = |bytes: &[u8]| memchr2(b'<', 0xe2, bytes);
+    let suspect =
+        |bytes: &[u8]| bytes.iter().position(|byte| matches!(byte, b'\\' | b'\'' | b'<' | 0xe2));
     let Some(first) = suspect(&out[start..]) else { return };
     let json = out.split_off(start + first);
     let mut rest = json.as_slice();
     while let Some(at) = suspect(rest) {
         out.extend_from_slice(&rest[..at]);
         let (escaped, taken): (&[u8], usize) = match &rest[at..] {
+            [b'\\', ..] => (b"\\\\", 1),
+            [b'\'', ..] => (b"\\'", 1),
             [b'<', ..] => (b"\\u003c", 1),
             [0xe2, 0x80, 0xa8, ..] => (b"\\u2028", 3),
             [0xe2, 0x80, 0xa9, ..] => (b"\\u2029", 3),
@@ -71,13 +77,22 @@ mod tests {
     #[test]
     fn nothing_in_a_message_is_markup() {
         let script = script_of("\"</script><!-- \u{2028}\u{2029}\u{2027}\u{20ac}\"");
-        let expected = "before<receive(\"\\u003c/script>\\u003c!-- \\u2028\\u2029\u{2027}\u{20ac}\")\
+        let expected = "before<receive('\"\\u003c/script>\\u003c!-- \\u2028\\u2029\u{2027}\u{20ac}\"')\
                         </script>\n";
         assert_eq!(script, expected);
     }
 
     #[test]
+    fn nothing_in_a_message_ends_the_string() {
+        let script = script_of(r#"["it's","\"\\\u003c"]"#);
+        assert_eq!(
+            script,
+            format!("before<receive('{}')</script>\n", r#"["it\'s","\\"\\\\\\u003c"]"#)
+        );
+    }
+
+    #[test]
     fn a_message_without_any_is_untouched() {
-        assert_eq!(script_of("[1]"), "before<receive([1])</script>\n");
+        assert_eq!(script_of("[1]"), "before<receive('[1]')</script>\n");
     }
 }

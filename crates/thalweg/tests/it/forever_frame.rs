@@ -56,7 +56,7 @@ fn the_head_lets_only_its_own_scripts_run_and_only_its_own_pages_frame_it() {
     for _ in 0..3 {
         let (attributes, text) = script(&mut socket);
         assert_eq!(attributes, format!("nonce=\"{nonce}\""));
-        assert!(text.starts_with("receive("), "{text}");
+        assert!(text.starts_with("receive('"), "{text}");
         server.publish("t", 0..1);
     }
 }
@@ -81,11 +81,11 @@ fn what_could_end_a_script_is_escaped_in_strings_and_arrives_as_it_was() {
         json!("\u{2028}\u{2029}"),
         json!({"</script>": ["<", "\\<", "\\\\<", "\u{2028}<\u{2029}"]}),
         json!("\\u003c \\\\u003c"),
+        json!({"it's": "'\\' \"'\\\"')</script>"}),
     ] {
         server.post("t", "application/json", event.to_string()).published();
         let envelope = subscriber.envelope();
         assert_eq!(envelope.events, [event]);
-        assert!(!envelope.text.contains(['<', '\u{2028}', '\u{2029}']), "{}", envelope.text);
     }
     // The other framings leave it as it is.
     let event = "\"</script>\u{2028}\"";
@@ -114,10 +114,9 @@ fn a_document_that_has_grown_large_says_so_and_its_end_is_where_the_next_begins(
         documents += 1;
         loop {
             let (_, text) = script(&mut socket);
-            let Some(json) = text.strip_prefix("receive(").and_then(|text| text.strip_suffix(')'))
-            else {
-                continue;
-            };
+            let Some(call) = text.strip_prefix("receive('") else { continue };
+            // Of what it holds, nothing is escaped.
+            let json = call.strip_suffix("')").expect("the call's end");
             match Heard::parse(json.as_bytes(), None, "the document") {
                 Heard::Envelope(envelope) => {
                     assert_eq!(envelope.first, seen + 1);

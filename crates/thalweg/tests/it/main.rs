@@ -23,6 +23,7 @@ mod overtaking;
 mod pacing;
 mod pages;
 mod piping;
+mod proxies;
 mod publishing;
 mod python;
 mod reading;

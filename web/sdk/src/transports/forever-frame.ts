@@ -1,13 +1,12 @@
 /** A forever frame: a hidden document that never ends and calls the page around it. */
 
-import type { Message } from "../wire.js";
 import { type Transport, url } from "./transport.js";
 
-type Receive = (message: Message, from: Window) => void;
+type Receive = (text: string, from: Window) => void;
 type Page = Window & { thalweg?: Receive };
 
 /** The page's frames, by their windows. */
-const frames = new Map<Window, (message: Message) => void>();
+const frames = new Map<Window, (text: string) => void>();
 
 /** The forever frame, to be given to a session; only for a server of the page's own origin. */
 export const foreverFrame: Transport = {
@@ -18,13 +17,13 @@ export const foreverFrame: Transport = {
   // A document of another origin may not call this one.
   isSupported: (base) => typeof document === "object" && base.origin === location.origin,
   open(wish, ears) {
-    (window as Page).thalweg ??= (message, from) => frames.get(from)?.(message);
+    (window as Page).thalweg ??= (text, from) => frames.get(from)?.(text);
     const frame = document.createElement("iframe");
     frame.hidden = true;
     frame.src = url(wish, { transport: "forever-frame" }).href;
     document.body.append(frame);
     const inside = frame.contentWindow as Window;
-    frames.set(inside, (message) => ears.message(message, 256 * (message.events?.length ?? 1)));
+    frames.set(inside, ears.text);
     // It loads when it has ended, with a word of the server or a refusal. Of one that is cut
     // browsers say nothing: that is left to the session's patience with silence.
     frame.onload = () => ears.ended({});

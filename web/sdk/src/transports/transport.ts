@@ -3,7 +3,7 @@
  * nor judges itself; whoever opened it does.
  */
 
-import type { Close, Cursor, Message, Refusal } from "../wire.js";
+import type { Close, Cursor, Refusal } from "../wire.js";
 
 /** A topic, and where one is in it. */
 export interface Wanted {
@@ -38,12 +38,6 @@ export interface Ears {
   opened(): void;
   /** A message as JSON; whatever is none ends the connection. */
   text(text: string): void;
-  /**
-   * One that is parsed already.
-   *
-   * @param bytes - about as many as it had on the wire.
-   */
-  message(message: Message, bytes: number): void;
   /** Nothing comes after it; then {@link Link.close} is called. */
   ended(end: End): void;
   /** What to wait for before more is read, where a transport can. */

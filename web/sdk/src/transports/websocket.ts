@@ -16,6 +16,9 @@ export const webSocket: Transport = {
     const socket = new WebSocket(to);
     socket.onopen = () => ears.opened();
     socket.onmessage = ({ data }) => ears.text(String(data));
+    // The last word, if the server has one, comes without it. Node's own says nothing else
+    // where there is no server; `ws` ends the process with an error that nobody hears.
+    socket.onerror = () => ears.ended({});
     socket.onclose = ({ code, reason }) => ears.ended({ close: { code, reason, reconnect: reconnects(code) } });
     return { send: (text) => socket.send(text), close: () => socket.close() };
   },

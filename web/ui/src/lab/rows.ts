@@ -53,7 +53,7 @@ export async function sampleRows(
   try {
     const begun = Array.from({ length: connections }, () => {
       const way = transport === "forever-frame" ? foreverFrame : transport;
-      const session = connect("/", { transports: [way], token, hiddenInterval: 0 });
+      const session = connect(".", { transports: [way], token, hiddenInterval: 0 });
       sessions.push(session);
       return new Promise<void>((go) => {
         session.subscribe(name, {}, (batch) => {

@@ -36,7 +36,7 @@ export async function sampleTrips(
   const way = transport === "forever-frame" ? foreverFrame : transport;
   let opened = (): void => {};
   const isOpen = new Promise<void>((go) => (opened = go));
-  const session = connect("/", {
+  const session = connect(".", {
     transports: [way],
     token,
     hiddenInterval: 0,
@@ -106,7 +106,7 @@ async function vacant(signal: AbortSignal): Promise<{ topic: string; position: s
 }
 
 async function kick(topic: string, position: string): Promise<void> {
-  const response = await ask("/v1/commands", { method: "POST", body: { command: "ack", topic, position } });
+  const response = await ask("v1/commands", { method: "POST", body: { command: "ack", topic, position } });
   if (!response.ok) throw new Error(await complaint(response));
 }
 

@@ -30,7 +30,7 @@ export class Live {
   /** Why nothing comes any more, for good. */
   failure: string | null = null;
   readonly #topic: string;
-  readonly #session = connect("/", { token, onStatus: (status) => (this.status = status) });
+  readonly #session = connect(".", { token, onStatus: (status) => (this.status = status) });
   #subscription: Subscription<unknown> | null = null;
   #isClosed = false;
 

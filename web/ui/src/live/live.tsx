@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
-import { type Problem, problemOf } from "../ask.js";
+import { type Problem, problemOf, serverUrl } from "../ask.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
 import type { View } from "./defaults.js";
@@ -98,7 +98,7 @@ function NoTopic({ isKnown, problem }: { isKnown: boolean; problem: Problem | nu
     <section class="empty">
       <h1>No topic yet</h1>
       <p>A topic exists as soon as somebody publishes to it. Try:</p>
-      <pre>{`curl -d '{"hello":"world"}' ${location.origin}/v1/topics/greetings`}</pre>
+      <pre>{`curl -d '{"hello":"world"}' ${serverUrl("v1/topics/greetings")}`}</pre>
       <p>
         Or start the server with <code>--demo</code>: it has cars to look at.
       </p>

@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
-import type { Problem } from "../ask.js";
+import { type Problem, serverUrl } from "../ask.js";
 import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
 import { Live } from "./connection.js";
@@ -158,7 +158,7 @@ function Waiting({ topic }: { topic: string }) {
     <div class="empty">
       <h2>Waiting for the first event of {topic}</h2>
       <p>It appears here as soon as somebody publishes one:</p>
-      <pre>{`curl -d '{"hello":"world"}' ${location.origin}/v1/topics/${topic}`}</pre>
+      <pre>{`curl -d '{"hello":"world"}' ${serverUrl(`v1/topics/${topic}`)}`}</pre>
     </div>
   );
 }

@@ -13,7 +13,7 @@ export interface Topic {
 
 /** All of them, by name, as many as a menu can show; those whose names begin with `prefix`. */
 export async function topics(prefix = "", limit = 1000): Promise<Topic[]> {
-  const response = await ask(`/v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`);
+  const response = await ask(`v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`);
   if (!response.ok) throw new Error(await complaint(response));
   return ((await response.json()) as { topics: Topic[] }).topics;
 }

@@ -20,7 +20,7 @@ export type Listed = { readonly runs: readonly Run[] } | { readonly none: string
 
 export async function list(): Promise<Listed> {
   try {
-    const response = await ask("/runs");
+    const response = await ask("runs");
     if (response.ok) return (await response.json()) as { runs: Run[] };
     const message = await complaint(response);
     return response.status === 404 ? { none: message } : { problem: problemOf(message) };
@@ -34,7 +34,7 @@ const SIDES = 2;
 
 /** A file of a run. */
 export function file(run: string, name: "report.html" | "summary.json"): string {
-  return `/runs/${encodeURIComponent(run)}/${name}`;
+  return `runs/${encodeURIComponent(run)}/${name}`;
 }
 
 /** The newest of several picks, as many as can be beside each other, in the order of picking. */

@@ -1,24 +1,33 @@
 //! A forever frame: a document that never ends, each message a script that
-//! hands it to the page. What stands between two scripts is not looked at.
+//! hands it to the page as a string. What stands between two scripts is not looked at.
 
-use super::Step;
-use memchr::memmem::find;
+use super::{CarrierError, Step};
+use memchr::{memchr, memmem::find};
 
-const CALL: &[u8] = b">receive(";
-const END: &[u8] = b")</script>";
+const CALL: &[u8] = b">receive('";
+const END: &[u8] = b"')</script>";
 
-pub(super) fn step(bytes: &[u8], searched: usize) -> Step<'_> {
+/// No event that the lab publishes, or has published, is changed by this framing: so a
+/// message stands in its string as it is.
+const ESCAPED: CarrierError =
+    CarrierError("a message with an escape, which no event of a scenario has");
+
+pub(super) fn step(bytes: &[u8], searched: usize) -> Result<Step<'_>, CarrierError> {
     // A marker may have been cut where the last search ended.
     let from = searched.saturating_sub(CALL.len().max(END.len())).min(bytes.len());
     // What was searched held no whole message: its call may stand in it.
     let Some(call) = find(bytes, CALL) else {
-        return Step::Incomplete { searched: 0 };
+        return Ok(Step::Incomplete { searched: 0 });
     };
-    let message = call + CALL.len();
-    let end_from = from.max(message);
-    match find(&bytes[end_from..], END) {
-        Some(at) => Step::Message(&bytes[message..end_from + at], end_from + at + END.len()),
-        None => Step::Incomplete { searched: bytes.len() },
+    let begin = call + CALL.len();
+    let end_from = from.max(begin);
+    let Some(at) = find(&bytes[end_from..], END) else {
+        return Ok(Step::Incomplete { searched: bytes.len() });
+    };
+    let message = &bytes[begin..end_from + at];
+    match memchr(b'\\', message) {
+        Some(_) => Err(ESCAPED),
+        None => Ok(Step::Message(message, end_from + at + END.len())),
     }
 }
 
@@ -30,13 +39,16 @@ mod tests {
     fn messages_are_found_between_anything() {
         let document =
             b"<!doctype html><script nonce=\"x\">function receive(m){parent.thalweg(m,window)}\
-            </script>\n<script nonce=\"x\">receive({\"heartbeat\":{}})</script>\nrest";
-        let Step::Message(message, length) = step(document, 0) else { panic!() };
+            </script>\n<script nonce=\"x\">receive('{\"heartbeat\":{}}')</script>\nrest";
+        let Ok(Step::Message(message, length)) = step(document, 0) else { panic!() };
         assert_eq!(message, b"{\"heartbeat\":{}}");
         assert_eq!(&document[length..], b"\nrest");
         for cut in 0..length {
-            let Step::Incomplete { searched } = step(&document[..cut], 0) else { panic!("{cut}") };
-            assert_eq!(step(document, searched), Step::Message(message, length), "{cut}");
+            let Ok(Step::Incomplete { searched }) = step(&document[..cut], 0) else {
+                panic!("{cut}")
+            };
+            assert_eq!(step(document, searched), Ok(Step::Message(message, length)), "{cut}");
         }
+        assert_eq!(step(br">receive('\'')</script>", 0), Err(ESCAPED));
     }
 }

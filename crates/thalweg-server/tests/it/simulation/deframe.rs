@@ -81,16 +81,18 @@ pub(super) const NONCE: &str = "n0nce";
 /// From its call to the opening tag of the next one.
 fn script(bytes: &[u8]) -> Option<(Frame, usize)> {
     let statement = line(bytes)?;
-    let json = statement.strip_prefix("receive(").and_then(|rest| rest.strip_suffix(")</script>"));
-    let json = json.unwrap_or_else(|| panic!("{statement} is no script"));
-    assert!(!json.contains(['<', '\u{2028}', '\u{2029}']), "markup in {json}");
+    let text =
+        statement.strip_prefix("receive('").and_then(|rest| rest.strip_suffix("')</script>"));
+    let text = text.unwrap_or_else(|| panic!("{statement} is no script"));
+    assert!(!text.contains(['<', '\u{2028}', '\u{2029}']), "markup in {text}");
     let opening = format!("<script nonce=\"{NONCE}\">");
     let rest = &bytes[statement.len() + 1..];
     let is_opened = rest.len() >= opening.len();
     let shown = rest.len().min(opening.len());
     assert_eq!(utf8(&rest[..shown]), &opening[..shown], "no next script");
-    // No payload holds an escape of its own.
-    let json = json.replace(r"\u003c", "<").replace(r"\u2028", "\u{2028}");
+    // No payload holds a quote or an escape of its own.
+    let json = text.replace(r"\u003c", "<").replace(r"\u2028", "\u{2028}");
+    assert!(!json.contains(['\'', '\\']), "the string ends early in {json}");
     let len = statement.len() + 1 + opening.len();
     is_opened.then_some((Frame::Message { event: None, json, id: None }, len))
 }

@@ -86,6 +86,11 @@ impl Program {
         self.said.text.lock().expect("what it said").clone()
     }
 
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_some()
+    }
+
     /// Nobody reads what it prints from now on.
     pub(crate) fn stop_listening(&mut self) {
         self.lines = channel().1;

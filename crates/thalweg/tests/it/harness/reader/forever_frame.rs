@@ -29,8 +29,8 @@ impl Document {
             let (markup, script) = piece.split_once("<script").expect("a script's tag");
             let (attributes, script) = script.split_once('>').expect("the tag's end");
             assert_eq!(attributes.trim(), format!("nonce=\"{}\"", self.nonce), "{what}: {piece}");
-            let call = script.strip_prefix("receive(").and_then(|call| call.strip_suffix(')'));
-            let Some(message) = call else {
+            let call = script.strip_prefix("receive('").and_then(|call| call.strip_suffix("')"));
+            let Some(text) = call else {
                 assert!(!self.has_begun, "{what}: only `receive` is called: {piece}");
                 assert!(script.contains("receive"), "{what}: {piece}");
                 self.has_begun = true;
@@ -40,9 +40,16 @@ impl Document {
             assert_eq!(markup.trim(), "", "{what}: nothing between scripts but the head");
             // Inside a script `<` could end it or begin a comment; the other two
             // end a line of JavaScript older than ES2019.
-            let is_escaped = !message.contains(['<', '\u{2028}', '\u{2029}']);
-            assert!(is_escaped, "{what}: {message}");
-            return Heard::parse(message.as_bytes(), None, what);
+            let is_escaped = !text.contains(['<', '\u{2028}', '\u{2029}']);
+            assert!(is_escaped, "{what}: {text}");
+            return Heard::parse(string(text).as_bytes(), None, what);
         }
     }
+}
+
+/// What JavaScript reads between these single quotes. The escapes are those of JSON but
+/// for `\'`, and every `'` has one.
+pub(crate) fn string(quoted: &str) -> String {
+    let json = quoted.replace(r"\'", "'").replace('"', r#"\""#);
+    serde_json::from_str(&format!("\"{json}\"")).expect("a string")
 }

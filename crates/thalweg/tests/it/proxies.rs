@@ -1,0 +1,168 @@
+//! Behind proxies that somebody else wrote, with the lines of `docs/proxies.md`.
+
+mod behind;
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use behind::{Behind, Kind, PATIENCE_S};
+
+use crate::harness::{
+    Heard, Line, Program, Response, Server, Socket, Subscriber, Transport, request,
+};
+
+/// Where the server is, as its clients see it.
+const ROOTS: [&str; 2] = ["", "/live"];
+
+const NAMES: [&str; 5] = ["websocket", "sse", "http-streaming", "forever-frame", "long-polling"];
+
+#[test]
+fn nginx_carries_everything() {
+    carries_everything(Kind::Nginx);
+}
+
+#[test]
+fn haproxy_carries_everything() {
+    carries_everything(Kind::HAProxy);
+}
+
+#[test]
+fn caddy_carries_everything() {
+    carries_everything(Kind::Caddy);
+}
+
+#[test]
+fn apache_carries_everything() {
+    carries_everything(Kind::Apache);
+}
+
+#[test]
+fn varnish_carries_everything() {
+    carries_everything(Kind::Varnish);
+}
+
+/// A subscriber with `thalweg tail`, and what has been published for it.
+struct Tail {
+    program: Program,
+    name: &'static str,
+    path: String,
+    last: u64,
+}
+
+impl Tail {
+    /// The next event comes through the proxy before another is published: so nothing waits
+    /// for more.
+    fn exchange(&mut self, behind: &Behind) {
+        self.last += 1;
+        let event = self.last.to_string();
+        ask(behind, "POST", &self.path, &event).published();
+        let heard = self.program.line();
+        assert_eq!(heard, Some(event), "{}: {}", self.path, self.program.said());
+    }
+}
+
+fn carries_everything(kind: Kind) {
+    let server = Server::start(&["--heartbeat", "1s"]);
+    let Some(behind) = Behind::start(kind, server.address) else { return };
+    let mut tails = Vec::new();
+    for (root, name) in ROOTS.iter().flat_map(|root| NAMES.map(|name| (root, name))) {
+        let path = format!("{root}/v1/topics/{name}{}", root.replace('/', "-"));
+        let url = format!("http://{}{path}", behind.address);
+        let arguments = ["tail", &url, "--transport", name, "--from", "earliest"];
+        tails.push(Tail { program: Program::thalweg(&arguments), name, path, last: 0 });
+    }
+    for tail in &mut tails {
+        (0..3).for_each(|_| tail.exchange(&behind));
+    }
+    // A poll says nothing while it waits: it must be shorter than the proxy's patience.
+    tails.retain(|tail| tail.name != "long-polling");
+    endures_silence(&behind);
+    for tail in &mut tails {
+        tail.exchange(&behind);
+        let said = tail.program.said();
+        assert!(!said.contains("reconnecting"), "{}: {said}", tail.path);
+    }
+    if kind != Kind::Apache {
+        takes_a_request_without_an_end(&behind, &server);
+    }
+    redirects_what_lacks_its_slash(&behind);
+    shows_the_pages(&behind);
+    names_the_client(kind);
+}
+
+fn ask(behind: &Behind, method: &str, target: &str, body: &str) -> Response {
+    let mut socket = Socket::connect(behind.address);
+    let headers = [("Content-Type", "application/json"), ("Accept", "text/html")];
+    socket.send(request(method, target, &headers, body.as_bytes()));
+    socket.response()
+}
+
+/// Hears nothing but heartbeats for twice as long as the proxy bears nothing at all.
+fn endures_silence(behind: &Behind) {
+    let line = Line::Http1(behind.address);
+    let mut subscriber =
+        Subscriber::open(line, Transport::WebSocket, "/live/v1/topics/silence", &[]);
+    subscriber.confirmed();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2 * PATIENCE_S) {
+        assert!(matches!(subscriber.next(), Heard::Heartbeat));
+    }
+}
+
+/// Each line is appended when it is given, and not when the request ends.
+fn takes_a_request_without_an_end(behind: &Behind, server: &Server) {
+    let mut subscriber = server.subscribe(Transport::HttpStreaming, "/fast");
+    subscriber.confirmed();
+    let url = format!("http://{}/live/v1/topics/fast", behind.address);
+    let mut publisher = Program::thalweg(&["pub", &url, "--fast", "--quiet"]);
+    for number in 1..=3 {
+        publisher.give(&format!("{number}\n"));
+        assert_eq!(subscriber.envelope().events, [number]);
+    }
+    let (status, said) = publisher.end();
+    assert!(status.success(), "{said}");
+}
+
+fn redirects_what_lacks_its_slash(behind: &Behind) {
+    let answer = ask(behind, "GET", "/live", "");
+    assert!(matches!(answer.status, 301 | 302 | 307 | 308), "{answer:?}");
+    let to = answer.header("location").expect("where it is");
+    assert!(to.ends_with("/live/"), "{to}");
+}
+
+/// The document and all that it names, below a path.
+fn shows_the_pages(behind: &Behind) {
+    let document = ask(behind, "GET", "/live/", "");
+    assert_eq!(document.status, 200);
+    for path in super::pages::references(&document.text()) {
+        assert_eq!(ask(behind, "GET", &format!("/live{path}"), "").status, 200, "{path}");
+    }
+}
+
+/// The head that a server gets: with its own path, the client's `Host`, and what the proxy
+/// has seen of the client instead of what it claims, or behind it.
+fn names_the_client(kind: Kind) {
+    let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let Some(behind) = Behind::start(kind, server.local_addr().expect("its address")) else {
+        return;
+    };
+    let mut client = Socket::connect(behind.address);
+    let claimed = vec![("X-Forwarded-For", "192.0.2.1"), ("X-Forwarded-Proto", "https")];
+    let headers = [Transport::WebSocket.headers(), claimed].concat();
+    client.send(request("GET", "/live/v1/topics/cars?cursor=latest", &headers, b""));
+    let (server, _) = server.accept().expect("the proxy");
+    let lines = BufReader::new(server).lines().map(|line| line.expect("a line"));
+    let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    assert_eq!(head[0], "GET /v1/topics/cars?cursor=latest HTTP/1.1");
+    let values = |name: &str| -> Vec<&str> {
+        let fields = head[1..].iter().filter_map(|line| line.split_once(':'));
+        let fields = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        fields.flat_map(|(_, value)| value.split(',').map(str::trim)).collect()
+    };
+    assert_eq!(values("X-Forwarded-For").last(), Some(&"127.0.0.1"), "{head:?}");
+    assert_eq!(values("X-Forwarded-Proto"), ["http"], "{head:?}");
+    assert_eq!(values("Host"), ["localhost"], "{head:?}");
+    assert!(values("Upgrade").iter().any(|it| it.eq_ignore_ascii_case("websocket")), "{head:?}");
+    assert!(values("Connection").iter().any(|it| it.eq_ignore_ascii_case("upgrade")), "{head:?}");
+}

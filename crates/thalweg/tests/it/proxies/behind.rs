@@ -1,0 +1,192 @@
+//! Starts a proxy with its lines in `docs/proxies.md`.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::harness::{DEADLINE, LOOK_AGAIN_AFTER, Program};
+
+/// For how long a proxy bears silence here, seconds; in the document it is 75.
+pub(super) const PATIENCE_S: u64 = 3;
+
+/// The server's address in the document.
+const SERVER: &str = "127.0.0.1:8080";
+
+/// A kind of proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Nginx,
+    HAProxy,
+    Caddy,
+    Apache,
+    Varnish,
+}
+
+/// A running proxy. Dropped, it is ended.
+#[derive(Debug)]
+pub(super) struct Behind {
+    pub(super) address: SocketAddr,
+    program: Program,
+}
+
+impl Behind {
+    /// One before the server at `server`; `None`, which is said and counted, where there
+    /// is no such program.
+    pub(super) fn start(kind: Kind, server: SocketAddr) -> Option<Self> {
+        let Some(program) = kind.program() else {
+            skipped(kind);
+            return None;
+        };
+        // Somebody else may take a free port before the proxy does.
+        (0..5)
+            .find_map(|_| {
+                let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+                let address = free.expect("a free port");
+                let mut program = Program::start(&mut kind.command(&program, address, server));
+                let begun = Instant::now();
+                while TcpStream::connect(address).is_err() {
+                    assert!(begun.elapsed() < DEADLINE, "{kind:?}: {}", program.said());
+                    if program.has_ended() {
+                        eprintln!("{kind:?} ended: {}", program.said());
+                        return None;
+                    }
+                    thread::sleep(LOOK_AGAIN_AFTER);
+                }
+                Some(Self { address, program })
+            })
+            .or_else(|| panic!("{kind:?} does not start"))
+    }
+}
+
+impl Drop for Behind {
+    /// In an orderly way, because some have processes of their own.
+    fn drop(&mut self) {
+        self.program.interrupt();
+        let begun = Instant::now();
+        while !self.program.has_ended() && begun.elapsed() < DEADLINE {
+            thread::sleep(LOOK_AGAIN_AFTER);
+        }
+    }
+}
+
+/// Says it past the capture of the test's output: what was not tested shall be seen.
+fn skipped(kind: Kind) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
+    let line = format!("skipped, {count} so far: there is no {kind:?} on this machine\n");
+    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+}
+
+impl Kind {
+    /// Where it is: system programs are not in everybody's `PATH`.
+    fn program(self) -> Option<PathBuf> {
+        let name = match self {
+            Self::Nginx => "nginx",
+            Self::HAProxy => "haproxy",
+            Self::Caddy => "caddy",
+            Self::Apache => "apache2",
+            Self::Varnish => "varnishd",
+        };
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into()]);
+        folders.map(|folder| folder.join(name)).find(|path| path.is_file())
+    }
+
+    /// Its lines in the document, for these addresses.
+    fn lines(self, address: SocketAddr, server: SocketAddr) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proxies.md");
+        let document = fs::read_to_string(path).expect("docs/proxies.md");
+        let language = match self {
+            Self::Nginx => "nginx",
+            Self::HAProxy => "haproxy",
+            Self::Caddy => "caddy",
+            Self::Apache => "apache",
+            Self::Varnish => "vcl",
+        };
+        let (_, block) = document.split_once(&format!("\n```{language}\n")).expect("its block");
+        let (block, _) = block.split_once("\n```").expect("the block's end");
+        let (port, server_port) = (address.port(), server.port());
+        let patience = PATIENCE_S.to_string();
+        let changes = match self {
+            Self::Nginx => vec![("listen 80;", format!("listen {address};"))],
+            Self::HAProxy => vec![("bind :80\n", format!("bind {address}\n"))],
+            Self::Caddy => vec![("live.example {", format!("http://:{port} {{\nbind 127.0.0.1"))],
+            Self::Apache => vec![("<VirtualHost *:80>", format!("<VirtualHost *:{port}>"))],
+            Self::Varnish => vec![("\"8080\"", format!("\"{server_port}\""))],
+        };
+        let mut lines = block.to_owned() + "\n";
+        // The times first: a port may look like one.
+        let all = [("75", patience), (SERVER, server.to_string())].into_iter().chain(changes);
+        for (from, to) in all {
+            let is_elsewhere =
+                matches!((self, from), (Self::Varnish, SERVER) | (Self::Caddy, "75"));
+            assert!(is_elsewhere || lines.contains(from), "{self:?} has no {from}:\n{block}");
+            lines = lines.replace(from, &to);
+        }
+        lines
+    }
+
+    /// Starts it in the foreground, with all that it writes in a folder of its own.
+    fn command(self, program: &Path, address: SocketAddr, server: SocketAddr) -> Command {
+        let port = address.port();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{self:?}-{port}"));
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != ErrorKind::NotFound => panic!("{error}"),
+            _ => fs::create_dir_all(&folder).expect("a folder"),
+        }
+        let at = folder.display();
+        let lines = self.lines(address, server);
+        let lines = match self {
+            Self::Nginx => format!(
+                "daemon off; master_process off; pid {at}/pid; error_log stderr; events {{}}\n\
+                 http {{ access_log off; client_body_temp_path {at}/body; \
+                 proxy_temp_path {at}/proxy; fastcgi_temp_path {at}/fastcgi; \
+                 uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;\n{lines}}}\n"
+            ),
+            Self::Apache => {
+                let modules =
+                    ["mpm_event", "authz_core", "alias", "headers", "proxy", "proxy_http"];
+                let load = |name| {
+                    format!("LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n")
+                };
+                let modules: String = modules.map(load).concat();
+                // As root it would not serve as root.
+                format!(
+                    "ServerRoot {at}\nServerName live.example\nPidFile {at}/pid\n\
+                     ErrorLog /dev/stderr\nMutex file:{at} default\nListen {address}\n\
+                     User www-data\nGroup www-data\n{modules}{lines}"
+                )
+            }
+            Self::Caddy => format!("{{\nadmin off\nauto_https off\n}}\n{lines}"),
+            Self::HAProxy | Self::Varnish => lines,
+        };
+        let file = folder.join("configuration");
+        fs::write(&file, lines).expect("its configuration");
+        let mut command = Command::new(program);
+        match self {
+            Self::Nginx => command.arg("-p").arg(&folder).arg("-c").arg(file),
+            Self::HAProxy => command.arg("-db").arg("-f").arg(file),
+            Self::Caddy => command
+                .args(["run", "--adapter", "caddyfile", "--config"])
+                .arg(file)
+                .env("HOME", &folder)
+                .env("XDG_DATA_HOME", &folder)
+                .env("XDG_CONFIG_HOME", &folder),
+            Self::Apache => command.arg("-DFOREGROUND").arg("-f").arg(file),
+            Self::Varnish => command
+                .args(["-F", "-j", "none", "-s", "malloc,16m"])
+                .args(["-p", &format!("pipe_timeout={PATIENCE_S}")])
+                .args(["-a", &address.to_string()])
+                .arg("-n")
+                .arg(folder.join("varnish"))
+                .arg("-f")
+                .arg(file),
+        };
+        command
+    }
+}

@@ -1,0 +1,71 @@
+/** nginx before a server, with its lines in docs/proxies.md. */
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { snippet } from "../../sdk/test/snippet.js";
+
+/** The program; `undefined` where there is none. */
+const PROGRAM = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].find((path) => existsSync(path));
+
+/** Why tests that need it are skipped; empty if they are not. */
+export const MISSING = PROGRAM ? "" : "there is no nginx on this machine: make setup installs it";
+
+/** How soon to look again whether it listens, ms: nothing tells. */
+const LOOK_AGAIN_MS = 20;
+
+/** Starts one before `upstream` (`host:port`), which it shows at `/` and at `/live/`. */
+export async function nginx(upstream: string): Promise<{ readonly origin: string; close(): Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), "thalweg-nginx-"));
+  const port = await freePort();
+  const lines = snippet("nginx", "nginx", "docs/proxies.md")
+    .replace("listen 80;", `listen 127.0.0.1:${port};`)
+    .replaceAll("127.0.0.1:8080", upstream);
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (it) => `${it}_temp_path ${folder}/${it};`,
+  );
+  const http = `http { access_log off; ${temporary.join(" ")}\n${lines}}\n`;
+  const file = join(folder, "nginx.conf");
+  writeFileSync(file, `daemon off; master_process off; pid ${folder}/pid; error_log stderr crit; events {}\n${http}`);
+  const child = spawn(PROGRAM ?? "nginx", ["-p", folder, "-c", file], { stdio: ["ignore", "inherit", "inherit"] });
+  const orphan = (): void => void child.kill("SIGKILL");
+  process.once("exit", orphan);
+  while (!(await listens(port))) {
+    if (child.exitCode !== null) throw new Error(`nginx ended with ${child.exitCode}`);
+    await sleep(LOOK_AGAIN_MS);
+  }
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    close: async () => {
+      process.off("exit", orphan);
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
+      await ended;
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function listens(port: number): Promise<boolean> {
+  return new Promise((tell) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.on("connect", () => {
+      socket.destroy();
+      tell(true);
+    });
+    socket.on("error", () => tell(false));
+  });
+}

@@ -1,0 +1,63 @@
+/** The pages of a server that a proxy shows below a path. */
+
+import { rmSync } from "node:fs";
+import { startSmall } from "../harness/lab.js";
+import { later } from "../harness/live.js";
+import { MISSING, nginx } from "../harness/nginx.js";
+import { runs } from "../harness/runs.js";
+import { test as base, expect } from "../harness/test.js";
+
+const test = base.extend<{ folder: string }>({
+  folder: async ({}, use) => {
+    const folder = runs({ today: "latency" });
+    await use(folder);
+    rmSync(folder, { recursive: true });
+  },
+  args: async ({ folder }, use) => use(["--demo", "--runs", folder]),
+  baseURL: async ({ server }, use) => {
+    const before = await nginx(server.address);
+    await use(before.origin);
+    await before.close();
+  },
+});
+
+test.skip(MISSING !== "", MISSING);
+
+test.beforeEach(({ page, complaints }) => {
+  const isOutside = (url: URL): boolean => /^(https?|wss?):$/.test(url.protocol) && !url.pathname.startsWith("/live/");
+  const note = (url: string): void => void (isOutside(new URL(url)) && complaints.push(`outside: ${url}`));
+  page.on("request", (request) => note(request.url()));
+  page.on("websocket", (socket) => note(socket.url()));
+});
+
+test("the live page shows a topic over each transport, and leads to the others", async ({ page }) => {
+  await page.goto("/live/?topic=cars&view=table");
+  let seen = await later(page, 100);
+  for (const name of ["http-streaming", "sse", "forever-frame", "long-polling", "websocket"]) {
+    await page.getByLabel("Transport").selectOption({ label: name });
+    seen = await later(page, seen + 500);
+  }
+  for (const [name, path] of [
+    ["Lab", "/live/lab"],
+    ["Reports", "/live/reports"],
+    ["Live", "/live/"],
+  ] as const) {
+    await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name }).click();
+    await page.waitForURL((url) => url.pathname === path);
+    await expect(page.locator("[aria-current=page]")).toHaveText(name);
+  }
+});
+
+test("the lab measures", async ({ page }) => {
+  await page.goto("/live/lab");
+  await startSmall(page, 1);
+  const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
+  await expect(figures).toHaveCount(1);
+});
+
+test("a report is shown", async ({ page }) => {
+  await page.goto("/live/reports?run=today");
+  await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
+  await page.getByRole("link", { name: "by itself" }).click();
+  await page.waitForURL((url) => url.pathname === "/live/runs/today/report.html");
+});

@@ -1,0 +1,91 @@
+/** A browser's EventSource without the SDK, where a URL is good once. */
+
+import type { Page } from "@playwright/test";
+import { snippet } from "../../sdk/test/snippet.js";
+import { publish } from "../harness/server.js";
+import { BROKEN_NETWORK, expect, test } from "../harness/test.js";
+
+const TOKEN = "read-me";
+const PUBLISHER = "write-me";
+
+test.use({ args: ["--subscribe-token", TOKEN, "--publish-token", PUBLISHER], expected: BROKEN_NETWORK });
+
+interface Message {
+  topic: string;
+  events?: unknown[];
+  gap?: object;
+  error?: { code: string };
+}
+
+declare global {
+  var heard: Message[];
+}
+
+/** Has a page listen to two topics with the lines of docs/wire.md. */
+async function listen(page: Page, token: string): Promise<void> {
+  const lines = snippet("js", "EventSource that comes back", "docs/wire.md");
+  const call = `globalThis.heard = []; listen(["a", "b"], "${token}", (message) => heard.push(message));`;
+  await page.goto("/e2e/empty.html");
+  await page.addScriptTag({ type: "module", content: lines + call });
+}
+
+/** All that was heard of a topic, as soon as its last event is this one. */
+async function until(page: Page, topic: string, last: number): Promise<unknown[]> {
+  const all = (): Promise<unknown[]> =>
+    page.evaluate(
+      (topic) => heard.filter((it) => it.topic === topic).flatMap((it) => (it.gap ? [it.gap] : (it.events ?? []))),
+      topic,
+    );
+  await expect.poll(async () => (await all()).at(-1)).toBe(last);
+  return all();
+}
+
+const upTo = (last: number): number[] => Array.from({ length: last }, (_, index) => index + 1);
+
+test("docs/wire.md: it comes back with another ticket where it was, whatever ended it", async ({
+  page,
+  network,
+  server,
+}) => {
+  await listen(page, TOKEN);
+  await expect.poll(() => page.evaluate(() => globalThis.heard?.length)).toBe(2);
+  for (let round = 0; round < 3; round++) {
+    for (const topic of ["a", "b"]) await publish(server, topic, 10 * round + 1, 10 * round + 5, PUBLISHER);
+    await until(page, "b", 10 * round + 5);
+    network.cut();
+    for (const topic of ["a", "b"]) await publish(server, topic, 10 * round + 6, 10 * round + 10, PUBLISHER);
+    expect(await until(page, "a", 10 * round + 10)).toEqual(upTo(10 * round + 10));
+    expect(await until(page, "b", 10 * round + 10)).toEqual(upTo(10 * round + 10));
+  }
+  const used = network.asked.map(({ url }) => url.searchParams.get("ticket")).filter(Boolean);
+  expect(used).toHaveLength(4);
+  expect(new Set(used).size).toBe(4);
+
+  await server.kill();
+  await server.restart();
+  await publish(server, "a", 1, 3, PUBLISHER);
+  // It has lost its history, and says so.
+  expect(await until(page, "a", 3)).toEqual([...upTo(30), { missed: null, reason: "epoch" }, 1, 2, 3]);
+});
+
+test("docs/wire.md: the wrong token is told, and not tried for ever", async ({ page, network }) => {
+  await listen(page, "wrong");
+  await expect.poll(() => page.evaluate(() => globalThis.heard?.[0]?.error?.code)).toBe("unauthorized");
+  expect(network.asked).toHaveLength(1);
+});
+
+test("left to itself it does not come back: its ticket is spent", async ({ page, network, server }) => {
+  await page.goto("/e2e/empty.html");
+  const headers = { Authorization: `Bearer ${TOKEN}` };
+  const answer = await fetch(`${server.origin}/v1/tickets`, { method: "POST", headers });
+  const { ticket } = (await answer.json()) as { ticket: string };
+  await page.evaluate(async (ticket) => {
+    const source = new EventSource(`/v1/topics/a?ticket=${ticket}`);
+    await new Promise((go) => source.addEventListener("message", go, { once: true }));
+    Object.assign(globalThis, { source });
+  }, ticket);
+  network.cut();
+  const state = (): Promise<number> =>
+    page.evaluate(() => (globalThis as unknown as { source: EventSource }).source.readyState);
+  await expect.poll(state).toBe(2);
+});

@@ -1,0 +1,66 @@
+/** Behind nginx, which answers 502 while the server is started again. */
+
+import { MISSING, nginx } from "../harness/nginx.js";
+import { publish } from "../harness/server.js";
+import { BROKEN_NETWORK, test as base, expect, open, over, subscribe, until } from "../harness/test.js";
+import { breakable, HEARTBEAT, TRANSPORTS } from "./transports.js";
+
+const test = base.extend({
+  // Behind it the pages of the tests and the server, of one origin.
+  baseURL: async ({ network }, use) => {
+    const before = await nginx(new URL(network.origin).host);
+    await use(before.origin);
+    await before.close();
+  },
+});
+
+test.skip(MISSING !== "", MISSING);
+test.use({ args: [...HEARTBEAT], expected: BROKEN_NETWORK });
+
+for (const name of TRANSPORTS) {
+  test(`${name}: a session outlives a restart of the server`, async ({ page, server }) => {
+    await publish(server, "numbers", 1, 100);
+    await open(page, breakable(name));
+    await subscribe(page, "numbers");
+    await until(page, 100);
+    await server.kill();
+    // The second time it has met nobody but nginx.
+    await page.evaluate(() => e2e.until(({ statuses }) => statuses.filter((it) => it.state === "waiting").length > 1));
+    await server.restart();
+    await publish(server, "numbers", 1, 50);
+    const book = await page.evaluate(() => e2e.until(({ gaps, last }) => gaps.length > 0 && last === 50));
+    expect(book).toMatchObject({ count: 150, faults: [], gaps: [{ missed: null, reason: "epoch" }] });
+  });
+}
+
+test("after the restart it is at once on the transport that worked", async ({ page, server }) => {
+  await publish(server, "numbers", 1, 100);
+  await open(page);
+  await subscribe(page, "numbers");
+  await over(page, "websocket");
+  await server.kill();
+  const { statuses } = await page.evaluate(() =>
+    e2e.until(({ statuses }) => statuses.filter((it) => it.state === "waiting").length > 3),
+  );
+  // Meanwhile the others were tried as well.
+  expect(new Set(statuses.map(({ transport }) => transport))).toContain("long-polling");
+  await server.restart();
+  const after = await page.evaluate(
+    (before) => e2e.until(({ statuses }) => statuses.slice(before).some((it) => it.state === "open")),
+    statuses.length,
+  );
+  expect(after.statuses.at(-1)).toMatchObject({ state: "open", transport: "websocket" });
+});
+
+test("an EventSource without the SDK does not outlive it", async ({ page, server }) => {
+  await page.goto("/e2e/empty.html");
+  await page.evaluate(async () => {
+    const source = new EventSource("/v1/topics/numbers");
+    await new Promise((go) => source.addEventListener("message", go, { once: true }));
+    Object.assign(globalThis, { source });
+  });
+  await server.kill();
+  const state = (): Promise<number> =>
+    page.evaluate(() => (globalThis as unknown as { source: EventSource }).source.readyState);
+  await expect.poll(state).toBe(2);
+});
