@@ -4,6 +4,8 @@
 //! is nested too deeply, is lost in silence. Nothing that a message holds ends its script
 //! early or is markup: every `<` is an escape.
 
+use memchr::memchr2;
+
 use crate::notice;
 
 /// The beginning of the document, up to where the first script's call goes.
@@ -31,7 +33,9 @@ pub(super) fn script(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"receive('");
     let start = out.len();
     write(out);
-    escape(out, start);
+    // Backslashes of the second are none of the first's.
+    escape(out, start, (b'\\', b'\''), quoted);
+    escape(out, start, (b'<', 0xe2), harmless);
     out.extend_from_slice(b"')</script>\n");
 }
 
@@ -39,26 +43,41 @@ pub(super) fn heartbeat(out: &mut Vec<u8>) {
     script(out, |out| out.extend_from_slice(notice::HEARTBEAT));
 }
 
-/// Escapes what a string in single quotes, an old JavaScript (U+2028 and U+2029 ended
-/// lines up to ES2018) or HTML would read otherwise in the JSON from `start` on. JSON is
-/// full of double quotes and has few single ones.
-fn escape(out: &mut Vec<u8>, start: usize) {
-    let suspect =
-        |bytes: &[u8]| bytes.iter().position(|byte| matches!(byte, b'\\' | b'\'' | b'<' | 0xe2));
-    let Some(first) = suspect(&out[start..]) else { return };
-    let json = out.split_off(start + first);
-    let mut rest = json.as_slice();
-    while let Some(at) = suspect(rest) {
+/// What a string in single quotes would read otherwise. JSON is full of double quotes and
+/// has few single ones.
+fn quoted(rest: &[u8]) -> (&[u8], usize) {
+    match rest {
+        [b'\\', ..] => (b"\\\\", 1),
+        _ => (b"\\'", 1),
+    }
+}
+
+/// What HTML would read otherwise; and an old JavaScript, in which U+2028 and U+2029 end
+/// lines (up to ES2018).
+fn harmless(rest: &[u8]) -> (&[u8], usize) {
+    match rest {
+        [b'<', ..] => (b"\\u003c", 1),
+        [0xe2, 0x80, 0xa8, ..] => (b"\\u2028", 3),
+        [0xe2, 0x80, 0xa9, ..] => (b"\\u2029", 3),
+        other => (&other[..1], 1),
+    }
+}
+
+/// Replaces what begins with one of two bytes, from `start` on: `escaped` is given all that
+/// follows, and says what stands for how many bytes of it.
+fn escape(
+    out: &mut Vec<u8>,
+    start: usize,
+    (one, other): (u8, u8),
+    escaped: fn(&[u8]) -> (&[u8], usize),
+) {
+    let Some(first) = memchr2(one, other, &out[start..]) else { return };
+    let text = out.split_off(start + first);
+    let mut rest = text.as_slice();
+    while let Some(at) = memchr2(one, other, rest) {
         out.extend_from_slice(&rest[..at]);
-        let (escaped, taken): (&[u8], usize) = match &rest[at..] {
-            [b'\\', ..] => (b"\\\\", 1),
-            [b'\'', ..] => (b"\\'", 1),
-            [b'<', ..] => (b"\\u003c", 1),
-            [0xe2, 0x80, 0xa8, ..] => (b"\\u2028", 3),
-            [0xe2, 0x80, 0xa9, ..] => (b"\\u2029", 3),
-            other => (&other[..1], 1),
-        };
-        out.extend_from_slice(escaped);
+        let (escape, taken) = escaped(&rest[at..]);
+        out.extend_from_slice(escape);
         rest = &rest[at + taken..];
     }
     out.extend_from_slice(rest);

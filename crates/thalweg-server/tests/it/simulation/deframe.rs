@@ -90,9 +90,11 @@ fn script(bytes: &[u8]) -> Option<(Frame, usize)> {
     let is_opened = rest.len() >= opening.len();
     let shown = rest.len().min(opening.len());
     assert_eq!(utf8(&rest[..shown]), &opening[..shown], "no next script");
-    // No payload holds a quote or an escape of its own.
-    let json = text.replace(r"\u003c", "<").replace(r"\u2028", "\u{2028}");
-    assert!(!json.contains(['\'', '\\']), "the string ends early in {json}");
+    let unescaped = text.replace(r"\\", "").replace(r"\'", "");
+    assert!(!unescaped.contains('\''), "the string ends early in {text}");
+    // Its escapes are those of JSON but for one.
+    let json = text.replace(r"\'", "'").replace('"', r#"\""#);
+    let json: String = serde_json::from_str(&format!("\"{json}\"")).expect("a string");
     let len = statement.len() + 1 + opening.len();
     is_opened.then_some((Frame::Message { event: None, json, id: None }, len))
 }
