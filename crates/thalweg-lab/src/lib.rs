@@ -14,6 +14,9 @@
 //! - [`report`]: what was found, as table, HTML, Markdown, CSV and JSON (pure)
 //! - [`mod@run`]: the only wiring
 
+// They panic where nobody reads: `run::say` and `run::print` do not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod measure;
 pub mod report;
 pub mod run;

@@ -14,7 +14,7 @@
 //! - `lock`: one process at a time adds to it
 //! - `store`: a folder of runs; `look`: what can be asked of them
 //! - `progress` and `reckoning`: where the run stands, how long it still takes
-//! - `interrupt`: Ctrl-C
+//! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
 //! - `words`: what was typed, as it is archived; `secrets`: what is not
 
 mod archive;
@@ -26,6 +26,7 @@ mod lines;
 mod lock;
 mod look;
 mod meeting;
+mod print;
 mod progress;
 mod reckoning;
 mod sample;
@@ -40,6 +41,7 @@ mod words;
 pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
 pub use look::{Format, compare, entries, export, judge};
+pub use print::{print, say};
 pub use secrets::Secrets;
 pub use store::{STORE, Store};
 
@@ -163,7 +165,7 @@ pub fn resume(run: &str, how: &Continuation, means: &Means) -> anyhow::Result<En
     let lock = Lock::take(&folder)?;
     let mut archive = Archive::read(&folder)?;
     for remark in archive.remarks.iter().filter(|_| !means.manner.is_quiet) {
-        eprintln!("{remark}");
+        say(remark);
     }
     means.check(&archive.plan)?;
     let slots = archive.missing(how.also_invalid);

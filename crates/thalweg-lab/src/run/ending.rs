@@ -2,7 +2,7 @@
 
 use super::bundle::Bundle;
 use super::store::word_for;
-use super::{Ended, Manner, date};
+use super::{Ended, Manner, date, print, say};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
 use crate::scenario::Plan;
@@ -43,17 +43,21 @@ pub(super) fn end(
     }
     let folder = bundle.folder();
     match manner {
-        Manner { is_json: true, .. } => println!("{}", serde_json::to_string_pretty(&summary)?),
-        Manner { is_quiet: true, .. } => println!("{}", folder.display()),
-        _ => println!("{table}\nEverything is in {0}; {0}/report.html shows it.", folder.display()),
+        Manner { is_json: true, .. } => print(&(serde_json::to_string_pretty(&summary)? + "\n"))?,
+        Manner { is_quiet: true, .. } => print(&format!("{}\n", folder.display()))?,
+        _ => {
+            let folder = folder.display();
+            let where_to = format!("Everything is in {folder}; {folder}/report.html shows it.");
+            print(&format!("{table}\n{where_to}\n"))?;
+        }
     }
     if taken.was_interrupted {
         let (kept, planned) = (taken.samples.len(), taken.plan.slots().count());
         let remedy = word_for(folder);
-        eprintln!(
+        say(format_args!(
             "Interrupted: {kept} of {planned} samples were kept; `thalweg bench continue {remedy}` \
              takes the others."
-        );
+        ));
         return Ok(Ended::Interrupted);
     }
     if !summary.has_valid_sample() {

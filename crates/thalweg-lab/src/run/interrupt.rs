@@ -1,6 +1,7 @@
 //! Ctrl-C: once, the run ends with what it has; twice, at once. Whatever runs for
 //! it is ended either way.
 
+use super::say;
 use crate::subject;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
@@ -32,7 +33,7 @@ impl Interrupt {
             while heard.read_exact(&mut byte).is_ok() {
                 if flag.swap(true, Ordering::Relaxed) {
                     subject::kill_all();
-                    eprintln!("\nEnded at once; what was measured before is in the run's folder.");
+                    say("\nEnded at once; what was measured before is in the run's folder.");
                     std::process::exit(i32::from(INTERRUPTED));
                 }
             }

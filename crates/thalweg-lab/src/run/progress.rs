@@ -1,7 +1,7 @@
 //! Where the run stands: a bar in a terminal, a line per cell elsewhere, nothing
 //! for those who want none.
 
-use super::reckoning::Reckoning;
+use super::{reckoning::Reckoning, say};
 use crate::measure::Sample;
 use crate::report::short;
 use crate::scenario::{Plan, Slot};
@@ -30,7 +30,7 @@ impl Progress {
         if !is_quiet {
             let left = clock(reckoning.left(Duration::ZERO));
             let samples = if count == 1 { "sample" } else { "samples" };
-            eprintln!("{}: {count} {samples}, about {left}", plan.title);
+            say(format_args!("{}: {count} {samples}, about {left}", plan.title));
         }
         Progress {
             is_quiet,
@@ -112,7 +112,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.println(line),
             None if self.is_quiet => {}
-            None => eprintln!("{line}"),
+            None => say(line),
         }
     }
 

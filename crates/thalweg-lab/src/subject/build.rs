@@ -5,6 +5,7 @@ use crate::scenario::{Peer, Plan, Program};
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Write as _, stderr};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -59,7 +60,8 @@ fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
         return Ok(());
     }
     if !is_quiet {
-        eprintln!("building {}: {}", peer.name, peer.build.join(" "));
+        // Nobody may be there to read it.
+        let _ = writeln!(stderr(), "building {}: {}", peer.name, peer.build.join(" "));
     }
     // It runs in the peer's folder, so what it leaves has to be named from the root.
     let program = std::path::absolute(&program)?;

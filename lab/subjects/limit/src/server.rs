@@ -1,6 +1,6 @@
 //! The loop: wait, read, send.
 
-use std::io::IoSlice;
+use std::io::{IoSlice, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 
@@ -347,7 +347,8 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
     // Again, because the standard library's backlog is 128.
     rustix::net::listen(&listener, LISTEN_BACKLOG).map_err(system("a longer backlog"))?;
     let address = listener.local_addr().map_err(refused)?;
-    println!("listening on http://{address}");
+    // Who started it may not listen.
+    let _ = writeln!(std::io::stdout(), "listening on http://{address}");
     Ok(listener)
 }
 
