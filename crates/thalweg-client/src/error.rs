@@ -29,8 +29,11 @@ pub enum Error {
     #[error("{0}")]
     Certificates(String),
     /// The server's certificate is not one to trust.
-    #[error("the server's certificate was not accepted ({0}): name its authority with a CA file")]
+    #[error("{0}")]
     Untrusted(String),
+    /// No TLS with this server, the next time neither; or nothing but TLS.
+    #[error("{0}")]
+    Tls(String),
     /// No connection, or one that ended in between. Trying again may help.
     #[error("{0}")]
     Connection(String),

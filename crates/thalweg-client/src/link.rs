@@ -21,7 +21,7 @@ use tokio_rustls::{
     rustls::{self, ClientConfig, pki_types::ServerName},
 };
 
-use crate::{Error, Http, limits::CONNECT_WAIT, target::Server};
+use crate::{Error, Http, limits::CONNECT_WAIT, target::Server, tls};
 
 /// A request's body.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -137,6 +137,11 @@ fn unsayable(server: &Server) -> Error {
 
 /// A connection that ended before its answer did.
 pub(crate) fn cut(error: &hyper::Error) -> Error {
+    let h2 = std::error::Error::source(error).and_then(|error| error.downcast_ref::<h2::Error>());
+    if h2.is_some_and(|error| error.reason() == Some(h2::Reason::INADEQUATE_SECURITY)) {
+        let message = "the server wants TLS: write https:// in place of http://";
+        return Error::Tls(message.to_owned());
+    }
     let cause = std::error::Error::source(error).map(ToString::to_string);
     Error::connection("the connection was cut", cause.unwrap_or_else(|| error.to_string()))
 }
@@ -144,10 +149,18 @@ pub(crate) fn cut(error: &hyper::Error) -> Error {
 /// A certificate that is not accepted will not be the next time; a connection may.
 fn tls_error(server: &Server, error: &io::Error) -> Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        Some(rustls::Error::InvalidCertificate(why)) => Error::Untrusted(why.to_string()),
-        Some(rustls::Error::InvalidMessage(_)) => {
-            Error::Stranger(format!("{} does not speak TLS", server.authority))
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            Error::Untrusted(tls::untrusted(&server.host, why))
         }
+        Some(rustls::Error::InvalidMessage(_)) => Error::Tls(format!(
+            "{} does not speak TLS: write http:// in place of https://",
+            server.authority
+        )),
+        Some(rustls::Error::PeerIncompatible(why)) => Error::Tls(format!(
+            "{} speaks no TLS that is spoken here, versions 1.2 and 1.3 ({why:?}): have it speak \
+             one of them",
+            server.authority
+        )),
         _ => Error::connection(&server.authority, error),
     }
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use tokio_rustls::rustls::{
-    self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
     pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
@@ -52,6 +52,52 @@ fn roots(cacert: Option<&Path>) -> Result<RootCertStore, Error> {
         ));
     }
     Ok(roots)
+}
+
+/// Why the certificate of `host` is not accepted, in one sentence with the remedy.
+pub(crate) fn untrusted(host: &str, why: &CertificateError) -> String {
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext,
+        NotValidYet, NotValidYetContext, UnknownIssuer,
+    };
+    let why = match why {
+        // Of an authority that has the name of one that is trusted: the same to whoever reads it.
+        UnknownIssuer | BadSignature => {
+            "comes from nobody who is trusted here: name its authority with a CA \
+                          file (--cacert), or trust anybody, for development (--insecure)"
+                .to_owned()
+        }
+        Expired | ExpiredContext { .. } => {
+            "has expired: renew it, or set the clock of this machine".to_owned()
+        }
+        NotValidYet | NotValidYetContext { .. } => {
+            "is not valid yet: set the clocks of both machines".to_owned()
+        }
+        NotValidForName => format!("is not for {host}: ask by a name that it holds"),
+        NotValidForNameContext { presented, .. } if presented.is_empty() => format!(
+            "holds no names: make one with {host} as its subject's alternative name (openssl req \
+             -addext subjectAltName=DNS:{host})"
+        ),
+        NotValidForNameContext { presented, .. } => {
+            let names: Vec<&str> = presented.iter().map(|name| plain(name)).collect();
+            format!("is for {} and not for {host}: ask by that", names.join(", "))
+        }
+        // The verifier's own error, whose type is no dependency of ours.
+        CertificateError::Other(error) if error.to_string().contains("CaUsedAsEndEntity") => {
+            "is an authority's, and a server needs one of its own: make it with openssl req -x509 \
+             -addext basicConstraints=critical,CA:FALSE, or trust anybody, for development \
+             (--insecure)"
+                .to_owned()
+        }
+        why => format!("was not accepted ({why}): have its server present a better one"),
+    };
+    format!("the certificate of {host} {why}")
+}
+
+/// A name out of `DnsName("a.example")`, which is how they are told.
+fn plain(name: &str) -> &str {
+    let inside = name.split_once('(').and_then(|(_, inside)| inside.strip_suffix(')'));
+    inside.unwrap_or(name).trim_matches('"')
 }
 
 /// Takes any certificate, but still has the server prove that it holds its key.
