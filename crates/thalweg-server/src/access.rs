@@ -84,12 +84,14 @@ impl Gate {
     /// # Errors
     /// One sentence for the user that says what to set.
     pub(crate) fn new(access: &Access, listen: SocketAddr) -> Result<Self, String> {
-        let token = |flag, secret: &Option<_>| {
+        let token = |name: &str, variable, secret: &Option<_>| {
             let token = secret.as_ref().map(Token::new).transpose();
-            token.map_err(|error| format!("{flag}: {error}"))
+            // It does not show where it was set: on the command line, nor in a file.
+            token.map_err(|error| format!("--{name}, {variable} or {name} of the file: {error}"))
         };
-        let publish_token = token("--publish-token", &access.publish_token)?;
-        let subscribe_token = token("--subscribe-token", &access.subscribe_token)?;
+        let publish_token = token("publish-token", "THALWEG_PUBLISH_TOKEN", &access.publish_token)?;
+        let subscribe_token =
+            token("subscribe-token", "THALWEG_SUBSCRIBE_TOKEN", &access.subscribe_token)?;
         match (&access.publish_token, &access.subscribe_token) {
             (None, Some(_)) => {
                 return Err("--subscribe-token needs --publish-token: whoever may publish may \

@@ -15,7 +15,10 @@ use crate::{
 };
 
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
-pub(crate) use limits::{RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT};
+pub(crate) use limits::{
+    RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, TURNED_AWAY, TURNED_AWAY_WAIT, UNREAD_BODIES,
+    UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT,
+};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
@@ -54,6 +57,9 @@ pub struct Config {
     /// A connection that was sent nothing for between half of this and this is
     /// sent a heartbeat: under the 30 to 60 s after which proxies and routers forget it.
     pub heartbeat: Duration,
+    /// How long it serves on when it is asked to end, not ready any more: until those who
+    /// send clients to it have looked.
+    pub drain_delay: Duration,
     /// How long a shutdown may take.
     pub drain: Duration,
 }
@@ -146,6 +152,7 @@ impl Default for Config {
             runs: None,
             echo_path: None,
             heartbeat: Duration::from_secs(25),
+            drain_delay: Duration::ZERO,
             drain: Duration::from_secs(5),
         }
     }

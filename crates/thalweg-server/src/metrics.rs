@@ -4,23 +4,36 @@
 //! turn: there is no read-modify-write, and no line is shared, on the hot path.
 
 use std::{
-    fmt,
+    fmt::{Display, Write},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric, text::encode},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::Registry,
-};
 use thalweg_wire::{ErrorCode, close};
 
-/// `Content-Type` of [`Metrics::text`].
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What a client accepts that wants [`Form::OpenMetrics`], as Prometheus does.
+pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
+
+/// How metrics are written. The two differ in what a counter's family is called, and in
+/// the last line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+    /// Prometheus' own text format 0.0.4, which every tool of it reads.
+    Text,
+}
+
+impl Form {
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
 
 macro_rules! counts {
     ($($(#[doc = $help:literal])+ $name:ident: $kind:ident,)+) => {
@@ -37,7 +50,7 @@ macro_rules! counts {
         impl Counts {
             const ALL: &[Description] = &[$(Description {
                 name: stringify!($name),
-                help: concat!($($help),+),
+                help: concat!($($help),+).trim_ascii_start(),
                 kind: Kind::$kind,
             },)+];
 
@@ -112,8 +125,8 @@ counts! {
     source_ticks: Counter,
     /// Ticks of sources that were over 1 ms late.
     source_ticks_late: Counter,
-    /// Largest lateness of a source's tick, in microseconds.
-    source_lateness_us_max: Gauge,
+    /// Largest lateness of a source's tick.
+    source_lateness_seconds_max: Micros,
 }
 
 impl Counts {
@@ -143,6 +156,8 @@ struct Description {
 enum Kind {
     Counter,
     Gauge,
+    /// A gauge that is counted in µs and told in seconds.
+    Micros,
 }
 
 /// All shards' counts.
@@ -165,16 +180,45 @@ impl Metrics {
         store(closed, &counts.closed);
     }
 
-    /// All counts in the OpenMetrics text format.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string.
-    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
-        let mut registry = Registry::with_prefix("thalweg");
-        registry.register_collector(Box::new(self.clone()));
-        let mut text = String::new();
-        encode(&mut text, &registry)?;
-        Ok(text)
+    /// All counts.
+    pub(crate) fn text(&self, form: Form) -> String {
+        let mut text = Text { text: String::new(), form };
+        let refused = ErrorCode::ALL.iter().map(|code| code.name());
+        let closed = close::ALL.iter().map(|close| close.code);
+        let first = Counts::ALL.len();
+        self.by_code(&mut text, "refused", "Requests and commands refused.", first, refused);
+        let first = first + ErrorCode::ALL.len();
+        self.by_code(&mut text, "closed", "Connections closed.", first, closed);
+        for (index, Description { name, help, kind }) in Counts::ALL.iter().enumerate() {
+            text.family(name, help, *kind);
+            for (shard, cells) in self.0.iter().enumerate() {
+                let value = cells[index].load(Relaxed);
+                match kind {
+                    Kind::Counter | Kind::Gauge => text.sample(name, *kind, "shard", shard, value),
+                    Kind::Micros => {
+                        text.sample(name, *kind, "shard", shard, value as f64 / 1e6);
+                    }
+                }
+            }
+        }
+        text.end()
+    }
+
+    /// A family with a label for the code: those of all shards together, from the cell
+    /// `first` on.
+    fn by_code<C: Display>(
+        &self,
+        text: &mut Text,
+        name: &str,
+        help: &str,
+        first: usize,
+        codes: impl Iterator<Item = C>,
+    ) {
+        text.family(name, help, Kind::Counter);
+        for (index, code) in codes.enumerate() {
+            let cells = self.0.iter().map(|cells| cells[first + index].load(Relaxed));
+            text.sample(name, Kind::Counter, "code", code, cells.sum::<u64>());
+        }
     }
 }
 
@@ -185,47 +229,47 @@ fn store(cells: &[AtomicU64], values: &[u64]) {
     }
 }
 
-impl Metrics {
-    /// What is counted by code: a family each, a label for the code.
-    fn encode_codes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let refused = ErrorCode::ALL.iter().map(|code| code.name().to_owned());
-        let closed = close::ALL.iter().map(|close| close.code.to_string());
-        let before_closed = Counts::ALL.len() + ErrorCode::ALL.len();
-        for (name, help, first, codes) in [
-            ("refused", "Requests and commands refused", Counts::ALL.len(), refused.collect()),
-            ("closed", "Connections closed", before_closed, closed.collect::<Vec<_>>()),
-        ] {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (index, code) in codes.into_iter().enumerate() {
-                let cells = self.0.iter().map(|cells| cells[first + index].load(Relaxed));
-                let labels = [("code", code)];
-                let metric = family.encode_family(&labels)?;
-                ConstCounter::new(cells.sum::<u64>()).encode(metric)?;
-            }
-        }
-        Ok(())
-    }
+/// Metrics as they are written. Names and labels are our own words: nothing in them is to
+/// be escaped.
+struct Text {
+    text: String,
+    form: Form,
 }
 
-impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.encode_codes(&mut encoder)?;
-        for (index, Description { name, help, kind }) in Counts::ALL.iter().enumerate() {
-            let metric_type = match kind {
-                Kind::Counter => MetricType::Counter,
-                Kind::Gauge => MetricType::Gauge,
-            };
-            let mut family = encoder.encode_descriptor(name, help.trim(), None, metric_type)?;
-            for (shard, cells) in self.0.iter().enumerate() {
-                let labels = [("shard", shard.to_string())];
-                let metric = family.encode_family(&labels)?;
-                let value = cells[index].load(Relaxed);
-                match kind {
-                    Kind::Counter => ConstCounter::new(value).encode(metric)?,
-                    Kind::Gauge => ConstGauge::new(value as i64).encode(metric)?,
-                }
-            }
+impl Text {
+    /// Begins a family.
+    fn family(&mut self, name: &str, help: &str, kind: Kind) {
+        let (suffix, kind) = match kind {
+            // OpenMetrics calls the family as its samples without their suffix.
+            Kind::Counter if self.form == Form::Text => ("_total", "counter"),
+            Kind::Counter => ("", "counter"),
+            Kind::Gauge | Kind::Micros => ("", "gauge"),
+        };
+        self.line(format_args!("# HELP thalweg_{name}{suffix} {help}"));
+        self.line(format_args!("# TYPE thalweg_{name}{suffix} {kind}"));
+    }
+
+    fn sample(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        label: &str,
+        labelled: impl Display,
+        value: impl Display,
+    ) {
+        let suffix = if matches!(kind, Kind::Counter) { "_total" } else { "" };
+        self.line(format_args!("thalweg_{name}{suffix}{{{label}=\"{labelled}\"}} {value}"));
+    }
+
+    fn end(mut self) -> String {
+        if self.form == Form::OpenMetrics {
+            self.line(format_args!("# EOF"));
         }
-        Ok(())
+        self.text
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "{line}");
     }
 }

@@ -8,6 +8,7 @@ mod folder;
 
 use std::{
     cmp::Reverse,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -66,12 +67,14 @@ const NAME_BYTES_MAX: usize = 255;
 const TEXT_CHARS_MAX: usize = 500;
 
 impl Runs {
-    /// The runs in a folder that is there.
+    /// The runs in a folder: none as long as it is not there.
     ///
     /// # Errors
     /// One sentence with the remedy.
     pub(crate) fn new(path: &Path) -> Result<Self, String> {
-        if let Err(error) = Folder::open(path) {
+        if let Err(error) = Folder::open(path)
+            && error.kind() != ErrorKind::NotFound
+        {
             let shown = path.display();
             return Err(format!(
                 "--runs {shown} is no folder that can be read ({error}): name the one that \
@@ -88,12 +91,13 @@ impl Runs {
     /// `NotFound` when the folder is gone.
     pub(crate) async fn list(&self) -> Result<Vec<u8>, Refusal> {
         self.read(|folder| {
+            // `thalweg bench` makes it with its first run.
+            let Some(folder) = folder else { return Ok(listing(Vec::new())) };
             let runs = listed(&folder).map_err(|error| {
                 tracing::warn!(%error, "the folder of runs cannot be listed");
                 gone()
             })?;
-            // Nothing in it that JSON cannot say.
-            Ok(serde_json::to_vec(&Listing { runs }).unwrap_or_default())
+            Ok(listing(runs))
         })
         .await
     }
@@ -107,13 +111,11 @@ impl Runs {
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
         let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
         self.read(move |folder| {
-            let read = folder.folder(&name).map_err(|_| {
-                not_found(format!(
-                    "there is no run {:?}: GET /runs lists those there are",
-                    Excerpt(&name)
-                ))
+            let run = folder.and_then(|folder| folder.folder(&name).ok()).ok_or_else(|| {
+                let name = Excerpt(&name);
+                not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
             });
-            read?.read(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
+            run?.read(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
                 NotRead::TooLarge => not_found(format!(
                     "{} of {:?} is larger than {} MiB: open it in its folder",
                     file.name(),
@@ -136,18 +138,21 @@ impl Runs {
     /// keeps its turn until it has been done.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(Folder) -> Result<T, Refusal> + Send + 'static,
+        read: impl FnOnce(Option<Folder>) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Refusal> {
         let turn = Arc::clone(&self.turn).acquire_owned().await;
         let turn = turn.map_err(|_| Refusal::draining())?;
         let path = self.path.clone();
         let read = spawn_blocking(move || {
             let _turn = turn;
-            let folder = Folder::open(&path).map_err(|error| {
-                tracing::warn!(%error, "the folder of runs cannot be opened");
-                gone()
-            })?;
-            read(folder)
+            match Folder::open(&path) {
+                Ok(folder) => read(Some(folder)),
+                Err(error) if error.kind() == ErrorKind::NotFound => read(None),
+                Err(error) => {
+                    tracing::warn!(%error, "the folder of runs cannot be opened");
+                    Err(gone())
+                }
+            }
         });
         read.await.map_err(|_| Refusal::draining())?
     }
@@ -198,6 +203,11 @@ struct Machine {
 struct Plan {
     name: Option<String>,
     title: Option<String>,
+}
+
+fn listing(runs: Vec<Listed>) -> Vec<u8> {
+    // Nothing in it that JSON cannot say.
+    serde_json::to_vec(&Listing { runs }).unwrap_or_default()
 }
 
 fn listed(store: &Folder) -> std::io::Result<Vec<Listed>> {

@@ -2,7 +2,15 @@
 
 mod listener;
 
-use std::{collections::HashSet, io, net::SocketAddr, rc::Rc, sync::Arc, thread, time::Duration};
+use std::{
+    collections::HashSet,
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
@@ -20,7 +28,9 @@ use crate::{
     metrics::Metrics,
     runs::Runs,
     seats::Seats,
-    shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, Shares, home_of},
+    shard::{
+        self, Common, Handle, Leaving, Letterbox, Mail, Peer, RetryHasher, Shares, home_of,
+    },
     source::{self, Scheduled},
     transport::Certificate,
 };
@@ -36,7 +46,7 @@ const DRAIN_LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {0}: {1}; choose another address with --listen")]
+    #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1))]
     Listen(SocketAddr, io::Error),
     /// Who may do what cannot be as it is said.
     #[error("{0}")]
@@ -55,6 +65,20 @@ pub enum ServeError {
     Shard(#[from] io::Error),
 }
 
+/// What to do about an address that cannot be listened on.
+fn listen_remedy(address: &SocketAddr, error: &io::Error) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return "choose another address with --listen".to_owned();
+    }
+    format!(
+        "a port below 1024, as {}, needs a right: give it to the program with \
+         `sudo setcap cap_net_bind_service=+ep /path/to/thalweg` or, in a unit of systemd, \
+         `AmbientCapabilities=CAP_NET_BIND_SERVICE`; or choose another port with --listen, \
+         8443 for instance",
+        address.port()
+    )
+}
+
 /// A server that runs.
 pub struct Server {
     address: SocketAddr,
@@ -62,6 +86,7 @@ pub struct Server {
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     certificate: Option<Certificate>,
+    leaving: Arc<Leaving>,
 }
 
 /// Starts a server.
@@ -79,6 +104,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         peers.push(Peer { mail: to_mail, publishes: to_publishes });
         letterboxes.push(Letterbox { mail, publishes });
     }
+    let leaving = Arc::<Leaving>::default();
     let common = Common {
         config: Arc::clone(&config),
         metrics: Metrics::new(config.shards),
@@ -92,6 +118,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         retry_hasher: RetryHasher::default(),
         shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
         seats: Seats::new(config.shards, config.limits, &config.access.trusted_proxies),
+        leaving: Arc::clone(&leaving),
     };
     let ack_topics = ack_topics(&sources);
     let listener =
@@ -125,7 +152,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
-    Ok(Server { address, config, peers, threads, certificate })
+    Ok(Server { address, config, peers, threads, certificate, leaving })
 }
 
 impl Server {
@@ -149,9 +176,17 @@ impl Server {
         }
     }
 
-    /// Ends it: subscribers are sent what is due to them and told to reconnect,
+    /// Says at `/readyz` that it takes no more work, though it does: whoever sends clients
+    /// to it has time to look.
+    pub fn announce_end(&self) {
+        self.leaving.is_announced.store(true, Relaxed);
+    }
+
+    /// Ends it: who comes is turned away; subscribers are sent what is due to them and told to reconnect,
     /// requests are finished. Those that do not take their good-bye in time are cut off.
     pub async fn drain(self) {
+        self.announce_end();
+        self.leaving.is_closed.store(true, Relaxed);
         let deadline = Instant::now() + self.config.drain;
         // All have what others had for them before the first says good-bye; one that is
         // stuck takes no more than a part of their time.
@@ -287,5 +322,23 @@ fn pin_to(core: usize) {
     cores.set(core);
     if let Err(error) = sched_setaffinity(None, &cores) {
         tracing::warn!(%error, core, "a shard is not pinned");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_needs_a_right_is_refused_with_the_ways_to_have_it() {
+        let said = |kind: io::ErrorKind| {
+            ServeError::Listen(([0, 0, 0, 0], 443).into(), kind.into()).to_string()
+        };
+        let denied = said(io::ErrorKind::PermissionDenied);
+        for words in ["443", "setcap", "AmbientCapabilities", "--listen"] {
+            assert!(denied.contains(words), "{denied}");
+        }
+        let used = said(io::ErrorKind::AddrInUse);
+        assert!(used.contains("--listen") && !used.contains("setcap"), "{used}");
     }
 }

@@ -50,7 +50,10 @@ use std::{
     io,
     os::fd::OwnedFd,
     rc::Rc,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use slab::Slab;
@@ -62,7 +65,7 @@ use tokio::{
 
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
-pub(crate) use http::{refuse_connection, serve_connection};
+pub(crate) use http::{serve_connection, turn_away};
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use retries::RetryHasher;
 pub(crate) use shares::Shares;
@@ -70,7 +73,7 @@ pub(crate) use turn::run;
 
 use crate::{
     access::Gate,
-    config::Config,
+    config::{Config, UNREAD_BODIES},
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
     runs::Runs,
@@ -107,6 +110,16 @@ pub(crate) struct Common {
     pub(crate) seats: Arc<Seats>,
     /// Whose topics they are that only subscribers hold.
     pub(crate) shares: Arc<Shares>,
+    pub(crate) leaving: Arc<Leaving>,
+}
+
+/// How far the end of the server has come, on all shards.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving {
+    /// It is near: the server is not ready any more, and serves on.
+    pub(crate) is_announced: AtomicBool,
+    /// Nobody new is served.
+    pub(crate) is_closed: AtomicBool,
 }
 
 /// How to reach a shard.
@@ -143,6 +156,8 @@ pub(crate) struct Handle {
     spare: http::Spare,
     /// Has reads wait for each other.
     reading: Semaphore,
+    /// Bounds how many bodies are read away at a time.
+    unread: Semaphore,
     /// Memory of answers to reads that are not taken yet.
     answered: Arc<AtomicUsize>,
 }
@@ -279,6 +294,7 @@ impl Handle {
             serving: Cell::new(0),
             spare: http::Spare::default(),
             reading: Semaphore::new(1),
+            unread: Semaphore::new(UNREAD_BODIES),
             answered: Arc::default(),
         }))
     }

@@ -32,7 +32,7 @@ use thalweg_wire::{ErrorCode, Excerpt};
 
 pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Client, Connection, Heard};
-pub(crate) use negotiate::{Ask, accepts_gzip, negotiate};
+pub(crate) use negotiate::{Ask, negotiate, takes};
 pub(crate) use outlet::Outlet;
 pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
 pub(crate) use query::Query;
@@ -86,17 +86,27 @@ impl Transport {
         if has_token(headers, header::ACCEPT, "text/event-stream") {
             return Some(Self::Sse);
         }
-        has_token(headers, header::ACCEPT, "application/x-ndjson").then_some(Self::HttpStreaming)
+        if has_token(headers, header::ACCEPT, "application/x-ndjson") {
+            return Some(Self::HttpStreaming);
+        }
+        // A handshake that came without its Upgrade, which `of` answers.
+        headers.contains_key(header::SEC_WEBSOCKET_KEY).then_some(Self::WebSocket)
     }
 
     fn of(request: &Parts, query: &Query<'_>) -> Result<Self, Refusal> {
         let asked = Self::asked(request, query);
         let upgrades = has_token(&request.headers, header::UPGRADE, "websocket");
         if asked == Some(Self::WebSocket) && !(upgrades && request.version == Version::HTTP_11) {
-            return Err(Refusal::new(
-                ErrorCode::UpgradeRequired,
-                "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)",
-            ));
+            let message = match request.headers.contains_key(header::SEC_WEBSOCKET_KEY) {
+                true => {
+                    "a WebSocket's handshake came without Upgrade: websocket over HTTP/1.1: a \
+                     proxy in between has taken it away, have it pass on Upgrade and Connection"
+                }
+                false => {
+                    "a WebSocket needs the headers of its handshake over HTTP/1.1 (RFC 6455 §4.1)"
+                }
+            };
+            return Err(Refusal::new(ErrorCode::UpgradeRequired, message));
         }
         asked.ok_or_else(|| {
             Refusal::new(

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg_lab::report::Condition;
-use thalweg_lab::run::{Ended, INTERRUPTED, Manner, Misuse, STORE, Store};
+use thalweg_lab::run::{Ended, INTERRUPTED, Manner, Misuse, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
 /// The end of what was asked for in vain: as clap's own.
@@ -135,7 +135,7 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
         Ok(Ended::Interrupted) => INTERRUPTED.into(),
         Err(error) => {
-            eprintln!("thalweg: {error:#}");
+            say(format_args!("thalweg: {error:#}"));
             let is_misused = error.is::<Misuse>() || error.is::<ScenarioError>();
             if is_misused { MISUSED.into() } else { ExitCode::FAILURE }
         }

@@ -1,5 +1,8 @@
 //! The `thalweg` command.
 
+// They panic where nobody reads: `run::say` and `run::print` do not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod bench;
 mod limit;
 mod publish;
@@ -10,6 +13,7 @@ mod tail;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use thalweg_lab::run::say;
 
 /// Real-time push to browsers.
 #[derive(Parser, Debug)]
@@ -46,7 +50,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("thalweg: {error:#}");
+            say(format_args!("thalweg: {error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -1,7 +1,7 @@
 //! How `tail` and `pub` reach a server, and how they talk on stderr meanwhile.
 
 use std::{
-    io::{IsTerminal, stderr},
+    io::{IsTerminal, Write as _, stderr},
     path::PathBuf,
     time::Instant,
 };
@@ -9,6 +9,7 @@ use std::{
 use anyhow::bail;
 use clap::Args;
 use thalweg_client::{Client, Http, Options, Topic};
+use thalweg_lab::run::say;
 
 #[derive(Args, Debug)]
 pub(crate) struct ReachArgs {
@@ -76,7 +77,7 @@ impl Notes {
     pub(crate) fn say(&self, sentence: &str) {
         if !self.is_quiet {
             self.clear();
-            eprintln!("{sentence}");
+            say(sentence);
         }
     }
 
@@ -91,15 +92,21 @@ impl Notes {
             let seconds = self.since.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
             let rate = ((events - self.seen) as f64 / seconds).round() as u64;
             (self.seen, self.since) = (events, Instant::now());
-            eprint!("\r\x1b[K{} {what}, {}/s", grouped(events), grouped(rate));
+            let progress = format!("\r\x1b[K{} {what}, {}/s", grouped(events), grouped(rate));
+            self.draw(&progress);
         }
     }
 
     /// Takes the line of progress away.
     pub(crate) fn clear(&self) {
         if self.shows_progress {
-            eprint!("\r\x1b[K");
+            self.draw("\r\x1b[K");
         }
+    }
+
+    /// On a terminal, which may be gone.
+    fn draw(&self, text: &str) {
+        let _ = stderr().write_all(text.as_bytes());
     }
 }
 

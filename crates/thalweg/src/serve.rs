@@ -11,12 +11,14 @@
 //! - `file`: those of a TOML file
 //! - `config`: what they come to, and what does not go together
 //! - `pages`: what browsers are shown
+//! - `logs`: what it says while it serves
 //! - `screen`: what the server says of itself
 
 mod config;
 #[cfg(test)]
 mod documents;
 mod file;
+mod logs;
 mod pages;
 mod screen;
 mod settings;
@@ -27,12 +29,18 @@ mod values;
 use std::{
     io::{self, Write as _},
     path::PathBuf,
+    pin::pin,
+    time::Duration,
 };
 
 use anyhow::{anyhow, bail};
-use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use clap::{Args, builder::UnknownArgumentValueParser};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::sleep,
+};
 
+use thalweg_lab::run::print;
 use thalweg_server::Server;
 
 use settings::Settings;
@@ -58,13 +66,16 @@ pub(crate) struct ServeArgs {
     /// Says what would be served, or what is wrong, and ends
     #[arg(long)]
     check: bool,
+    /// Refused with the right word: what many another server calls it.
+    #[arg(long, hide = true, value_parser = UnknownArgumentValueParser::suggest_arg("--listen"))]
+    port: Option<()>,
     #[command(flatten)]
     settings: Settings,
 }
 
 /// Serves until a signal asks for the end.
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let ServeArgs { config, check, mut settings } = args;
+    let ServeArgs { config, check, mut settings, .. } = args;
     if let Some(path) = config {
         let file = file::read(&path).map_err(|error| anyhow!(error))?;
         settings = settings.over(file);
@@ -75,17 +86,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     config.pages = pages::pages();
     if check {
         thalweg_server::check(&config)?;
-        print!("{}", screen::check_screen(&config));
+        print(&screen::check_screen(&config))?;
         return Ok(());
     }
-    log_to_stderr(level, format);
+    logs::begin(level, format);
     let server = thalweg_server::serve(config.clone())?;
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hang_up = signal(SignalKind::hangup())?;
+        let mut signals = Signals::listen()?;
         // Not before it can be asked to stop: who reads this line may ask at once.
         let screen = screen::first_screen(&config, address);
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
@@ -93,13 +102,13 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {
             tracing::warn!(%error, "nobody reads what is said on standard output");
         }
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hang_up.recv() => reload(&server),
-                () = server.broken() => bail!("a shard has ended by itself: please report this"),
-            }
+        // No wait is so long.
+        signals.wait(&server, Duration::MAX).await?;
+        server.announce_end();
+        if !config.drain_delay.is_zero() {
+            let delay = config.drain_delay;
+            tracing::info!(?delay, "not ready any more, and serving: a second signal ends that");
+            signals.wait(&server, delay).await?;
         }
         tracing::info!("draining: subscribers are told to reconnect");
         server.drain().await;
@@ -108,26 +117,44 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     })
 }
 
+/// What the process is told.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits until one asks for the end, at most so long.
+    ///
+    /// # Errors
+    /// When a shard has ended by itself.
+    async fn wait(&mut self, server: &Server, most: Duration) -> anyhow::Result<()> {
+        let mut over = pin!(sleep(most));
+        loop {
+            tokio::select! {
+                () = &mut over => return Ok(()),
+                _ = self.terminate.recv() => return Ok(()),
+                _ = self.interrupt.recv() => return Ok(()),
+                _ = self.hang_up.recv() => reload(server),
+                () = server.broken() => bail!("a shard has ended by itself: please report this"),
+            }
+        }
+    }
+}
+
 /// Loads again what may change while it serves.
 fn reload(server: &Server) {
     match server.reload_certificate() {
         Ok(()) => tracing::info!("loaded the certificate again"),
         Err(error) => tracing::error!(%error, "the certificate stays as it was"),
-    }
-}
-
-fn log_to_stderr(level: Level, format: LogFormat) {
-    let level = match level {
-        Level::Error => tracing::Level::ERROR,
-        Level::Warn => tracing::Level::WARN,
-        Level::Info => tracing::Level::INFO,
-        Level::Debug => tracing::Level::DEBUG,
-    };
-    let logs = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-    match format {
-        LogFormat::Text => {
-            logs.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init();
-        }
-        LogFormat::Json => logs.json().init(),
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct TailArgs {
     #[arg(long = "topic", value_name = "TOPIC")]
     topics: Vec<Topic>,
     /// Where to begin: latest, earliest or a position, as 9f3c21.1042.
-    #[arg(long, value_name = "CURSOR", default_value = "latest")]
+    #[arg(long, visible_alias = "cursor", value_name = "CURSOR", default_value = "latest")]
     from: StartAt,
     /// The way to come [default: websocket, or http-streaming where that is not to be had].
     #[arg(long, value_name = "TRANSPORT")]

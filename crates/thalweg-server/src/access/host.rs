@@ -7,7 +7,7 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use http::{header, request::Parts};
+use http::{Version, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 use crate::refusal::Refusal;
@@ -116,8 +116,12 @@ impl HostPort {
     /// wins (RFC 9112 §3.2.2), otherwise `Host`.
     ///
     /// # Errors
-    /// `BadParameter` if that is two.
+    /// `BadParameter` if that is two, or none over HTTP/1.1 (RFC 9112 §3.2).
     pub(super) fn of(request: &Parts) -> Result<Asked, Refusal> {
+        if request.version == Version::HTTP_11 && !request.headers.contains_key(header::HOST) {
+            let message = "a request of HTTP/1.1 carries Host: name the server in it";
+            return Err(Refusal::new(ErrorCode::BadParameter, message));
+        }
         if let Some(authority) = request.uri.authority() {
             return Ok(Self::parse(authority.as_str()).map_or(Asked::Malformed, Asked::For));
         }

@@ -19,6 +19,28 @@ pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 /// all indexes included; a test measures it.
 pub const EMPTY_TOPIC_BYTES: usize = 1 << 10;
 
+/// Bytes of a body that are read away when its request is answered without it: curl 7.88
+/// loses an answer over HTTP/2 that comes before its body is sent. What is known to be
+/// larger is answered at once.
+pub(crate) const UNREAD_BODY_BYTES: usize = 64 << 10;
+
+/// How long that may take of a body whose length is known: its sender is about to send it.
+pub(crate) const UNREAD_BODY_WAIT: Duration = Duration::from_secs(2);
+
+/// How long of one whose length is not: it may be a publisher's that has nothing to say.
+pub(crate) const UNREAD_STREAM_WAIT: Duration = Duration::from_millis(200);
+
+/// Requests on each shard whose bodies are read away at a time: each holds its answer
+/// meanwhile. Others of a flood are answered at once.
+pub(crate) const UNREAD_BODIES: usize = 256;
+
+/// Connections that are told why they are not served, at a time; others of a flood are
+/// just closed.
+pub(crate) const TURNED_AWAY: usize = 64;
+
+/// How long one of them may take to say how it speaks, and to read why.
+pub(crate) const TURNED_AWAY_WAIT: Duration = Duration::from_secs(1);
+
 /// What peers may use, in one place. Whoever goes beyond is refused with a code
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]

@@ -1,14 +1,23 @@
 //! The listener: who gets in, and to which shard.
 
-use std::{cell::Cell, io, net::TcpListener as StdListener, rc::Rc, time::Duration};
+use std::{
+    cell::Cell,
+    io,
+    net::{TcpListener as StdListener, TcpStream},
+    rc::Rc,
+    sync::atomic::Ordering::Relaxed,
+    time::Duration,
+};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use tokio::{net::TcpListener, task::spawn_local, time::sleep};
 
 use crate::{
-    config::{Config, Limits},
-    shard::{Arrival, Handle, Mail, refuse_connection, serve_connection},
+    config::{Config, Limits, TURNED_AWAY},
+    refusal::Refusal,
+    shard::{Arrival, Handle, Mail, serve_connection, turn_away},
+    transport::Certificate,
 };
 
 /// Connections that may wait to be accepted.
@@ -16,10 +25,6 @@ const BACKLOG: i32 = 4096;
 
 /// Until accepting is tried again after it failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
-
-/// Connections that are told why they are refused, at a time; others of a flood are
-/// just closed.
-const REFUSING: usize = 64;
 
 /// Descriptors for everything that is no connection.
 const OTHER_DESCRIPTORS: usize = 128;
@@ -57,7 +62,7 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
 
 /// Accepts for all shards; each socket goes to the least-loaded.
 pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener) {
-    let refusing = Rc::new(Cell::new(0_usize));
+    let turning_away = Rc::new(Cell::new(0_usize));
     loop {
         let accepted = listener.accept().await;
         let accepted = accepted.and_then(|(socket, from)| Ok((socket.into_std()?, from)));
@@ -71,21 +76,18 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener) {
             }
         };
         handle.count(|counts| counts.accepted += 1);
+        if handle.common.leaving.is_closed.load(Relaxed) {
+            let tls = handle.common.tls.as_ref();
+            refuse(&handle, &turning_away, socket, tls, Refusal::draining());
+            continue;
+        }
         let seat = match handle.common.seats.take(from.ip()) {
             Ok(seat) => seat,
             Err(refused) => {
-                handle.count(|counts| counts.count_refused(refused.code));
-                if refusing.get() < REFUSING {
-                    refusing.set(refusing.get() + 1);
-                    let refusing = Rc::clone(&refusing);
-                    let is_tls = handle.common.tls.is_some();
-                    spawn_local(async move {
-                        // Without a handshake there is nothing to tell.
-                        if !is_tls {
-                            refuse_connection(socket, refused).await;
-                        }
-                        refusing.set(refusing.get() - 1);
-                    });
+                // Without a handshake there is nothing to tell, and it costs too much.
+                match handle.common.tls {
+                    None => refuse(&handle, &turning_away, socket, None, refused),
+                    Some(_) => handle.count(|counts| counts.count_refused(refused.code)),
                 }
                 continue;
             }
@@ -98,4 +100,24 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener) {
             return;
         }
     }
+}
+
+/// Tells a connection why it is not served, unless too many are being told already.
+fn refuse(
+    handle: &Handle,
+    turning_away: &Rc<Cell<usize>>,
+    socket: TcpStream,
+    tls: Option<&Certificate>,
+    refused: Refusal,
+) {
+    handle.count(|counts| counts.count_refused(refused.code));
+    if turning_away.get() == TURNED_AWAY {
+        return;
+    }
+    let (turning_away, tls) = (Rc::clone(turning_away), tls.map(Certificate::current));
+    turning_away.set(turning_away.get() + 1);
+    spawn_local(async move {
+        turn_away(socket, tls, &refused).await;
+        turning_away.set(turning_away.get() - 1);
+    });
 }

@@ -5,14 +5,16 @@
 //! are.
 //!
 //! ```text
-//! routes      a request → its answer
-//! post        bodies: events, commands, tickets
-//! pages       what browsers are shown
-//! runs        the lab's runs: their list, their files
-//! respond     answers' bytes
-//! patience    how long a peer may take
-//! gather      one send for what HTTP/2 writes at a time
-//! refusals    the streams that HTTP/2 refuses
+//! routes        a request → its answer
+//! post          bodies: events, commands, tickets
+//! pages         what browsers are shown
+//! runs          the lab's runs: their list, their files
+//! respond       answers' bytes
+//! patience      how long a peer may take
+//! turning_away  who is not served, and is told so
+//! unread        bodies that nobody has asked for
+//! gather        one send for what HTTP/2 writes at a time
+//! refusals      the streams that HTTP/2 refuses
 //! ```
 
 mod gather;
@@ -23,15 +25,17 @@ mod refusals;
 mod respond;
 mod routes;
 mod runs;
+mod turning_away;
+mod unread;
 
 use std::{
     cell::Cell,
     convert::Infallible,
     future::{Future, poll_fn},
     io,
-    os::fd::AsFd,
     pin::{Pin, pin},
     rc::Rc,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -41,6 +45,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
 use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest},
@@ -51,7 +56,6 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{Arrival, Handle, subscribe::Newcomer};
 use crate::{
-    refusal::Refusal,
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
@@ -59,6 +63,8 @@ pub(super) use gather::Spare;
 use gather::gather;
 use patience::{Impatience, Patient, Run, Running, Streams, Taken};
 use routes::Takeover;
+pub(crate) use turning_away::turn_away;
+use turning_away::{point_to_https, refuse_slow};
 
 /// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -71,9 +77,6 @@ const PREFACE_LOOK_MAX: Duration = Duration::from_millis(200);
 /// How long a connection of HTTP/1.1 that answers no request may go on in a drain:
 /// to send what it has, not to receive the rest of a head.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
-
-/// How long one that was refused may take to read why.
-const REFUSED_LINGER: Duration = Duration::from_secs(1);
 
 /// Serves one socket until it ends or becomes a subscriber's.
 pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
@@ -90,15 +93,38 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
         }
         return;
     };
-    let acceptor = TlsAcceptor::from(tls.current());
-    match begun(&handle, acceptor.accept(stream)).await {
-        Begun::InTime(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            serve_http2(&handle, stream, seat).await;
+    match begun(&handle, begin_tls(stream, tls.current())).await {
+        Begun::InTime(Ok(Spoken::Tls(stream))) => {
+            if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+                serve_http2(&handle, *stream, seat).await;
+            } else {
+                serve_http1(&handle, *stream, seat).await;
+            }
         }
-        Begun::InTime(Ok(stream)) => serve_http1(&handle, stream, seat).await,
+        Begun::InTime(Ok(Spoken::Clear(stream))) => {
+            handle.count(|counts| counts.tls_failures += 1);
+            point_to_https(&handle, stream).await;
+        }
         Begun::InTime(Err(_)) | Begun::Late => handle.count(|counts| counts.tls_failures += 1),
         Begun::Draining => {}
     }
+}
+
+/// What a client speaks where TLS is expected.
+enum Spoken {
+    Tls(Box<TlsStream<TcpStream>>),
+    /// A method, and no record of TLS.
+    Clear(TcpStream),
+}
+
+async fn begin_tls(stream: TcpStream, tls: Arc<ServerConfig>) -> io::Result<Spoken> {
+    let mut first = [0];
+    // No record begins with a letter (RFC 8446 §5.1).
+    if stream.peek(&mut first).await? > 0 && first[0].is_ascii_uppercase() {
+        return Ok(Spoken::Clear(stream));
+    }
+    let stream = TlsAcceptor::from(tls).accept(stream).await?;
+    Ok(Spoken::Tls(Box::new(stream)))
 }
 
 /// Whether a connection began in time.
@@ -119,39 +145,6 @@ async fn begun<T>(handle: &Handle, begin: impl Future<Output = T>) -> Begun<T> {
             begun.map_or(Begun::Late, Begun::InTime)
         }
         () = drain => Begun::Draining,
-    }
-}
-
-/// Tells a connection that cannot be served why, and ends it.
-pub(crate) async fn refuse_connection(socket: std::net::TcpStream, refused: Refusal) {
-    let Ok(stream) = TcpStream::from_std(socket) else { return };
-    let answer = respond::bare(&refused);
-    let refuse = async {
-        write_all(&stream, &answer).await;
-        // What it sends is taken, or the answer would be reset with it.
-        let socket = Socket::new(stream.as_fd().try_clone_to_owned().ok()?);
-        socket.finish();
-        let mut buffer = [0; 1024];
-        loop {
-            stream.readable().await.ok()?;
-            match stream.try_read(&mut buffer) {
-                Ok(0) => return Some(()),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return None,
-                _ => {}
-            }
-        }
-    };
-    let _ = timeout(REFUSED_LINGER, refuse).await;
-}
-
-async fn write_all(stream: &TcpStream, bytes: &[u8]) {
-    let mut rest = bytes;
-    while !rest.is_empty() && stream.writable().await.is_ok() {
-        match stream.try_write(rest) {
-            Ok(written) => rest = &rest[written..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
     }
 }
 
@@ -269,15 +262,6 @@ async fn count_http1_error(handle: &Handle, error: &hyper::Error, stream: impl A
         ErrorCode::SlowRequest => refuse_slow(handle, stream).await,
         _ => handle.count(|counts| counts.count_refused(code)),
     }
-}
-
-async fn refuse_slow(handle: &Handle, mut stream: impl AsyncWrite + Unpin) {
-    let code = ErrorCode::SlowRequest;
-    handle.count(|counts| counts.count_refused(code));
-    let message = "the request's head did not arrive in time: send it at once";
-    let answer = respond::bare(&Refusal::new(code, message));
-    // One attempt: a peer that does not read either is not waited for.
-    poll_fn(|context| Pin::new(&mut stream).poll_write(context, &answer).map(|_| ())).await;
 }
 
 /// Counts a connection that was given up because its peer took too long; whether it was.

@@ -61,7 +61,8 @@ impl Shard {
             let late_us = now_us - running.next_us;
             self.counts.source_ticks += 1;
             self.counts.source_ticks_late += u64::from(late_us > 1_000);
-            self.counts.source_lateness_us_max = self.counts.source_lateness_us_max.max(late_us);
+            let lateness = &mut self.counts.source_lateness_seconds_max;
+            *lateness = late_us.max(*lateness);
             running.scheduled.source.tick(running.next_us, &mut payloads);
             // An interval may be longer than the clock is.
             running.next_us = running.next_us.saturating_add(interval_us);

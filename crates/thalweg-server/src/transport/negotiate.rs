@@ -1,4 +1,4 @@
-use http::{HeaderMap, Version, header, request::Parts};
+use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::{
     ErrorCode, Framing, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
@@ -86,7 +86,7 @@ pub(crate) fn negotiate(
     }
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
-    let gzips = config.compression && accepts_gzip(&request.headers);
+    let gzips = config.compression && takes(&request.headers, header::ACCEPT_ENCODING, "gzip");
     let mut life = Life::Endless;
     let (framing, head) = match transport {
         Transport::WebSocket => websocket(request, config.compression)?,
@@ -166,16 +166,16 @@ fn with_starts(
     }
 }
 
-/// Whether gzip is among the codings that a client takes (RFC 9110 §12.5.3). One
-/// that names it with a weight of 0 does not want it.
-/// Whether it takes gzip (RFC 9110 §12.5.3).
-pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(header::ACCEPT_ENCODING).into_iter();
-    let codings = values.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
-    codings.map(|coding| coding.split(';').map(str::trim)).any(|mut coding| {
-        let is_gzip = coding.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        let weight = coding.find_map(|parameter| parameter.strip_prefix("q="));
-        is_gzip && weight.and_then(|weight| weight.parse::<f32>().ok()).is_none_or(|q| q > 0.0)
+/// Whether a client takes `value`, which it must name in `header` with a weight above 0
+/// (RFC 9110 §12.4.2): `text/html` in Accept, `gzip` in Accept-Encoding.
+pub(crate) fn takes(headers: &HeaderMap, header: HeaderName, value: &str) -> bool {
+    let said = headers.get_all(header).into_iter();
+    let mut items = said.filter_map(|said| said.to_str().ok()).flat_map(|said| said.split(','));
+    items.any(|item| {
+        let mut parameters = item.split(';').map(str::trim);
+        let is_it = parameters.next().is_some_and(|named| named.eq_ignore_ascii_case(value));
+        let weight = parameters.find_map(|parameter| parameter.strip_prefix("q="));
+        is_it && weight.and_then(|weight| weight.parse::<f32>().ok()).is_none_or(|q| q > 0.0)
     })
 }
 

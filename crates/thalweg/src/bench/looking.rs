@@ -4,7 +4,6 @@ use super::{EndArgs, StoreArgs};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::io::Write as _;
 use std::path::PathBuf;
 use thalweg_lab::report;
 use thalweg_lab::run::{self, Archive, Ended, Format};
@@ -93,10 +92,10 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     let texts: Vec<String> =
         entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
     if texts.is_empty() {
-        eprintln!(
+        run::say(format_args!(
             "There is no run in {}: `thalweg bench` makes one, --store names another folder.",
             args.store.store.display()
-        );
+        ));
     }
     print(&texts.join("\n"))
 }
@@ -142,7 +141,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
 fn read(store: &StoreArgs, run: &str) -> anyhow::Result<Archive> {
     let archive = Archive::read(&store.store().find(run)?)?;
     for remark in &archive.remarks {
-        eprintln!("{}: {remark}", archive.name);
+        run::say(format_args!("{}: {remark}", archive.name));
     }
     Ok(archive)
 }
@@ -151,10 +150,7 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<Ended> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Whoever reads it may have read enough, as `head` does.
 fn print(text: &str) -> anyhow::Result<Ended> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Ended::Complete),
-        written => Ok(written.map(|()| Ended::Complete)?),
-    }
+    run::print(text)?;
+    Ok(Ended::Complete)
 }

@@ -43,6 +43,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     set(&mut config.listen, settings.listen.map(|address| address.0));
     set(&mut config.shards, settings.shards);
     set(&mut config.heartbeat, settings.heartbeat);
+    set(&mut config.drain_delay, settings.drain_delay);
     set(&mut config.drain, settings.drain);
     set(&mut config.subscribe, settings.subscribe);
     config.compression = settings.compression;

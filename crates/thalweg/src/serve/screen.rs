@@ -51,7 +51,8 @@ const WEBSOCKET: &str = "--http1.1 -H 'Connection: Upgrade' -H 'Upgrade: websock
 
 /// What would be served.
 pub(super) fn check_screen(config: &Config) -> String {
-    let Config { shards, topic_defaults, topics, limits, heartbeat, drain, .. } = config;
+    let Config { shards, topic_defaults, topics, limits, heartbeat, drain_delay, drain, .. } =
+        config;
     let history = topic_defaults.history;
     let batch = topic_defaults.batch;
     let url = url(config, config.listen);
@@ -92,9 +93,10 @@ pub(super) fn check_screen(config: &Config) -> String {
         (
             "times",
             format!(
-                "heartbeat {}, stall {}, drain {}",
+                "heartbeat {}, stall {}, drain-delay {}, drain {}",
                 time_text(*heartbeat),
                 time_text(limits.stall),
+                time_text(*drain_delay),
                 time_text(*drain),
             ),
         ),
@@ -124,7 +126,8 @@ fn about(config: &Config) -> Rows {
         rows.push(("sources", sources.join(", ")));
     }
     if let Some(runs) = &config.runs {
-        rows.push(("runs", format!("of {}, at /runs", runs.display())));
+        let yet = if runs.exists() { "" } else { ", which is not there yet" };
+        rows.push(("runs", format!("of {}{yet}, at /runs", runs.display())));
     }
     rows.push(("access", access(config)));
     let origins = &config.access.origins;

@@ -44,6 +44,12 @@ pub(super) struct Settings {
     /// Compresses for whoever asks: permessage-deflate, gzip
     #[arg(long)]
     pub(super) compression: bool,
+    /// How long it serves on when it is asked to end, /readyz saying 503: until a load
+    /// balancer has looked [default: 0]
+    ///
+    /// A second signal ends it.
+    #[arg(long, value_name = "TIME")]
+    pub(super) drain_delay: Option<Time<0>>,
     /// How long a shutdown may take [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(super) drain: Option<Time<0>>,
@@ -242,7 +248,7 @@ impl Settings {
     pub(super) fn over(self, below: Self) -> Self {
         let above = self;
         over!(above, below:
-            listen shards demo runs heartbeat compression drain echo_path
+            listen shards demo runs heartbeat compression drain_delay drain echo_path
             source topic subscribe history_bytes history_events history_age flush batch_events batch_bytes
             publish_token subscribe_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed

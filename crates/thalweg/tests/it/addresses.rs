@@ -154,7 +154,9 @@ fn a_request_through_a_proxy_has_a_place_of_its_client() {
     let server = of_three();
     let client = server.http2();
     let slow: Vec<_> = (0..3).map(|_| client.start_open("POST", "/v1/topics/t", &CLIENT)).collect();
-    wait_for("them to be counted", || is_refused(&server).then_some(()));
+    // A look before all of them are there would take the place of one.
+    server.await_metric("thalweg_requests", |requests| requests == 3.0);
+    assert!(is_refused(&server));
     drop(slow);
     wait_for("their places", || (!is_refused(&server)).then_some(()));
 }

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{Heard, Server, Transport, chunk, close};
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::{Heard, Raw, Server, TlsClient, Transport, chunk, close, ticking, wait_for};
 
 /// Far longer than a drain takes that nobody holds up, far shorter than [`PATIENT`]
 /// servers wait for those who do: whoever is cut off only then is found out.
@@ -130,6 +132,79 @@ fn a_publish_connection_is_answered_or_cut_but_does_not_hold_the_server() {
     assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
     let rest = String::from_utf8(publisher.rest("the publish connection's end")).expect("text");
     assert!(rest.is_empty() || rest.contains("503") || rest.contains("\"count\":1"), "{rest}");
+}
+
+/// A load balancer sees that it is not ready, and clients that it sends meanwhile are
+/// served.
+#[test]
+fn a_server_that_is_to_end_says_so_before_it_drains() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut server = Server::start(&[&PATIENT[..], &["--drain-delay", "10m"]].concat());
+        let mut subscriber = server.subscribe(Transport::Sse, "/t");
+        subscriber.confirmed();
+        assert_eq!(server.get("/readyz").status, 200);
+        server.terminate();
+        wait_for("it to be not ready", || (server.get("/readyz").status == 503).then_some(()));
+        server.get("/readyz").refused(503, "draining");
+        assert_eq!(server.get("/healthz").status, 200);
+        server.publish("t", 0..2);
+        assert_eq!(subscriber.numbers(2).0, [0, 1]);
+        let mut late = server.subscribe(Transport::WebSocket, "/t");
+        late.confirmed();
+        // A second signal ends the delay, whichever.
+        kill_process(server.pid(), signal).expect("signal the server");
+        assert_eq!(subscriber.next(), draining(Transport::Sse));
+        assert_eq!(late.next(), draining(Transport::WebSocket));
+        drop((subscriber, late));
+        assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+    }
+}
+
+#[test]
+fn the_delay_of_a_drain_ends_by_itself() {
+    let mut server = Server::start(&[&PATIENT[..], &["--drain-delay", "100ms"]].concat());
+    server.terminate();
+    assert_eq!(server.exit_within(DRAINS_WITHIN).code(), Some(0));
+}
+
+/// A new connection is told, whatever it speaks, and not just closed.
+#[test]
+fn who_connects_while_it_drains_is_told_so() {
+    for (tls, shards) in [(false, "1"), (false, "2"), (true, "1")] {
+        let more: &[&str] = if tls { &["--tls-self-signed"] } else { &[] };
+        let arguments = [&PATIENT[..], &["--shards", shards], more].concat();
+        let server = ticking(&arguments);
+        let connect = |protocol: &str| match tls {
+            false => Raw::connect(server.address),
+            true => Raw::over(TlsClient::connect(server.address, &[protocol])),
+        };
+        // Takes nothing of what is due to it, and so holds the drain.
+        let mut deaf = connect("http/1.1");
+        deaf.ask("GET", "/v1/topics/big?transport=http-streaming", &[], "");
+        deaf.until(b"\r\n\r\n", "a head").expect("a subscription");
+        let line = format!("\"{}\"\n", "x".repeat(1000)).repeat(900);
+        for _ in 0..16 {
+            let mut publisher = connect("http/1.1");
+            let headers = [("Content-Type", "application/x-ndjson")];
+            publisher.ask("POST", "/v1/topics/big", &headers, &line);
+            assert_eq!(publisher.answer().status, 200);
+        }
+        server.terminate();
+        server.has_said("draining: ");
+        for _ in 0..20 {
+            let mut raw = connect("http/1.1");
+            raw.ask("POST", "/v1/topics/t", &[], "1");
+            let answer = raw.answer();
+            answer.refused(503, "draining");
+            assert!(answer.head.contains("retry-after: 1"), "{}", answer.head);
+            let mut h2 = connect("h2");
+            h2.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+            let said = h2.rest("its end");
+            // SETTINGS, then GOAWAY (RFC 9113 §6.8).
+            assert_eq!(said.get(12), Some(&7), "{said:?}");
+        }
+        drop(deaf);
+    }
 }
 
 #[test]

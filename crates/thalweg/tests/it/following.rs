@@ -122,7 +122,7 @@ fn every_transport_comes_over_tls_to_whom_it_may() {
         assert!(refused.1.contains("(401 unauthorized)"), "{transport}: {}", refused.1);
     }
     let untrusted = tail(&url, &["--token", "may-subscribe"]).end();
-    assert!(untrusted.1.contains("certificate was not accepted"), "{}", untrusted.1);
+    assert!(untrusted.1.contains("comes from nobody who is trusted"), "{}", untrusted.1);
 }
 
 #[test]
@@ -188,6 +188,28 @@ fn a_reader_that_leaves_ends_it_quietly() {
     assert!(said.lines().all(|line| line.starts_with("subscribed")), "{said}");
 }
 
+/// The wire calls it a cursor.
+#[test]
+fn a_cursor_is_where_it_begins() {
+    let server = Server::start(&[]);
+    let first = server.publish("numbers", 0..1);
+    server.publish("numbers", 1..3);
+    let url = format!("http://{}/v1/topics/numbers", server.address);
+    let options = ["--cursor", &first.position, "--count", "2"];
+    assert_eq!(numbers(&tail(&url, &options).lines(2)), [1, 2]);
+}
+
+#[test]
+fn plain_http_on_the_port_of_tls_ends_it_with_the_remedy() {
+    let server = Server::start(&["--tls-self-signed"]);
+    let url = format!("http://{}/v1/topics/a", server.address);
+    for options in [&[][..], &["--transport", "sse"], &["--transport", "sse", "--http2"]] {
+        let (status, said) = tail(&url, options).end();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(said.contains("write https://") && said.lines().count() == 1, "{said}");
+    }
+}
+
 #[test]
 fn an_interrupted_count_is_a_failure() {
     let server = Server::start(&[]);
@@ -213,5 +235,5 @@ fn mistakes_are_answered_with_the_remedy() {
     check(&["http://localhost/", "--topic", "a", "--from", "now"], "\"earliest\" or a position");
     let server = Server::start(&[]);
     let url = format!("https://{}/v1/topics/a", server.address);
-    check(&[&url], "does not speak TLS");
+    check(&[&url], "does not speak TLS: write http://");
 }

@@ -1,4 +1,4 @@
-//! Every curl line of the README works as it stands there.
+//! Every curl line of the README works as it stands there, and so do its settings.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,6 +26,23 @@ fn every_curl_line_of_the_readme_works() {
             scope.spawn(|| check(line, server.address.port()));
         }
     });
+}
+
+/// What a newcomer copies into `thalweg.toml` is taken.
+#[test]
+fn the_settings_of_the_readme_are_served() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(&path).expect("README.md at the top of the repository");
+    let (_, rest) = readme.split_once("```toml\n").expect("a block of TOML");
+    let (settings, _) = rest.split_once("```").expect("the end of the block");
+    let file = std::env::temp_dir().join(format!("thalweg-readme-{}.toml", std::process::id()));
+    std::fs::write(&file, settings).expect("write it");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    let output = command.args(["serve", "--check", "--config"]).arg(&file).output();
+    std::fs::remove_file(&file).expect("remove it");
+    let output = output.expect("run the binary");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:9000"));
 }
 
 fn check(line: &str, port: u16) {

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use crate::harness::Server;
+
 fn check(arguments: &[&str], token: Option<&str>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.args(["serve", "--check"]).args(arguments);
@@ -51,6 +53,40 @@ fn a_server_that_others_reach_needs_a_token_or_to_be_open() {
     served(&["--listen", "0.0.0.0:8080", "--open"], None);
     // One that is empty protects nothing.
     assert!(refused(&anywhere, Some("")).contains("--publish-token"));
+}
+
+/// Whoever looks at the runs before the first has been taken sees none, and then it.
+#[test]
+fn a_folder_of_runs_may_come_later() {
+    let folder = std::env::temp_dir().join(format!("thalweg-later-{}", std::process::id()));
+    let folder = folder.to_str().expect("a path is text");
+    let said = served(&["--runs", folder], None);
+    assert!(said.contains("not there yet"), "{said}");
+    let server = Server::start(&["--runs", folder]);
+    assert_eq!(server.get("/runs").text(), "{\"runs\":[]}\n");
+    server.get("/runs/first/report.html").refused(404, "not_found");
+    std::fs::create_dir_all(format!("{folder}/first")).expect("a folder");
+    std::fs::write(format!("{folder}/first/report.html"), "<p>").expect("a file");
+    assert!(server.get("/runs").text().contains("\"name\":\"first\""));
+    assert_eq!(server.get("/runs/first/report.html").text(), "<p>");
+    std::fs::remove_dir_all(folder).expect("remove it");
+    assert_eq!(server.get("/runs").text(), "{\"runs\":[]}\n");
+}
+
+#[test]
+fn a_flag_of_other_servers_leads_to_ours() {
+    let output = check(&["--port", "8080"], None);
+    let complained = text(output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{complained}");
+    assert!(complained.contains("'--listen'"), "{complained}");
+}
+
+#[test]
+fn a_token_is_refused_by_the_name_that_it_was_given_by() {
+    let from_variable = refused(&[], Some("two words"));
+    assert!(from_variable.contains("THALWEG_PUBLISH_TOKEN"), "{from_variable}");
+    let from_flag = refused(&["--publish-token", "two words"], None);
+    assert!(from_flag.contains("--publish-token"), "{from_flag}");
 }
 
 #[test]

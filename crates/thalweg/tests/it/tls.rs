@@ -5,11 +5,13 @@
 //! - `handshakes`: those that come to nothing
 //! - `reloading`: another certificate while connections live
 //! - `stopping`: readers that stop
+//! - `trusting`: what the client makes of certificates
 
 mod handshakes;
 mod reloading;
 mod speaking;
 mod stopping;
+mod trusting;
 
 use crate::harness::{Server, TlsClient, ticking, unharmed_over};
 

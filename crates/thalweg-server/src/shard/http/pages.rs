@@ -1,11 +1,11 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
-use super::respond::{Answer, Refused, empty, text, without_body};
+use super::respond::{Answer, Refused, empty, text};
 use crate::{
     pages::{File, Pages, VIEWS},
     refusal::Refusal,
-    transport::accepts_gzip,
+    transport::takes,
 };
 
 /// Everything that a page is made of is the server's own and in files: what somebody
@@ -29,27 +29,19 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused
         }
         return Ok(None);
     };
-    if !is_read(&parts.method) {
+    if parts.method != Method::GET {
         return Err(Refused::method("GET, HEAD"));
     }
-    let mut answer = answer(file, &parts.headers);
-    if parts.method == Method::HEAD && answer.status() == StatusCode::OK {
-        answer = without_body(answer);
-    }
-    Ok(Some(answer))
+    Ok(Some(answer(file, &parts.headers)))
 }
 
-/// What is shown at `/`, to browsers alone: whoever asks for no HTML is told of the API.
+/// What is shown at `/`, to who asks for HTML in so many words, as browsers do and tools
+/// do not: others are told of the API.
 pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused> {
-    match accepts_html(&parts.headers) {
+    match takes(&parts.headers, header::ACCEPT, "text/html") {
         true => at(pages, parts),
         false => Ok(None),
     }
-}
-
-/// Whether a method only reads.
-pub(super) fn is_read(method: &Method) -> bool {
-    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// Headers of everything that a browser may show as a page.
@@ -61,7 +53,7 @@ pub(super) fn harden(answer: &mut Answer, policy: &'static str) {
 }
 
 fn answer(file: &File, headers: &HeaderMap) -> Answer {
-    let form = file.form(accepts_gzip(headers));
+    let form = file.form(takes(headers, header::ACCEPT_ENCODING, "gzip"));
     let mut answer = match is_known(headers, &form.etag) {
         true => empty(StatusCode::NOT_MODIFIED),
         false => {
@@ -101,18 +93,6 @@ fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     })
 }
 
-/// Whether somebody asks for HTML in so many words, as browsers do and tools do not.
-fn accepts_html(headers: &HeaderMap) -> bool {
-    let accepted = headers.get_all(header::ACCEPT).into_iter();
-    let mut ranges = accepted.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));
-    ranges.any(|range| {
-        let mut parameters = range.split(';').map(str::trim);
-        let is_html = parameters.next().is_some_and(|it| it.eq_ignore_ascii_case("text/html"));
-        let weight = parameters.find_map(|parameter| parameter.strip_prefix("q="));
-        is_html && weight.and_then(|weight| weight.parse::<f32>().ok()).is_none_or(|q| q > 0.0)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,7 +104,11 @@ mod tests {
     #[test]
     fn a_browser_is_told_by_what_it_accepts() {
         let check = |accept: &str, expected| {
-            assert_eq!(accepts_html(&headers(header::ACCEPT, accept)), expected, "{accept}");
+            assert_eq!(
+                takes(&headers(header::ACCEPT, accept), header::ACCEPT, "text/html"),
+                expected,
+                "{accept}"
+            );
         };
         check("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true);
         check("application/json, TEXT/HTML; q=0.1", true);
@@ -133,7 +117,7 @@ mod tests {
         check("text/html;q=0", false);
         check("text/html-sandboxed", false);
         check("", false);
-        assert!(!accepts_html(&HeaderMap::new()));
+        assert!(!takes(&HeaderMap::new(), header::ACCEPT, "text/html"));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) async fn publish(
     handle: &Rc<Handle>,
     topic: &str,
     parts: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Refused> {
     let topic: Topic = topic.parse().map_err(Refusal::from)?;
     if handle.draining.get() {
@@ -96,7 +96,7 @@ pub(super) async fn publish(
 pub(super) async fn command(
     handle: &Rc<Handle>,
     parts: &Parts,
-    body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Refused> {
     if idempotency_key(parts)?.is_some() {
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
@@ -185,7 +185,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
 }
 
 /// Reads a whole body.
-async fn whole(handle: &Handle, body: Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
+async fn whole(handle: &Handle, body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
     // One more byte than it may have shows that it has too many.
     let body = Limited::new(body, bytes_max + 1).collect();
     let body = timeout(handle.common.config.limits.body_wait, body).await.map_err(|_| slow())?;
@@ -206,7 +206,7 @@ async fn publish_one(
     handle: &Rc<Handle>,
     topic: &Topic,
     kind: BodyKind,
-    body: Incoming,
+    body: &mut Incoming,
     publisher: Publisher<'_>,
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {
@@ -227,7 +227,7 @@ async fn publish_one(
 async fn publish_lines(
     handle: &Rc<Handle>,
     topic: &Topic,
-    mut body: Incoming,
+    body: &mut Incoming,
     places: &Semaphore,
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {

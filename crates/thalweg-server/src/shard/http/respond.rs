@@ -25,6 +25,8 @@ pub(super) type Answer = Response<Content>;
 pub(super) enum Content {
     Full(Full<Bytes>),
     Pipe(PipeBody),
+    /// What HEAD is sent of a subscription, whose length nobody knows.
+    Nothing,
 }
 
 /// Why there is no answer but a refusal, and what was done before it.
@@ -138,7 +140,7 @@ pub(super) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Answer
 pub(super) fn without_body(mut answer: Answer) -> Answer {
     let length = answer.body().size_hint().exact().map(HeaderValue::from);
     answer.headers_mut().extend(length.map(|length| (header::CONTENT_LENGTH, length)));
-    *answer.body_mut() = Content::Full(Full::default());
+    *answer.body_mut() = Content::Nothing;
     answer
 }
 
@@ -166,6 +168,7 @@ impl Body for Content {
                 frame.map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
             }
             Self::Pipe(pipe) => Pin::new(pipe).poll_frame(context),
+            Self::Nothing => Poll::Ready(None),
         }
     }
 
@@ -173,6 +176,7 @@ impl Body for Content {
         match self {
             Self::Full(full) => full.is_end_stream(),
             Self::Pipe(pipe) => pipe.is_end_stream(),
+            Self::Nothing => true,
         }
     }
 
@@ -180,6 +184,7 @@ impl Body for Content {
         match self {
             Self::Full(full) => full.size_hint(),
             Self::Pipe(pipe) => pipe.size_hint(),
+            Self::Nothing => SizeHint::default(),
         }
     }
 }

@@ -2,6 +2,7 @@ use std::{
     cell::Cell,
     future::{pending, poll_fn},
     rc::Rc,
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -12,18 +13,21 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     pages, post,
-    respond::{Answer, Content, Refused, empty, json, json_line, text},
+    respond::{Answer, Content, Refused, empty, json, json_line, text, without_body},
     runs,
+    unread::read_away,
 };
 use crate::{
     access::{Admitted, Identity, Right},
     clock::now_us,
     fanout::{FeedKey, Life},
-    metrics,
+    metrics::{self, Form},
     refusal::Refusal,
     seats::{Caller, Forwarded, Seat},
     shard::{Handle, reading::Listing, subscribe::Newcomer},
-    transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
+    transport::{
+        Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe, takes,
+    },
 };
 
 /// What a request to subscribe leaves for when hyper has let go.
@@ -68,10 +72,18 @@ pub(super) async fn answer(
     seat: &Seat,
     request: Request<Incoming>,
 ) -> Answer {
-    let (parts, body) = request.into_parts();
+    let (mut parts, mut body) = request.into_parts();
+    let is_head = parts.method == Method::HEAD;
+    if is_head {
+        // It is answered as GET is, without the body (RFC 9110 §9.3.2).
+        parts.method = Method::GET;
+    }
     let (forwarded, admitted) = match handle.admit(seat, &parts) {
         Ok(admitted) => admitted,
-        Err(refusal) => return handle.refuse(refusal.into()),
+        Err(refusal) => {
+            let answer = handle.refuse(refusal.into());
+            return last(handle, is_head, parts, body, answer).await;
+        }
     };
     if let Some(headers) = admitted.preflight(&parts) {
         let mut answer = empty(StatusCode::NO_CONTENT);
@@ -80,20 +92,54 @@ pub(super) async fn answer(
     }
     let caller = seat.caller(&forwarded).map_err(Refused::from);
     let routed = match caller.and_then(|caller| Ok((begin(handle, &parts)?, caller))) {
+        Ok((Some(begun), _)) if is_head => begun.head(),
         Ok((Some(mut begun), caller)) => {
             begun.ask.head.extend(admitted.headers());
-            match subscribe(handle, takeover, seat, begun, caller).await {
-                Ok(answer) => return answer,
-                Err(refused) => Err(refused),
-            }
+            // It may wait for long, and needs neither.
+            drop((parts, body));
+            return subscribe(handle, takeover, seat, begun, caller).await.unwrap_or_else(
+                |refused| {
+                    let mut answer = handle.refuse(refused);
+                    answer.headers_mut().extend(admitted.headers());
+                    answer
+                },
+            );
         }
         // Its place is held until it is answered.
-        Ok((None, _caller)) => route(handle, &parts, body).await,
+        Ok((None, _caller)) => route(handle, &parts, &mut body).await,
         Err(refused) => Err(refused),
     };
     let mut answer = routed.unwrap_or_else(|refused| handle.refuse(refused));
     answer.headers_mut().extend(admitted.headers());
+    last(handle, is_head, parts, body, answer).await
+}
+
+/// The last before an answer goes out.
+async fn last(
+    handle: &Handle,
+    is_head: bool,
+    parts: Parts,
+    body: Incoming,
+    answer: Answer,
+) -> Answer {
+    let answer = if is_head { without_body(answer) } else { answer };
+    // What did not come in time is not waited for again.
+    if answer.status() != StatusCode::REQUEST_TIMEOUT {
+        read_away(handle, parts, body).await;
+    }
     answer
+}
+
+impl Begun {
+    /// What HEAD is told of it: nothing is opened.
+    fn head(self) -> Result<Answer, Refused> {
+        let answer = self.ask.head.into_response(Content::Nothing);
+        match answer.status() {
+            // RFC 6455 §4.1.
+            StatusCode::SWITCHING_PROTOCOLS => Err(Refused::method("GET")),
+            _ => Ok(answer),
+        }
+    }
 }
 
 impl Handle {
@@ -228,14 +274,14 @@ async fn begun_at_least(handle: &Handle, key: u32, serial: u64) {
     }
 }
 
-async fn route(handle: &Rc<Handle>, parts: &Parts, body: Incoming) -> Result<Answer, Refused> {
+async fn route(handle: &Rc<Handle>, parts: &Parts, body: &mut Incoming) -> Result<Answer, Refused> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
             (&Method::GET, _) => read(handle, parts, path_topic).await,
             (&Method::POST, Some(topic)) => post::publish(handle, topic, parts, body).await,
-            (_, Some(_)) => Err(Refused::method("GET, POST")),
-            (_, None) => Err(Refused::method("GET")),
+            (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
+            (_, None) => Err(Refused::method("GET, HEAD")),
         };
     }
     if let Some(rest) = runs::path(path) {
@@ -248,17 +294,24 @@ async fn route(handle: &Rc<Handle>, parts: &Parts, body: Incoming) -> Result<Ans
         }
         "/v1/commands" => post::command(handle, parts, body).await,
         "/v1/tickets" => post::ticket(handle, parts),
-        "/" | "/healthz" | "/readyz" | "/metrics" if !pages::is_read(&parts.method) => {
+        "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))
         }
         "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(hello)),
         "/healthz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
-        "/readyz" if handle.draining.get() => Err(Refusal::draining().into()),
+        "/readyz" if handle.common.leaving.is_announced.load(Relaxed) => {
+            Err(Refusal::draining().into())
+        }
         "/readyz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
         "/metrics" => {
             handle.may_look(parts, &Query::default())?;
-            // Writing to a string does not fail.
-            Ok(text(metrics::CONTENT_TYPE, handle.common.metrics.text().unwrap_or_default()))
+            let form = match takes(&parts.headers, header::ACCEPT, metrics::OPEN_METRICS) {
+                true => Form::OpenMetrics,
+                false => Form::Text,
+            };
+            let mut answer = text(form.content_type(), handle.common.metrics.text(form));
+            answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+            Ok(answer)
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
             let path = Excerpt(path);

@@ -4,8 +4,8 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 use super::{
-    pages::{harden, is_read},
-    respond::{Answer, Refused, json, text, without_body},
+    pages::harden,
+    respond::{Answer, Refused, json, text},
 };
 use crate::{
     config::nearest,
@@ -33,7 +33,7 @@ pub(super) async fn answer(
     parts: &Parts,
     rest: &str,
 ) -> Result<Answer, Refused> {
-    if !is_read(&parts.method) {
+    if parts.method != Method::GET {
         return Err(Refused::method("GET, HEAD"));
     }
     handle.may_look(parts, &query(parts)?)?;
@@ -42,7 +42,7 @@ pub(super) async fn answer(
                        thalweg bench writes them to, thalweg-runs";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     };
-    let answer = match wanted(rest) {
+    Ok(match wanted(rest) {
         Some(None) => json(StatusCode::OK, runs.list().await?),
         Some(Some((name, file))) => {
             let bytes = runs.file(name, file).await?;
@@ -59,8 +59,7 @@ pub(super) async fn answer(
                            summary.json; GET /runs lists them";
             return Err(Refusal::new(ErrorCode::NotFound, message).into());
         }
-    };
-    Ok(if parts.method == Method::HEAD { without_body(answer) } else { answer })
+    })
 }
 
 /// The run and its file that a path names, or the list.

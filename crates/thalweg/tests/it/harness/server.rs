@@ -35,20 +35,26 @@ impl Server {
     /// Starts it on a free port. One shard, unless `arguments` say otherwise.
     pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-        command.arg("serve");
+        Self::start_by(command.arg("serve"), arguments, Stdio::piped())
+    }
+
+    /// The same by a command that becomes it, and with a stderr of its own.
+    pub(crate) fn start_by(command: &mut Command, arguments: &[&str], stderr: Stdio) -> Self {
         if !arguments.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
         }
         if !arguments.contains(&"--shards") {
             command.args(["--shards", "1"]);
         }
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("start the binary");
         let pid = Pid::from_child(&child);
         let log = Arc::new(Mutex::new(String::new()));
         let (sender, addresses) = channel();
         keep(child.stdout.take().expect("its stdout"), Arc::clone(&log), Some(sender));
-        keep(child.stderr.take().expect("its stderr"), Arc::clone(&log), None);
+        if let Some(stderr) = child.stderr.take() {
+            keep(stderr, Arc::clone(&log), None);
+        }
         let exit = Mutex::new(watch(child));
         let address = addresses.recv_timeout(DEADLINE).unwrap_or_else(|_| {
             let log = log.lock().expect("the log");

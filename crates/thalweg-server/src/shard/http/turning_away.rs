@@ -1,0 +1,136 @@
+//! Connections that are not served: they are told why, in as few bytes as their protocol
+//! has for it, and ended.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use thalweg_wire::ErrorCode;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::{PREFACE, begins_with_preface, respond};
+use crate::{config::TURNED_AWAY_WAIT, refusal::Refusal, shard::Handle};
+
+/// An empty SETTINGS, which comes first (RFC 9113 §3.4).
+const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+
+/// The type, the flags and the stream of a GOAWAY, and that no stream was served: whatever
+/// was asked may be asked again (RFC 9113 §6.8).
+const GOAWAY: [u8; 10] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Bytes of a GOAWAY's payload before its words: the last stream, the reason.
+const GOAWAY_FIXED_BYTES: usize = 8;
+
+/// Reasons (RFC 9113 §7).
+const NO_ERROR: u32 = 0;
+const INADEQUATE_SECURITY: u32 = 12;
+
+/// How a client speaks that is to be told something.
+#[derive(Clone, Copy)]
+enum Http {
+    One,
+    Two { reason: u32 },
+}
+
+/// Tells a connection why it is not served, and ends it; over TLS if `tls` is given.
+pub(crate) async fn turn_away(
+    socket: std::net::TcpStream,
+    tls: Option<Arc<ServerConfig>>,
+    refused: &Refusal,
+) {
+    let Ok(stream) = TcpStream::from_std(socket) else { return };
+    let telling = async {
+        match tls {
+            None => {
+                // Who says nothing is told all the same.
+                let begun = timeout(TURNED_AWAY_WAIT / 2, begins_with_preface(&stream)).await;
+                let is_http2 = begun.unwrap_or(Ok(false)).ok()?;
+                tell(stream, Http::of(is_http2), refused).await
+            }
+            Some(tls) => {
+                let stream = TlsAcceptor::from(tls).accept(stream).await.ok()?;
+                let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                tell(stream, Http::of(is_http2), refused).await
+            }
+        }
+    };
+    // Who takes longer than that is not waited for.
+    let _ = timeout(TURNED_AWAY_WAIT, telling).await;
+}
+
+/// Tells a client that speaks in the clear where TLS is spoken what to do.
+pub(super) async fn point_to_https(handle: &Handle, stream: TcpStream) {
+    let code = ErrorCode::BadParameter;
+    handle.count(|counts| counts.count_refused(code));
+    let refused = Refusal::new(code, "this port speaks https: write https:// in place of http://");
+    let mut first = [0; 3];
+    let telling = async {
+        stream.peek(&mut first).await.ok()?;
+        let http = match PREFACE.starts_with(&first) {
+            true => Http::Two { reason: INADEQUATE_SECURITY },
+            false => Http::One,
+        };
+        tell(stream, http, &refused).await
+    };
+    let _ = timeout(TURNED_AWAY_WAIT, telling).await;
+}
+
+/// Has one attempt at telling a client that its head did not come in time: one that does
+/// not read either is not waited for.
+pub(super) async fn refuse_slow(handle: &Handle, mut stream: impl AsyncWrite + Unpin) {
+    let code = ErrorCode::SlowRequest;
+    handle.count(|counts| counts.count_refused(code));
+    let message = "the request's head did not arrive in time: send it at once";
+    let answer = respond::bare(&Refusal::new(code, message));
+    std::future::poll_fn(|context| {
+        std::pin::Pin::new(&mut stream).poll_write(context, &answer).map(|_| ())
+    })
+    .await;
+}
+
+async fn tell(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    http: Http,
+    refused: &Refusal,
+) -> Option<()> {
+    let answer = match http {
+        Http::One => respond::bare(refused),
+        Http::Two { reason } => goaway(reason, &refused.message),
+    };
+    stream.write_all(&answer).await.ok()?;
+    stream.shutdown().await.ok()?;
+    // What it sends is taken, or the answer would be reset with it.
+    let mut buffer = [0; 1024];
+    while stream.read(&mut buffer).await.ok()? > 0 {}
+    Some(())
+}
+
+impl Http {
+    fn of(is_http2: bool) -> Self {
+        if is_http2 { Self::Two { reason: NO_ERROR } } else { Self::One }
+    }
+}
+
+fn goaway(reason: u32, message: &str) -> Vec<u8> {
+    let length = ((GOAWAY_FIXED_BYTES + message.len()) as u32).to_be_bytes();
+    [&SETTINGS, &length[1..], &GOAWAY, &reason.to_be_bytes(), message.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goaway_is_settings_and_one_frame_with_the_words() {
+        let bytes = goaway(INADEQUATE_SECURITY, "gone");
+        let (settings, goaway) = bytes.split_at(9);
+        assert_eq!(settings, [0, 0, 0, 4, 0, 0, 0, 0, 0]);
+        assert_eq!(goaway[..9], [0, 0, 12, 7, 0, 0, 0, 0, 0]);
+        assert_eq!(goaway[9..17], [0, 0, 0, 0, 0, 0, 0, 12]);
+        assert_eq!(&goaway[17..], b"gone");
+    }
+}

@@ -1,0 +1,93 @@
+//! What is said and cannot be written ends nothing.
+
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Write, pipe};
+use std::process::{Command, Stdio};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::{DEADLINE, Server, Transport, close};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_thalweg");
+
+/// Goes on after a line could not be written, and says good-bye.
+fn serves_to_the_end(mut command: Command, stderr: impl Into<Stdio>) {
+    // Lines are more than one, before and after the first that is lost.
+    let mut server = Server::start_by(command.arg("serve"), &["--log", "debug"], stderr.into());
+    let mut subscriber = server.subscribe(Transport::Sse, "/t");
+    subscriber.confirmed();
+    for _ in 0..3 {
+        kill_process(server.pid(), Signal::HUP).expect("signal the server");
+    }
+    server.publish("t", 0..3);
+    assert_eq!(subscriber.numbers(3).0, [0, 1, 2]);
+    server.terminate();
+    assert_eq!(subscriber.next(), close(Transport::Sse, 1001, "draining", true));
+    assert_eq!(server.exit_within(DEADLINE).code(), Some(0));
+}
+
+#[test]
+fn logs_on_a_full_disk_end_nothing() {
+    let full = File::options().write(true).open("/dev/full").expect("a disk that is full");
+    serves_to_the_end(Command::new(BINARY), full);
+}
+
+#[test]
+fn logs_on_a_closed_stderr_end_nothing() {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec \"$0\" \"$@\" 2>&-", BINARY]);
+    serves_to_the_end(shell, Stdio::null());
+}
+
+#[test]
+fn logs_that_nobody_reads_any_more_end_nothing() {
+    serves_to_the_end(Command::new(BINARY), unread());
+}
+
+#[test]
+fn logs_that_wait_to_be_read_hold_nothing_up() {
+    let (_reader, writer) = full_pipe();
+    serves_to_the_end(Command::new(BINARY), writer);
+}
+
+/// A pipe whose other end is gone.
+fn unread() -> PipeWriter {
+    pipe().expect("a pipe").1
+}
+
+/// A pipe that takes no more, and somebody who might read it.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = pipe().expect("a pipe");
+    let flags = fcntl_getfl(&writer).expect("its flags");
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("set its flags");
+    while writer.write(&[b'.'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).expect("set its flags");
+    (reader, writer)
+}
+
+/// As with `2>&1 | head -1`, once head has gone.
+fn success_without_readers(arguments: &[&str], lines: &str) {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).stdin(Stdio::piped()).stdout(unread()).stderr(unread());
+    let mut child = command.spawn().expect("start the program");
+    let mut stdin = child.stdin.take().expect("its stdin");
+    stdin.write_all(lines.as_bytes()).expect("a program that reads");
+    drop(stdin);
+    assert_eq!(child.wait().expect("its end").code(), Some(0), "{arguments:?}");
+}
+
+#[test]
+fn commands_whose_words_nobody_reads_do_their_work() {
+    let server = Server::start(&[]);
+    let url = format!("http://{}/v1/topics/lines", server.address);
+    success_without_readers(&["pub", &url], "1\n2\n3\n");
+    success_without_readers(&["pub", "--fast", &url], "4\n5\n");
+    let read = server.get("/v1/topics/lines?limit=10").text();
+    assert!(read.contains("\"events\":[1,2,3,4,5]"), "{read}");
+    // Whoever follows without a reader has nobody to follow for.
+    success_without_readers(&["tail", &url, "--from", "earliest"], "");
+    success_without_readers(&["serve", "--check"], "");
+    success_without_readers(&["bench", "list", "--store", "/nonexistent"], "");
+    success_without_readers(&["--help"], "");
+}

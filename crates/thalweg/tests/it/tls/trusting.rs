@@ -1,0 +1,121 @@
+//! Whom `thalweg tail` trusts, and what it says to whom it does not.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+
+use crate::harness::{Program, Server};
+
+/// A certificate's files, removed at the end.
+struct Made(PathBuf);
+
+impl Made {
+    /// Signed by itself, or by an authority of its own.
+    fn new(name: &str, names: &[&str], change: impl Fn(&mut CertificateParams)) -> Self {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        change(&mut params);
+        let key = KeyPair::generate().expect("a key");
+        let cert = params.self_signed(&key).expect("a certificate");
+        Self::files(name, &cert.pem(), &key.serialize_pem())
+    }
+
+    fn files(name: &str, cert: &str, key: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("thalweg-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("cert.pem"), cert).expect("write it");
+        fs::write(folder.join("key.pem"), key).expect("write it");
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("a path is text").to_owned()
+    }
+
+    fn serve(&self) -> Server {
+        Server::start(&["--tls-cert", &self.path("cert.pem"), "--tls-key", &self.path("key.pem")])
+    }
+
+    /// What `tail` says that trusts `ca`, at its end.
+    fn said(&self, ca: &str) -> String {
+        let server = self.serve();
+        let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
+        let arguments = ["tail", &url, "--cacert", ca, "--from", "earliest", "--count", "1"];
+        let mut tail = Program::thalweg(&arguments);
+        let (status, said) = tail.end();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const HERE: &[&str] = &["localhost"];
+
+/// As `openssl req -x509` makes it, unless it is told otherwise.
+#[test]
+fn an_authoritys_certificate_as_the_servers_is_named_with_the_remedy() {
+    let own = Made::new("authority", HERE, |params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    });
+    let said = own.said(&own.path("cert.pem"));
+    assert!(said.contains("localhost") && said.contains("CA:FALSE"), "{said}");
+    assert!(!said.contains("OtherError"), "{said}");
+}
+
+/// And as it makes it when it is told.
+#[test]
+fn a_self_signed_certificate_that_is_no_authoritys_is_trusted_by_name() {
+    let own = Made::new("own", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
+    let server = own.serve();
+    let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
+    let mut publishing = Program::thalweg(&["pub", &url, "--cacert", &own.path("cert.pem")]);
+    publishing.give("1\n");
+    let (status, said) = publishing.end();
+    assert!(status.success(), "{said}");
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_said_with_the_remedy() {
+    let check = |made: &Made, ca: &str, words: &[&str]| {
+        let said = made.said(ca);
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        assert!(!said.contains(['{', '[']), "{said}");
+    };
+    let good = Made::new("good", HERE, |_| {});
+    let other = Made::new("other", &["elsewhere.example"], |_| {});
+    let nameless = Made::new("nameless", &[], |_| {});
+    let old = Made::new("old", HERE, |params| params.not_after = date_time_ymd(2020, 1, 1));
+    let new = Made::new("new", HERE, |params| params.not_before = date_time_ymd(2999, 1, 1));
+    check(&good, &other.path("cert.pem"), &["nobody who is trusted", "--cacert"]);
+    check(&other, &other.path("cert.pem"), &["is for elsewhere.example and not for localhost"]);
+    check(&nameless, &nameless.path("cert.pem"), &["holds no names", "subjectAltName"]);
+    check(&old, &old.path("cert.pem"), &["has expired: renew it"]);
+    check(&new, &new.path("cert.pem"), &["not valid yet", "clock"]);
+    // A chain of two, its authority trusted, is what should be.
+    let authority_key = KeyPair::generate().expect("a key");
+    let mut authority = CertificateParams::new(Vec::new()).expect("no names");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_cert = authority.self_signed(&authority_key).expect("a certificate");
+    let issuer = Issuer::new(authority, authority_key);
+    let key = KeyPair::generate().expect("a key");
+    let names = vec!["localhost".to_owned()];
+    let leaf = CertificateParams::new(names).and_then(|params| params.signed_by(&key, &issuer));
+    let leaf = leaf.expect("a certificate").pem();
+    let made = Made::files("chain", &leaf, &key.serialize_pem());
+    fs::write(made.path("ca.pem"), authority_cert.pem()).expect("write it");
+    let server = made.serve();
+    let url = format!("https://localhost:{}/v1/topics/t", server.address.port());
+    let mut publishing = Program::thalweg(&["pub", &url, "--cacert", &made.path("ca.pem")]);
+    publishing.give("1\n");
+    let (status, said) = publishing.end();
+    assert!(status.success(), "{said}");
+}
