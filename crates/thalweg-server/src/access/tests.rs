@@ -29,7 +29,14 @@ fn request(line: &str, headers: &[(&str, &str)]) -> Parts {
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    request.body(()).unwrap().into_parts().0
+    let mut parts = request.body(()).unwrap().into_parts().0;
+    // Only there one may do without Host.
+    parts.version = match (parts.headers.contains_key("host"), parts.uri.authority()) {
+        (true, _) => Version::HTTP_11,
+        (false, Some(_)) => Version::HTTP_2,
+        (false, None) => Version::HTTP_10,
+    };
+    parts
 }
 
 fn code<T>(answer: &Result<T, Refusal>) -> Option<ErrorCode> {
@@ -147,7 +154,10 @@ fn on_loopback_only_loopback_names_are_served() {
     // The URL wins over the header.
     let both = request("GET http://evil.example/", &[("host", "localhost")]);
     assert_eq!(code(&local.admit(&both, false)), Some(ErrorCode::BadHost));
-    assert_eq!(code(&local.admit(&request("GET /", &[]), false)), None);
+    let mut unsaid = request("GET /", &[]);
+    assert_eq!(code(&local.admit(&unsaid, false)), None);
+    unsaid.version = Version::HTTP_11;
+    assert_eq!(code(&local.admit(&unsaid, false)), Some(ErrorCode::BadParameter));
     let two = request("GET /", &[("host", "localhost"), ("host", "localhost")]);
     assert_eq!(code(&local.admit(&two, false)), Some(ErrorCode::BadParameter));
 }
