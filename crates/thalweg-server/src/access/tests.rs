@@ -1,6 +1,6 @@
 //! Each rule of `docs/wire.md`, "Access".
 
-use http::{HeaderName, HeaderValue, Request, request::Parts};
+use http::{HeaderName, HeaderValue, Request, Version, request::Parts};
 
 use super::*;
 use crate::config::Secret;

@@ -7,6 +7,7 @@
 //! - `bystander`: someone who is to notice nothing of it
 //! - `signs`: what shows how a server is
 //! - `server`: starts `thalweg serve`, stops it
+//! - `skipped`: notes what this machine has not what it takes for
 //! - `program`: runs the binary's other commands
 //! - `proxy`: stands between, and cuts connections
 //! - `socket`: bytes with a deadline
@@ -29,6 +30,7 @@ mod raw;
 mod reader;
 mod server;
 mod signs;
+mod skipped;
 mod socket;
 mod subscriber;
 mod tls;
@@ -45,6 +47,7 @@ pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Answer, Duplex, Raw, tcp};
 pub(crate) use server::{LOOK_AGAIN_AFTER, Server, metric, outside};
 pub(crate) use signs::wait_for;
+pub(crate) use skipped::skipped;
 pub(crate) use socket::{DEADLINE, Socket};
 pub(crate) use subscriber::Subscriber;
 pub(crate) use tls::TlsClient;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Raw, Server, TlsClient, Transport};
+use crate::harness::{Raw, Server, TlsClient, Transport, skipped};
 
 /// What HEAD and GET say of the same; `Date` may differ.
 fn heads(raw: &mut Raw, method: &str, target: &str) -> (u16, Vec<String>) {
@@ -146,7 +146,7 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
     command.args(["check", "metrics"]).stdin(Stdio::piped());
     let started = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut promtool) = started else {
-        eprintln!("skipped: promtool is not here (Debian has it in its package prometheus)");
+        skipped("promtool is not here: Debian has it in its package prometheus");
         return;
     };
     let mut stdin = promtool.stdin.take().expect("its stdin");

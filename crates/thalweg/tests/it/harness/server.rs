@@ -169,7 +169,7 @@ pub(crate) fn outside(server: &Server) -> Option<SocketAddr> {
     let own = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
     let own = own.ok().map(|own| own.ip()).filter(|own| !own.is_loopback());
     if own.is_none() {
-        eprintln!("skipped: this machine has no address besides loopback");
+        super::skipped("this machine has no address besides loopback");
     }
     own.map(|own| SocketAddr::new(own, server.address.port()))
 }

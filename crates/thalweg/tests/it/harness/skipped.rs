@@ -1,0 +1,16 @@
+//! Tests that this machine has not what it takes for.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Names the file, a line for each, that `make test` counts them from.
+const SKIPPED: &str = "THALWEG_SKIPPED";
+
+/// Says that a test is skipped, and why.
+pub(crate) fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+    if let Some(path) = std::env::var_os(SKIPPED) {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| writeln!(file, "{why}")).expect("note what is skipped");
+    }
+}
