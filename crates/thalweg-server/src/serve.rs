@@ -28,9 +28,7 @@ use crate::{
     metrics::Metrics,
     runs::Runs,
     seats::Seats,
-    shard::{
-        self, Common, Handle, Leaving, Letterbox, Mail, Peer, RetryHasher, Shares, home_of,
-    },
+    shard::{self, Common, Handle, Leaving, Letterbox, Mail, Peer, RetryHasher, Shares, home_of},
     source::{self, Scheduled},
     transport::Certificate,
 };
