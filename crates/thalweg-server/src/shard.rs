@@ -83,6 +83,7 @@ use crate::{
     transport::{Certificate, Connection},
 };
 use feeds::FeedTable;
+use hearing::Slice;
 use mail::Ack;
 use poll::Poll;
 use retries::Retries;
@@ -199,6 +200,8 @@ struct Shard {
     poll: Poll,
     scratch: Scratch,
     read_buffer: Vec<u8>,
+    /// How long this turn goes on reading.
+    slice: Slice,
     heartbeat_slot: usize,
     counts: Counts,
 }
@@ -281,6 +284,7 @@ impl Handle {
             poll: Poll::new()?,
             scratch: Scratch::default(),
             read_buffer: vec![0; READ_BYTES],
+            slice: Slice::default(),
             heartbeat_slot: 0,
             counts: Counts::default(),
         };

@@ -31,7 +31,7 @@ use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 pub(crate) use certificate::Certificate;
-pub(crate) use connection::{Client, Connection, Heard};
+pub(crate) use connection::{Client, Connection, Heard, MaySay};
 pub(crate) use negotiate::{Ask, negotiate, takes};
 pub(crate) use outlet::Outlet;
 pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};

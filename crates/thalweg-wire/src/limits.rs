@@ -25,6 +25,18 @@ pub const QUOTED_CHARS_MAX: usize = 64;
 /// [`QUOTED_CHARS_MAX`] characters, escaped, beside a list of what there is.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
+/// Longest message of a client who may not publish: its commands carry no events. A
+/// `subscribe` with all it can say is a tenth of it.
+pub const COMMAND_BYTES_MAX: usize = 16 << 10;
+
+/// Bytes that such a client's compressed messages may be inflated to for each byte they came
+/// as. Each is compressed by itself: a command of a few hundred bytes shrinks to a half at
+/// best. Deflate goes to a thousandth.
+pub const INFLATED_PER_BYTE: u32 = 4;
+
+/// And so many besides, over the life of its connection: for a few that shrink better.
+pub const INFLATED_BYTES: u32 = 64 << 10;
+
 /// Subscriptions on one connection, unless the server is told otherwise. One
 /// visit looks at them all.
 pub const SUBSCRIPTIONS: usize = 256;

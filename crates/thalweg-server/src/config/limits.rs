@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use thalweg_wire::limits::{EVENT_BYTES, SUBSCRIPTIONS};
+use thalweg_wire::limits::{COMMAND_ROOM_BYTES, EVENT_BYTES, SUBSCRIPTIONS};
 
 /// Bytes of a word that the nearest known one is looked for: all known ones are shorter,
 /// and comparing costs time with both lengths, before anybody knows whose word it is.
@@ -126,6 +126,9 @@ pub struct Limits {
     pub visit_bytes: usize,
     /// Time of one slice of a walk, after which others get their turn.
     pub walk_slice: Duration,
+    /// Time of hearing what clients say in one turn: the rest of it waits for the next, also
+    /// within what one of them said.
+    pub read_slice: Duration,
     /// Letters on their way to a shard, from all others: batches and sockets.
     pub mail: usize,
     /// Publishes on their way to a shard, each of one read or one event. Apart
@@ -137,6 +140,11 @@ impl Limits {
     /// How many connections may come from one address.
     pub fn of_one_address(&self) -> usize {
         self.connections_per_address.unwrap_or_else(|| (self.connections / 10).max(100))
+    }
+
+    /// Longest command of a client who may publish.
+    pub(crate) fn command_bytes(&self) -> usize {
+        self.event_bytes + COMMAND_ROOM_BYTES
     }
 
     /// Places of those without the token, where publishing needs one.
@@ -173,6 +181,7 @@ impl Default for Limits {
             stall: Duration::from_secs(30),
             visit_bytes: 1 << 20,
             walk_slice: Duration::from_millis(1),
+            read_slice: Duration::from_millis(1),
             mail: 1024,
             publishes: 64,
         }

@@ -11,7 +11,6 @@ use thalweg_wire::{
 use super::{Shard, home_of, mail::Placed, room::Maker};
 use crate::{
     access::{Identity, Right},
-    config::Limits,
     fanout::{Subscribe, Terms},
     refusal::Refusal,
     stream::Payloads,
@@ -64,11 +63,12 @@ pub(super) enum Errand {
 }
 
 impl Wish {
-    /// Reads a command.
-    pub(super) fn read(text: &str, limits: &Limits) -> Self {
+    /// Reads a command of a client whose events may have so many bytes, if it may publish. If
+    /// not, its events are not looked at: they may be many.
+    pub(super) fn read(text: &str, event_bytes_max: Option<usize>) -> Self {
         let Asked { id, command } = Asked::parse(text);
         let what = match command {
-            Ok(command) => What::check(command, limits).unwrap_or_else(What::Refused),
+            Ok(command) => What::check(command, event_bytes_max).unwrap_or_else(What::Refused),
             Err(message) => What::Refused(Refusal::new(ErrorCode::BadCommand, message)),
         };
         Self { id: id.map(ToOwned::to_owned), what }
@@ -88,14 +88,15 @@ impl Wish {
 }
 
 impl What {
-    fn check(command: Command<'_>, limits: &Limits) -> Result<Self, Refusal> {
+    fn check(command: Command<'_>, event_bytes_max: Option<usize>) -> Result<Self, Refusal> {
         Ok(match command {
             Command::Publish { topic, events } => {
                 let mut payloads = Payloads::default();
-                for raw in events {
-                    payloads.push(|out| {
-                        event::push_json(raw.get().as_bytes(), limits.event_bytes, out)
-                    })?;
+                if let Some(bytes_max) = event_bytes_max {
+                    for raw in events {
+                        payloads
+                            .push(|out| event::push_json(raw.get().as_bytes(), bytes_max, out))?;
+                    }
                 }
                 Self::Publish { topic: topic.parse()?, payloads }
             }
@@ -309,24 +310,6 @@ impl Shard {
         if let Some(connection) = self.connections.get_mut(key as usize) {
             connection.answer(json);
             self.mark_dirty(key);
-        }
-    }
-
-    /// A connection is not read until what it asked for is done; its serial.
-    pub(super) fn begin_answer(&mut self, key: u32) -> Option<u64> {
-        let connection = self.connections.get_mut(key as usize)?;
-        connection.unanswered += 1;
-        Some(connection.serial)
-    }
-
-    pub(super) fn end_answer(&mut self, key: u32, serial: u64) {
-        if !self.is_there(key, serial) {
-            return;
-        }
-        let connection = &mut self.connections[key as usize];
-        connection.unanswered -= 1;
-        if connection.unanswered == 0 && std::mem::take(&mut self.flags[key as usize].unread) {
-            self.mark_readable(key);
         }
     }
 }

@@ -1,53 +1,52 @@
-//! What connections say: read, taken apart, and asked for one wish after the other.
+//! What connections say: read, taken apart, and answered one message after the other, for
+//! as long as a turn reads.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use thalweg_wire::close;
-use tokio::task::spawn_local;
+use tokio::{sync::mpsc::error::TrySendError, task::spawn_local};
 
 use super::{
     Handle, Shard,
     commands::{Elsewhere, Errand, Wish},
+    publish::append_letter,
 };
-use crate::{refusal::Refusal, transport::Heard};
+use crate::{clock::now_us, refusal::Refusal, transport::Heard};
 
-/// Bytes taken apart before the answers to them are looked at: the shortest commands
-/// have answers many times their length.
-const PIECE_BYTES: usize = 8 << 10;
+/// Bytes heard between two looks at the clock.
+const BYTES_PER_LOOK: usize = 16 << 10;
 
-impl Handle {
-    /// Posts what a topic's home is asked for, and answers it when that has.
-    async fn post_wish(self: &Rc<Self>, key: u32, serial: u64, elsewhere: Elsewhere) {
-        let Elsewhere { wish, topic, errand } = elsewhere;
-        let payloads = match errand {
-            Errand::Append(payloads) => payloads,
-            Errand::Find(start, terms) => {
-                let found = self.find(std::iter::once(&topic)).await;
-                return self.step(|shard| {
-                    if shard.is_there(key, serial) {
-                        shard.answer_found(key, &wish, &topic, found, start, terms);
-                    }
-                });
-            }
-        };
-        let posted = self.post(&topic, payloads, None).await;
-        if self.step(|shard| shard.is_there(key, serial).then(|| shard.begin_answer(key))).is_none()
-        {
-            return;
+/// What a read or a message counts for besides its bytes: a command that is refused takes
+/// about as long as so many bytes of one that is not.
+const MESSAGE_BYTES: usize = 1 << 10;
+
+/// The time that a turn has for hearing.
+#[derive(Debug, Default)]
+pub(super) struct Slice {
+    end_us: u64,
+    /// Since the last look at the clock.
+    heard_bytes: usize,
+    is_over: bool,
+}
+
+impl Slice {
+    /// Begins a slice of this length.
+    pub(super) fn begin(&mut self, now_us: u64, length: Duration) {
+        *self = Self { end_us: now_us + length.as_micros() as u64, ..Self::default() };
+    }
+
+    /// Whether what is left waits for the next turn.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// A read, or a message of so many bytes.
+    fn spend(&mut self, bytes: usize) {
+        self.heard_bytes += bytes + MESSAGE_BYTES;
+        if self.heard_bytes >= BYTES_PER_LOOK {
+            self.heard_bytes = 0;
+            self.is_over = now_us() >= self.end_us;
         }
-        let handle = Rc::clone(self);
-        spawn_local(async move {
-            let placed = match posted {
-                Ok(placed) => placed.await.unwrap_or_else(|_| Err(Refusal::draining())),
-                Err(refused) => Err(refused),
-            };
-            handle.step(|shard| {
-                if shard.is_there(key, serial) {
-                    shard.end_answer(key, serial);
-                    shard.answer_publish(key, &wish, &topic, placed);
-                }
-            });
-        });
     }
 }
 
@@ -64,47 +63,59 @@ impl Shard {
         }
         let mut buffer = std::mem::take(&mut self.read_buffer);
         let (bytes, heard) = connection.read(&mut buffer);
+        self.slice.spend(0);
         self.take_in(handle, key, &buffer[..bytes], now_us);
         self.read_buffer = buffer;
         heard
     }
 
-    /// Takes in what a connection said. Once its answers are too many, or one must be
-    /// waited for, the rest is kept until they are not.
-    pub(super) fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
+    /// Keeps what a connection said until it is read.
+    pub(super) fn keep_unheard(&mut self, key: u32, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let held_before = connection.unfinished_bytes();
+        connection.keep_unheard(bytes);
+        self.count_unfinished(key, held_before);
+    }
+
+    /// Takes in what a connection said, a message at a time. Once its answers are too many,
+    /// one must be waited for, or time is over, the rest is kept.
+    fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let Some(connection) = self.connections.get_mut(key as usize) else { return };
-            if !connection.may_be_read(&self.common.config.limits) {
-                let held_before = connection.unfinished_bytes();
-                connection.keep_unheard(rest);
-                self.flags[key as usize].unread = true;
-                return self.count_unfinished(key, held_before);
+            let Some(connection) = self.connections.get(key as usize) else { return };
+            let may_be_read = connection.may_be_read(&self.common.config.limits);
+            if may_be_read && !self.slice.is_over() {
+                self.take_in_message(handle, key, &mut rest, now_us);
+                continue;
             }
-            let (piece, later) = rest.split_at(rest.len().min(PIECE_BYTES));
-            self.take_in_piece(handle, key, piece, now_us);
-            rest = later;
+            if may_be_read {
+                self.mark_readable(key);
+            } else {
+                self.flags[key as usize].unread = true;
+            }
+            return self.keep_unheard(key, rest);
         }
     }
 
-    fn take_in_piece(&mut self, handle: &Rc<Handle>, key: u32, piece: &[u8], now_us: u64) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        let limits = &self.common.config.limits;
-        let mut wishes = Vec::new();
+    fn take_in_message(&mut self, handle: &Rc<Handle>, key: u32, rest: &mut &[u8], now_us: u64) {
+        let connection = &mut self.connections[key as usize];
+        let may_publish = self.common.gate.lets_publish(connection.client.identity);
+        let event_bytes_max = may_publish.then_some(self.common.config.limits.event_bytes);
+        let (mut wish, mut bytes) = (None, 0);
         let held_before = connection.unfinished_bytes();
-        connection.hear(piece, now_us, &mut |text| wishes.push(Wish::read(text, limits)));
+        connection.hear(rest, now_us, &mut |text| {
+            bytes = text.len();
+            wish = Some(Wish::read(text, event_bytes_max));
+        });
+        self.slice.spend(bytes);
         self.flags[key as usize].unfinished = connection.unfinished_us > 0;
         let is_answered = connection.subscriber.own_bytes() > 0;
         self.count_unfinished(key, held_before);
         if is_answered {
             self.mark_dirty(key);
         }
-        let mut wishes = wishes.into_iter();
-        while let Some(wish) = wishes.next() {
-            if let Some(elsewhere) = self.grant(key, wish) {
-                self.grant_later(handle, key, elsewhere, wishes);
-                break;
-            }
+        if let Some(elsewhere) = wish.and_then(|wish| self.grant(key, wish)) {
+            self.grant_elsewhere(handle, key, elsewhere);
         }
     }
 
@@ -123,30 +134,70 @@ impl Shard {
         self.close(largest, close::BUSY);
     }
 
-    /// Goes on with a connection's wishes when their turn has come, one after the
-    /// other: what it publishes to a topic keeps its order.
-    fn grant_later(
-        &mut self,
-        handle: &Rc<Handle>,
-        key: u32,
-        elsewhere: Elsewhere,
-        mut wishes: std::vec::IntoIter<Wish>,
-    ) {
-        let Some(serial) = self.begin_answer(key) else { return };
+    /// Asks a topic's home for something, and answers when that has.
+    fn grant_elsewhere(&mut self, handle: &Rc<Handle>, key: u32, elsewhere: Elsewhere) {
+        let Elsewhere { wish, topic, errand } = elsewhere;
+        let connection = &mut self.connections[key as usize];
+        let serial = connection.serial;
         let handle = Rc::clone(handle);
+        let payloads = match errand {
+            Errand::Append(payloads) => payloads,
+            Errand::Find(start, terms) => {
+                connection.waits = true;
+                spawn_local(async move {
+                    let found = handle.find(std::iter::once(&topic)).await;
+                    handle.step(|shard| {
+                        if shard.is_there(key, serial) {
+                            shard.answer_found(key, &wish, &topic, found, start, terms);
+                            shard.waits_no_more(key);
+                        }
+                    });
+                });
+                return;
+            }
+        };
+        let (home, letter, placed) = append_letter(&self.common.peers, &topic, payloads, None);
+        let unposted = match home.try_send(letter) {
+            Err(TrySendError::Full(letter)) => Some(letter),
+            // One that has drained answers nothing, as is found out below.
+            Ok(()) | Err(TrySendError::Closed(_)) => None,
+        };
+        connection.unanswered += 1;
+        // What it publishes to a topic keeps its order.
+        connection.waits = unposted.is_some();
+        let home = home.clone();
         spawn_local(async move {
-            let mut next = Some(elsewhere);
-            loop {
-                if let Some(elsewhere) = next.take() {
-                    handle.post_wish(key, serial, elsewhere).await;
-                }
-                let Some(wish) = wishes.next() else { break };
-                next = handle.step(|shard| match shard.is_there(key, serial) {
-                    true => shard.grant(key, wish),
-                    false => None,
+            if let Some(letter) = unposted {
+                // Whether it could be shows in the answer.
+                let _ = home.send(letter).await;
+                handle.step(|shard| {
+                    if shard.is_there(key, serial) {
+                        shard.waits_no_more(key);
+                    }
                 });
             }
-            handle.step(|shard| shard.end_answer(key, serial));
+            let placed = placed.await.unwrap_or_else(|_| Err(Refusal::draining()));
+            handle.step(|shard| {
+                if shard.is_there(key, serial) {
+                    shard.connections[key as usize].unanswered -= 1;
+                    shard.answer_publish(key, &wish, &topic, placed);
+                    shard.read_again(key);
+                }
+            });
         });
+    }
+
+    fn waits_no_more(&mut self, key: u32) {
+        self.connections[key as usize].waits = false;
+        self.read_again(key);
+    }
+
+    /// Has a connection read that waited for it, if it may be again.
+    fn read_again(&mut self, key: u32) {
+        let flags = &mut self.flags[key as usize];
+        if flags.unread && self.connections[key as usize].may_be_read(&self.common.config.limits) {
+            flags.unread = false;
+            self.mark_readable(key);
+        }
     }
 }

@@ -2,10 +2,13 @@ use std::rc::Rc;
 
 use serde::Deserialize;
 use thalweg_wire::{Epoch, ErrorCode, Offset, Topic};
-use tokio::sync::{mpsc::error::TrySendError, oneshot};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 
 use super::{
-    Handle, Mail, Shard, Timer, home_of,
+    Handle, Mail, Peer, Shard, Timer, home_of,
     mail::{Ack, Placed},
     retries::{Known, Retry},
     room::Maker,
@@ -32,25 +35,23 @@ impl Handle {
             let placed = self.step(|shard| shard.append(topic, payloads, retry));
             return placed;
         }
-        let placed = self.post(topic, std::mem::take(payloads), retry).await?;
+        let payloads = std::mem::take(payloads);
+        let (home, letter, placed) = append_letter(&self.common.peers, topic, payloads, retry);
+        home.send(letter).await.map_err(|_| Refusal::draining())?;
         placed.await.map_err(|_| Refusal::draining())?
     }
+}
 
-    /// Posts events to their topic's home, another shard; where they stand is
-    /// answered later. Who posts one after the other keeps their order.
-    pub(super) async fn post(
-        &self,
-        topic: &Topic,
-        payloads: Payloads,
-        retry: Option<Retry>,
-    ) -> Result<oneshot::Receiver<Result<Placed, Refusal>>, Refusal> {
-        let home = home_of(topic, self.common.peers.len());
-        let (answer, placed) = oneshot::channel();
-        let letter = Mail::Append { topic: topic.clone(), payloads, retry, answer };
-        let publishes = &self.common.peers[home].publishes;
-        publishes.send(letter).await.map_err(|_| Refusal::draining())?;
-        Ok(placed)
-    }
+/// Events for a topic as a letter; where it goes, and where its answer comes.
+pub(super) fn append_letter<'a>(
+    peers: &'a [Peer],
+    topic: &Topic,
+    payloads: Payloads,
+    retry: Option<Retry>,
+) -> (&'a mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<Placed, Refusal>>) {
+    let (answer, placed) = oneshot::channel();
+    let letter = Mail::Append { topic: topic.clone(), payloads, retry, answer };
+    (&peers[home_of(topic, peers.len())].publishes, letter, placed)
 }
 
 impl Shard {

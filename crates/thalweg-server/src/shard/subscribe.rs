@@ -5,12 +5,11 @@ use tokio::sync::oneshot;
 
 use super::{Handle, Mail, Shard, home_of, room::Maker};
 use crate::{
-    clock::now_us,
     config::Subscribing,
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
     seats::{Address, Seat},
-    transport::{Ask, Client, Connection, Outlet},
+    transport::{Ask, Client, Connection, MaySay, Outlet},
 };
 
 /// Who a new subscriber is, and how it is reached.
@@ -36,7 +35,7 @@ impl Handle {
             let (key, serial) = shard.subscribe(newcomer)?;
             // Its head is due, whether it has topics or not.
             shard.mark_dirty(key);
-            shard.take_in(self, key, read_before, now_us());
+            shard.keep_unheard(key, read_before);
             // A shutdown may have begun since the request was read.
             if self.draining.get() {
                 shard.close(key, close::DRAINING);
@@ -112,9 +111,12 @@ impl Shard {
         }
         self.serials += 1;
         let serial = self.serials;
-        let limits = &self.common.config.limits;
-        let connection =
-            Connection::new(outlet, subscriber, serial, client, limits, ask.echoes, seat);
+        let may_say = match self.common.gate.lets_publish(client.identity) {
+            _ if ask.echoes => MaySay::Anything,
+            true => MaySay::Events(self.common.config.limits.command_bytes() as u32),
+            false => MaySay::Commands,
+        };
+        let connection = Connection::new(outlet, subscriber, serial, client, may_say, seat);
         let key = self.insert(connection);
         for feed in feeds {
             self.join(key, *feed, ask.framing);

@@ -101,9 +101,13 @@ impl Shard {
         more
     }
 
-    /// Hears what subscribers say, each once.
+    /// Hears what subscribers say, each once, until its time is spent.
     fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
+        self.slice.begin(now_us, self.common.config.limits.read_slice);
         for _ in 0..self.readable.len().min(READS_PER_TURN) {
+            if self.slice.is_over() {
+                return;
+            }
             let Some(key) = self.readable.pop_front() else { return };
             self.flags[key as usize].readable = false;
             let Some(connection) = self.connections.get(key as usize) else { continue };

@@ -1,6 +1,6 @@
 use thalweg_wire::{
     Close, Framing, close,
-    limits::COMMAND_ROOM_BYTES,
+    limits::COMMAND_BYTES_MAX,
     websocket::{self, Decoder, Message},
 };
 
@@ -32,8 +32,10 @@ pub(crate) struct Connection {
     pub(crate) unfinished_us: u64,
     /// Tells it from another one that had its place in the slab.
     pub(crate) serial: u64,
-    /// Publishes it waits for; it is not read from meanwhile.
+    /// Publishes that other shards have not answered.
     pub(crate) unanswered: u32,
+    /// It is not read until another shard has room for one of them, or has found a topic.
+    pub(crate) waits: bool,
     /// Whose commands it brings.
     pub(crate) client: Client,
     /// Its place among the server's, held as long as it lives.
@@ -58,8 +60,23 @@ enum Inbound {
     Echo(Decoder),
 }
 
+/// What a client may say over a WebSocket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MaySay {
+    /// Commands without events, for it may not publish.
+    Commands,
+    /// Commands of so many bytes.
+    Events(u32),
+    /// Whatever it likes: it is said back.
+    Anything,
+}
+
 /// Largest message that is said back: what the conformance cases send.
 const ECHO_BYTES_MAX: u32 = 16 << 20;
+
+/// Publishes of one connection that wait for other shards: enough that it need not wait for
+/// each.
+const UNANSWERED_MAX: u32 = 128;
 
 /// Timers of one connection: earlier ones are added as they are wanted, and a client
 /// that goes on wanting earlier ones waits for those it has.
@@ -83,21 +100,29 @@ impl Connection {
         subscriber: Subscriber,
         serial: u64,
         client: Client,
-        limits: &Limits,
-        echoes: bool,
+        may_say: MaySay,
         seat: Option<Seat>,
     ) -> Self {
-        let message_bytes_max = (limits.event_bytes + COMMAND_ROOM_BYTES) as u32;
-        let inbound = match subscriber.framing() {
-            _ if echoes => Inbound::Echo(Decoder::new(ECHO_BYTES_MAX)),
-            Framing::WebSocket => Inbound::WebSocket(Decoder::new(message_bytes_max)),
-            Framing::WebSocketDeflate => Inbound::WebSocket(Decoder::inflating(message_bytes_max)),
+        let inflates = match subscriber.framing() {
+            Framing::WebSocket => Some(false),
+            Framing::WebSocketDeflate => Some(true),
             Framing::Sse
             | Framing::SseMany
             | Framing::SseGzip
             | Framing::Ndjson
             | Framing::NdjsonGzip
-            | Framing::ForeverFrame => Inbound::Ignored,
+            | Framing::ForeverFrame => None,
+        };
+        let commands = COMMAND_BYTES_MAX as u32;
+        let inbound = match (may_say, inflates) {
+            (_, None) => Inbound::Ignored,
+            (MaySay::Anything, _) => Inbound::Echo(Decoder::new(ECHO_BYTES_MAX)),
+            (MaySay::Commands, Some(false)) => Inbound::WebSocket(Decoder::new(commands)),
+            (MaySay::Commands, Some(true)) => {
+                Inbound::WebSocket(Decoder::inflating_in_proportion(commands))
+            }
+            (MaySay::Events(max), Some(false)) => Inbound::WebSocket(Decoder::new(max)),
+            (MaySay::Events(max), Some(true)) => Inbound::WebSocket(Decoder::inflating(max)),
         };
         Self {
             outlet,
@@ -110,6 +135,7 @@ impl Connection {
             unfinished_us: 0,
             serial,
             unanswered: 0,
+            waits: false,
             client,
             _seat: seat,
         }
@@ -118,7 +144,9 @@ impl Connection {
     /// Whether what it says can be answered; until then it waits unread, so that
     /// a peer that asks and does not listen costs no more than its socket.
     pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
-        self.unanswered == 0 && self.subscriber.own_bytes() <= limits.own_bytes
+        !self.waits
+            && self.unanswered < UNANSWERED_MAX
+            && self.subscriber.own_bytes() <= limits.own_bytes
     }
 
     /// Whether it holds more than its place while its peer does not read.
@@ -169,39 +197,35 @@ impl Connection {
         std::mem::take(&mut self.unheard)
     }
 
-    /// Takes bytes in; each whole text message goes to `on_text`.
-    pub(crate) fn hear(&mut self, bytes: &[u8], now_us: u64, on_text: &mut dyn FnMut(&str)) {
+    /// Takes bytes in up to the end of a message, or all of them; `bytes` is what is left.
+    /// A text message goes to `on_text`.
+    pub(crate) fn hear(&mut self, bytes: &mut &[u8], now_us: u64, on_text: &mut dyn FnMut(&str)) {
         let (decoder, echoes) = match &mut self.inbound {
-            Inbound::Ignored => return,
-            Inbound::WebSocket(decoder) => (decoder, false),
-            Inbound::Echo(decoder) => (decoder, true),
+            Inbound::WebSocket(decoder) if !self.subscriber.is_ending() => (decoder, false),
+            Inbound::Echo(decoder) if !self.subscriber.is_ending() => (decoder, true),
+            Inbound::Ignored | Inbound::WebSocket(_) | Inbound::Echo(_) => {
+                *bytes = &[];
+                return;
+            }
         };
-        if self.subscriber.is_ending() {
-            return;
-        }
         let subscriber = &mut self.subscriber;
         let mut ending: Option<Close> = None;
-        let mut is_finished = false;
-        let heard = decoder.push(bytes, &mut |message| match message {
-            _ if ending.is_some() => {}
+        let heard = decoder.next(bytes, &mut |message| match message {
             Message::Text(_) | Message::Binary(_) if echoes => {
                 subscriber.tell(|_, own| say_back(message, own));
             }
-            Message::Text(text) => {
-                is_finished = true;
-                on_text(text);
-            }
+            Message::Text(text) => on_text(text),
             Message::Binary(_) => ending = Some(close::BINARY),
             Message::Ping(payload) => subscriber.tell(|_, own| websocket::pong(payload, own)),
             Message::Pong(_) => {}
             Message::Close { .. } => ending = Some(close::DONE),
         });
         if let Err(error) = heard {
-            ending.get_or_insert(close::for_code(error.close_code()));
+            ending = Some(close::for_code(error.close_code()));
         }
         match decoder.is_unfinished() {
             false => self.unfinished_us = 0,
-            true if is_finished || self.unfinished_us == 0 => self.unfinished_us = now_us,
+            true if self.unfinished_us == 0 => self.unfinished_us = now_us,
             true => {}
         }
         if let Some(close) = ending {

@@ -6,6 +6,7 @@ use super::{
     inflate::inflated,
     mask::unmask,
 };
+use crate::limits::{INFLATED_BYTES, INFLATED_PER_BYTE};
 
 /// A decoder keeps a buffer of up to this capacity for its next message. Most
 /// messages of a subscriber are far smaller; a rare large one must not weigh on
@@ -34,11 +35,12 @@ pub enum Message<'a> {
 
 /// Turns the bytes of one client into [`Message`]s (RFC 6455 §5, §6.2).
 ///
-/// There is one for each connection, nearly always idle: it takes 48 bytes, and
+/// There is one for each connection, nearly always idle: it takes 56 bytes, and
 /// heap only from its first message on. It never holds more than twice the
 /// bytes it was given, whatever length a header claims or compression makes of
 /// them: a compressed message is inflated when it is complete, in memory of the
-/// thread.
+/// thread, and one at a time: whoever takes them one by one ([`Decoder::next`]) may
+/// stop after any.
 #[derive(Debug)]
 pub struct Decoder {
     /// The payload of the message so far, unmasked, not inflated. On top of it, for as long
@@ -47,6 +49,8 @@ pub struct Decoder {
     /// How much of `buffer` belongs to the message.
     message_len: u32,
     message_bytes_max: u32,
+    /// Bytes that messages may still be inflated to, where that is bounded.
+    inflated_left: Option<u32>,
     state: State,
     /// The kind of the message that is not complete yet.
     message: Option<Kind>,
@@ -92,6 +96,7 @@ impl Decoder {
             buffer: Vec::new(),
             message_len: 0,
             message_bytes_max,
+            inflated_left: None,
             state: State::Header,
             message: None,
             cut_bytes: 0,
@@ -106,26 +111,50 @@ impl Decoder {
         Self { inflates: true, ..Self::new(message_bytes_max) }
     }
 
-    /// Takes the next bytes of the connection, however they are cut, and calls
-    /// `each` with every message they complete.
+    /// The same, and what compressed messages are inflated to is at most [`INFLATED_BYTES`]
+    /// and [`INFLATED_PER_BYTE`] times what they came as, over the connection's life.
+    pub fn inflating_in_proportion(message_bytes_max: u32) -> Self {
+        Self { inflated_left: Some(INFLATED_BYTES), ..Self::inflating(message_bytes_max) }
+    }
+
+    /// Takes bytes of the connection, however they are cut, up to the end of a message,
+    /// which it calls `take` with, or else all there are. `input` is what is left of them.
     ///
     /// After [`Message::Close`] (RFC 6455 §5.5.1: nothing may follow it) or an
     /// error, input is ignored.
     ///
     /// # Errors
     ///
-    /// [`ProtocolError`], as soon as the bytes show it; `each` has seen the
-    /// messages before it.
-    pub fn push(
+    /// [`ProtocolError`], as soon as the bytes show it.
+    pub fn next(
         &mut self,
-        input: &[u8],
-        each: &mut dyn FnMut(Message<'_>),
+        input: &mut &[u8],
+        take: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
-        let outcome = self.advance(input, each);
+        let outcome = self.advance(input, take);
         if outcome.is_err() {
             self.end();
         }
+        if matches!(self.state, State::Ended) {
+            *input = &[];
+        }
         outcome
+    }
+
+    /// The same with all of `input`: calls `each` with every message it completes.
+    ///
+    /// # Errors
+    ///
+    /// [`ProtocolError`]; `each` has seen the messages before it.
+    pub fn push(
+        &mut self,
+        mut input: &[u8],
+        each: &mut dyn FnMut(Message<'_>),
+    ) -> Result<(), ProtocolError> {
+        while !input.is_empty() {
+            self.next(&mut input, each)?;
+        }
+        Ok(())
     }
 
     /// Whether a message or frame is begun and not finished.
@@ -140,12 +169,12 @@ impl Decoder {
 
     fn advance(
         &mut self,
-        mut input: &[u8],
-        each: &mut dyn FnMut(Message<'_>),
+        input: &mut &[u8],
+        take: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
         while !input.is_empty() {
             let frame = match self.state {
-                State::Header => match self.take_header(&mut input)? {
+                State::Header => match self.take_header(input)? {
                     Some(header) => self.begin(&header)?,
                     None => return Ok(()),
                 },
@@ -153,13 +182,13 @@ impl Decoder {
                 State::Ended => return Ok(()),
             };
             let text_from = self.message_len as usize - usize::from(self.cut_bytes);
-            let frame = self.take_payload(frame, &mut input);
+            let frame = self.take_payload(frame, input);
             let is_whole = frame.bytes_left == 0;
             self.state = if is_whole { State::Header } else { State::Payload(frame) };
             match frame.part {
-                Part::Control(control) if is_whole => self.finish_control(control, each)?,
+                Part::Control(control) if is_whole => return self.finish_control(control, take),
                 Part::Message(kind) if is_whole && frame.is_final => {
-                    self.finish_message(kind, each)?;
+                    return self.finish_message(kind, take);
                 }
                 Part::Message(Kind::Text) if !self.is_deflated => self.check_text(text_from)?,
                 Part::Message(_) | Part::Control(_) => {}
@@ -181,6 +210,7 @@ impl Decoder {
         let Some((header, header_len)) = Header::parse(&joined[..joined_len], self.inflates)?
         else {
             self.buffer.extend_from_slice(input);
+            *input = &[];
             return Ok(None);
         };
         self.buffer.truncate(self.message_len as usize);
@@ -247,13 +277,12 @@ impl Decoder {
     fn finish_message(
         &mut self,
         kind: Kind,
-        each: &mut dyn FnMut(Message<'_>),
+        take: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
         if self.is_deflated {
-            let bytes_max = self.message_bytes_max;
-            inflated(&mut self.buffer, bytes_max, |payload| whole(kind, payload, each))??;
+            self.finish_deflated(kind, take)?;
         } else {
-            whole(kind, &self.buffer, each)?;
+            whole(kind, &self.buffer, take)?;
         }
         self.message = None;
         self.message_len = 0;
@@ -265,17 +294,35 @@ impl Decoder {
         Ok(())
     }
 
+    fn finish_deflated(
+        &mut self,
+        kind: Kind,
+        take: &mut dyn FnMut(Message<'_>),
+    ) -> Result<(), ProtocolError> {
+        let earned = self.message_len.saturating_mul(INFLATED_PER_BYTE);
+        let left = self.inflated_left.map(|left| left.saturating_add(earned));
+        let bytes_max = self.message_bytes_max.min(left.unwrap_or(u32::MAX));
+        let mut len = 0;
+        inflated(&mut self.buffer, bytes_max, |payload| {
+            len = payload.len();
+            whole(kind, payload, take)
+        })??;
+        // It is at most as long as was left.
+        self.inflated_left = left.map(|left| left - len as u32);
+        Ok(())
+    }
+
     fn finish_control(
         &mut self,
         control: Control,
-        each: &mut dyn FnMut(Message<'_>),
+        take: &mut dyn FnMut(Message<'_>),
     ) -> Result<(), ProtocolError> {
         let payload = &self.buffer[self.message_len as usize..];
         match control {
-            Control::Ping => each(Message::Ping(payload)),
-            Control::Pong => each(Message::Pong(payload)),
+            Control::Ping => take(Message::Ping(payload)),
+            Control::Pong => take(Message::Pong(payload)),
             Control::Close => {
-                each(close_message(payload)?);
+                take(close_message(payload)?);
                 self.end();
             }
         }
@@ -292,11 +339,11 @@ impl Decoder {
 fn whole(
     kind: Kind,
     payload: &[u8],
-    each: &mut dyn FnMut(Message<'_>),
+    take: &mut dyn FnMut(Message<'_>),
 ) -> Result<(), ProtocolError> {
     match kind {
-        Kind::Text => each(Message::Text(utf8(payload)?)),
-        Kind::Binary => each(Message::Binary(payload)),
+        Kind::Text => take(Message::Text(utf8(payload)?)),
+        Kind::Binary => take(Message::Binary(payload)),
     }
     Ok(())
 }

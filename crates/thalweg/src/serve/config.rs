@@ -95,6 +95,7 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.stall, settings.stall);
     set(&mut limits.visit_bytes, settings.visit);
     set(&mut limits.walk_slice, settings.walk_slice);
+    set(&mut limits.read_slice, settings.read_slice);
     set(&mut limits.mail, settings.mail);
     set(&mut limits.publishes, settings.publishes);
 }

@@ -220,6 +220,9 @@ pub(super) struct Settings {
     /// Time of one slice of a walk, after which others get their turn [default: 1ms]
     #[arg(long, value_name = "TIME", help_heading = INNER, hide_short_help = true)]
     pub(super) walk_slice: Option<Time<1, 1_000_000>>,
+    /// Time of hearing clients in one turn, after which others get theirs [default: 1ms]
+    #[arg(long, value_name = "TIME", help_heading = INNER, hide_short_help = true)]
+    pub(super) read_slice: Option<Time<1, 1_000_000>>,
     /// Letters on their way to a shard: batches and sockets [default: 1024]
     #[arg(long, value_name = "N", help_heading = INNER, hide_short_help = true)]
     pub(super) mail: Option<Count<1, 1_000_000>>,
@@ -256,7 +259,7 @@ impl Settings {
             max_subscribed_topics max_subscribed_topics_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
             stall send_buffer unsent stream_buffer own_buffer
-            max_pinned visit walk_slice mail publishes
+            max_pinned visit walk_slice read_slice mail publishes
             log log_format
         )
     }

@@ -5,6 +5,7 @@
 //! - `heads`: requests' heads that are too slow, too large, or none
 //! - `bodies`: what is published, too slow, too large, broken, or too much at a time
 //! - `messages`: what a WebSocket is told
+//! - `inflating`: the same, compressed
 //! - `keeping`: subscriptions, histories, idempotency keys
 //! - `topics`: those that have events, and those that have only subscribers
 //! - `words`: what is said back, how deep it nests, what was meant by it
@@ -12,6 +13,7 @@
 
 mod bodies;
 mod heads;
+mod inflating;
 mod keeping;
 mod messages;
 mod readers;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_ROOM_BYTES};
+use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
 use tokio::{
     sync::{Semaphore, SemaphorePermit},
     time::{Instant, sleep_until, timeout},
@@ -106,10 +106,19 @@ pub(super) async fn command(
     is_as_it_is(parts)?;
     let _place = take_place(handle, identity)?;
     let limits = &handle.common.config.limits;
-    let body = whole(handle, body, limits.event_bytes + COMMAND_ROOM_BYTES).await?;
+    let may_publish = handle.common.gate.lets_publish(identity);
+    let (bytes_max, whose) = match may_publish {
+        true => (limits.command_bytes(), ""),
+        false => (COMMAND_BYTES_MAX, " of who may not publish"),
+    };
+    let too_large = || {
+        let message = format!("a command{whose} has at most {bytes_max} bytes: split it");
+        Refusal::new(ErrorCode::EventTooLarge, message)
+    };
+    let body = whole(handle, body, bytes_max, too_large).await?;
     let text = std::str::from_utf8(&body)
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
-    let mut wish = Wish::read(text, limits);
+    let mut wish = Wish::read(text, may_publish.then_some(limits.event_bytes));
     let what = std::mem::replace(&mut wish.what, What::Refused(Refusal::draining()));
     match grant(handle, identity, &wish, what).await {
         Ok(answer) => Ok(json(StatusCode::OK, answer)),
@@ -185,12 +194,16 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
 }
 
 /// Reads a whole body.
-async fn whole(handle: &Handle, body: &mut Incoming, bytes_max: usize) -> Result<Bytes, Refusal> {
-    // One more byte than it may have shows that it has too many.
-    let body = Limited::new(body, bytes_max + 1).collect();
+async fn whole(
+    handle: &Handle,
+    body: &mut Incoming,
+    bytes_max: usize,
+    too_large: impl FnOnce() -> Refusal,
+) -> Result<Bytes, Refusal> {
+    let body = Limited::new(body, bytes_max).collect();
     let body = timeout(handle.common.config.limits.body_wait, body).await.map_err(|_| slow())?;
     let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => Refusal::from(EventError::TooLarge(bytes_max)),
+        true => too_large(),
         false => broken_off(),
     })?;
     Ok(body.to_bytes())
@@ -211,7 +224,7 @@ async fn publish_one(
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {
     let bytes_max = handle.common.config.limits.event_bytes;
-    let body = whole(handle, body, bytes_max).await?;
+    let body = whole(handle, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
     let mut payloads = posted::one(kind, &body, bytes_max).map_err(|error| refused(&error))?;
     let retry = publisher.key.map(|key| -> Retry {
         let hasher = &handle.common.retry_hasher;

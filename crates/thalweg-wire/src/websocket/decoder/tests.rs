@@ -1,5 +1,7 @@
 //! What the outside cannot see; the rest is in `tests/it/websocket/`.
 
+use flate2::{Compress, Compression, FlushCompress};
+
 use super::*;
 
 const LIMIT: u32 = 100_000;
@@ -15,7 +17,7 @@ fn message(payload_len: u32) -> Vec<u8> {
 
 #[test]
 fn an_idle_decoder_is_tiny() {
-    assert!(size_of::<Decoder>() <= 48);
+    assert!(size_of::<Decoder>() <= 56);
     assert_eq!(Decoder::new(LIMIT).buffer.capacity(), 0);
 }
 
@@ -40,4 +42,50 @@ fn memory_of_a_large_message_is_given_back() {
     assert_eq!(decoder.buffer.capacity(), 4096);
     decoder.push(&[0x88, 0x80, 0, 0, 0, 0], &mut |_| {}).expect("a close");
     assert_eq!(decoder.buffer.capacity(), 0);
+}
+
+/// A client's compressed message of zeros, itself masked with zeros.
+fn deflated(plain_len: usize) -> Vec<u8> {
+    let mut compress = Compress::new(Compression::new(9), false);
+    let mut payload = Vec::with_capacity(1000);
+    let zeros = vec![0; plain_len];
+    compress.compress_vec(&zeros, &mut payload, FlushCompress::Finish).expect("deflates");
+    // The last block ends within a byte.
+    payload.push(0);
+    assert!(payload.len() < 126);
+    [&[0xc2, 0x80 | payload.len() as u8, 0, 0, 0, 0][..], &payload].concat()
+}
+
+#[test]
+fn messages_are_taken_one_at_a_time() {
+    let mut decoder = Decoder::inflating(LIMIT);
+    let (one, ping) = (deflated(10_000), [0x89, 0x80, 0, 0, 0, 0]);
+    let input = [&one[..], &ping, &one, &one[..7]].concat();
+    let mut rest = &input[..];
+    let mut left = Vec::new();
+    while !rest.is_empty() {
+        let mut heard = 0;
+        decoder.next(&mut rest, &mut |_| heard += 1).expect("messages");
+        assert_eq!(heard, usize::from(!rest.is_empty()));
+        left.push(rest.len());
+    }
+    assert_eq!(left, [one.len() + 6 + 7, one.len() + 7, 7, 0]);
+    assert!(decoder.is_unfinished());
+}
+
+#[test]
+fn what_is_inflated_in_proportion_is_as_long_as_all_that_came() {
+    let mut decoder = Decoder::inflating_in_proportion(LIMIT);
+    let (message, plain_len) = (deflated(10_000), 10_000);
+    let came = message.len() - 6;
+    let messages = (0..).take_while(|_| decoder.push(&message, &mut |_| {}).is_ok()).count();
+    let earned = INFLATED_BYTES as usize + (messages + 1) * came * INFLATED_PER_BYTE as usize;
+    assert_eq!(messages, earned / plain_len);
+    // Plain ones are what they are, and what earns as much as it costs is heard for ever.
+    let mut decoder = Decoder::inflating_in_proportion(LIMIT);
+    let message = deflated(12);
+    assert!((message.len() - 6) * INFLATED_PER_BYTE as usize >= 12);
+    for _ in 0..10_000 {
+        decoder.push(&message, &mut |_| {}).expect("a compressed message");
+    }
 }
