@@ -8,7 +8,7 @@ use crate::{GapReason, Offset};
 
 /// Whether a JSON text is a list: serde would take its elements for the members of
 /// an object, in the order in which we declare them.
-pub(crate) fn is_list(json: &str) -> bool {
+fn is_list(json: &str) -> bool {
     json.trim_ascii_start().starts_with('[')
 }
 
