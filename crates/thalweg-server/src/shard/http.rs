@@ -33,6 +33,7 @@ use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     io,
+    mem::MaybeUninit,
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
@@ -46,6 +47,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
+use socket2::SockRef;
 use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest},
@@ -64,7 +66,7 @@ use gather::gather;
 use patience::{Impatience, Patient, Run, Running, Streams, Taken};
 use routes::Takeover;
 pub(crate) use turning_away::turn_away;
-use turning_away::{point_to_https, refuse_slow};
+use turning_away::{point_to_https, refuse_draining, refuse_slow};
 
 /// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -88,6 +90,7 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
             Begun::InTime(Ok(true)) => serve_http2(&handle, stream, seat).await,
             Begun::InTime(Ok(false)) => serve_http1(&handle, stream, seat).await,
             Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&handle, stream).await,
+            Begun::Draining if has_begun(&stream) => refuse_draining(&handle, stream).await,
             // Said nothing: browsers connect in advance.
             Begun::InTime(Err(_)) | Begun::Late | Begun::Draining => {}
         }
@@ -146,6 +149,12 @@ async fn begun<T>(handle: &Handle, begin: impl Future<Output = T>) -> Begun<T> {
         }
         () = drain => Begun::Draining,
     }
+}
+
+/// Whether something has come that nobody has read.
+fn has_begun(stream: &TcpStream) -> bool {
+    let mut first = [MaybeUninit::uninit()];
+    SockRef::from(stream).peek(&mut first).is_ok_and(|bytes| bytes > 0)
 }
 
 async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {

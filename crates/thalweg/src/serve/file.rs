@@ -36,7 +36,8 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Settings, String> {
     if let Some(key) = table.keys().find(|key| !known.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref();
         // All there are would be no sentence.
-        let remedy = match closest(name, &known) {
+        let meant = if name == "port" { Some("listen") } else { closest(name, &known) };
+        let remedy = match meant {
             Some(meant) => format!("did you mean {meant:?}?"),
             None => "thalweg serve --help names those there are".to_owned(),
         };

@@ -79,6 +79,11 @@ fn a_flag_of_other_servers_leads_to_ours() {
     let complained = text(output.stderr);
     assert_eq!(output.status.code(), Some(2), "{complained}");
     assert!(complained.contains("'--listen'"), "{complained}");
+    let file = std::env::temp_dir().join(format!("thalweg-port-{}.toml", std::process::id()));
+    std::fs::write(&file, "port = 8080\n").expect("write it");
+    let complained = refused(&["--config", file.to_str().expect("a path is text")], None);
+    std::fs::remove_file(&file).expect("remove it");
+    assert!(complained.contains("did you mean \"listen\"?"), "{complained}");
 }
 
 #[test]

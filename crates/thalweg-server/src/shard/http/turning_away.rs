@@ -66,15 +66,27 @@ pub(crate) async fn turn_away(
 pub(super) async fn point_to_https(handle: &Handle, stream: TcpStream) {
     let code = ErrorCode::BadParameter;
     handle.count(|counts| counts.count_refused(code));
-    let refused = Refusal::new(code, "this port speaks https: write https:// in place of http://");
+    let message = "this port speaks https: write https:// in place of http://";
+    tell_begun(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
+}
+
+/// Tells a client that has just begun a request that there is no time for it any more.
+pub(super) async fn refuse_draining(handle: &Handle, stream: TcpStream) {
+    let refused = Refusal::draining();
+    handle.count(|counts| counts.count_refused(refused.code));
+    tell_begun(stream, NO_ERROR, &refused).await;
+}
+
+/// Tells whoever has said something already, over HTTP/2 with a reason.
+async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
     let mut first = [0; 3];
     let telling = async {
         stream.peek(&mut first).await.ok()?;
         let http = match PREFACE.starts_with(&first) {
-            true => Http::Two { reason: INADEQUATE_SECURITY },
+            true => Http::Two { reason },
             false => Http::One,
         };
-        tell(stream, http, &refused).await
+        tell(stream, http, refused).await
     };
     let _ = timeout(TURNED_AWAY_WAIT, telling).await;
 }
