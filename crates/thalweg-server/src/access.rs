@@ -38,6 +38,7 @@ use ticket::Tickets;
 use token::Token;
 
 pub(crate) use cors::Admitted;
+pub(crate) use ticket::Issued;
 
 /// How long a ticket is good, in seconds: a page uses it at once.
 pub(crate) const TICKET_LIFE_S: u64 = 30;
@@ -208,19 +209,20 @@ impl Gate {
     /// A ticket with the rights of `identity`, good once, for [`TICKET_LIFE_S`].
     ///
     /// # Errors
-    /// `Unauthorized` if a server with tokens is asked by nobody, who could otherwise
-    /// use up the tickets of those who have one; `Busy` if too many are outstanding.
-    pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<String, Refusal> {
+    /// `Unauthorized` if a server with tokens is asked by nobody: a ticket stands for one.
+    pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<Issued, Refusal> {
         let id = self.random()?;
         match identity {
             // Nothing will look at it.
-            Identity::Nobody if !self.has_tokens() => Ok(ticket::text(id)),
+            Identity::Nobody if !self.has_tokens() => {
+                Ok(Issued { ticket: ticket::text(id), has_replaced: false })
+            }
             Identity::Nobody => {
                 Err(unauthorized("a ticket is given for a token: send Authorization: Bearer TOKEN"))
             }
             Identity::Subscriber | Identity::Publisher => {
                 let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-                tickets.issue(id, identity, now_us)
+                Ok(tickets.issue(id, identity, now_us))
             }
         }
     }

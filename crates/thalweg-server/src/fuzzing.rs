@@ -90,7 +90,7 @@ impl<'a> Door<'a> {
     /// # Errors
     /// As the gate's.
     pub fn issue_ticket(&self, who: Who, now_us: u64) -> Result<String, Refused> {
-        self.gate.issue_ticket(who.0, now_us).map_err(told)
+        self.gate.issue_ticket(who.0, now_us).map(|issued| issued.ticket).map_err(told)
     }
 
     /// Whether somebody may subscribe to a topic, and publish to it.

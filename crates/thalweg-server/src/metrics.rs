@@ -113,6 +113,8 @@ counts! {
     h2_misuses: Counter,
     /// TLS handshakes that failed or took too long.
     tls_failures: Counter,
+    /// Tickets that are void because their token was given too many newer ones.
+    tickets_replaced: Counter,
     /// Publishes answered from memory, their idempotency keys being known.
     retries_replayed: Counter,
     /// Acks heard.

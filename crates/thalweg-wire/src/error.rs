@@ -76,7 +76,7 @@ codes! {
     HeadTooLarge = 431 "head_too_large",
     /// Connections in all.
     TooManyConnections = 503 "too_many_connections",
-    /// Requests in flight, or tickets.
+    /// Requests in flight, or answers not read.
     Busy = 503 "busy",
     /// The server is shutting down.
     Draining = 503 "draining",

@@ -295,11 +295,11 @@ fn a_ticket_stands_for_its_token_once() {
     let gate = gate(&access("p", "s"), LOOPBACK).unwrap();
     let none = HeaderMap::new();
     for identity in [Identity::Subscriber, Identity::Publisher] {
-        let ticket = gate.issue_ticket(identity, 0).unwrap();
+        let ticket = gate.issue_ticket(identity, 0).unwrap().ticket;
         assert_eq!(gate.identify(&none, Some(&ticket), 1), Ok(identity));
         let again = gate.identify(&none, Some(&ticket), 1);
         assert_eq!(code(&again), Some(ErrorCode::Unauthorized));
-        let late = gate.issue_ticket(identity, 0).unwrap();
+        let late = gate.issue_ticket(identity, 0).unwrap().ticket;
         let late = gate.identify(&none, Some(&late), TICKET_LIFE_S * 1_000_000);
         assert_eq!(code(&late), Some(ErrorCode::Unauthorized));
     }
@@ -314,7 +314,7 @@ fn a_ticket_stands_for_its_token_once() {
 fn tickets_are_random() {
     let gate = gate(&access("p", ""), LOOPBACK).unwrap();
     let tickets: std::collections::HashSet<_> =
-        (0..100).map(|_| gate.issue_ticket(Identity::Publisher, 0).unwrap()).collect();
+        (0..100).map(|_| gate.issue_ticket(Identity::Publisher, 0).unwrap().ticket).collect();
     assert_eq!(tickets.len(), 100);
     assert!(tickets.iter().all(|ticket| ticket.len() == 32));
 }
@@ -323,7 +323,7 @@ fn tickets_are_random() {
 fn without_tokens_tickets_are_given_and_not_looked_at() {
     let gate = gate(&Access::default(), LOOPBACK).unwrap();
     for _ in 0..2 {
-        let ticket = gate.issue_ticket(Identity::Nobody, 0).unwrap();
+        let ticket = gate.issue_ticket(Identity::Nobody, 0).unwrap().ticket;
         let seen = gate.identify(&HeaderMap::new(), Some(&ticket), u64::MAX);
         assert_eq!(seen, Ok(Identity::Nobody));
     }

@@ -3,13 +3,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use thalweg_wire::ErrorCode;
-
 use super::{Identity, TICKET_LIFE_S};
-use crate::refusal::Refusal;
 
-/// Tickets given and not yet used: a megabyte, and more clients than connect within
-/// a ticket's life.
+/// Tickets of one identity given and not yet used: a megabyte, and more clients than
+/// connect within a ticket's life. Those of another identity have room of their own, or
+/// whoever may subscribe could take all that publishers need.
 const TICKETS_MAX: usize = 10_000;
 
 /// Tickets outstanding. They are found by a hash with random keys, so that the time a
@@ -17,8 +15,8 @@ const TICKETS_MAX: usize = 10_000;
 #[derive(Default)]
 pub(super) struct Tickets {
     outstanding: HashMap<u128, Ticket>,
-    /// The same, the first to expire first.
-    by_end: BTreeSet<(u64, u128)>,
+    /// The same by identity, the first to expire first, which is the oldest.
+    by_end: HashMap<Identity, BTreeSet<(u64, u128)>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -28,38 +26,43 @@ struct Ticket {
     end_us: u64,
 }
 
+/// A ticket given.
+#[derive(Debug)]
+pub(crate) struct Issued {
+    /// As it is written.
+    pub(crate) ticket: String,
+    /// Another one of the same identity, the oldest, is void for it.
+    pub(crate) has_replaced: bool,
+}
+
 impl Tickets {
-    /// Gives the ticket `id`, a random number.
-    ///
-    /// # Errors
-    /// `Busy` if there are too many.
-    pub(super) fn issue(
-        &mut self,
-        id: u128,
-        identity: Identity,
-        now_us: u64,
-    ) -> Result<String, Refusal> {
-        while let Some((end_us, first)) = self.by_end.first().copied()
+    /// Gives the ticket `id`, a random number; if its identity has too many, for its
+    /// oldest.
+    pub(super) fn issue(&mut self, id: u128, identity: Identity, now_us: u64) -> Issued {
+        let by_end = self.by_end.entry(identity).or_default();
+        while let Some((end_us, first)) = by_end.first().copied()
             && end_us <= now_us
         {
-            self.by_end.pop_first();
+            by_end.pop_first();
             self.outstanding.remove(&first);
         }
-        if self.outstanding.len() >= TICKETS_MAX {
-            let message = format!("{TICKETS_MAX} tickets wait to be used: try again");
-            return Err(Refusal::new(ErrorCode::Busy, message));
+        let oldest = if by_end.len() < TICKETS_MAX { None } else { by_end.pop_first() };
+        if let Some((_, oldest)) = oldest {
+            self.outstanding.remove(&oldest);
         }
         let end_us = now_us + TICKET_LIFE_S * 1_000_000;
         self.outstanding.insert(id, Ticket { identity, end_us });
-        self.by_end.insert((end_us, id));
-        Ok(text(id))
+        by_end.insert((end_us, id));
+        Issued { ticket: text(id), has_replaced: oldest.is_some() }
     }
 
     /// Takes a ticket back: whose it was, if it is good.
     pub(super) fn redeem(&mut self, text: &str, now_us: u64) -> Option<Identity> {
         let id = parse(text)?;
         let Ticket { identity, end_us } = self.outstanding.remove(&id)?;
-        self.by_end.remove(&(end_us, id));
+        if let Some(by_end) = self.by_end.get_mut(&identity) {
+            by_end.remove(&(end_us, id));
+        }
         (now_us < end_us).then_some(identity)
     }
 }
@@ -84,23 +87,31 @@ mod tests {
 
     const LIFE_US: u64 = TICKET_LIFE_S * 1_000_000;
 
+    impl Tickets {
+        fn len(&self) -> usize {
+            let by_end: usize = self.by_end.values().map(BTreeSet::len).sum();
+            assert_eq!(self.outstanding.len(), by_end);
+            by_end
+        }
+    }
+
     #[test]
     fn a_ticket_is_good_once_and_not_for_long() {
         let mut tickets = Tickets::default();
-        let ticket = tickets.issue(7, Identity::Publisher, 0).unwrap();
+        let ticket = tickets.issue(7, Identity::Publisher, 0).ticket;
         assert_eq!(ticket, "00000000000000000000000000000007");
         assert_eq!(tickets.redeem(&ticket, LIFE_US - 1), Some(Identity::Publisher));
         assert_eq!(tickets.redeem(&ticket, LIFE_US - 1), None);
-        let ticket = tickets.issue(8, Identity::Subscriber, 0).unwrap();
+        let ticket = tickets.issue(8, Identity::Subscriber, 0).ticket;
         assert_eq!(tickets.redeem(&ticket, LIFE_US), None);
-        assert_eq!(tickets.outstanding.len() + tickets.by_end.len(), 0);
+        assert_eq!(tickets.len(), 0);
     }
 
     #[test]
     fn a_ticket_is_written_in_one_way() {
         let mut tickets = Tickets::default();
         let id = 0xabcd_ef00_u128 << 64;
-        let ticket = tickets.issue(id, Identity::Subscriber, 0).unwrap();
+        let ticket = tickets.issue(id, Identity::Subscriber, 0).ticket;
         let upper = ticket.to_uppercase();
         let plus = format!("+{}", &ticket[1..]);
         for wrong in ["", "x", &upper, &plus, &ticket[1..], &format!("{ticket}0")] {
@@ -110,17 +121,23 @@ mod tests {
     }
 
     #[test]
-    fn tickets_are_bounded_and_those_expired_make_room() {
+    fn a_ticket_too_many_is_given_for_the_oldest_of_its_identity() {
         let mut tickets = Tickets::default();
+        let publishers = tickets.issue(u128::MAX, Identity::Publisher, 0).ticket;
+        let mut give = |id: u128, now_us| tickets.issue(id, Identity::Subscriber, now_us);
         for id in 0..TICKETS_MAX as u128 {
-            tickets.issue(id, Identity::Subscriber, id as u64).unwrap();
+            assert!(!give(id, 1 + id as u64).has_replaced);
         }
-        let refused = tickets.issue(u128::MAX, Identity::Publisher, LIFE_US - 1).unwrap_err();
-        assert_eq!(refused.code, ErrorCode::Busy);
-        tickets.redeem(&text(5), LIFE_US - 1).unwrap();
-        tickets.issue(u128::MAX, Identity::Publisher, LIFE_US - 1).unwrap();
-        assert!(tickets.issue(u128::MAX - 1, Identity::Publisher, LIFE_US - 1).is_err());
-        tickets.issue(u128::MAX - 1, Identity::Publisher, LIFE_US).unwrap();
-        assert_eq!(tickets.outstanding.len(), tickets.by_end.len());
+        assert!(give(20_000, LIFE_US - 2).has_replaced);
+        assert!(give(20_001, LIFE_US - 2).has_replaced);
+        // Used or expired ones make room.
+        assert_eq!(tickets.redeem(&text(0), LIFE_US - 2), None);
+        assert_eq!(tickets.redeem(&text(5), LIFE_US - 2), Some(Identity::Subscriber));
+        let mut give = |id: u128, now_us| tickets.issue(id, Identity::Subscriber, now_us);
+        assert!(!give(20_002, LIFE_US - 2).has_replaced);
+        assert!(give(20_003, LIFE_US - 2).has_replaced);
+        assert!(!give(20_004, LIFE_US + 4).has_replaced);
+        assert_eq!(tickets.len(), TICKETS_MAX + 1);
+        assert_eq!(tickets.redeem(&publishers, LIFE_US - 1), Some(Identity::Publisher));
     }
 }

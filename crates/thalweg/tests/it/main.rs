@@ -43,6 +43,7 @@ mod slow;
 mod sources;
 mod sse;
 mod subscribing;
+mod tickets;
 mod tls;
 mod tokens;
 mod websocket;

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::respond::{Answer, Refused, json};
 use crate::{
-    access::{Identity, Right, TICKET_LIFE_S},
+    access::{Identity, Issued, Right, TICKET_LIFE_S},
     clock::now_us,
     refusal::Refusal,
     shard::{
@@ -160,7 +160,8 @@ pub(super) fn ticket(handle: &Handle, parts: &Parts) -> Result<Answer, Refused> 
         return Err(bad(message.into()).into());
     }
     let identity = handle.common.gate.identify(&parts.headers, None, now_us())?;
-    let ticket = handle.common.gate.issue_ticket(identity, now_us())?;
+    let Issued { ticket, has_replaced } = handle.common.gate.issue_ticket(identity, now_us())?;
+    handle.count(|counts| counts.tickets_replaced += u64::from(has_replaced));
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
     Ok(json(StatusCode::OK, body.into_bytes()))
 }
