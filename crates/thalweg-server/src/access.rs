@@ -49,6 +49,9 @@ pub(crate) struct Gate {
     origins: Origins,
     publish_token: Option<Token>,
     subscribe_token: Option<Token>,
+    inspect_token: Option<Token>,
+    /// Whoever asks may inspect.
+    is_open_to_inspect: bool,
     random: &'static dyn SecureRandom,
     /// Locked for a look or an insertion, never across anything else.
     tickets: Mutex<Tickets>,
@@ -59,9 +62,11 @@ pub(crate) struct Gate {
 pub(crate) enum Identity {
     /// None was, or the server has none.
     Nobody,
+    /// The inspect token, which is for nothing else.
+    Inspector,
     /// The subscribe token.
     Subscriber,
-    /// The publish token: whoever may publish may subscribe.
+    /// The publish token: whoever may publish may subscribe and inspect.
     Publisher,
 }
 
@@ -72,8 +77,10 @@ pub(crate) enum Right<'a> {
     Subscribe(&'a Topic),
     /// To publish to a topic.
     Publish(&'a Topic),
-    /// To see what is of no single topic: their list, `/metrics`.
+    /// To see the lab's runs.
     Look,
+    /// To see the list of topics and `/metrics`.
+    Inspect,
 }
 
 impl Gate {
@@ -93,18 +100,26 @@ impl Gate {
         let publish_token = token("publish-token", "THALWEG_PUBLISH_TOKEN", &access.publish_token)?;
         let subscribe_token =
             token("subscribe-token", "THALWEG_SUBSCRIBE_TOKEN", &access.subscribe_token)?;
-        match (&access.publish_token, &access.subscribe_token) {
-            (None, Some(_)) => {
-                return Err("--subscribe-token needs --publish-token: whoever may publish may \
-                            subscribe, and without it that is everybody"
-                    .into());
+        let inspect_token = token("inspect-token", "THALWEG_INSPECT_TOKEN", &access.inspect_token)?;
+        if publish_token.is_none() && subscribe_token.is_some() {
+            return Err("--subscribe-token needs --publish-token: whoever may publish may \
+                        subscribe, and without it that is everybody"
+                .into());
+        }
+        // Each may less than those before it.
+        let secrets = [
+            ("publish", &access.publish_token),
+            ("subscribe", &access.subscribe_token),
+            ("inspect", &access.inspect_token),
+        ];
+        for (at, (more, secret)) in secrets.iter().enumerate() {
+            let same =
+                secrets[at + 1..].iter().find(|(_, other)| secret.is_some() && secret == other);
+            if let Some((less, _)) = same {
+                return Err(format!(
+                    "--{more}-token and --{less}-token are the same: whoever may {less} could {more}"
+                ));
             }
-            (Some(publish), Some(subscribe)) if publish == subscribe => {
-                return Err("--publish-token and --subscribe-token are the same: whoever may \
-                            subscribe could publish"
-                    .into());
-            }
-            _ => {}
         }
         let is_loopback = listen.ip().to_canonical().is_loopback();
         if !is_loopback && publish_token.is_none() && !access.open {
@@ -118,9 +133,21 @@ impl Gate {
             origins: Origins::new(&access.origins)?,
             publish_token,
             subscribe_token,
+            inspect_token,
+            is_open_to_inspect: access.lets_everybody_inspect(listen),
             random: rustls::crypto::ring::default_provider().secure_random,
             tickets: Mutex::default(),
         })
+    }
+
+    /// The gate of a listener where everybody may inspect. On loopback it has loopback's
+    /// names alone.
+    ///
+    /// # Errors
+    /// As [`Gate::new`].
+    pub(crate) fn of_admin(listen: SocketAddr) -> Result<Self, String> {
+        let gate = Self::new(&Access { open: true, ..Access::default() }, listen)?;
+        Ok(Self { is_open_to_inspect: true, ..gate })
     }
 
     /// Lets in what is meant for this server and comes of no web page, or of one
@@ -168,11 +195,12 @@ impl Gate {
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(Identity::Nobody);
         };
-        // Always both: the time does not tell which one it is.
+        // Always all: the time does not tell which one it is.
         let is = |token: &Option<Token>| token.as_ref().is_some_and(|own| own.is(presented));
-        match (is(&self.publish_token), is(&self.subscribe_token)) {
-            (true, _) => Ok(Identity::Publisher),
-            (_, true) => Ok(Identity::Subscriber),
+        match (is(&self.publish_token), is(&self.subscribe_token), is(&self.inspect_token)) {
+            (true, _, _) => Ok(Identity::Publisher),
+            (_, true, _) => Ok(Identity::Subscriber),
+            (_, _, true) => Ok(Identity::Inspector),
             _ => Err(unauthorized("the token is not the right one")),
         }
     }
@@ -187,7 +215,12 @@ impl Gate {
         let may = match right {
             Right::Publish(_) => self.lets_publish(identity),
             Right::Subscribe(_) | Right::Look => {
-                identity != Identity::Nobody || self.subscribe_token.is_none()
+                matches!(identity, Identity::Subscriber | Identity::Publisher)
+                    || self.subscribe_token.is_none()
+            }
+            Right::Inspect => {
+                matches!(identity, Identity::Inspector | Identity::Publisher)
+                    || self.is_open_to_inspect
             }
         };
         if may {
@@ -197,6 +230,16 @@ impl Gate {
             Right::Publish(topic) => format!("publishing to {topic} needs the publish token"),
             Right::Subscribe(topic) => format!("subscribing to {topic} needs a token"),
             Right::Look => "this needs a token".to_owned(),
+            Right::Inspect if !self.has_tokens() => {
+                return Err(unauthorized(
+                    "the list of topics and the metrics are not for everybody who reaches this \
+                     server: start it with --inspect-token or --admin-listen",
+                ));
+            }
+            Right::Inspect => {
+                "the list of topics and the metrics need the inspect token or the publish token"
+                    .to_owned()
+            }
         };
         Err(unauthorized(format!("{what}: send Authorization: Bearer TOKEN")))
     }
@@ -220,7 +263,7 @@ impl Gate {
             Identity::Nobody => {
                 Err(unauthorized("a ticket is given for a token: send Authorization: Bearer TOKEN"))
             }
-            Identity::Subscriber | Identity::Publisher => {
+            Identity::Inspector | Identity::Subscriber | Identity::Publisher => {
                 let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok(tickets.issue(id, identity, now_us))
             }
@@ -241,7 +284,7 @@ impl Gate {
 
     fn has_tokens(&self) -> bool {
         // There is no subscribe token without a publish token.
-        self.publish_token.is_some()
+        self.publish_token.is_some() || self.inspect_token.is_some()
     }
 }
 

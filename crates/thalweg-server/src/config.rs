@@ -14,11 +14,11 @@ use crate::{
     stream::{BatchBounds, HistoryBounds},
 };
 
-pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub(crate) use limits::{
-    RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, TURNED_AWAY, TURNED_AWAY_WAIT, UNREAD_BODIES,
-    UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT,
+    ADMIN_CONNECTIONS, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, TURNED_AWAY, TURNED_AWAY_WAIT,
+    UNREAD_BODIES, UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT,
 };
+pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
@@ -28,6 +28,9 @@ pub use units::{parse_bytes, parse_duration};
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where to listen for whoever looks after it: the list of topics, `/metrics` and
+    /// health, without a token and without TLS.
+    pub admin_listen: Option<SocketAddr>,
     /// The cores that shards run on: one shard each, pinned where there are
     /// several.
     pub shards: usize,
@@ -105,7 +108,11 @@ pub struct Access {
     pub publish_token: Option<Secret>,
     /// What subscribers present, if not everybody may subscribe.
     pub subscribe_token: Option<Secret>,
-    /// Everybody who can reach it may do everything.
+    /// What is presented by whoever sees the list of topics and `/metrics`. Without one
+    /// publishers may, and on loopback everybody, unless there is a subscribe token or a
+    /// name in `hosts`.
+    pub inspect_token: Option<Secret>,
+    /// Everybody who can reach it may publish and subscribe.
     pub open: bool,
     /// Origins whose web pages may use it besides its own: `https://app.example`,
     /// or `*` for all.
@@ -139,6 +146,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            admin_listen: None,
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             sources: Vec::new(),
             topic_defaults: TopicSettings::default(),
@@ -170,6 +178,17 @@ impl Default for TopicSettings {
             },
             batch: BatchBounds { flush_us: 0, events_max: 8192, bytes_max: 1 << 20 },
         }
+    }
+}
+
+impl Access {
+    /// Whether everybody may see the list of topics and `/metrics` of a server that listens
+    /// there: only on loopback, and not if a name is given by which others reach it through
+    /// a proxy, or a token by which it tells subscribers apart.
+    pub fn lets_everybody_inspect(&self, listen: SocketAddr) -> bool {
+        let is_loopback = listen.ip().to_canonical().is_loopback();
+        let has_tokens = self.inspect_token.is_some() || self.subscribe_token.is_some();
+        is_loopback && self.hosts.is_empty() && !has_tokens
     }
 }
 

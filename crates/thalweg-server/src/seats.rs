@@ -23,17 +23,18 @@ use http::HeaderMap;
 use thalweg_wire::ErrorCode;
 
 use crate::{
-    config::{Limits, Network},
+    config::{ADMIN_CONNECTIONS, Limits, Network},
     refusal::Refusal,
 };
 
 pub(crate) use address::Address;
 pub(crate) use forwarded::Forwarded;
 
-/// All connections of a server.
+/// All connections of a listener.
 #[derive(Debug)]
 pub(crate) struct Seats {
     limits: Limits,
+    is_admin: bool,
     trusted_proxies: Vec<Network>,
     /// How many sockets each shard serves.
     loads: Vec<AtomicUsize>,
@@ -67,13 +68,31 @@ struct Place {
 
 impl Seats {
     pub(crate) fn new(shards: usize, limits: Limits, trusted_proxies: &[Network]) -> Arc<Self> {
-        Arc::new(Self {
+        let trusted_proxies = trusted_proxies.to_vec();
+        Arc::new(Self { trusted_proxies, ..Self::of_shards(shards, limits) })
+    }
+
+    /// Those of the listener for whoever looks after the server: few, and none of them are
+    /// taken by others.
+    pub(crate) fn of_admin() -> Arc<Self> {
+        let limits = Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() };
+        Arc::new(Self { is_admin: true, ..Self::of_shards(1, limits) })
+    }
+
+    /// Whether they are of that listener.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.is_admin
+    }
+
+    fn of_shards(shards: usize, limits: Limits) -> Self {
+        Self {
             limits,
-            trusted_proxies: trusted_proxies.to_vec(),
+            is_admin: false,
+            trusted_proxies: Vec::new(),
             loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             taken: AtomicUsize::new(0),
             by_address: Mutex::default(),
-        })
+        }
     }
 
     /// A place for a connection from `address`, on the least-loaded shard. Called by
@@ -131,6 +150,11 @@ impl Seat {
     /// The shard that is to serve it.
     pub(crate) fn shard(&self) -> usize {
         self.shard as usize
+    }
+
+    /// Whether it is of the listener for whoever looks after the server.
+    pub(crate) fn is_admin(&self) -> bool {
+        self.place.seats.is_admin()
     }
 
     /// What a request over this connection says of its client, if the connection is a

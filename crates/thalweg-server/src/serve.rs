@@ -44,8 +44,8 @@ const DRAIN_LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1))]
-    Listen(SocketAddr, io::Error),
+    #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1, .2))]
+    Listen(SocketAddr, io::Error, &'static str),
     /// Who may do what cannot be as it is said.
     #[error("{0}")]
     Access(String),
@@ -63,15 +63,15 @@ pub enum ServeError {
     Shard(#[from] io::Error),
 }
 
-/// What to do about an address that cannot be listened on.
-fn listen_remedy(address: &SocketAddr, error: &io::Error) -> String {
+/// What to do about an address that cannot be listened on; `flag` set it.
+fn listen_remedy(address: &SocketAddr, error: &io::Error, flag: &str) -> String {
     if error.kind() != io::ErrorKind::PermissionDenied {
-        return "choose another address with --listen".to_owned();
+        return format!("choose another address with {flag}");
     }
     format!(
         "a port below 1024, as {}, needs a right: give it to the program with \
          `sudo setcap cap_net_bind_service=+ep /path/to/thalweg` or, in a unit of systemd, \
-         `AmbientCapabilities=CAP_NET_BIND_SERVICE`; or choose another port with --listen, \
+         `AmbientCapabilities=CAP_NET_BIND_SERVICE`; or choose another port with {flag}, \
          8443 for instance",
         address.port()
     )
@@ -80,6 +80,7 @@ fn listen_remedy(address: &SocketAddr, error: &io::Error) -> String {
 /// A server that runs.
 pub struct Server {
     address: SocketAddr,
+    admin_address: Option<SocketAddr>,
     config: Arc<Config>,
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
@@ -92,7 +93,7 @@ pub struct Server {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config) -> Result<Server, ServeError> {
-    let Prepared { gate, certificate, runs, mut sources } = prepare(&config)?;
+    let Prepared { gate, admin, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
     let (mut peers, mut letterboxes) = (Vec::new(), Vec::new());
@@ -108,6 +109,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         metrics: Metrics::new(config.shards),
         peers: peers.clone(),
         gate: Arc::new(gate),
+        admin: admin.map(Arc::new),
         tls: certificate.clone(),
         runs: runs.map(Arc::new),
         requests_of_publishers: Arc::new(Semaphore::new(limits.requests)),
@@ -119,10 +121,15 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         leaving: Arc::clone(&leaving),
     };
     let ack_topics = ack_topics(&sources);
-    let listener =
-        listener::listen(&config).map_err(|error| ServeError::Listen(config.listen, error))?;
+    let listener = listen(&config, config.listen, "--listen")?;
     let address = listener.local_addr()?;
-    let mut listener = Some(listener);
+    let mut listeners = vec![(listener, Arc::clone(&common.seats))];
+    let mut admin_address = None;
+    if let Some(listen_at) = config.admin_listen {
+        let listener = listen(&config, listen_at, "--admin-listen")?;
+        admin_address = Some(listener.local_addr()?);
+        listeners.push((listener, Seats::of_admin()));
+    }
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
@@ -133,14 +140,14 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         let own_acks = ack_topics.iter().filter(|(acks, _)| home_of(acks, config.shards) == id);
         let own_acks: Vec<_> = own_acks.cloned().collect();
         // The first shard accepts for all.
-        let listener = listener.take();
+        let listeners = std::mem::take(&mut listeners);
         let core = cores.get(id).copied();
         let started = started.clone();
         threads.push(thread::Builder::new().name(format!("shard-{id}")).spawn(move || {
             if let Some(core) = core {
                 pin_to(core);
             }
-            let work = Work { sources: own_sources, acks: own_acks, listener };
+            let work = Work { sources: own_sources, acks: own_acks, listeners };
             run_shard(id, common, letterbox, work, &started)
         })?);
     }
@@ -150,13 +157,18 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
-    Ok(Server { address, config, peers, threads, certificate, leaving })
+    Ok(Server { address, admin_address, config, peers, threads, certificate, leaving })
 }
 
 impl Server {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it listens for whoever looks after it, if it does.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin_address
     }
 
     /// Loads the certificate again; connections that there are keep the old one.
@@ -215,6 +227,7 @@ impl Server {
 /// What can be wrong with a configuration, found out without listening.
 struct Prepared {
     gate: Gate,
+    admin: Option<Gate>,
     certificate: Option<Certificate>,
     runs: Option<Runs>,
     sources: Vec<(Topic, Scheduled)>,
@@ -222,10 +235,12 @@ struct Prepared {
 
 fn prepare(config: &Config) -> Result<Prepared, ServeError> {
     let gate = Gate::new(&config.access, config.listen).map_err(ServeError::Access)?;
+    let admin = config.admin_listen.map(Gate::of_admin);
+    let admin = admin.transpose().map_err(ServeError::Access)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Certificate)?;
     let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Runs)?;
-    Ok(Prepared { gate, certificate, runs, sources: scheduled_sources(config)? })
+    Ok(Prepared { gate, admin, certificate, runs, sources: scheduled_sources(config)? })
 }
 
 /// Finds what [`serve`] would find wrong, without serving.
@@ -264,7 +279,19 @@ struct Work {
     sources: Vec<(Topic, Scheduled)>,
     /// Topics whose events ack another's, and which.
     acks: Vec<(Topic, Topic)>,
-    listener: Option<std::net::TcpListener>,
+    /// Each with the connections that it may accept.
+    listeners: Vec<Listener>,
+}
+
+type Listener = (std::net::TcpListener, Arc<Seats>);
+
+fn listen(
+    config: &Config,
+    address: SocketAddr,
+    flag: &'static str,
+) -> Result<std::net::TcpListener, ServeError> {
+    let listener = listener::listen(address, &config.limits);
+    listener.map_err(|error| ServeError::Listen(address, error, flag))
 }
 
 fn run_shard(
@@ -278,12 +305,12 @@ fn run_shard(
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let entered = runtime.enter();
         let handle = Handle::new(id, common)?;
-        let listener = work.listener;
-        let listener = listener.map(TcpListener::from_std).transpose()?;
+        let from_std = |(listener, seats)| Ok((TcpListener::from_std(listener)?, seats));
+        let listeners = work.listeners.into_iter().map(from_std).collect::<io::Result<Vec<_>>>()?;
         drop(entered);
-        Ok((runtime, handle, listener))
+        Ok((runtime, handle, listeners))
     };
-    let (runtime, handle, listener) = match prepare() {
+    let (runtime, handle, listeners) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => {
             // Whoever waits for it tells the user.
@@ -299,8 +326,8 @@ fn run_shard(
         for (acks, topic) in work.acks {
             handle.take_acks(&acks, &topic);
         }
-        if let Some(listener) = listener {
-            spawn_local(listener::accept(Rc::clone(&handle), listener));
+        for (listener, seats) in listeners {
+            spawn_local(listener::accept(Rc::clone(&handle), listener, seats));
         }
         shard::run(handle, letterbox).await
     })
@@ -330,7 +357,7 @@ mod tests {
     #[test]
     fn a_port_that_needs_a_right_is_refused_with_the_ways_to_have_it() {
         let said = |kind: io::ErrorKind| {
-            ServeError::Listen(([0, 0, 0, 0], 443).into(), kind.into()).to_string()
+            ServeError::Listen(([0, 0, 0, 0], 443).into(), kind.into(), "--listen").to_string()
         };
         let denied = said(io::ErrorKind::PermissionDenied);
         for words in ["443", "setcap", "AmbientCapabilities", "--listen"] {

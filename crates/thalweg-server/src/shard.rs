@@ -97,7 +97,9 @@ pub(crate) struct Common {
     pub(crate) peers: Vec<Peer>,
     /// Who may do what.
     pub(crate) gate: Arc<Gate>,
-    /// TLS, if sockets are to speak it.
+    /// The same on the listener for whoever looks after the server, if there is one.
+    pub(crate) admin: Option<Arc<Gate>>,
+    /// TLS, if sockets are to speak it; those of that listener do not.
     pub(crate) tls: Option<Certificate>,
     /// The lab's runs, if they are to be shown.
     pub(crate) runs: Option<Arc<Runs>>,

@@ -96,7 +96,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
         // Not before it can be asked to stop: who reads this line may ask at once.
-        let screen = screen::first_screen(&config, address);
+        let screen = screen::first_screen(&config, address, server.admin_address());
         let said = format!("listening on {}://{address}\n{screen}", screen::scheme(&config));
         // In one piece, because who waits for the first line may hang up after it.
         if let Err(error) = io::stdout().write_all(said.as_bytes()) {

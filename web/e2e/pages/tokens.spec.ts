@@ -9,6 +9,8 @@ import { test as base, expect } from "../harness/test.js";
 import { TRANSPORTS } from "../sdk/transports.js";
 
 const TOKEN = "read-me-1234567890";
+/** For the list of topics as well, which the lab needs. */
+const PUBLISHERS = "write-me-1234567890";
 
 const test = base.extend<{ folder: string }>({
   folder: async ({}, use) => {
@@ -17,7 +19,7 @@ const test = base.extend<{ folder: string }>({
     rmSync(folder, { recursive: true });
   },
   args: async ({ folder }, use) =>
-    use(["--demo", "--runs", folder, "--subscribe-token", TOKEN, "--publish-token", "write-me-1234567890"]),
+    use(["--demo", "--runs", folder, "--subscribe-token", TOKEN, "--publish-token", PUBLISHERS]),
 });
 
 // Before there is a token the server refuses, which browsers tell, and a connection is given up.
@@ -53,7 +55,7 @@ test("Live: the wrong one is told, the right one is kept, and is in no address",
 
 test("Lab: both experiments are run", async ({ page }) => {
   await page.goto("/lab");
-  await present(page, TOKEN);
+  await present(page, PUBLISHERS);
   await page.getByRole("button", { name: "Start" }).waitFor();
   const figures = page.getByRole("region", { name: "Figures" }).locator("tbody tr");
   await pick(page, "Transports", "websocket", "http-streaming");

@@ -35,10 +35,18 @@ export function serverUrl(path: string): string {
   return new URL(path, document.baseURI).href;
 }
 
-/** As `fetch`; that somebody must first present a token is told to {@link whenRefused} as well. */
+/** Has the reader asked for a token, or for another one. */
+export function askForToken(): void {
+  hear();
+}
+
+/**
+ * As `fetch`; that somebody must first present a token is told to {@link whenRefused} as well.
+ * @param isQuiet - not this time
+ */
 export async function ask(
   path: string,
-  { method = "GET", body }: { method?: string; body?: object } = {},
+  { method = "GET", body, isQuiet = false }: { method?: string; body?: object; isQuiet?: boolean } = {},
 ): Promise<Response> {
   const shown = held;
   const response = await fetch(path, {
@@ -51,16 +59,23 @@ export async function ask(
     ...(body && { body: JSON.stringify(body) }),
   });
   // It may have been presented meanwhile.
-  if (response.status === 401 && shown === held) hear();
+  if (response.status === 401 && shown === held && !isQuiet) hear();
   return response;
+}
+
+/** Whether whoever presents this token, or none, may subscribe. */
+export async function maySubscribe(token: string): Promise<boolean> {
+  // Whoever may subscribe may ack, and an ack of a topic that there is not does nothing.
+  const body = JSON.stringify({ command: "ack", topic: "lab", position: "1.1" });
+  const headers = { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) };
+  const response = await fetch("v1/commands", { method: "POST", headers, body });
+  return response.status !== 401;
 }
 
 /** Whether the server takes this token. */
 export async function isTaken(token: string): Promise<boolean> {
   // Nothing else can stand in a header.
-  if (!/^[!-~]+$/.test(token)) return false;
-  const response = await fetch("v1/topics?limit=1", { headers: { Authorization: `Bearer ${token}` } });
-  return response.status !== 401;
+  return /^[!-~]+$/.test(token) && maySubscribe(token);
 }
 
 /** The path for a frame or a link, which present no token: with a ticket, to be used once and soon. */

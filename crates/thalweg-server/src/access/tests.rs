@@ -1,6 +1,7 @@
 //! Each rule of `docs/wire.md`, "Access".
 
 mod hosts;
+mod tokens;
 
 use http::{HeaderName, HeaderValue, Request, Version, request::Parts};
 
@@ -236,97 +237,6 @@ fn browsers_are_told_what_a_page_may() {
     assert_eq!(text(preflight), [of_all, of_preflights].concat());
     assert!(other.preflight(&request("OPTIONS /", &[])).is_none());
     assert!(other.preflight(&request("POST /", &[asks])).is_none());
-}
-
-#[test]
-fn tokens_say_who_it_is() {
-    let check = |access: &Access, credentials: &[&str], expected: Option<Identity>| {
-        let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
-        let seen =
-            gate(access, LOOPBACK).unwrap().identify(&request("GET /", &headers).headers, None, 0);
-        let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
-        assert_eq!(code(&seen), refused, "{credentials:?}");
-        assert_eq!(seen.ok(), expected, "{credentials:?}");
-    };
-    use Identity::{Nobody, Publisher, Subscriber};
-    let both = access("p", "s");
-    check(&both, &[], Some(Nobody));
-    check(&both, &["Bearer p"], Some(Publisher));
-    check(&both, &["bearer  s"], Some(Subscriber));
-    check(&both, &["Basic cHM="], Some(Nobody));
-    for wrong in ["Bearer", "Bearer x", "Bearer ps", "Bearer p s", "Bearer P"] {
-        check(&both, &[wrong], None);
-    }
-    check(&both, &["Bearer p", "Bearer s"], None);
-    check(&access("p", ""), &["Bearer s"], None);
-    check(&access("", ""), &["Bearer s"], Some(Nobody));
-}
-
-#[test]
-fn rights_are_those_of_the_token() {
-    use Identity::{Nobody, Publisher, Subscriber};
-    let topic: Topic = "cars".parse().unwrap();
-    // May subscribe and look; may publish.
-    let check = |access: &Access, identity, [subscribes, publishes]: [bool; 2]| {
-        let gate = gate(access, LOOPBACK).unwrap();
-        let may = |right| match gate.authorise(identity, right) {
-            Ok(()) => true,
-            Err(refusal) => {
-                assert_eq!(refusal.code, ErrorCode::Unauthorized);
-                false
-            }
-        };
-        assert_eq!(may(Right::Subscribe(&topic)), subscribes, "{identity:?} {access:?}");
-        assert_eq!(may(Right::Look), subscribes, "{identity:?} {access:?}");
-        assert_eq!(may(Right::Publish(&topic)), publishes, "{identity:?} {access:?}");
-    };
-    check(&access("", ""), Nobody, [true, true]);
-    check(&access("p", ""), Nobody, [true, false]);
-    check(&access("p", "s"), Nobody, [false, false]);
-    check(&access("p", "s"), Subscriber, [true, false]);
-    check(&access("p", ""), Publisher, [true, true]);
-    check(&access("p", "s"), Publisher, [true, true]);
-    // Being open takes nothing off the tokens.
-    check(&Access { open: true, ..access("p", "s") }, Nobody, [false, false]);
-}
-
-#[test]
-fn a_ticket_stands_for_its_token_once() {
-    let gate = gate(&access("p", "s"), LOOPBACK).unwrap();
-    let none = HeaderMap::new();
-    for identity in [Identity::Subscriber, Identity::Publisher] {
-        let ticket = gate.issue_ticket(identity, 0).unwrap().ticket;
-        assert_eq!(gate.identify(&none, Some(&ticket), 1), Ok(identity));
-        let again = gate.identify(&none, Some(&ticket), 1);
-        assert_eq!(code(&again), Some(ErrorCode::Unauthorized));
-        let late = gate.issue_ticket(identity, 0).unwrap().ticket;
-        let late = gate.identify(&none, Some(&late), TICKET_LIFE_S * 1_000_000);
-        assert_eq!(code(&late), Some(ErrorCode::Unauthorized));
-    }
-    assert_eq!(code(&gate.issue_ticket(Identity::Nobody, 0)), Some(ErrorCode::Unauthorized));
-    // A token beside it does not help.
-    let publisher = request("GET /", &[("authorization", "Bearer p")]).headers;
-    let seen = gate.identify(&publisher, Some("0"), 0);
-    assert_eq!(code(&seen), Some(ErrorCode::Unauthorized));
-}
-
-#[test]
-fn tickets_are_random() {
-    let gate = gate(&access("p", ""), LOOPBACK).unwrap();
-    let tickets: std::collections::HashSet<_> =
-        (0..100).map(|_| gate.issue_ticket(Identity::Publisher, 0).unwrap().ticket).collect();
-    assert_eq!(tickets.len(), 100);
-    assert!(tickets.iter().all(|ticket| ticket.len() == 32));
-}
-
-#[test]
-fn without_tokens_tickets_are_given_and_not_looked_at() {
-    let gate = gate(&Access::default(), LOOPBACK).unwrap();
-    for _ in 0..2 {
-        let ticket = gate.issue_ticket(Identity::Nobody, 0).unwrap().ticket;
-        let seen = gate.identify(&HeaderMap::new(), Some(&ticket), u64::MAX);
-        assert_eq!(seen, Ok(Identity::Nobody));
-    }
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub(crate) const TURNED_AWAY: usize = 64;
 /// How long one of them may take to say how it speaks, and to read why.
 pub(crate) const TURNED_AWAY_WAIT: Duration = Duration::from_secs(1);
 
+/// Connections of the listener for whoever looks after a server: a handful of scrapers and
+/// health checks.
+pub(crate) const ADMIN_CONNECTIONS: usize = 64;
+
 /// What peers may use, in one place. Whoever goes beyond is refused with a code
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]

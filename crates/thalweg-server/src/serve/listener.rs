@@ -3,9 +3,9 @@
 use std::{
     cell::Cell,
     io,
-    net::{TcpListener as StdListener, TcpStream},
+    net::{SocketAddr, TcpListener as StdListener, TcpStream},
     rc::Rc,
-    sync::atomic::Ordering::Relaxed,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -14,8 +14,9 @@ use socket2::{Domain, Socket, Type};
 use tokio::{net::TcpListener, task::spawn_local, time::sleep};
 
 use crate::{
-    config::{Config, Limits, TURNED_AWAY},
+    config::{Limits, TURNED_AWAY},
     refusal::Refusal,
+    seats::Seats,
     shard::{Arrival, Handle, Mail, serve_connection, turn_away},
     transport::Certificate,
 };
@@ -29,17 +30,17 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// Descriptors for everything that is no connection.
 const OTHER_DESCRIPTORS: usize = 128;
 
-pub(super) fn listen(config: &Config) -> io::Result<StdListener> {
-    let socket = Socket::new(Domain::for_address(config.listen), Type::STREAM, None)?;
+pub(super) fn listen(address: SocketAddr, limits: &Limits) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     // Accepted sockets inherit these on Linux.
     socket.set_tcp_nodelay(true)?;
     socket.set_keepalive(true)?;
-    socket.set_tcp_notsent_lowat(config.limits.unsent_bytes as u32)?;
-    if let Some(bytes) = config.limits.send_buffer_bytes {
+    socket.set_tcp_notsent_lowat(limits.unsent_bytes as u32)?;
+    if let Some(bytes) = limits.send_buffer_bytes {
         socket.set_send_buffer_size(bytes)?;
     }
-    socket.bind(&config.listen.into())?;
+    socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     Ok(socket.into())
@@ -60,9 +61,10 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     Limits { connections, ..limits }
 }
 
-/// Accepts for all shards; each socket goes to the least-loaded.
-pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener) {
+/// Accepts for all shards that `seats` are of; each socket goes to the least-loaded.
+pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc<Seats>) {
     let turning_away = Rc::new(Cell::new(0_usize));
+    let tls = handle.common.tls.as_ref().filter(|_| !seats.is_admin());
     loop {
         let accepted = listener.accept().await;
         let accepted = accepted.and_then(|(socket, from)| Ok((socket.into_std()?, from)));
@@ -77,15 +79,14 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener) {
         };
         handle.count(|counts| counts.accepted += 1);
         if handle.common.leaving.is_closed.load(Relaxed) {
-            let tls = handle.common.tls.as_ref();
             refuse(&handle, &turning_away, socket, tls, Refusal::draining());
             continue;
         }
-        let seat = match handle.common.seats.take(from.ip()) {
+        let seat = match seats.take(from.ip()) {
             Ok(seat) => seat,
             Err(refused) => {
                 // Without a handshake there is nothing to tell, and it costs too much.
-                match handle.common.tls {
+                match tls {
                     None => refuse(&handle, &turning_away, socket, None, refused),
                     Some(_) => handle.count(|counts| counts.count_refused(refused.code)),
                 }

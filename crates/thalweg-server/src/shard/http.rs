@@ -7,6 +7,7 @@
 //! ```text
 //! routes        a request → its answer
 //! post          bodies: events, commands, tickets
+//! inspect       how the server is: health, metrics, the list of topics
 //! pages         what browsers are shown
 //! runs          the lab's runs: their list, their files
 //! respond       answers' bytes
@@ -18,6 +19,7 @@
 //! ```
 
 mod gather;
+mod inspect;
 mod pages;
 mod patience;
 mod post;
@@ -85,7 +87,7 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
     let Arrival { socket, seat } = arrival;
     let _serving = Serving::enter(&handle);
     let Ok(stream) = TcpStream::from_std(socket) else { return };
-    let Some(tls) = &handle.common.tls else {
+    let Some(tls) = handle.common.tls.as_ref().filter(|_| !seat.is_admin()) else {
         match begun(&handle, begins_with_preface(&stream)).await {
             Begun::InTime(Ok(true)) => serve_http2(&handle, stream, seat).await,
             Begun::InTime(Ok(false)) => serve_http1(&handle, stream, seat).await,

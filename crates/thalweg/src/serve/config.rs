@@ -34,6 +34,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
 
     config.access.publish_token = secret("publish-token", settings.publish_token.as_ref())?;
     config.access.subscribe_token = secret("subscribe-token", settings.subscribe_token.as_ref())?;
+    config.access.inspect_token = secret("inspect-token", settings.inspect_token.as_ref())?;
     config.access.open = settings.open;
     config.access.origins = settings.allow_origin;
     config.access.hosts = settings.allow_host;
@@ -41,6 +42,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         settings.trusted_proxy.into_iter().map(|proxy| proxy.0).collect();
 
     set(&mut config.listen, settings.listen.map(|address| address.0));
+    config.admin_listen = settings.admin_listen.map(|address| address.0);
     set(&mut config.shards, settings.shards);
     set(&mut config.heartbeat, settings.heartbeat);
     set(&mut config.drain_delay, settings.drain_delay);

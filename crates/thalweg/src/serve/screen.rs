@@ -10,8 +10,13 @@ use thalweg_server::config::{Access, Config, SourceConfig, Tls};
 
 use super::values::{bytes_text, time_text};
 
-/// Lines to paste, and who may use them. `address` is where it listens.
-pub(super) fn first_screen(config: &Config, address: SocketAddr) -> String {
+/// Lines to paste, and who may use them. `address` is where it listens, `admin` where it
+/// does for whoever looks after it.
+pub(super) fn first_screen(
+    config: &Config,
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+) -> String {
     let url = url(config, address);
     let demo = ["cars", "ticker"].map(|topic| has_source(&config.sources, topic));
     let topic = if demo[0] { "cars" } else { "greetings" };
@@ -29,7 +34,7 @@ pub(super) fn first_screen(config: &Config, address: SocketAddr) -> String {
     rows.extend(about(config));
     rows.extend([
         ("health", format!("{url}/healthz")),
-        ("metrics", format!("{url}/metrics")),
+        ("metrics", metrics(config, &url, admin)),
         ("", String::new()),
         ("SSE", subscribe("-H 'Accept: text/event-stream'", topic)),
         ("HTTP streaming", subscribe("-H 'Accept: application/x-ndjson'", topic)),
@@ -59,6 +64,7 @@ pub(super) fn check_screen(config: &Config) -> String {
     let pages = pages(config, &url);
     let mut rows = vec![("listen", format!("{url}, {shards} shards")), ("pages", pages)];
     rows.extend(about(config));
+    rows.push(("metrics", metrics(config, &url, config.admin_listen)));
     rows.extend([
         (
             "history",
@@ -112,6 +118,18 @@ fn pages(config: &Config, url: &str) -> String {
     match config.pages.is_empty() {
         true => "none in this build: make run builds them".into(),
         false => format!("{url}/ (live), {url}/lab, {url}/reports"),
+    }
+}
+
+/// Where metrics are, and for whom.
+fn metrics(config: &Config, url: &str, admin: Option<SocketAddr>) -> String {
+    let access = &config.access;
+    let has_token = access.inspect_token.is_some() || access.publish_token.is_some();
+    match admin {
+        Some(admin) => format!("http://{admin}/metrics"),
+        None if access.lets_everybody_inspect(config.listen) => format!("{url}/metrics"),
+        None if has_token => format!("{url}/metrics, with the inspect or the publish token"),
+        None => "for nobody: see --inspect-token and --admin-listen".into(),
     }
 }
 

@@ -27,6 +27,12 @@ pub(super) struct Settings {
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Option<Address>,
+    /// Where to listen for /metrics, the list of topics and health alone, without a token
+    ///
+    /// Whoever reaches it sees them, without TLS: choose loopback, or an address that a
+    /// firewall guards.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) admin_listen: Option<Address>,
     /// Threads that serve, each with its own sockets [default: the cores it may run on]
     #[arg(long, value_name = "N")]
     pub(super) shards: Option<Count<1, 256>>,
@@ -98,6 +104,13 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TOKEN", help_heading = ACCESS)]
     #[arg(env = "THALWEG_SUBSCRIBE_TOKEN", hide_env_values = true)]
     pub(super) subscribe_token: Option<Token>,
+    /// What is presented for /metrics and the list of topics; the publish token will do, too
+    ///
+    /// On loopback they are everybody's, until there is such a token, a subscribe token or
+    /// an --allow-host. Elsewhere they need it, or --admin-listen.
+    #[arg(long, value_name = "TOKEN", help_heading = ACCESS)]
+    #[arg(env = "THALWEG_INSPECT_TOKEN", hide_env_values = true)]
+    pub(super) inspect_token: Option<Token>,
     /// Lets everybody who reaches the server publish, from other machines too
     ///
     /// Without it a server that listens elsewhere than on loopback needs a publish
@@ -251,9 +264,10 @@ impl Settings {
     pub(super) fn over(self, below: Self) -> Self {
         let above = self;
         over!(above, below:
-            listen shards demo runs heartbeat compression drain_delay drain echo_path
-            source topic subscribe history_bytes history_events history_age flush batch_events batch_bytes
-            publish_token subscribe_token open allow_origin allow_host trusted_proxy
+            listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
+            source topic subscribe history_bytes history_events history_age flush batch_events
+            batch_bytes
+            publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
             max_subscribed_topics max_subscribed_topics_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished

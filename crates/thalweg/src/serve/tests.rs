@@ -42,7 +42,7 @@ fn help_is_short_or_long() {
 #[test]
 fn help_shows_no_token() {
     let command = Line::command();
-    for token in ["publish_token", "subscribe_token"] {
+    for token in ["publish_token", "subscribe_token", "inspect_token"] {
         let flag = command.get_arguments().find(|flag| flag.get_id() == token).unwrap();
         assert!(flag.is_hide_env_values_set(), "{token}");
     }
@@ -155,7 +155,7 @@ fn every_setting_reaches_the_configuration() {
                 assert!(clash(&format!("--{name} x")).contains(name));
                 continue;
             }
-            "listen" => "127.0.0.1:9",
+            "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",
             "shards" => "99",
             "source" => "t=cars",
@@ -210,6 +210,7 @@ fn the_first_screen_says_how_and_for_whom() {
         "--listen 0.0.0.0:1 --publish-token p --subscribe-token s --tls-self-signed",
         "--listen 0.0.0.0:1 --open --allow-origin https://a.example",
         "--runs thalweg-runs",
+        "--admin-listen 127.0.0.1:9090 --allow-host push.example",
     ]
     .map(|flags| {
         let mut made = config(line(flags).unwrap()).unwrap();
@@ -217,7 +218,7 @@ fn the_first_screen_says_how_and_for_whom() {
             let (path, bytes) = ("/index.html".to_owned(), Bytes::from_static(b"shown"));
             made.pages = Pages::new([Page { path, bytes, gzip: None }]);
         }
-        format!("> {flags}\n{}", screen::first_screen(&made, address))
+        format!("> {flags}\n{}", screen::first_screen(&made, address, made.admin_listen))
     });
     insta::assert_snapshot!(screens.join("\n"));
 }

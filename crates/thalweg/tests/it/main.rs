@@ -16,6 +16,7 @@ mod hostile;
 mod http2;
 mod http2_abuse;
 mod idempotency;
+mod inspecting;
 mod limits;
 mod logging;
 mod long_polling;

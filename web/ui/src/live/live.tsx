@@ -2,12 +2,12 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
-import { type Problem, problemOf, serverUrl } from "../ask.js";
+import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../ask.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
 import type { View } from "./defaults.js";
 import { PACE_MS, TopicPage } from "./topic.js";
-import { opening, topics } from "./topics.js";
+import { NotListed, opening, topics } from "./topics.js";
 import "./live.css";
 
 /** How often the server is asked for its topics. */
@@ -19,7 +19,7 @@ export function LivePage() {
   const [view, setView] = useState(address.view);
   const [transport, setTransport] = useState<TransportName | null>(null);
   const [paceMs, setPaceMs] = useState(PACE_MS);
-  const { known, problem } = useTopics();
+  const { known, problem, unlisted } = useTopics();
   /** What it has opened with: whatever is published later takes nobody away from there. */
   const opened = useRef<string | null>(null);
   opened.current ??= known && known.opening;
@@ -30,6 +30,7 @@ export function LivePage() {
     setTopic(topic);
     setView(view);
   };
+  if (!current && unlisted) return <Unlisted why={unlisted} choose={(topic) => go(topic, null)} />;
   if (!current) return <NoTopic isKnown={known !== null} problem={problem} />;
   return (
     <TopicPage
@@ -61,8 +62,16 @@ interface Known {
   readonly opening: string | null;
 }
 
-function useTopics(): { known: Known | null; problem: Problem | null } {
+interface Topics {
+  readonly known: Known | null;
+  readonly problem: Problem | null;
+  /** Why the server does not list them to who is here. */
+  readonly unlisted: string | null;
+}
+
+function useTopics(): Topics {
   const [known, setKnown] = useState<Known | null>(null);
+  const [unlisted, setUnlisted] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   useEffect(() => {
     const ask = (): void => {
@@ -73,14 +82,46 @@ function useTopics(): { known: Known | null; problem: Problem | null } {
           setKnown((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
           setProblem(null);
         },
-        (error: unknown) => setProblem(problemOf(error)),
+        (error: unknown) => {
+          const isRefused = error instanceof NotListed;
+          setUnlisted(isRefused ? sentence(error) : null);
+          setProblem(isRefused ? null : problemOf(error));
+        },
       );
     };
     ask();
     const timer = setInterval(ask, ASK_MS);
     return () => clearInterval(timer);
   }, []);
-  return { known, problem };
+  return { known, problem, unlisted };
+}
+
+function Unlisted({ why, choose }: { why: string; choose(topic: string): void }) {
+  const [name, setName] = useState("");
+  return (
+    <section class="empty">
+      <h1>Which topic?</h1>
+      <p>{why}.</p>
+      <form
+        class="controls"
+        onSubmit={(event) => {
+          event.preventDefault();
+          choose(name.trim());
+        }}
+      >
+        <label>
+          Topic
+          <input required value={name} onInput={({ currentTarget }) => setName(currentTarget.value)} />
+        </label>
+        <button type="submit" class="primary">
+          Show it
+        </button>
+        <button type="button" onClick={askForToken}>
+          Present a token
+        </button>
+      </form>
+    </section>
+  );
 }
 
 function NoTopic({ isKnown, problem }: { isKnown: boolean; problem: Problem | null }) {

@@ -1,6 +1,6 @@
 /** The topics that a server has. */
 
-import { ask, complaint } from "../ask.js";
+import { ask, askForToken, complaint, maySubscribe, token } from "../ask.js";
 
 export interface Topic {
   readonly topic: string;
@@ -11,9 +11,26 @@ export interface Topic {
   readonly subscribers: number;
 }
 
-/** All of them, by name, as many as a menu can show; those whose names begin with `prefix`. */
+/** The server does not list its topics to who is here. */
+export class NotListed extends Error {}
+
+/** Why not, and with which token: asked again it would say the same. */
+let refused: { readonly token: string; readonly why: string } | null = null;
+
+/** All of them, by name, as many as a menu can show; those whose names begin with `prefix`. @throws NotListed */
 export async function topics(prefix = "", limit = 1000): Promise<Topic[]> {
-  const response = await ask(`v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`);
+  const shown = token();
+  if (refused?.token === shown) throw new NotListed(refused.why);
+  const path = `v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`;
+  const response = await ask(path, { isQuiet: true });
+  if (response.status === 401) {
+    const why = await complaint(response);
+    const isSubscriber = await maySubscribe(shown);
+    // It may have been presented meanwhile.
+    if (isSubscriber) refused = { token: shown, why };
+    else if (shown === token()) askForToken();
+    throw new NotListed(why);
+  }
   if (!response.ok) throw new Error(await complaint(response));
   return ((await response.json()) as { topics: Topic[] }).topics;
 }

@@ -2,7 +2,6 @@ use std::{
     cell::Cell,
     future::{pending, poll_fn},
     rc::Rc,
-    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -12,8 +11,8 @@ use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    pages, post,
-    respond::{Answer, Content, Refused, empty, json, json_line, text, without_body},
+    inspect, pages, post,
+    respond::{Answer, Content, Refused, empty, json_line, text, without_body},
     runs,
     unread::read_away,
 };
@@ -21,13 +20,10 @@ use crate::{
     access::{Admitted, Identity, Right},
     clock::now_us,
     fanout::{FeedKey, Life},
-    metrics::{self, Form},
     refusal::Refusal,
     seats::{Caller, Forwarded, Seat},
-    shard::{Handle, reading::Listing, subscribe::Newcomer},
-    transport::{
-        Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe, takes,
-    },
+    shard::{Handle, subscribe::Newcomer},
+    transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
 
 /// What a request to subscribe leaves for when hyper has let go.
@@ -55,7 +51,7 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
     POST /v1/tickets          a ticket for a URL\n\
     GET  /healthz  /readyz  /metrics\n";
 
-/// Events, or topics, of a read that does not say how many.
+/// Events of a read that does not say how many.
 const LIMIT: usize = 1_000;
 
 /// From look to look whether a poll that does not wait has begun.
@@ -90,6 +86,10 @@ pub(super) async fn answer(
         answer.headers_mut().extend(headers);
         return answer;
     }
+    if seat.is_admin() {
+        let inspected = handle.finish(inspect::answer(handle, &parts).await, &admitted);
+        return last(handle, is_head, parts, body, inspected).await;
+    }
     let caller = seat.caller(&forwarded).map_err(Refused::from);
     let routed = match caller.and_then(|caller| Ok((begin(handle, &parts)?, caller))) {
         Ok((Some(begun), _)) if is_head => begun.head(),
@@ -97,21 +97,14 @@ pub(super) async fn answer(
             begun.ask.head.extend(admitted.headers());
             // It may wait for long, and needs neither.
             drop((parts, body));
-            return subscribe(handle, takeover, seat, begun, caller).await.unwrap_or_else(
-                |refused| {
-                    let mut answer = handle.refuse(refused);
-                    answer.headers_mut().extend(admitted.headers());
-                    answer
-                },
-            );
+            let subscribed = subscribe(handle, takeover, seat, begun, caller).await;
+            return subscribed.unwrap_or_else(|refused| handle.finish(Err(refused), &admitted));
         }
         // Its place is held until it is answered.
         Ok((None, _caller)) => route(handle, &parts, &mut body).await,
         Err(refused) => Err(refused),
     };
-    let mut answer = routed.unwrap_or_else(|refused| handle.refuse(refused));
-    answer.headers_mut().extend(admitted.headers());
-    last(handle, is_head, parts, body, answer).await
+    last(handle, is_head, parts, body, handle.finish(routed, &admitted)).await
 }
 
 /// The last before an answer goes out.
@@ -146,9 +139,17 @@ impl Handle {
     /// Whether a request is let in, and what a trusted proxy says of its client.
     fn admit(&self, seat: &Seat, parts: &Parts) -> Result<(Forwarded, Admitted), Refusal> {
         let forwarded = seat.forwarded(&parts.headers)?;
-        let is_https = forwarded.is_https.unwrap_or(self.common.tls.is_some());
-        let admitted = self.common.gate.admit(parts, is_https)?;
+        let admin = self.common.admin.as_ref().filter(|_| seat.is_admin());
+        let is_https = self.common.tls.is_some() && admin.is_none();
+        let is_https = forwarded.is_https.unwrap_or(is_https);
+        let admitted = admin.unwrap_or(&self.common.gate).admit(parts, is_https)?;
         Ok((forwarded, admitted))
+    }
+
+    fn finish(&self, answered: Result<Answer, Refused>, admitted: &Admitted) -> Answer {
+        let mut answer = answered.unwrap_or_else(|refused| self.refuse(refused));
+        answer.headers_mut().extend(admitted.headers());
+        answer
     }
 
     fn refuse(&self, refused: Refused) -> Answer {
@@ -160,10 +161,15 @@ impl Handle {
         self.common.gate.identify(&parts.headers, ticket, now_us())
     }
 
-    /// Whether its client may look at what is of no single topic.
-    pub(super) fn may_look(&self, parts: &Parts, query: &Query<'_>) -> Result<(), Refusal> {
+    /// Whether its client has a right that is to no single topic.
+    pub(super) fn may(
+        &self,
+        right: Right<'_>,
+        parts: &Parts,
+        query: &Query<'_>,
+    ) -> Result<(), Refusal> {
         let identity = self.identify(parts, query.ticket.as_deref())?;
-        self.common.gate.authorise(identity, Right::Look)
+        self.common.gate.authorise(identity, right)
     }
 }
 
@@ -298,20 +304,11 @@ async fn route(handle: &Rc<Handle>, parts: &Parts, body: &mut Incoming) -> Resul
             Err(Refused::method("GET, HEAD"))
         }
         "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(hello)),
-        "/healthz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
-        "/readyz" if handle.common.leaving.is_announced.load(Relaxed) => {
-            Err(Refusal::draining().into())
-        }
-        "/readyz" => Ok(text("text/plain; charset=utf-8", "ok\n")),
+        "/healthz" => Ok(inspect::healthy()),
+        "/readyz" => inspect::ready(handle),
         "/metrics" => {
-            handle.may_look(parts, &Query::default())?;
-            let form = match takes(&parts.headers, header::ACCEPT, metrics::OPEN_METRICS) {
-                true => Form::OpenMetrics,
-                false => Form::Text,
-            };
-            let mut answer = text(form.content_type(), handle.common.metrics.text(form));
-            answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-            Ok(answer)
+            handle.may(Right::Inspect, parts, &Query::default())?;
+            Ok(inspect::metrics(handle, &parts.headers))
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
             let path = Excerpt(path);
@@ -334,12 +331,9 @@ async fn read(
     path_topic: Option<&str>,
 ) -> Result<Answer, Refused> {
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-    let limit = query.limit.unwrap_or(LIMIT);
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
-        handle.may_look(parts, &query)?;
-        let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
-        let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit };
-        return Ok(json(StatusCode::OK, handle.list(listing).await?));
+        handle.may(Right::Inspect, parts, &query)?;
+        return inspect::list(handle, &query).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
         return Err(parameters::bad("one topic is read at a time".into()).into());
@@ -352,5 +346,5 @@ async fn read(
     };
     let identity = handle.identify(parts, query.ticket.as_deref())?;
     handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
-    Ok(json_line(StatusCode::OK, handle.read(&topic, start, limit).await?))
+    Ok(json_line(StatusCode::OK, handle.read(&topic, start, query.limit.unwrap_or(LIMIT)).await?))
 }

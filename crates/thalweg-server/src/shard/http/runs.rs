@@ -8,6 +8,7 @@ use super::{
     respond::{Answer, Refused, json, text},
 };
 use crate::{
+    access::Right,
     config::nearest,
     refusal::Refusal,
     runs::RunFile,
@@ -36,7 +37,7 @@ pub(super) async fn answer(
     if parts.method != Method::GET {
         return Err(Refused::method("GET, HEAD"));
     }
-    handle.may_look(parts, &query(parts)?)?;
+    handle.may(Right::Look, parts, &query(parts)?)?;
     let Some(runs) = &handle.common.runs else {
         let message = "this server shows no runs: start it with --runs and the folder that \
                        thalweg bench writes them to, thalweg-runs";

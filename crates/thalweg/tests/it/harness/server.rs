@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{DEADLINE, Http2, Line, Published, Response, Socket, Subscriber, Transport, request};
+use super::{
+    DEADLINE, Http2, Line, Published, Response, Socket, Subscriber, Transport, request, wait_for,
+};
 
 /// Where nothing tells of a change, one has to look.
 pub(crate) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -61,6 +63,15 @@ impl Server {
             panic!("{arguments:?}: no line {LISTENING}… within {DEADLINE:?}; it said: {log}")
         });
         Self { address, pid, exit, has_exited: false, log }
+    }
+
+    /// Where a server started with `--admin-listen` listens for that.
+    pub(crate) fn admin_address(&self) -> SocketAddr {
+        wait_for("the admin address", || {
+            let log = self.log.lock().expect("the log");
+            let url = log.lines().find_map(|line| line.strip_prefix("metrics "))?.trim();
+            url.strip_prefix("http://")?.strip_suffix("/metrics")?.parse().ok()
+        })
     }
 
     pub(crate) fn connect(&self) -> Socket {

@@ -5,6 +5,9 @@ use crate::harness::{Answer, Http2, Raw, Server, outside, ticking, unharmed, wai
 /// Connections that come at once, several times what may be there.
 const FLOOD: usize = 300;
 
+/// Loopback is not counted.
+const ANYWHERE: [&str; 5] = ["--listen", "0.0.0.0:0", "--open", "--admin-listen", "127.0.0.1:0"];
+
 /// Connections that may be there.
 const PLACES: usize = 20;
 
@@ -41,21 +44,21 @@ fn all_were_counted(server: &Server, code: &str) {
         raw.ask("GET", "/healthz", &[], "");
         raw.answer_if_any().filter(|answer| answer.status == 200)
     });
-    let refused = server.count(&format!("thalweg_refused_total{{code=\"{code}\"}}"));
+    let metrics = Raw::connect(server.admin_address());
+    let refused = server.count_over(metrics, &format!("thalweg_refused_total{{code=\"{code}\"}}"));
     assert!(refused as usize > FLOOD - PLACES, "{refused}");
 }
 
 #[test]
 fn connections_beyond_the_limit_are_told_so_and_places_come_back() {
-    let server = ticking(&["--max-connections", "20"]);
+    let server = ticking(&["--max-connections", "20", "--admin-listen", "127.0.0.1:0"]);
     unharmed(&server, || flood(server.address, 503, "too_many_connections"));
     all_were_counted(&server, "too_many_connections");
 }
 
 #[test]
 fn connections_from_one_address_are_limited_on_their_own() {
-    let server =
-        ticking(&["--listen", "0.0.0.0:0", "--open", "--max-connections-per-address", "20"]);
+    let server = ticking(&[&ANYWHERE[..], &["--max-connections-per-address", "20"]].concat());
     let Some(outside) = outside(&server) else { return };
     unharmed(&server, || flood(outside, 429, "too_many_from_address"));
     all_were_counted(&server, "too_many_from_address");
@@ -102,8 +105,7 @@ fn a_place_is_given_back_however_its_connection_ends() {
 /// However many share a connection: each costs as much as one of its own.
 #[test]
 fn subscribers_that_share_a_connection_count_for_its_address() {
-    let limits = ["--listen", "0.0.0.0:0", "--open", "--max-connections-per-address", "8"];
-    let server = Server::start(&limits);
+    let server = Server::start(&[&ANYWHERE[..], &["--max-connections-per-address", "8"]].concat());
     let Some(outside) = outside(&server) else { return };
     let client = Http2::connect(outside);
     let mut streams: Vec<_> =

@@ -1,0 +1,104 @@
+//! Tokens and tickets: who it is, and what that one may.
+
+use super::*;
+
+#[test]
+fn tokens_say_who_it_is() {
+    let check = |access: &Access, credentials: &[&str], expected: Option<Identity>| {
+        let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
+        let seen =
+            gate(access, LOOPBACK).unwrap().identify(&request("GET /", &headers).headers, None, 0);
+        let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
+        assert_eq!(code(&seen), refused, "{credentials:?}");
+        assert_eq!(seen.ok(), expected, "{credentials:?}");
+    };
+    use Identity::{Nobody, Publisher, Subscriber};
+    let both = access("p", "s");
+    check(&both, &[], Some(Nobody));
+    check(&both, &["Bearer p"], Some(Publisher));
+    check(&both, &["bearer  s"], Some(Subscriber));
+    check(&both, &["Basic cHM="], Some(Nobody));
+    for wrong in ["Bearer", "Bearer x", "Bearer ps", "Bearer p s", "Bearer P"] {
+        check(&both, &[wrong], None);
+    }
+    check(&both, &["Bearer p", "Bearer s"], None);
+    check(&access("p", ""), &["Bearer s"], None);
+    check(&access("", ""), &["Bearer s"], Some(Nobody));
+}
+
+#[test]
+fn rights_are_those_of_the_token() {
+    use Identity::{Inspector, Nobody, Publisher, Subscriber};
+    let topic: Topic = "cars".parse().unwrap();
+    // May subscribe and look; may publish; may inspect.
+    let check = |access: &Access, listen: &str, identity, expected: [bool; 3]| {
+        let gate = gate(access, listen).unwrap();
+        let may = |right| match gate.authorise(identity, right) {
+            Ok(()) => true,
+            Err(refusal) => {
+                assert_eq!(refusal.code, ErrorCode::Unauthorized);
+                false
+            }
+        };
+        let [subscribes, publishes, inspects] = expected;
+        assert_eq!(may(Right::Subscribe(&topic)), subscribes, "{identity:?} {access:?}");
+        assert_eq!(may(Right::Look), subscribes, "{identity:?} {access:?}");
+        assert_eq!(may(Right::Publish(&topic)), publishes, "{identity:?} {access:?}");
+        assert_eq!(may(Right::Inspect), inspects, "{identity:?} {access:?} {listen}");
+    };
+    check(&access("", ""), LOOPBACK, Nobody, [true, true, true]);
+    check(&access("p", ""), LOOPBACK, Nobody, [true, false, true]);
+    check(&access("p", "s"), LOOPBACK, Nobody, [false, false, false]);
+    check(&access("p", "s"), LOOPBACK, Subscriber, [true, false, false]);
+    check(&access("p", "s"), LOOPBACK, Inspector, [false, false, true]);
+    check(&access("p", ""), LOOPBACK, Publisher, [true, true, true]);
+    check(&access("p", "s"), LOOPBACK, Publisher, [true, true, true]);
+    check(&allowing(&[], &["a.example"]), LOOPBACK, Nobody, [true, true, false]);
+    let inspected = Access { inspect_token: Some(Secret::new("i")), ..Access::default() };
+    check(&inspected, LOOPBACK, Nobody, [true, true, false]);
+    check(&inspected, LOOPBACK, Inspector, [true, true, true]);
+    // Being open takes nothing off the tokens, and does not show what is inside.
+    check(&Access { open: true, ..access("p", "s") }, ANYWHERE, Nobody, [false, false, false]);
+    check(&Access { open: true, ..access("", "") }, ANYWHERE, Nobody, [true, true, false]);
+    check(&access("p", ""), ANYWHERE, Nobody, [true, false, false]);
+    check(&access("p", ""), ANYWHERE, Publisher, [true, true, true]);
+}
+
+#[test]
+fn a_ticket_stands_for_its_token_once() {
+    let gate = gate(&access("p", "s"), LOOPBACK).unwrap();
+    let none = HeaderMap::new();
+    for identity in [Identity::Subscriber, Identity::Publisher] {
+        let ticket = gate.issue_ticket(identity, 0).unwrap().ticket;
+        assert_eq!(gate.identify(&none, Some(&ticket), 1), Ok(identity));
+        let again = gate.identify(&none, Some(&ticket), 1);
+        assert_eq!(code(&again), Some(ErrorCode::Unauthorized));
+        let late = gate.issue_ticket(identity, 0).unwrap().ticket;
+        let late = gate.identify(&none, Some(&late), TICKET_LIFE_S * 1_000_000);
+        assert_eq!(code(&late), Some(ErrorCode::Unauthorized));
+    }
+    assert_eq!(code(&gate.issue_ticket(Identity::Nobody, 0)), Some(ErrorCode::Unauthorized));
+    // A token beside it does not help.
+    let publisher = request("GET /", &[("authorization", "Bearer p")]).headers;
+    let seen = gate.identify(&publisher, Some("0"), 0);
+    assert_eq!(code(&seen), Some(ErrorCode::Unauthorized));
+}
+
+#[test]
+fn tickets_are_random() {
+    let gate = gate(&access("p", ""), LOOPBACK).unwrap();
+    let tickets: std::collections::HashSet<_> =
+        (0..100).map(|_| gate.issue_ticket(Identity::Publisher, 0).unwrap().ticket).collect();
+    assert_eq!(tickets.len(), 100);
+    assert!(tickets.iter().all(|ticket| ticket.len() == 32));
+}
+
+#[test]
+fn without_tokens_tickets_are_given_and_not_looked_at() {
+    let gate = gate(&Access::default(), LOOPBACK).unwrap();
+    for _ in 0..2 {
+        let ticket = gate.issue_ticket(Identity::Nobody, 0).unwrap().ticket;
+        let seen = gate.identify(&HeaderMap::new(), Some(&ticket), u64::MAX);
+        assert_eq!(seen, Ok(Identity::Nobody));
+    }
+}

@@ -1,0 +1,64 @@
+use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use thalweg_wire::ErrorCode;
+
+use super::respond::{Answer, Refused, json, text};
+use crate::{
+    metrics::{self, Form},
+    refusal::Refusal,
+    shard::{Handle, reading::Listing},
+    transport::{Query, takes},
+};
+
+/// Topics of a list that does not say how many.
+const LIMIT: usize = 1_000;
+
+/// What there is on the listener for whoever looks after the server.
+pub(super) async fn answer(handle: &Rc<Handle>, parts: &Parts) -> Result<Answer, Refused> {
+    let path = parts.uri.path();
+    if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
+        let message = "here there are /metrics, /v1/topics, /healthz and /readyz: everything else \
+                       is where the server listens for everybody (--listen)";
+        return Err(Refusal::new(ErrorCode::NotFound, message).into());
+    }
+    if parts.method != Method::GET {
+        return Err(Refused::method("GET, HEAD"));
+    }
+    match path {
+        "/healthz" => Ok(healthy()),
+        "/readyz" => ready(handle),
+        "/metrics" => Ok(metrics(handle, &parts.headers)),
+        _ => list(handle, &Query::parse(parts.uri.query().unwrap_or_default())?).await,
+    }
+}
+
+pub(super) fn healthy() -> Answer {
+    text("text/plain; charset=utf-8", "ok\n")
+}
+
+/// Whether it takes work.
+pub(super) fn ready(handle: &Handle) -> Result<Answer, Refused> {
+    match handle.common.leaving.is_announced.load(Relaxed) {
+        true => Err(Refusal::draining().into()),
+        false => Ok(healthy()),
+    }
+}
+
+pub(super) fn metrics(handle: &Handle, headers: &HeaderMap) -> Answer {
+    let form = match takes(headers, header::ACCEPT, metrics::OPEN_METRICS) {
+        true => Form::OpenMetrics,
+        false => Form::Text,
+    };
+    let mut answer = text(form.content_type(), handle.common.metrics.text(form));
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    answer
+}
+
+/// The list of topics, or a part of it.
+pub(super) async fn list(handle: &Rc<Handle>, query: &Query<'_>) -> Result<Answer, Refused> {
+    let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
+    let limit = query.limit.unwrap_or(LIMIT);
+    let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit };
+    Ok(json(StatusCode::OK, handle.list(listing).await?))
+}

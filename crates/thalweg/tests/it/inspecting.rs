@@ -1,0 +1,153 @@
+//! Who may see the metrics and the list of topics: a right of its own, and a listener.
+
+use crate::harness::{Answer, Raw, Server, TlsClient, Transport};
+
+const PUBLISH: (&str, &str) = ("Authorization", "Bearer publish-secret");
+const SUBSCRIBE: (&str, &str) = ("Authorization", "Bearer subscribe-secret");
+const INSPECT: (&str, &str) = ("Authorization", "Bearer inspect-secret");
+
+const PUBLISH_TOKEN: [&str; 2] = ["--publish-token", "publish-secret"];
+const SUBSCRIBE_TOKEN: [&str; 2] = ["--subscribe-token", "subscribe-secret"];
+const INSPECT_TOKEN: [&str; 2] = ["--inspect-token", "inspect-secret"];
+
+const ANYWHERE: [&str; 3] = ["--listen", "0.0.0.0:0", "--open"];
+const ADMIN: [&str; 2] = ["--admin-listen", "127.0.0.1:0"];
+
+const INSPECTED: [&str; 3] = ["/metrics", "/v1/topics", "/v1/topics?limit=1&prefix=a"];
+
+/// Both are shown to who presents one of `right`, and not to who presents one of `wrong`.
+fn check(flags: &[&[&str]], right: &[(&str, &str)], wrong: &[(&str, &str)], says: &str) {
+    let server = Server::start(&flags.concat());
+    for target in INSPECTED {
+        for token in right {
+            let shown = server.ask("GET", target, &[*token], "");
+            assert_eq!(shown.status, 200, "{flags:?} {token:?} {target}");
+        }
+        for token in wrong {
+            let refused = server.ask("GET", target, &[*token], "");
+            let sentence = refused.refused(401, "unauthorized");
+            assert!(sentence.contains(says), "{flags:?} {token:?} {target}: {sentence}");
+            assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
+        }
+    }
+    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.get("/readyz").status, 200);
+}
+
+const NONE: (&str, &str) = ("X-Nothing", "");
+
+#[test]
+fn on_loopback_everybody_may_inspect_until_others_are_told_apart() {
+    check(&[], &[NONE, INSPECT], &[], "");
+    check(&[&PUBLISH_TOKEN], &[NONE, PUBLISH], &[], "");
+    check(&[&["--allow-host", "push.example"]], &[], &[NONE], "--inspect-token");
+    let tokens: [&[&str]; 2] = [&PUBLISH_TOKEN, &SUBSCRIBE_TOKEN];
+    check(&tokens, &[PUBLISH], &[NONE, SUBSCRIBE], "inspect token");
+    check(&[&INSPECT_TOKEN], &[INSPECT], &[NONE], "inspect token");
+}
+
+#[test]
+fn elsewhere_inspecting_needs_a_token() {
+    check(&[&ANYWHERE], &[], &[NONE], "--admin-listen");
+    check(&[&ANYWHERE, &PUBLISH_TOKEN], &[PUBLISH], &[NONE], "publish token");
+    let all: [&[&str]; 4] = [&ANYWHERE, &PUBLISH_TOKEN, &SUBSCRIBE_TOKEN, &INSPECT_TOKEN];
+    check(&all, &[PUBLISH, INSPECT], &[NONE, SUBSCRIBE], "inspect token");
+}
+
+#[test]
+fn the_inspect_token_is_for_nothing_else() {
+    let server = Server::start(&[PUBLISH_TOKEN, SUBSCRIBE_TOKEN, INSPECT_TOKEN].concat());
+    for (method, target) in [
+        ("POST", "/v1/topics/t"),
+        ("GET", "/v1/topics/t?limit=1"),
+        ("GET", "/v1/topics/t?transport=sse"),
+        ("GET", "/runs"),
+    ] {
+        server.ask(method, target, &[INSPECT], "1").refused(401, "unauthorized");
+    }
+    let ticket = server.ask("POST", "/v1/tickets", &[INSPECT], "").json();
+    let ticket = ticket["ticket"].as_str().expect("a ticket");
+    let with_it = |target: &str| server.get(&format!("{target}ticket={ticket}"));
+    with_it("/v1/topics/t?transport=sse&").refused(401, "unauthorized");
+    // It was used up.
+    with_it("/v1/topics?").refused(401, "unauthorized");
+    let wrong = [("Authorization", "Bearer inspect-secre")];
+    server.ask("GET", "/metrics", &wrong, "").refused(401, "unauthorized");
+}
+
+fn ask(server: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut raw = Raw::connect(server.admin_address());
+    raw.ask(method, target, headers, "");
+    raw.answer()
+}
+
+#[test]
+fn a_listener_of_its_own_shows_it_to_whoever_reaches_that() {
+    for more in [&["--tls-self-signed"][..], &PUBLISH_TOKEN, &INSPECT_TOKEN] {
+        let server = Server::start(&[&ANYWHERE[..], &ADMIN, more].concat());
+        for target in ["/metrics", "/v1/topics", "/healthz", "/readyz"] {
+            assert_eq!(ask(&server, "GET", target, &[]).status, 200, "{more:?} {target}");
+            ask(&server, "POST", target, &[]).refused(405, "method_not_allowed");
+        }
+        // And at the other one nothing has changed.
+        if more != ["--tls-self-signed"] {
+            server.get("/metrics").refused(401, "unauthorized");
+        } else {
+            let mut raw = TlsClient::raw(server.address);
+            raw.ask("GET", "/metrics", &[], "");
+            raw.answer().refused(401, "unauthorized");
+        }
+    }
+}
+
+#[test]
+fn a_listener_of_its_own_shows_nothing_else() {
+    let server = Server::start(&ADMIN);
+    server.publish("t", 0..1);
+    let list = ask(&server, "GET", "/v1/topics?limit=1", &[]);
+    assert!(String::from_utf8_lossy(&list.body).contains("\"topic\":\"t\""), "{list:?}");
+    for (method, target) in [
+        ("GET", "/"),
+        ("GET", "/v1/topics/t"),
+        ("GET", "/v1/topics/t?limit=1"),
+        ("POST", "/v1/topics/t"),
+        ("POST", "/v1/tickets"),
+        ("POST", "/v1/commands"),
+        ("GET", "/runs"),
+    ] {
+        ask(&server, method, target, &[]).refused(404, "not_found");
+        ask(&server, method, target, &Transport::WebSocket.headers()).refused(404, "not_found");
+    }
+    let stream = ask(&server, "GET", "/v1/topics?topic=t&transport=sse", &[]);
+    assert_eq!(stream.status, 200);
+    assert!(String::from_utf8_lossy(&stream.body).starts_with("{\"topics\":"), "{stream:?}");
+    // No page may read it: not of another origin, nor of a name that was made its own.
+    ask(&server, "GET", "/metrics", &[("Origin", "https://a.example")]).refused(403, "bad_origin");
+    ask(&server, "GET", "/metrics", &[("Host", "evil.example")]).refused(421, "bad_host");
+}
+
+/// When all places are taken there it is needed most; and it has few of its own.
+#[test]
+fn a_listener_of_its_own_has_places_of_its_own() {
+    let server = Server::start(&[&ADMIN[..], &["--max-connections", "1"]].concat());
+    let mut taken = Raw::connect(server.address);
+    taken.ask("GET", "/healthz", &[], "");
+    assert_eq!(taken.answer().status, 200);
+    assert_eq!(ask(&server, "GET", "/metrics", &[]).status, 200);
+    let idle: Vec<Raw> = (0..80).map(|_| Raw::connect(server.admin_address())).collect();
+    let mut one_more = Raw::connect(server.admin_address());
+    one_more.answer().refused(503, "too_many_connections");
+    drop(idle);
+}
+
+#[test]
+fn an_admin_address_that_is_taken_is_named_with_its_flag() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = other.local_addr().expect("its address").to_string();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_thalweg"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", &taken])
+        .output()
+        .expect("run the binary");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("--admin-listen"), "{said}");
+}
