@@ -13,8 +13,9 @@ use crate::{
     access::{Identity, Right},
     fanout::{Subscribe, Terms},
     refusal::Refusal,
+    seats::Address,
     stream::Payloads,
-    transport::parameters,
+    transport::{Client, parameters},
 };
 
 /// A command, checked.
@@ -59,7 +60,7 @@ pub(super) enum Errand {
     /// To append events.
     Append(Payloads),
     /// To say that there is the topic: only then it is subscribed to.
-    Find(StartAt, Terms),
+    Find { address: Address, start: StartAt, terms: Terms },
 }
 
 impl Wish {
@@ -140,7 +141,7 @@ impl Shard {
     /// Does what a subscriber's connection asks for; what is another shard's to do
     /// is given back.
     pub(super) fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
-        let identity = self.connections.get(key as usize)?.client.identity;
+        let Client { identity, address } = self.connections.get(key as usize)?.client;
         match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
             What::Echo { data } => self.answer(key, &wish.echo(&data)),
             What::Publish { topic, payloads } => {
@@ -148,9 +149,13 @@ impl Shard {
             }
             What::Subscribe { topic, start, terms }
                 if self.authorise(identity, Right::Subscribe(&topic)).is_ok()
-                    && self.is_to_be_found(&topic) =>
+                    && self.is_to_be_found(&topic, address) =>
             {
-                return Some(Elsewhere { wish, topic, errand: Errand::Find(start, terms) });
+                return Some(Elsewhere {
+                    wish,
+                    topic,
+                    errand: Errand::Find { address, start, terms },
+                });
             }
             What::Subscribe { topic, start, terms } => {
                 let subscribed = self.grant_subscribe(key, identity, &topic, start, terms);

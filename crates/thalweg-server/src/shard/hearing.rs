@@ -142,10 +142,10 @@ impl Shard {
         let handle = Rc::clone(handle);
         let payloads = match errand {
             Errand::Append(payloads) => payloads,
-            Errand::Find(start, terms) => {
+            Errand::Find { address, start, terms } => {
                 connection.waits = true;
                 spawn_local(async move {
-                    let found = handle.find(std::iter::once(&topic)).await;
+                    let found = handle.find(std::iter::once(&topic), address).await;
                     handle.step(|shard| {
                         if shard.is_there(key, serial) {
                             shard.answer_found(key, &wish, &topic, found, start, terms);

@@ -33,13 +33,23 @@ impl Shares {
         let mut by_address = self.lock();
         let count = by_address.entry(address).or_default();
         if *count >= self.of_one_address {
-            let message = "this address subscribes to all the topics without events that it \
-                           may: unsubscribe from some, or if it is a proxy's, start the \
-                           server with --trusted-proxy";
-            return Err(Refusal::new(ErrorCode::TooManyTopics, message));
+            return Err(Self::refusal());
         }
         *count += 1;
         Ok(Some(address))
+    }
+
+    /// Whether an address has all that it may have.
+    pub(crate) fn is_spent(&self, address: Address) -> bool {
+        self.lock().get(&address).is_some_and(|count| *count >= self.of_one_address)
+    }
+
+    /// Said to one that has.
+    pub(crate) fn refusal() -> Refusal {
+        let message = "this address subscribes to all the topics without events that it may: \
+                       unsubscribe from some, or if it is a proxy's, start the server with \
+                       --trusted-proxy";
+        Refusal::new(ErrorCode::TooManyTopics, message)
     }
 
     /// One fewer.
@@ -67,6 +77,7 @@ mod tests {
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
         assert_eq!(shares.take(one).unwrap(), Some(one));
         assert_eq!(shares.take(one).unwrap_err().code, ErrorCode::TooManyTopics);
+        assert!(shares.is_spent(one) && !shares.is_spent(other));
         assert_eq!(shares.take(other).unwrap(), Some(other));
         shares.give_back(one);
         assert_eq!(shares.take(one).unwrap(), Some(one));

@@ -3,7 +3,7 @@ use std::{io, rc::Rc};
 use thalweg_wire::{Framing, Topic, close};
 use tokio::sync::oneshot;
 
-use super::{Handle, Mail, Shard, home_of, room::Maker};
+use super::{Common, Handle, Mail, Shard, Shares, home_of, room::Maker};
 use crate::{
     config::Subscribing,
     fanout::{FeedKey, Subscribe, Subscriber},
@@ -46,14 +46,19 @@ impl Handle {
 }
 
 impl Handle {
-    /// Looks for topics at their homes, where subscribing makes none.
+    /// Looks for topics at their homes, where whoever is at `address` makes none by
+    /// subscribing.
     ///
     /// # Errors
     /// When there is one that is not there.
-    pub(super) async fn find(&self, topics: impl Iterator<Item = &Topic>) -> Result<(), Refusal> {
+    pub(super) async fn find(
+        &self,
+        topics: impl Iterator<Item = &Topic>,
+        address: Address,
+    ) -> Result<(), Refusal> {
         let shards = self.common.peers.len();
         let mut by_home: Vec<Vec<Topic>> = vec![Vec::new(); shards];
-        for topic in topics.filter(|topic| self.shard.borrow().is_to_be_found(topic)) {
+        for topic in topics.filter(|topic| self.shard.borrow().is_to_be_found(topic, address)) {
             by_home[home_of(topic, shards)].push(topic.clone());
         }
         for (peer, topics) in self.common.peers.iter().zip(by_home) {
@@ -64,7 +69,10 @@ impl Handle {
             let letter = Mail::Find { topics, answer };
             peer.publishes.send(letter).await.map_err(|_| Refusal::draining())?;
             if let Some(missing) = missing.await.map_err(|_| Refusal::draining())? {
-                return Err(Refusal::no_such_topic(&missing));
+                return Err(match self.common.config.subscribe {
+                    Subscribing::Existing => Refusal::no_such_topic(&missing),
+                    Subscribing::Any => Shares::refusal(),
+                });
             }
         }
         Ok(())
@@ -147,12 +155,14 @@ impl Shard {
         }
     }
 
-    /// Whether a topic must be looked for at its home, another shard, before it is
-    /// subscribed to: subscribing makes none.
-    pub(super) fn is_to_be_found(&self, topic: &Topic) -> bool {
-        self.common.config.subscribe == Subscribing::Existing
-            && !self.is_home_of(topic)
+    /// Whether a topic must be looked for at its home, another shard, before whoever is at
+    /// `address` subscribes to it: that may make none. If it comes to that later, the home
+    /// can only have the connection closed.
+    pub(super) fn is_to_be_found(&self, topic: &Topic, address: Address) -> bool {
+        let Common { config, shares, .. } = &self.common;
+        !self.is_home_of(topic)
             && self.feeds.find(topic).is_none()
+            && (config.subscribe == Subscribing::Existing || shares.is_spent(address))
     }
 
     /// The connection at `key`, if it is still the one of that serial.

@@ -153,33 +153,44 @@ fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
     server.await_metric("thalweg_topics", is_met);
 }
 
-/// With two shards a topic's home may be another shard than its subscriber's: that hears
-/// of the refusal later, and hears of it.
+/// With two shards a topic's home may be another shard than its subscriber's: its word
+/// counts wherever it is asked for.
 #[test]
 fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
+    const CLIENT: (&str, &str) = ("X-Forwarded-For", "192.0.2.1");
     let limits = ["--max-subscribed-topics-per-address", "1", "--trusted-proxy", "127.0.0.1"];
     let server = Server::start(&[TWO, &limits].concat());
-    let ask = |topic: &str| {
-        let mut raw = Raw::connect(server.address);
-        let headers = [("Accept", "application/x-ndjson"), ("X-Forwarded-For", "192.0.2.1")];
-        raw.ask("GET", &format!("/v1/topics/{topic}"), &headers, "");
-        let head = raw.until(b"\r\n\r\n", "an answer").expect("an answer");
-        (raw, head)
-    };
-    let (mut held, _) = ask("held");
-    held.until(b"\n", "a confirmation");
-    // They stay, so that they are on both shards.
-    let asked: Vec<_> = (0..8).map(|topic| ask(&format!("t{topic}"))).collect();
-    let mut turned_away = 0;
-    for (mut raw, head) in asked {
-        if head.starts_with(b"HTTP/1.1 200") {
-            let close = raw.rest_text("a close");
-            assert!(close.contains(r#""code":1013"#), "{close}");
-            turned_away += 1;
-        } else {
-            assert!(head.starts_with(b"HTTP/1.1 400"));
-        }
+    let mut held = server.subscribe_with(Transport::Sse, "/held", &[CLIENT]);
+    held.confirmed();
+    server.publish("there", 0..1);
+    let mut sockets = Vec::new();
+    for topic in 0..8 {
+        // They stay, so that they are on both shards.
+        let mut socket = server.subscribe_with(Transport::WebSocket, "/there", &[CLIENT]);
+        socket.confirmed();
+        let subscribe = format!(r#"{{"command":"subscribe","id":1,"topic":"t{topic}"}}"#);
+        let answer = socket.command(&subscribe);
+        assert_eq!(answer["error"]["code"], "too_many_topics", "{answer}");
+        let headers = [("Accept", "application/x-ndjson"), CLIENT];
+        let answer = server.ask("GET", &format!("/v1/topics/t{topic}"), &headers, "");
+        answer.refused(400, "too_many_topics");
+        sockets.push(socket);
     }
-    assert!((1..8).contains(&turned_away), "{turned_away} of 8");
-    server.has_closed(1013, turned_away);
+    server.has_refused("too_many_topics", 16);
+}
+
+/// What a home finds out too late for an answer, its subscribers hear as a close.
+#[test]
+fn topics_that_their_home_has_no_room_for_any_more_end_the_connection() {
+    // Half of the topics are at home where they are asked for.
+    let limits = ["--max-subscribed-topics-per-address", "40", "--trusted-proxy", "127.0.0.1"];
+    let server = Server::start(&[TWO, &limits].concat());
+    let topics: Vec<String> = (0..64).map(|topic| format!("topic=t{topic}")).collect();
+    let mut raw = Raw::connect(server.address);
+    let headers = [("Accept", "application/x-ndjson"), ("X-Forwarded-For", "192.0.2.1")];
+    raw.ask("GET", &format!("/v1/topics?{}", topics.join("&")), &headers, "");
+    let said = raw.rest_text("a close");
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    assert!(said.contains(r#""code":1013"#), "{said}");
+    server.has_closed(1013, 1);
 }

@@ -225,7 +225,7 @@ async fn subscribe(
         Some(_) => None,
         None => caller.take().map(|caller| seat.beside(caller)).transpose()?,
     };
-    handle.find(ask.topics.iter().map(|(topic, _)| topic)).await?;
+    handle.find(ask.topics.iter().map(|(topic, _)| topic), client.address).await?;
     // Only now: one that has no place leaves no topic behind.
     let feeds = handle.step(|shard| shard.open_feeds(&ask, client.address))?;
     if let Some(takeover) = takeover.filter(|_| !is_poll)
