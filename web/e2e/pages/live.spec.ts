@@ -69,6 +69,7 @@ test.describe("with data that flows", () => {
   test("paused, an event is shown whole", async ({ page, server }) => {
     await post(`${server.origin}/v1/topics/long`, JSON.stringify({ text: `${"x".repeat(300)} the end` }));
     await page.goto("/?topic=long&view=table");
+    await later(page, 0);
     await page.getByRole("button", { name: "Pause" }).click();
     const row = page.getByRole("region", { name: "Events" }).getByRole("button", { name: "1", exact: true });
     await row.focus();

@@ -89,6 +89,10 @@ fn carries_everything(kind: Kind) {
     redirects_what_lacks_its_slash(&behind);
     shows_the_pages(&behind);
     names_the_client(kind);
+    // Caddy believes nobody on this machine: all would be one client.
+    if kind != Kind::Caddy {
+        is_believed(kind);
+    }
 }
 
 fn ask(behind: &Behind, method: &str, target: &str, body: &str) -> Response {
@@ -165,4 +169,22 @@ fn names_the_client(kind: Kind) {
     assert_eq!(values("Host"), ["localhost"], "{head:?}");
     assert!(values("Upgrade").iter().any(|it| it.eq_ignore_ascii_case("websocket")), "{head:?}");
     assert!(values("Connection").iter().any(|it| it.eq_ignore_ascii_case("upgrade")), "{head:?}");
+}
+
+/// A server that trusts the proxy counts each client by itself.
+fn is_believed(kind: Kind) {
+    let trust = ["--trusted-proxy", "127.0.0.1", "--max-connections-per-address", "1"];
+    let server = Server::start(&trust);
+    let Some(behind) = Behind::start(kind, server.address) else { return };
+    // To the server what is before the proxy, on this machine, is a trusted proxy as well.
+    let subscribe = |client: &str| {
+        let mut socket = Socket::connect(behind.address);
+        let asked = [Transport::Sse.headers(), vec![("X-Forwarded-For", client)]].concat();
+        socket.send(request("GET", "/live/v1/topics/cars", &asked, b""));
+        (socket.response_head().status, socket)
+    };
+    let (first, _kept) = subscribe("192.0.2.1");
+    let (second, _) = subscribe("192.0.2.1");
+    let (other, _) = subscribe("192.0.2.2");
+    assert_eq!([first, second, other], [200, 429, 200]);
 }
