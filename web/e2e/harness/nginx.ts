@@ -2,24 +2,29 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { accessSync, appendFileSync, constants, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { TestInfo } from "@playwright/test";
 import { snippet } from "../../sdk/test/snippet.js";
 
-/** The program; `undefined` where there is none. */
-const PROGRAM = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"].find((path) => existsSync(path));
+const PATHS = ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"];
 
-/** Why tests that need it are skipped; empty if they are not. */
-export const MISSING = PROGRAM ? "" : "there is no nginx on this machine: make setup installs it";
+const MISSING = "there is no nginx on this machine: make setup installs it";
 
 /** How soon to look again whether it listens, ms: nothing tells. */
 const LOOK_AGAIN_MS = 20;
 
-/** Starts one before `upstream` (`host:port`), which it shows at `/` and at `/live/`. */
-export async function nginx(upstream: string): Promise<{ readonly origin: string; close(): Promise<void> }> {
+export interface Nginx {
+  readonly origin: string;
+  close(): Promise<void>;
+}
+
+/** Starts one before `upstream` (`host:port`), which it shows at `/` and at `/live/`; without nginx the test is skipped. */
+export async function nginx(upstream: string, test: TestInfo): Promise<Nginx> {
+  const program = PATHS.find(isProgram) ?? skip(test);
   const folder = mkdtempSync(join(tmpdir(), "thalweg-nginx-"));
   const port = await freePort();
   const lines = snippet("nginx", "nginx", "docs/proxies.md")
@@ -31,7 +36,7 @@ export async function nginx(upstream: string): Promise<{ readonly origin: string
   const http = `http { access_log off; ${temporary.join(" ")}\n${lines}}\n`;
   const file = join(folder, "nginx.conf");
   writeFileSync(file, `daemon off; master_process off; pid ${folder}/pid; error_log stderr crit; events {}\n${http}`);
-  const child = spawn(PROGRAM ?? "nginx", ["-p", folder, "-c", file], { stdio: ["ignore", "inherit", "inherit"] });
+  const child = spawn(program, ["-p", folder, "-c", file], { stdio: ["ignore", "inherit", "inherit"] });
   const orphan = (): void => void child.kill("SIGKILL");
   process.once("exit", orphan);
   while (!(await listens(port))) {
@@ -48,6 +53,24 @@ export async function nginx(upstream: string): Promise<{ readonly origin: string
       rmSync(folder, { recursive: true });
     },
   };
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Notes it where `make test` counts what was skipped. */
+function skip(test: TestInfo): never {
+  console.error(`skipped: ${MISSING}`);
+  const notes = process.env["THALWEG_SKIPPED"];
+  if (notes) appendFileSync(notes, `${MISSING}\n`);
+  test.skip(true, MISSING);
+  throw new Error(MISSING);
 }
 
 async function freePort(): Promise<number> {

@@ -3,7 +3,7 @@
 import { rmSync } from "node:fs";
 import { startSmall } from "../harness/lab.js";
 import { later } from "../harness/live.js";
-import { MISSING, nginx } from "../harness/nginx.js";
+import { nginx } from "../harness/nginx.js";
 import { runs } from "../harness/runs.js";
 import { test as base, expect } from "../harness/test.js";
 
@@ -14,14 +14,12 @@ const test = base.extend<{ folder: string }>({
     rmSync(folder, { recursive: true });
   },
   args: async ({ folder }, use) => use(["--demo", "--runs", folder]),
-  baseURL: async ({ server }, use) => {
-    const before = await nginx(server.address);
+  baseURL: async ({ server }, use, info) => {
+    const before = await nginx(server.address, info);
     await use(before.origin);
     await before.close();
   },
 });
-
-test.skip(MISSING !== "", MISSING);
 
 test.beforeEach(({ page, complaints }) => {
   const isOutside = (url: URL): boolean => /^(https?|wss?):$/.test(url.protocol) && !url.pathname.startsWith("/live/");

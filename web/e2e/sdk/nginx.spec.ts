@@ -1,20 +1,19 @@
 /** Behind nginx, which answers 502 while the server is started again. */
 
-import { MISSING, nginx } from "../harness/nginx.js";
+import { nginx } from "../harness/nginx.js";
 import { publish } from "../harness/server.js";
 import { BROKEN_NETWORK, test as base, expect, open, over, subscribe, until } from "../harness/test.js";
 import { breakable, HEARTBEAT, TRANSPORTS } from "./transports.js";
 
 const test = base.extend({
   // Behind it the pages of the tests and the server, of one origin.
-  baseURL: async ({ network }, use) => {
-    const before = await nginx(new URL(network.origin).host);
+  baseURL: async ({ network }, use, info) => {
+    const before = await nginx(new URL(network.origin).host, info);
     await use(before.origin);
     await before.close();
   },
 });
 
-test.skip(MISSING !== "", MISSING);
 test.use({ args: [...HEARTBEAT], expected: BROKEN_NETWORK });
 
 for (const name of TRANSPORTS) {

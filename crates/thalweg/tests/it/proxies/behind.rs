@@ -1,15 +1,14 @@
 //! Starts a proxy with its lines in `docs/proxies.md`.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use crate::harness::{DEADLINE, LOOK_AGAIN_AFTER, Program};
+use crate::harness::{DEADLINE, LOOK_AGAIN_AFTER, Program, skipped};
 
 /// For how long a proxy bears silence here, seconds; in the document it is 75.
 pub(super) const PATIENCE_S: u64 = 3;
@@ -35,11 +34,11 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// One before the server at `server`; `None`, which is said and counted, where there
-    /// is no such program.
+    /// One before the server at `server`; `None`, which is noted, where there is no such
+    /// program.
     pub(super) fn start(kind: Kind, server: SocketAddr) -> Option<Self> {
         let Some(program) = kind.program() else {
-            skipped(kind);
+            skipped(&format!("there is no {kind:?} on this machine"));
             return None;
         };
         // Somebody else may take a free port before the proxy does.
@@ -72,14 +71,6 @@ impl Drop for Behind {
             thread::sleep(LOOK_AGAIN_AFTER);
         }
     }
-}
-
-/// Says it past the capture of the test's output: what was not tested shall be seen.
-fn skipped(kind: Kind) {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
-    let line = format!("skipped, {count} so far: there is no {kind:?} on this machine\n");
-    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
 }
 
 impl Kind {
