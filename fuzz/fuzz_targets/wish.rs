@@ -6,7 +6,7 @@
 use libfuzzer_sys::{arbitrary, fuzz_target};
 use serde_json::{Value, value::RawValue};
 use thalweg_server::{config::Limits, fuzzing::read_command};
-use thalweg_wire::{command::Asked, event::push_json};
+use thalweg_wire::{command::Asked, event::push_json, limits::ID_BYTES_MAX};
 
 #[derive(Debug, arbitrary::Arbitrary)]
 struct Input<'a> {
@@ -60,6 +60,7 @@ fn check_refusal(text: &str, answer: &[u8]) {
     if let Ok(Value::Object(asked)) = serde_json::from_str::<Value>(text)
         && text.matches("\"id\"").count() == 1
         && !text.contains('\\')
+        && text.len() <= ID_BYTES_MAX
         && let Some(id) = asked.get("id")
     {
         assert_eq!(error.get("id"), Some(id));
