@@ -107,6 +107,12 @@ counts! {
     requests: Gauge,
     /// Memory of unfinished WebSocket messages, in bytes.
     unfinished_bytes: Gauge,
+    /// Memory of answers that clients have not taken, in bytes.
+    answer_bytes: Gauge,
+    /// Memory of trimmed batches that only unread answers still need, in bytes.
+    answer_pinned_bytes: Gauge,
+    /// Connections ended because they held most of either when it was too much.
+    answers_cut: Counter,
     /// HTTP/2 streams refused because their connection had as many as it may.
     h2_refused_streams: Counter,
     /// HTTP/2 connections ended for resetting streams or for other misuse.

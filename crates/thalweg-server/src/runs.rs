@@ -8,6 +8,7 @@ mod folder;
 
 use std::{
     cmp::Reverse,
+    fs::File,
     io::ErrorKind,
     path::{Path, PathBuf},
     sync::Arc,
@@ -102,11 +103,11 @@ impl Runs {
         .await
     }
 
-    /// A file of the run that is called `name` in a URL.
+    /// A file of the run that is called `name` in a URL, and how many bytes it has.
     ///
     /// # Errors
     /// `NotFound`, with what to do where something can be done.
-    pub(crate) async fn file(&self, name: &str, file: RunFile) -> Result<Vec<u8>, Refusal> {
+    pub(crate) async fn file(&self, name: &str, file: RunFile) -> Result<(File, u64), Refusal> {
         let decoded = percent_decode_str(name).decode_utf8().ok();
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
         let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
@@ -115,7 +116,7 @@ impl Runs {
                 let name = Excerpt(&name);
                 not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
             });
-            run?.read(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
+            run?.file(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
                 NotRead::TooLarge => not_found(format!(
                     "{} of {:?} is larger than {} MiB: open it in its folder",
                     file.name(),

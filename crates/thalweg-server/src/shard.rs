@@ -17,11 +17,16 @@
 //! hearing     what connections say, in the order they say it
 //! commands    what a client asks for
 //! reading     history and topics, for who does not subscribe
+//! turns       whose turn it is to read
+//! answers     what clients hold of answers that they do not take
+//! answering   who has to go for that
 //! upkeep      heartbeats, stalls, and giving memory back
 //! http        requests: routing, publishing, takeover
 //! poll        the shard's own epoll and timer
 //! ```
 
+mod answering;
+mod answers;
 mod commands;
 mod feeds;
 #[cfg(fuzzing)]
@@ -39,21 +44,19 @@ mod shares;
 mod subscribe;
 mod ticking;
 mod turn;
+mod turns;
 mod upkeep;
 mod walk;
 
 use std::{
     cell::{Cell, RefCell},
     cmp::Reverse,
-    collections::{BinaryHeap, HashSet, VecDeque},
+    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
     hash::{DefaultHasher, Hash, Hasher},
     io,
     os::fd::OwnedFd,
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use slab::Slab;
@@ -82,11 +85,14 @@ use crate::{
     stream::Payloads,
     transport::{Certificate, Connection},
 };
+use answers::{Answers, Holder};
 use feeds::FeedTable;
 use hearing::Slice;
 use mail::Ack;
 use poll::Poll;
+use reading::Reading;
 use retries::Retries;
+use turns::Reads;
 
 /// What all shards of a server have in common.
 #[derive(Clone)]
@@ -158,11 +164,9 @@ pub(crate) struct Handle {
     /// Memory that those of HTTP/2 send from.
     spare: http::Spare,
     /// Has reads wait for each other.
-    reading: Semaphore,
+    reads: Reads,
     /// Bounds how many bodies are read away at a time.
     unread: Semaphore,
-    /// Memory of answers to reads that are not taken yet.
-    answered: Arc<AtomicUsize>,
 }
 
 struct Shard {
@@ -197,6 +201,11 @@ struct Shard {
     retries: Retries,
     /// Memory of unfinished WebSocket messages.
     unfinished_bytes: usize,
+    answers: Answers,
+    /// Subscribers whose own frames hold more than every subscriber's may.
+    own_holders: HashMap<u32, Arc<Holder>>,
+    /// Reads that are being sent.
+    readings: Vec<Reading>,
     /// Memory of the histories, other shards' copies included.
     history_bytes: usize,
     poll: Poll,
@@ -282,6 +291,9 @@ impl Handle {
             sources: Vec::new(),
             retries: Retries::default(),
             unfinished_bytes: 0,
+            answers: Answers::default(),
+            own_holders: HashMap::new(),
+            readings: Vec::new(),
             history_bytes: 0,
             poll: Poll::new()?,
             scratch: Scratch::default(),
@@ -299,9 +311,8 @@ impl Handle {
             drain: Notify::new(),
             serving: Cell::new(0),
             spare: http::Spare::default(),
-            reading: Semaphore::new(1),
+            reads: Reads::default(),
             unread: Semaphore::new(UNREAD_BODIES),
-            answered: Arc::default(),
         }))
     }
 

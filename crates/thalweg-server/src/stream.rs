@@ -8,6 +8,7 @@
 //! log         the batches retained, and the hot tails (each shard that reads)
 //! tail        hot tail: newest finished frames of one framing, contiguous
 //! cursor      where a subscription is in a log
+//! slice     some of its events, for who reads and does not subscribe
 //! ```
 //!
 //! A subscription is a cursor into this, never a queue: a slow subscriber costs
@@ -19,6 +20,7 @@ mod log;
 mod payloads;
 mod pins;
 mod sequencer;
+mod slice;
 mod tail;
 
 pub use batch::Batch;
@@ -26,3 +28,4 @@ pub use cursor::Cursor;
 pub use log::{HistoryBounds, Log, Lost, Next, Start};
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
+pub use slice::Slice;

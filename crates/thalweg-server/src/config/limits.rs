@@ -6,8 +6,30 @@ use thalweg_wire::limits::{COMMAND_ROOM_BYTES, EVENT_BYTES, SUBSCRIPTIONS};
 /// and comparing costs time with both lengths, before anybody knows whose word it is.
 pub(crate) const SUGGESTED_BYTES_MAX: usize = 32;
 
-/// Bytes of a file of a run: it is sent from memory. The lab's reports have a tenth of it.
-pub(crate) const RUN_FILE_BYTES: usize = 32 << 20;
+/// Bytes of a file of a run: it is read as it is taken. The lab's reports have a tenth of
+/// it.
+pub(crate) const RUN_FILE_BYTES: u64 = 32 << 20;
+
+/// The part of what a client is owed that it takes at least within `stall`: a quarter.
+/// Whoever reads a few bytes now and then would otherwise hold an answer, or a frame, for
+/// as long as it likes. Of an answer of 4 MiB it is 35 kB a second with the default.
+const SHARE_OF_OWED: usize = 4;
+
+/// Whether `taken` is that part of `owed`, in bytes.
+pub(crate) fn is_share(taken: usize, owed: usize) -> bool {
+    taken >= owed.div_ceil(SHARE_OF_OWED)
+}
+
+/// The part of `head_bytes` that a head over HTTP/2 may have.
+pub(crate) const H2_HEAD_PART: usize = 4;
+
+/// The connection window of HTTP/2 (RFC 9113 §5.2): what clients may send ahead on all
+/// streams of a connection. Four times the stream's.
+pub(crate) const H2_CONNECTION_WINDOW_BYTES: u32 = 4 * H2_STREAM_WINDOW_BYTES;
+
+/// The window of one of its streams: what a client may send of a body before it is read.
+/// A largest event takes eight of them; over 50 ms that is 2.5 MB a second.
+pub(crate) const H2_STREAM_WINDOW_BYTES: u32 = 128 << 10;
 
 /// Runs that are listed, the newest: a page shows no more.
 pub(crate) const RUNS_LISTED: usize = 1_000;
@@ -60,7 +82,9 @@ pub struct Limits {
     /// enough.
     pub connections_per_address: Option<usize>,
     /// Bytes of a request's head (`head_too_large`): cookies and tokens fit, and
-    /// it is what an unfinished request may hold.
+    /// it is what an unfinished request may hold. Over HTTP/2 a quarter, unpacked
+    /// (RFC 9113 §6.5.2): each stream may have one, and a few bytes of the compression
+    /// make a large one.
     pub head_bytes: usize,
     /// Time for a request's head to arrive (`slow_request`), for a TLS handshake,
     /// and for HTTP/2's preface: who is slower is not one of ours.
@@ -121,8 +145,18 @@ pub struct Limits {
     pub stream_buffer_bytes: usize,
     /// A subscriber's own frames waiting; beyond it its commands wait unread.
     pub own_bytes: usize,
-    /// Memory per shard for batches that only partly sent frames still need.
+    /// Memory on each shard for answers that clients have asked for and not taken, over
+    /// HTTP and over WebSocket beyond `own_bytes`. Beyond it the connection that holds
+    /// most is ended (close 4002). Many commands' answers and lists fit; what is large,
+    /// history and files, is not held as a whole.
+    pub answer_bytes: usize,
+    /// Memory per shard for batches that only partly sent frames still need, and as much
+    /// for those that only answers to reads still need. Beyond it the connection that
+    /// stalls longest, or that keeps most, is ended (close 4002).
     pub pinned_bytes: usize,
+    /// What one client, an address with an identity, may keep of the latter before it
+    /// reads more (`busy`): a quarter, so that others find room.
+    pub pinned_share_bytes: usize,
     /// A frame partly sent, or any answer, must move on within this time (close 4002);
     /// and so long may a connection of HTTP/2 have no stream.
     pub stall: Duration,
@@ -181,7 +215,9 @@ impl Default for Limits {
             send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
             own_bytes: 64 << 10,
+            answer_bytes: 6 << 20,
             pinned_bytes: 8 << 20,
+            pinned_share_bytes: 2 << 20,
             stall: Duration::from_secs(30),
             visit_bytes: 1 << 20,
             walk_slice: Duration::from_millis(1),

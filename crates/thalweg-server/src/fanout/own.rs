@@ -19,6 +19,10 @@ impl Own {
         self.bytes.is_empty()
     }
 
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Where to append whole frames.
     pub(super) fn frames(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

@@ -135,6 +135,23 @@ impl Subscriber {
         self.own.unsent().len()
     }
 
+    /// The memory of its own frames, in bytes.
+    pub fn own_memory_bytes(&self) -> usize {
+        self.own.memory_bytes()
+    }
+
+    /// Bytes that it holds memory for: those of its own frames, and about the rest of a
+    /// shared one that is partly sent.
+    pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
+        let rest = || {
+            let subscription = &self.subscriptions[usize::from(self.in_frame?)];
+            let cursor = subscription.cursor()?;
+            let batch = feeds.feed(subscription.feed)?.batch_at(cursor.next())?;
+            Some(batch.event_bytes(cursor.next()).saturating_sub(cursor.sent()))
+        };
+        self.own_bytes() + rest().unwrap_or(0)
+    }
+
     /// Says good-bye after what is begun; then [`super::Delivered::Closed`].
     pub fn close(&mut self, close: Close) {
         if self.ending.is_none() {

@@ -55,25 +55,27 @@ impl Folder {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     }
 
-    /// A file's bytes, at most so many.
-    pub(super) fn read(&self, name: &str, bytes_max: usize) -> Result<Vec<u8>, NotRead> {
-        let not_there = |_| NotRead::NotThere;
+    /// A file of at most so many bytes, and how many it has.
+    pub(super) fn file(&self, name: &str, bytes_max: u64) -> Result<(File, u64), NotRead> {
         let file = openat(&self.0, name, FILE, Mode::empty()).map_err(|_| NotRead::NotThere)?;
         let file = File::from(file);
-        let about = file.metadata().map_err(not_there)?;
-        if !about.is_file() {
-            return Err(NotRead::NotThere);
+        let about = file.metadata().map_err(|_| NotRead::NotThere)?;
+        match about.is_file() {
+            false => Err(NotRead::NotThere),
+            true if about.len() > bytes_max => Err(NotRead::TooLarge),
+            true => Ok((file, about.len())),
         }
-        let bytes_max = bytes_max as u64;
-        if about.len() > bytes_max {
-            return Err(NotRead::TooLarge);
-        }
-        let mut bytes = Vec::with_capacity(about.len() as usize);
+    }
+
+    /// A file's bytes, at most so many.
+    pub(super) fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
+        let (file, bytes) = self.file(name, bytes_max)?;
+        let mut read = Vec::with_capacity(bytes as usize);
         // It may be growing.
-        file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(not_there)?;
-        if bytes.len() as u64 > bytes_max {
+        file.take(bytes_max + 1).read_to_end(&mut read).map_err(|_| NotRead::NotThere)?;
+        if read.len() as u64 > bytes_max {
             return Err(NotRead::TooLarge);
         }
-        Ok(bytes)
+        Ok(read)
     }
 }

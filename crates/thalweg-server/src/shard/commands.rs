@@ -315,6 +315,7 @@ impl Shard {
         if let Some(connection) = self.connections.get_mut(key as usize) {
             connection.answer(json);
             self.mark_dirty(key);
+            self.count_own(key);
         }
     }
 }

@@ -5,12 +5,14 @@
 //! are.
 //!
 //! ```text
+//! http2         connections of many streams
 //! routes        a request → its answer
 //! post          bodies: events, commands, tickets
 //! inspect       how the server is: health, metrics, the list of topics
 //! pages         what browsers are shown
 //! runs          the lab's runs: their list, their files
-//! respond       answers' bytes
+//! respond       answers' heads
+//! content       answers' bodies
 //! patience      how long a peer may take
 //! turning_away  who is not served, and is told so
 //! unread        bodies that nobody has asked for
@@ -18,7 +20,9 @@
 //! refusals      the streams that HTTP/2 refuses
 //! ```
 
+mod content;
 mod gather;
+mod http2;
 mod inspect;
 mod pages;
 mod patience;
@@ -43,10 +47,7 @@ use std::{
     time::Duration,
 };
 
-use hyper::{
-    server::conn::{http1, http2},
-    service::service_fn,
-};
+use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use socket2::SockRef;
@@ -64,9 +65,8 @@ use crate::{
     transport::{Outlet, Socket, TlsSocket},
 };
 pub(super) use gather::Spare;
-use gather::gather;
-use patience::{Impatience, Patient, Run, Running, Streams, Taken};
-use routes::Takeover;
+use patience::{Impatience, Patient, Run, Running};
+use routes::{On, Takeover};
 pub(crate) use turning_away::turn_away;
 use turning_away::{point_to_https, refuse_draining, refuse_slow};
 
@@ -89,7 +89,7 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
     let Ok(stream) = TcpStream::from_std(socket) else { return };
     let Some(tls) = handle.common.tls.as_ref().filter(|_| !seat.is_admin()) else {
         match begun(&handle, begins_with_preface(&stream)).await {
-            Begun::InTime(Ok(true)) => serve_http2(&handle, stream, seat).await,
+            Begun::InTime(Ok(true)) => http2::serve(&handle, stream, seat).await,
             Begun::InTime(Ok(false)) => serve_http1(&handle, stream, seat).await,
             Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&handle, stream).await,
             Begun::Draining if has_begun(&stream) => refuse_draining(&handle, stream).await,
@@ -101,7 +101,7 @@ pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
     match begun(&handle, begin_tls(stream, tls.current())).await {
         Begun::InTime(Ok(Spoken::Tls(stream))) => {
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                serve_http2(&handle, *stream, seat).await;
+                http2::serve(&handle, *stream, seat).await;
             } else {
                 serve_http1(&handle, *stream, seat).await;
             }
@@ -201,6 +201,8 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
     let limits = &handle.common.config.limits;
     let running = Rc::<Running>::default();
+    let holder = handle.holder();
+    let on = On { seat, holder: Arc::clone(&holder) };
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
@@ -209,11 +211,13 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             TokioIo::new(Patient::new(stream, limits.stall)),
             service_fn(async |request| {
                 let _run = Run::enter(&running);
-                Ok::<_, Infallible>(routes::answer(handle, Some(&takeover), &seat, request).await)
+                let answer = routes::answer(handle, Some(&takeover), &on, request).await;
+                Ok::<_, Infallible>(routes::counted(handle, answer, &on.holder))
             }),
         );
     let mut drain = pin!(handle.drain.notified());
     let mut idle = pin!(running.idle(DRAIN_GRACE));
+    let mut cut = pin!(holder.cut());
     let mut draining = false;
     let served = poll_fn(|context| {
         if !draining && is_draining(handle, drain.as_mut(), context) {
@@ -225,6 +229,9 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             return Poll::Ready(Ok(None));
         }
         let ended = Pin::new(&mut connection).poll(context);
+        if cut.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(None));
+        }
         match (takeover.take(), ended) {
             (Some(taken), Poll::Pending) => Poll::Ready(Ok(Some(taken))),
             (_, Poll::Ready(ended)) => Poll::Ready(ended.map(|()| None)),
@@ -242,7 +249,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         Err(error) => return count_http1_error(handle, &error, stream).await,
     };
     let Takeover { ask, feeds, client, caller } = taken;
-    let seat = Some(seat.given_to(caller));
+    let seat = Some(on.seat.given_to(caller));
     let subscribed = stream.into_inner().into_outlet().and_then(|outlet| {
         let head = ask.head.to_bytes();
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
@@ -283,88 +290,6 @@ fn count_impatience(handle: &Handle, impatience: Option<Impatience>) -> bool {
         None => {}
     });
     impatience.is_some()
-}
-
-async fn serve_http2(
-    handle: &Rc<Handle>,
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    seat: Seat,
-) {
-    let config = &handle.common.config;
-    let limits = &config.limits;
-    let served = Rc::new((Rc::clone(handle), seat));
-    let running = Rc::<Running>::default();
-    let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
-    let patient = Patient::new(stream, limits.stall).with_hello(limits.head_wait);
-    let (gathering, gathered) = gather(patient, &handle.spare);
-    let mut connection = http2::Builder::new(streams)
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.h2_streams)
-        .max_pending_accept_reset_streams(limits.h2_resets)
-        .max_local_error_reset_streams(limits.h2_resets)
-        .max_header_list_size(limits.head_bytes as u32)
-        .max_send_buf_size(limits.stream_buffer_bytes)
-        // Finds out that a peer is gone, which no subscriber's socket would.
-        .keep_alive_interval(config.heartbeat)
-        .keep_alive_timeout(limits.stall)
-        .serve_connection(
-            TokioIo::new(gathering),
-            service_fn(move |request| {
-                let served = Rc::clone(&served);
-                async move {
-                    let (handle, seat) = &*served;
-                    let answer = routes::answer(handle, None, seat, request).await;
-                    Ok::<_, Infallible>(answer.map(Taken::new))
-                }
-            }),
-        );
-    let mut drain = pin!(handle.drain.notified());
-    let mut idle = pin!(running.idle(limits.stall));
-    let mut draining = false;
-    let ended = poll_fn(|context| {
-        if !draining
-            && (is_draining(handle, drain.as_mut(), context)
-                || idle.as_mut().poll(context).is_ready())
-        {
-            draining = true;
-            Pin::new(&mut connection).graceful_shutdown();
-        }
-        let polled = Pin::new(&mut connection).poll(context);
-        let refused = gathered.take_refused();
-        if refused > 0 {
-            handle.count(|counts| counts.h2_refused_streams += refused);
-        }
-        match polled {
-            Poll::Ready(ended) => Poll::Ready(ended.map_err(Ended::Http)),
-            Poll::Pending => match gathered.poll_send(context) {
-                Poll::Ready(Err(error)) => Poll::Ready(Err(Ended::Send(error))),
-                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
-            },
-        }
-    });
-    match ended.await {
-        Ok(()) => {}
-        Err(Ended::Send(error)) => _ = count_impatience(handle, Impatience::of(&error)),
-        Err(Ended::Http(error)) => {
-            if !count_impatience(handle, Impatience::behind(&error)) && is_misuse(&error) {
-                handle.count(|counts| counts.h2_misuses += 1);
-            }
-        }
-    }
-}
-
-/// Why an HTTP/2 connection ended other than rightly.
-enum Ended {
-    Http(hyper::Error),
-    Send(io::Error),
-}
-
-/// Whether we ended an HTTP/2 connection, and not its peer or the network.
-fn is_misuse(error: &hyper::Error) -> bool {
-    let source = std::error::Error::source(error);
-    source
-        .and_then(|source| source.downcast_ref::<h2::Error>())
-        .is_some_and(|error| (error.is_go_away() || error.is_library()) && !error.is_remote())
 }
 
 fn is_draining(

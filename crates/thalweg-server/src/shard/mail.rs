@@ -6,7 +6,7 @@ use thalweg_wire::{Epoch, Offset, Position, StartAt, Topic, answer::Published};
 use tokio::sync::oneshot;
 
 use super::{
-    reading::{Listed, Listing},
+    reading::{Listed, Listing, Page},
     retries::Retry,
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(crate) enum Mail {
         /// How many events at most.
         limit: usize,
         /// `None` if there is no such topic.
-        answer: oneshot::Sender<Option<Vec<u8>>>,
+        answer: oneshot::Sender<Option<Page>>,
     },
     /// Are there these topics, whose home this shard is?
     Find {

@@ -1,53 +1,35 @@
 //! Reads that do not subscribe: a topic's history, and the list of topics.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
-};
+use std::{cell::RefCell, rc::Weak, sync::Arc};
 
-use bytes::Bytes;
 use serde::Serialize;
 use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
-use tokio::{
-    sync::{SemaphorePermit, oneshot},
-    task::yield_now,
-};
+use tokio::sync::oneshot;
 
-use super::{Handle, Mail, Shard, home_of};
+use super::{Handle, Mail, Shard, answers::Holder, home_of};
 use crate::{
     refusal::Refusal,
-    stream::{Log, Start},
+    stream::{Log, Slice, Start},
+    transport::Client,
 };
 
-/// Memory of one answer, about: one batch more may be in it.
+/// Bytes of one answer's events, about: one batch more may be in it.
 const READ_BYTES: usize = 4 << 20;
 
-/// Memory of a shard's answers that are not taken yet; one more may be in it.
-const ANSWERS_BYTES_MAX: usize = 64 << 20;
-
-/// An answer, counted for as long as it is held.
-struct Held {
-    bytes: Vec<u8>,
-    all: Arc<AtomicUsize>,
+/// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": what stands
+/// before its events, these, and what stands after them.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(super) before: Vec<u8>,
+    pub(super) events: Slice,
+    pub(super) after: Vec<u8>,
 }
 
-impl Held {
-    fn new(bytes: Vec<u8>, all: Arc<AtomicUsize>) -> Self {
-        all.fetch_add(bytes.len(), Relaxed);
-        Self { bytes, all }
-    }
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes.len(), Relaxed);
-    }
+/// One that is being sent.
+pub(super) struct Reading {
+    pub(super) client: Client,
+    pub(super) holder: Arc<Holder>,
+    pub(super) events: Weak<RefCell<Slice>>,
 }
 
 /// One topic as a shard knows it.
@@ -71,46 +53,20 @@ pub(crate) struct Listing {
 }
 
 impl Handle {
-    /// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading".
+    /// A topic's history from a cursor on.
     ///
     /// # Errors
-    /// `Busy` while answers that nobody takes hold all the memory that they may.
+    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`].
     pub(super) async fn read(
         &self,
+        client: Client,
         topic: &Topic,
         start: StartAt,
         limit: usize,
-    ) -> Result<Bytes, Refusal> {
-        let _one = self.one_read().await?;
-        self.has_room_to_answer()?;
-        let mut read = self.read_home(topic, start, limit).await?;
-        // curl leaves the prompt where it belongs.
-        read.push(b'\n');
-        Ok(self.hold(read))
-    }
-
-    /// Whether there is memory for one more answer.
-    ///
-    /// # Errors
-    /// `Busy` while answers that nobody takes hold all that they may.
-    pub(super) fn has_room_to_answer(&self) -> Result<(), Refusal> {
-        if self.answered.load(Relaxed) > ANSWERS_BYTES_MAX {
-            return Err(Refusal::busy("answers that are not read"));
-        }
-        Ok(())
-    }
-
-    /// An answer, counted until it is taken.
-    pub(super) fn hold(&self, answer: Vec<u8>) -> Bytes {
-        Bytes::from_owner(Held::new(answer, Arc::clone(&self.answered)))
-    }
-
-    /// Reads come one after the other, with turns between: each takes as long as many
-    /// visits.
-    async fn one_read(&self) -> Result<SemaphorePermit<'_>, Refusal> {
-        let one = self.reading.acquire().await.map_err(|_| Refusal::draining())?;
-        yield_now().await;
-        Ok(one)
+    ) -> Result<Page, Refusal> {
+        self.may_read_more(client)?;
+        let _turn = self.reads.turn(client).await?;
+        self.read_home(topic, start, limit).await
     }
 
     async fn read_home(
@@ -118,7 +74,7 @@ impl Handle {
         topic: &Topic,
         start: StartAt,
         limit: usize,
-    ) -> Result<Vec<u8>, Refusal> {
+    ) -> Result<Page, Refusal> {
         let home = home_of(topic, self.common.peers.len());
         let read = if home == self.id {
             self.shard.borrow().read_history(topic, start, limit)
@@ -134,7 +90,7 @@ impl Handle {
 
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
     pub(super) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
-        let _one = self.one_read().await?;
+        let _turn = self.reads.turn_of_nobody().await?;
         let mut all: Vec<Listed> = Vec::new();
         for (shard, peer) in self.common.peers.iter().enumerate() {
             if shard == self.id {
@@ -152,14 +108,9 @@ impl Handle {
 }
 
 impl Shard {
-    pub(super) fn read_history(
-        &self,
-        topic: &Topic,
-        start: StartAt,
-        limit: usize,
-    ) -> Option<Vec<u8>> {
+    pub(super) fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<Page> {
         let log = self.feeds.get(self.feeds.find(topic)?)?.log.as_ref()?;
-        Some(history_json(log, start, limit))
+        Some(page(log, start, limit))
     }
 
     /// At most `limit` of the topics that come next, by name. One may be listed by two
@@ -220,7 +171,7 @@ fn listed_json(listed: impl Iterator<Item = Listed>) -> Vec<u8> {
     out
 }
 
-fn history_json(log: &Log, start: StartAt, limit: usize) -> Vec<u8> {
+fn page(log: &Log, start: StartAt, limit: usize) -> Page {
     let (from, gap) = match log.start(start) {
         // One ahead of the head is told where that is: whoever reads on stops there.
         Start::At(cursor) => (cursor.next().min(log.head()), None),
@@ -231,25 +182,14 @@ fn history_json(log: &Log, start: StartAt, limit: usize) -> Vec<u8> {
             (oldest, Some((Some(oldest - lost.expected), GapReason::Trimmed)))
         }
     };
-    let mut events = Vec::new();
-    let mut next = from;
-    for batch in log.batches_from(from) {
-        let taken = batch.write_events(next, limit - (next - from) as usize, &mut events);
-        next += taken;
-        if (next - from) as usize >= limit || events.len() >= READ_BYTES {
-            break;
-        }
-    }
-    let position = log.position_before(next);
-    let mut out =
-        format!(r#"{{"topic":"{}","position":"{position}","first":{from},"events":["#, log.topic())
-            .into_bytes();
-    out.extend_from_slice(&events);
+    let events = Slice::new(log, from, limit, READ_BYTES);
+    let (topic, position) = (log.topic(), log.position_before(events.end()));
+    let before =
+        format!(r#"{{"topic":"{topic}","position":"{position}","first":{from},"events":["#);
     let head = log.position_before(log.head());
-    out.extend_from_slice(format!(r#"],"head":"{head}","gap":"#).as_bytes());
-    out.extend_from_slice(gap_json(gap).as_bytes());
-    out.push(b'}');
-    out
+    // curl leaves the prompt where it belongs.
+    let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
+    Page { before: before.into(), events, after: after.into() }
 }
 
 fn gap_json(gap: Option<(Option<Offset>, GapReason)>) -> String {

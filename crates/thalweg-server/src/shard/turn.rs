@@ -59,6 +59,7 @@ impl Shard {
         let more_ready = self.take_ready();
         let heard_us = now_us();
         self.read(handle, heard_us);
+        self.keep_answers_within();
         self.ring(heard_us);
         // Not the time of `ring`: what its sources appended is due after that.
         self.seal(now_us());
@@ -122,6 +123,7 @@ impl Shard {
                 Heard::Nothing => {}
                 Heard::Gone => self.remove(key),
             }
+            self.keep_answers_within();
         }
     }
 

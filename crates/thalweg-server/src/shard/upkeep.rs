@@ -56,6 +56,7 @@ impl Shard {
     pub(super) fn sweep(&mut self, now_us: u64) {
         self.sweep_feeds(now_us);
         self.sweep_connections(now_us);
+        self.sweep_answers(now_us);
         self.retries.sweep(now_us, &self.common.config.limits);
         self.counts.gaps_slow = self.scratch.gaps(GapReason::Slow);
         self.counts.gaps_trimmed = self.scratch.gaps(GapReason::Trimmed);
@@ -125,7 +126,7 @@ impl Shard {
             if !flags.blocked && !flags.lingering && !flags.unfinished {
                 continue;
             }
-            let Some(connection) = self.connections.get(key) else { continue };
+            let Some(connection) = self.connections.get_mut(key) else { continue };
             let begun_us = connection.unfinished_us;
             if flags.unfinished && begun_us > 0 && now_us.saturating_sub(begun_us) > body_wait_us {
                 unfinished.push(key as u32);
@@ -136,7 +137,8 @@ impl Shard {
                 over.push(key as u32);
             } else if flags.blocked && connection.holds_memory() {
                 // A pipe's stream has its own deadline (`http/patience.rs`).
-                let is_over = stalled_us > stall_us && connection.outlet.socket().is_some();
+                let is_over = connection.outlet.socket().is_some()
+                    && connection.is_stalled(&self.feeds, now_us, stall_us);
                 holders.push((stalled_us, key as u32, is_over));
             }
         }

@@ -65,10 +65,11 @@ impl Shard {
             budget,
             &mut self.scratch,
         );
-        flags.sent |= self.counts.sent_bytes > sent_before;
+        let sent = self.counts.sent_bytes - sent_before;
+        flags.sent |= sent > 0;
         let is_read_again = flags.unread && connection.may_be_read(&self.common.config.limits);
         flags.unread &= !is_read_again;
-        connection.stalled_us = 0;
+        connection.moved(sent as usize);
         if let Delivered::CaughtUp(Some(due_us)) = delivered
             && connection.wants_timer(due_us)
         {
@@ -76,6 +77,12 @@ impl Shard {
         }
         // What the outlet took may wait in it: as good as full.
         let waits = !connection.outlet.flush();
+        if !waits && delivered != Delivered::Full {
+            connection.owes_nothing();
+        }
+        if !self.own_holders.is_empty() {
+            self.count_own(key);
+        }
         // Also of a connection that ends: what it left is not among what it reads.
         self.take_left(key);
         match delivered {
@@ -104,7 +111,7 @@ impl Shard {
     /// Its outlet takes nothing more until its peer has read; what it took last is
     /// how far its peer has come.
     fn block(&mut self, key: u32, now_us: u64) {
-        self.connections[key as usize].stalled_us = now_us;
+        self.connections[key as usize].block(&self.feeds, now_us);
         if !std::mem::replace(&mut self.flags[key as usize].blocked, true) {
             self.counts.blocked_connections += 1;
         }
@@ -161,6 +168,7 @@ impl Shard {
 
     pub(super) fn remove(&mut self, key: u32) {
         let Some(mut connection) = self.connections.try_remove(key as usize) else { return };
+        self.forget_own(key);
         connection.subscriber.leave(&mut self.feeds);
         self.unfinished_bytes -= connection.unfinished_bytes();
         if connection.outlet.socket().is_none() {

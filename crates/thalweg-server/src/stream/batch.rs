@@ -1,3 +1,11 @@
+use std::{
+    ops::{Deref, Range},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
 use thalweg_wire::{Envelope, Epoch, Framing, Offset, Topic};
 
 use super::Payloads;
@@ -10,12 +18,14 @@ pub struct Batch {
     /// Where each event ends in `bytes`; the comma comes after it.
     ends: Box<[u32]>,
     sealed_us: u64,
+    /// How many logs have it in their history.
+    retained: AtomicU32,
 }
 
 impl Batch {
     pub(super) fn seal(first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let (bytes, ends) = payloads.into_parts();
-        Self { first, bytes, ends, sealed_us: now_us }
+        Self { first, bytes, ends, sealed_us: now_us, retained: AtomicU32::new(0) }
     }
 
     /// Offset of the first event.
@@ -45,16 +55,20 @@ impl Batch {
         self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
     }
 
-    /// Appends at most `limit` events from `from` on, joined; says how many.
-    pub fn write_events(&self, from: Offset, limit: usize, out: &mut Vec<u8>) -> Offset {
-        let skipped = from.saturating_sub(self.first) as usize;
-        let end = self.ends.len().min(skipped.saturating_add(limit));
-        let Some(last) = end.checked_sub(1).filter(|_| skipped < end) else { return 0 };
-        if !out.is_empty() {
-            out.push(b',');
-        }
-        out.extend_from_slice(&self.bytes[self.start_of(skipped)..self.ends[last] as usize]);
-        (end - skipped) as Offset
+    /// Whether a log has it in its history.
+    pub(super) fn is_retained(&self) -> bool {
+        self.retained.load(Relaxed) > 0
+    }
+
+    /// All its events, joined.
+    pub(super) fn joined(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Where in [`Self::joined`] these events are, of which it has at least one.
+    pub(super) fn range_of(&self, offsets: Range<Offset>) -> Range<usize> {
+        let last = (offsets.end - 1 - self.first) as usize;
+        self.start_of_event(offsets.start)..self.ends[last] as usize
     }
 
     fn start_of(&self, index: usize) -> usize {
@@ -100,7 +114,32 @@ impl Batch {
     }
 
     /// Bytes of its events from `from` on.
-    pub(super) fn event_bytes(&self, from: Offset) -> usize {
+    pub fn event_bytes(&self, from: Offset) -> usize {
         self.bytes.len() - self.start_of_event(from)
+    }
+}
+
+/// A batch in the history of a log, which it counts.
+#[derive(Debug)]
+pub(super) struct Retained(Arc<Batch>);
+
+impl Retained {
+    pub(super) fn new(batch: Arc<Batch>) -> Self {
+        batch.retained.fetch_add(1, Relaxed);
+        Self(batch)
+    }
+}
+
+impl Deref for Retained {
+    type Target = Arc<Batch>;
+
+    fn deref(&self) -> &Arc<Batch> {
+        &self.0
+    }
+}
+
+impl Drop for Retained {
+    fn drop(&mut self) {
+        self.0.retained.fetch_sub(1, Relaxed);
     }
 }

@@ -4,6 +4,7 @@ use thalweg_wire::{Envelope, Epoch, Framing, Offset, Position, StartAt, Topic};
 
 use super::{
     Batch, Cursor,
+    batch::Retained,
     cursor::COLD,
     pins::Pins,
     tail::{HotTail, TAIL_BYTES, Tails},
@@ -43,7 +44,7 @@ pub struct Log {
     tail_bytes: usize,
     /// One past the newest event.
     next: Offset,
-    history: VecDeque<Arc<Batch>>,
+    history: VecDeque<Retained>,
     history_events: usize,
     history_bytes: usize,
     tails: Tails,
@@ -138,7 +139,7 @@ impl Log {
     /// The batches retained, from the one that holds `from` on.
     pub fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
         let index = self.history.partition_point(|batch| batch.end() <= from);
-        self.history.range(index..)
+        self.history.range(index..).map(|batch| &**batch)
     }
 
     /// Appends a sealed batch: to the history and to every hot tail.
@@ -163,7 +164,7 @@ impl Log {
         self.next = batch.end();
         self.history_events += batch.count();
         self.history_bytes += batch.memory_bytes();
-        self.history.push_back(batch);
+        self.history.push_back(Retained::new(batch));
         self.trim_to_size();
     }
 
@@ -357,9 +358,11 @@ impl Log {
         }
     }
 
-    fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
+    /// The batch that holds `offset`, if it is retained or pinned.
+    pub fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let index = self.history.partition_point(|batch| batch.end() <= offset);
         let retained = self.history.get(index).filter(|batch| batch.first() <= offset);
+        let retained = retained.map(|batch| &**batch);
         retained.or_else(|| self.pins.find(offset))
     }
 

@@ -7,8 +7,8 @@ use thalweg_wire::{
 use super::{Outlet, socket::Read};
 use crate::{
     access::Identity,
-    config::Limits,
-    fanout::Subscriber,
+    config::{Limits, is_share},
+    fanout::{Feeds, Subscriber},
     seats::{Address, Seat},
 };
 
@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     unheard: Vec<u8>,
     /// When it last could not be sent everything, in µs; 0: it could.
     pub(crate) stalled_us: u64,
+    /// What it was owed when it was first found that it takes too little, and since.
+    owing: Owing,
     /// When a timer will have it visited, in µs; 0: none will.
     timer_us: u64,
     /// How many timers will.
@@ -49,6 +51,15 @@ pub(crate) struct Client {
     pub(crate) identity: Identity,
     /// Where it is.
     pub(crate) address: Address,
+}
+
+/// What a peer that does not take everything is owed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Owing {
+    /// In µs; 0: it takes everything.
+    since_us: u64,
+    owed_bytes: usize,
+    taken_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -130,6 +141,7 @@ impl Connection {
             inbound,
             unheard: Vec::new(),
             stalled_us: 0,
+            owing: Owing::default(),
             timer_us: 0,
             timers: 0,
             unfinished_us: 0,
@@ -151,7 +163,45 @@ impl Connection {
 
     /// Whether it holds more than its place while its peer does not read.
     pub(crate) fn holds_memory(&self) -> bool {
-        self.subscriber.holds_memory() || self.outlet.holds_memory()
+        self.subscriber.holds_memory() || self.outlet.held_bytes() > 0
+    }
+
+    /// Its outlet takes no more: its peer is owed what it holds.
+    pub(crate) fn block(&mut self, feeds: &impl Feeds, now_us: u64) {
+        self.stalled_us = now_us;
+        if self.owing.since_us == 0 {
+            self.begin_owing(feeds, now_us);
+        }
+    }
+
+    fn begin_owing(&mut self, feeds: &impl Feeds, now_us: u64) {
+        let owed_bytes = self.subscriber.held_bytes(feeds) + self.outlet.held_bytes();
+        self.owing = Owing { since_us: now_us, owed_bytes, taken_bytes: 0 };
+    }
+
+    /// Its outlet took `sent` bytes.
+    pub(crate) fn moved(&mut self, sent: usize) {
+        self.stalled_us = 0;
+        self.owing.taken_bytes += self.outlet.take_taken(sent);
+    }
+
+    /// Its outlet took everything.
+    pub(crate) fn owes_nothing(&mut self) {
+        self.owing.since_us = 0;
+    }
+
+    /// Whether its peer has taken too little of what it was owed for `stall_us`.
+    pub(crate) fn is_stalled(&mut self, feeds: &impl Feeds, now_us: u64, stall_us: u64) -> bool {
+        let Owing { since_us, owed_bytes, taken_bytes } = self.owing;
+        if now_us.saturating_sub(self.stalled_us) > stall_us {
+            return true;
+        }
+        if now_us.saturating_sub(since_us) <= stall_us {
+            return false;
+        }
+        let is_stalled = !is_share(taken_bytes, owed_bytes);
+        self.begin_owing(feeds, now_us);
+        is_stalled
     }
 
     /// Whether a visit at `due_us` needs a timer: not if one comes by then.

@@ -34,12 +34,21 @@ impl Outlet {
         }
     }
 
-    /// Whether it holds memory that its peer keeps it from giving back.
-    pub(crate) fn holds_memory(&self) -> bool {
+    /// Bytes of memory, at most, that its peer keeps it from giving back.
+    pub(crate) fn held_bytes(&self) -> usize {
         match self {
-            Self::Tcp(_) => false,
-            Self::Tls(tls) => tls.holds_memory(),
-            Self::Pipe(pipe) => pipe.holds_memory(),
+            Self::Tcp(_) => 0,
+            Self::Tls(tls) => tls.held_bytes(),
+            Self::Pipe(pipe) => pipe.held_bytes(),
+        }
+    }
+
+    /// How many bytes the peer has taken since it was asked last, `sent` of which were
+    /// put in.
+    pub(super) fn take_taken(&mut self, sent: usize) -> usize {
+        match self {
+            Self::Tcp(_) | Self::Pipe(_) => sent,
+            Self::Tls(tls) => tls.take_flushed(),
         }
     }
 

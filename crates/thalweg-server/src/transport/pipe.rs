@@ -74,8 +74,8 @@ impl State {
 }
 
 impl PipeEnd {
-    pub(super) fn holds_memory(&self) -> bool {
-        self.0.borrow().bytes > 0
+    pub(super) fn held_bytes(&self) -> usize {
+        self.0.borrow().bytes
     }
 
     /// Says that no more will be sent.
@@ -141,6 +141,11 @@ impl PipeBody {
     /// Takes what has come for all there is: for whoever has waited long enough.
     pub(crate) fn end_here(&self) {
         self.state.borrow_mut().end = End::Finished;
+    }
+
+    /// Bytes that wait in it.
+    pub(crate) fn bytes(&self) -> usize {
+        self.state.borrow().bytes
     }
 
     fn tell(&self, news: PipeNews) {

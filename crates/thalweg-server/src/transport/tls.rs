@@ -13,6 +13,8 @@ use crate::fanout::{Sent, Sink};
 pub(crate) struct TlsSocket {
     socket: Socket,
     tls: ServerConnection,
+    /// Bytes that the socket took since somebody asked.
+    flushed: usize,
 }
 
 /// Plaintext that is encrypted ahead of the socket: four records, one system
@@ -26,15 +28,21 @@ impl TlsSocket {
     /// Takes over a connection whose handshake is done.
     pub(crate) fn new(socket: Socket, mut tls: ServerConnection) -> Self {
         tls.set_buffer_limit(Some(AHEAD_BYTES));
-        Self { socket, tls }
+        Self { socket, tls, flushed: 0 }
     }
 
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    pub(super) fn holds_memory(&self) -> bool {
-        self.tls.wants_write()
+    /// How many bytes the socket took since it was asked last.
+    pub(super) fn take_flushed(&mut self) -> usize {
+        std::mem::take(&mut self.flushed)
+    }
+
+    /// Bytes at most that are encrypted and wait for the socket.
+    pub(super) fn held_bytes(&self) -> usize {
+        if self.tls.wants_write() { AHEAD_BYTES } else { 0 }
     }
 
     /// Sends what is encrypted; `false` while some of it waits.
@@ -43,7 +51,7 @@ impl TlsSocket {
             match self.tls.write_tls(&mut self.socket) {
                 // An error shows again when the socket is read.
                 Ok(0) | Err(_) => return false,
-                Ok(_) => {}
+                Ok(bytes) => self.flushed += bytes,
             }
         }
         true

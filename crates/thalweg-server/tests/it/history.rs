@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
-use thalweg_server::stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer};
+use thalweg_server::stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer, Slice};
 use thalweg_wire::Epoch;
 
 /// A log of `turns`' events, retaining all, and each event's JSON.
@@ -32,14 +32,22 @@ fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Log, Vec<String>) {
     (log, published)
 }
 
-/// What a read from `from` of at most `limit` events gives.
-fn read(log: &Log, from: u64, limit: usize) -> (u64, String) {
-    let mut events = Vec::new();
-    let mut count = 0;
-    for batch in log.batches_from(from) {
-        count += batch.write_events(from, limit - count as usize, &mut events);
+/// What a read from `from` of at most `limit` events gives, in pieces of so many bytes.
+fn read_in(log: &Log, from: u64, limit: usize, piece_bytes: usize) -> (u64, String) {
+    let mut slice = Slice::new(log, from, limit, usize::MAX);
+    let count = slice.end() - from.max(log.first_retained());
+    let (bytes, mut events) = (slice.bytes(), Vec::new());
+    while let Some(piece) = slice.next_piece(piece_bytes) {
+        assert!((1..=piece_bytes).contains(&piece.len()), "{}", piece.len());
+        events.extend_from_slice(&piece);
+        assert_eq!(slice.bytes(), bytes - events.len());
     }
+    assert_eq!(slice.bytes(), 0);
     (count, String::from_utf8(events).expect("UTF-8"))
+}
+
+fn read(log: &Log, from: u64, limit: usize) -> (u64, String) {
+    read_in(log, from, limit, 16)
 }
 
 proptest! {
@@ -53,6 +61,7 @@ proptest! {
         from in 0..60_u64,
         limit in prop_oneof![4 => 0..40_usize, 1 => Just(usize::MAX)],
         shed in prop_oneof![3 => Just(0_usize), 1 => 0..2000_usize],
+        piece_bytes in 1..200_usize,
     ) {
         let bounds = BatchBounds { flush_us: 0, events_max, bytes_max };
         let (mut log, published) = log_of(&turns, bounds);
@@ -64,7 +73,8 @@ proptest! {
         let first = from.max(log.first_retained()).min(log.head()) as usize - 1;
         let expected = &published[first..];
         let expected = &expected[..expected.len().min(limit)];
-        prop_assert_eq!(read(&log, from, limit), (expected.len() as u64, expected.join(",")));
+        let read = read_in(&log, from, limit, piece_bytes);
+        prop_assert_eq!(read, (expected.len() as u64, expected.join(",")));
     }
 
     #[test]

@@ -178,7 +178,7 @@ pub(super) struct Settings {
     /// Subscriptions of one connection [default: 256]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscriptions: Option<Count<1, 10_000>>,
-    /// Bytes of a request's head [default: 64KiB]
+    /// Bytes of a request's head; over HTTP/2 a quarter [default: 64KiB]
     #[arg(long, value_name = "SIZE", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_head: Option<Size<{ 8 << 10 }, { 1 << 20 }>>,
     /// How long a request's head may take to arrive, or a TLS handshake [default: 10s]
@@ -207,8 +207,8 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TIME", help_heading = LIMITS, hide_short_help = true)]
     pub(super) retry_time: Option<Time>,
 
-    /// A frame partly sent must move on within this time, and a connection of HTTP/2 have a
-    /// stream [default: 30s]
+    /// Of a frame partly sent, or of an answer, a quarter must be taken within this time, and
+    /// a connection of HTTP/2 have a stream [default: 30s]
     #[arg(long, value_name = "TIME", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) stall: Option<Time>,
     /// Kernel memory for what is on its way to it [default: what the kernel finds right]
@@ -223,8 +223,13 @@ pub(super) struct Settings {
     /// Its own frames waiting; beyond it its commands wait unread [default: 64KiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) own_buffer: Option<Size<1024, { 1 << 30 }>>,
+    /// Memory of answers that clients do not take, on each shard; beyond it the connection
+    /// that holds most is ended [default: 6MiB]
+    #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
+    pub(super) max_answers: Option<Size<{ 64 << 10 }, { 1 << 30 }>>,
 
-    /// Memory for batches that only partly sent frames need, on each shard [default: 8MiB]
+    /// Memory for batches that only partly sent frames need, on each shard, and as much for
+    /// those that only unread answers do [default: 8MiB]
     #[arg(long, value_name = "SIZE", help_heading = INNER, hide_short_help = true)]
     pub(super) max_pinned: Option<Size<0>>,
     /// Bytes to one socket in one visit of a walk [default: 1MiB]
@@ -272,7 +277,7 @@ impl Settings {
             max_connections max_connections_per_address max_event max_history max_topics
             max_subscribed_topics max_subscribed_topics_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
-            stall send_buffer unsent stream_buffer own_buffer
+            stall send_buffer unsent stream_buffer own_buffer max_answers
             max_pinned visit walk_slice read_slice mail publishes
             log log_format
         )

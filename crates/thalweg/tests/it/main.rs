@@ -47,5 +47,6 @@ mod subscribing;
 mod tickets;
 mod tls;
 mod tokens;
+mod unread;
 mod websocket;
 mod windows;

@@ -1,7 +1,10 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
-use super::respond::{Answer, Refused, empty, text};
+use super::{
+    content::Content,
+    respond::{Answer, Refused, empty, text},
+};
 use crate::{
     pages::{File, Pages, VIEWS},
     refusal::Refusal,
@@ -57,7 +60,7 @@ fn answer(file: &File, headers: &HeaderMap) -> Answer {
     let mut answer = match is_known(headers, &form.etag) {
         true => empty(StatusCode::NOT_MODIFIED),
         false => {
-            let mut answer = text(file.content_type, form.bytes.clone());
+            let mut answer = text(file.content_type, Content::Shared(form.bytes.clone()));
             if form.is_gzip {
                 insert(&mut answer, header::CONTENT_ENCODING, "gzip");
             }

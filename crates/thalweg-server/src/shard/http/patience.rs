@@ -9,7 +9,7 @@ use std::{
     io::{self, IoSlice},
     pin::{Pin, pin},
     rc::Rc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -23,8 +23,8 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 
-use super::{Handle, PREFACE, respond::Content};
-use crate::transport::Cut;
+use super::{Handle, PREFACE, content::Content};
+use crate::{config::is_share, transport::Cut};
 
 /// A socket that HTTP serves, given up when its peer takes too long.
 pub(super) struct Patient<S> {
@@ -147,18 +147,53 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     }
 }
 
-/// Bytes of an answer that are given to HTTP/2 at a time: what is left tells whether
-/// its peer takes any.
-const PIECE_BYTES: usize = 32 << 10;
-
 tokio::task_local! {
     static TAKING: Rc<Taking>;
 }
 
-/// When a stream was given something that its peer has not taken yet.
+/// What a stream's peer is owed, from when it was first given something that it has not
+/// taken.
 #[derive(Default)]
 struct Taking {
-    since: Cell<Option<Instant>>,
+    owing: Cell<Option<Owing>>,
+}
+
+#[derive(Clone, Copy)]
+struct Owing {
+    since: Instant,
+    owed_bytes: usize,
+    taken_bytes: usize,
+    /// The last piece: nobody knows yet that it was taken.
+    given_bytes: usize,
+    /// What comes after it, as far as that is known.
+    left_bytes: usize,
+}
+
+impl Taking {
+    /// The next piece was given: so the one before was taken.
+    fn give(&self, given_bytes: usize, left_bytes: usize) {
+        let now = Instant::now;
+        let owing =
+            self.owing.get().unwrap_or_else(|| Owing::begin(now(), given_bytes, left_bytes));
+        let taken_bytes = owing.taken_bytes + owing.given_bytes;
+        self.owing.set(Some(Owing { taken_bytes, given_bytes, left_bytes, ..owing }));
+    }
+
+    /// Whether the peer took its share; if so, the next one begins.
+    fn is_share(&self) -> bool {
+        let Some(owing) = self.owing.get() else { return true };
+        let given_bytes = owing.given_bytes;
+        let next = Owing::begin(Instant::now(), given_bytes, owing.left_bytes);
+        self.owing.set(Some(Owing { given_bytes, ..next }));
+        is_share(owing.taken_bytes, owing.owed_bytes)
+    }
+}
+
+impl Owing {
+    fn begin(since: Instant, given_bytes: usize, left_bytes: usize) -> Self {
+        let owed_bytes = given_bytes + left_bytes;
+        Self { since, owed_bytes, taken_bytes: 0, given_bytes: 0, left_bytes }
+    }
 }
 
 /// The requests of one connection that are being answered.
@@ -204,8 +239,8 @@ impl Drop for Run {
     }
 }
 
-/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer takes
-/// nothing: its window is shut, and HTTP/2 would wait for ever.
+/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer takes too
+/// little: its window is shut, and HTTP/2 would wait for ever.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) handle: Rc<Handle>,
@@ -226,20 +261,22 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
                 if stream.as_mut().poll(context).is_ready() {
                     return Poll::Ready(());
                 }
-                let Some(since) = taking.since.get() else {
-                    alarm = None;
-                    return Poll::Pending;
-                };
-                let due = since + stall;
-                let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
-                if alarm.deadline() != due {
-                    alarm.as_mut().reset(due);
+                loop {
+                    let Some(owing) = taking.owing.get() else {
+                        alarm = None;
+                        return Poll::Pending;
+                    };
+                    let due = owing.since + stall;
+                    let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+                    if alarm.deadline() != due {
+                        alarm.as_mut().reset(due);
+                    }
+                    ready!(alarm.as_mut().poll(context));
+                    if !taking.is_share() {
+                        handle.count(|counts| counts.count_closed(close::STALLED.code));
+                        return Poll::Ready(());
+                    }
                 }
-                let rang = alarm.as_mut().poll(context);
-                if rang.is_ready() {
-                    handle.count(|counts| counts.count_closed(close::STALLED.code));
-                }
-                rang
             })
             .await;
         }));
@@ -249,14 +286,13 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
 /// An answer over HTTP/2 that shows whether it is taken.
 pub(super) struct Taken {
     content: Content,
-    rest: Bytes,
     taking: Option<Rc<Taking>>,
 }
 
 impl Taken {
     /// Call it in the task of the stream.
     pub(super) fn new(content: Content) -> Self {
-        Self { content, rest: Bytes::new(), taking: TAKING.try_with(Rc::clone).ok() }
+        Self { content, taking: TAKING.try_with(Rc::clone).ok() }
     }
 }
 
@@ -268,37 +304,25 @@ impl Body for Taken {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let this = &mut *self;
-        let mut polled = Poll::Ready(None);
-        if this.rest.is_empty() {
-            polled = Pin::new(&mut this.content).poll_frame(context);
-            if let Poll::Ready(Some(Ok(frame))) = polled {
-                match frame.into_data() {
-                    Ok(data) => this.rest = data,
-                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+        let polled = Pin::new(&mut self.content).poll_frame(context);
+        if let Some(taking) = &self.taking {
+            match &polled {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let given = frame.data_ref().map_or(0, Bytes::len);
+                    taking.give(given, self.content.left());
                 }
-                polled = Poll::Ready(None);
+                // Everything that there was is taken.
+                _ => taking.owing.set(None),
             }
-        }
-        if !this.rest.is_empty() {
-            let piece = this.rest.split_to(this.rest.len().min(PIECE_BYTES));
-            polled = Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        if let Some(taking) = &this.taking {
-            let is_given = matches!(polled, Poll::Ready(Some(Ok(_))));
-            taking.since.set(is_given.then(Instant::now));
         }
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.content.is_end_stream()
+        self.content.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.rest.len() {
-            0 => self.content.size_hint(),
-            _ => SizeHint::default(),
-        }
+        self.content.size_hint()
     }
 }

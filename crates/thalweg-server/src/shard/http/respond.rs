@@ -1,33 +1,16 @@
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
-
-use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
+use http_body::Body;
 use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode,
     answer::{Published, refusal},
 };
 
-use crate::{
-    refusal::Refusal,
-    transport::{Cut, PipeBody},
-};
+use super::content::Content;
+use crate::refusal::Refusal;
 
 /// What HTTP sends.
 pub(super) type Answer = Response<Content>;
-
-/// A body: all there is, or a subscriber's.
-pub(super) enum Content {
-    Full(Full<Bytes>),
-    Pipe(PipeBody),
-    /// What HEAD is sent of a subscription, whose length nobody knows.
-    Nothing,
-}
 
 /// Why there is no answer but a refusal, and what was done before it.
 pub(super) struct Refused {
@@ -116,11 +99,11 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
 pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
     // curl leaves the prompt where it belongs.
     body.push(b'\n');
-    json_line(status, body.into())
+    json_line(status, body)
 }
 
 /// The same of JSON that ends with a line break already.
-pub(super) fn json_line(status: StatusCode, body: Bytes) -> Answer {
+pub(super) fn json_line(status: StatusCode, body: impl Into<Content>) -> Answer {
     let mut answer = text("application/json", body);
     *answer.status_mut() = status;
     // What is true now may not be so at the next request.
@@ -128,8 +111,8 @@ pub(super) fn json_line(status: StatusCode, body: Bytes) -> Answer {
     answer
 }
 
-pub(super) fn text(content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Content::Full(Full::new(body.into())));
+pub(super) fn text(content_type: &'static str, body: impl Into<Content>) -> Answer {
+    let mut answer = Response::new(body.into());
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -145,46 +128,11 @@ pub(super) fn without_body(mut answer: Answer) -> Answer {
 }
 
 pub(super) fn empty(status: StatusCode) -> Answer {
-    let mut answer = Response::new(Content::Full(Full::default()));
+    let mut answer = Response::new("".into());
     *answer.status_mut() = status;
     answer
 }
 
 fn status(code: ErrorCode) -> StatusCode {
     StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
-}
-
-impl Body for Content {
-    type Data = Bytes;
-    type Error = Cut;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        match self.get_mut() {
-            Self::Full(full) => {
-                let frame = Pin::new(full).poll_frame(context);
-                frame.map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
-            }
-            Self::Pipe(pipe) => Pin::new(pipe).poll_frame(context),
-            Self::Nothing => Poll::Ready(None),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Full(full) => full.is_end_stream(),
-            Self::Pipe(pipe) => pipe.is_end_stream(),
-            Self::Nothing => true,
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Full(full) => full.size_hint(),
-            Self::Pipe(pipe) => pipe.size_hint(),
-            Self::Nothing => SizeHint::default(),
-        }
-    }
 }

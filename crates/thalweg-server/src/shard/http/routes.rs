@@ -1,18 +1,21 @@
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     future::{pending, poll_fn},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
 use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
+    content::{Content, History},
     inspect, pages, post,
-    respond::{Answer, Content, Refused, empty, json_line, text, without_body},
+    respond::{Answer, Refused, empty, json_line, text, without_body},
     runs,
     unread::read_away,
 };
@@ -22,7 +25,7 @@ use crate::{
     fanout::{FeedKey, Life},
     refusal::Refusal,
     seats::{Caller, Forwarded, Seat},
-    shard::{Handle, subscribe::Newcomer},
+    shard::{Handle, answers::Holder, reading::Page, subscribe::Newcomer},
     transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
 
@@ -38,6 +41,12 @@ pub(super) struct Takeover {
 struct Begun {
     ask: Ask,
     identity: Identity,
+}
+
+/// The connection that a request came on.
+pub(super) struct On {
+    pub(super) seat: Seat,
+    pub(super) holder: Arc<Holder>,
 }
 
 /// What a `GET /` says to whom it shows no page.
@@ -60,12 +69,11 @@ const BEGUN_LOOK: Duration = Duration::from_millis(1);
 /// How long that may take: a topic's home is another shard.
 const BEGUN_WAIT: Duration = Duration::from_secs(2);
 
-/// Answers a request of the connection that has `seat`. `takeover` is there if its
-/// socket may be taken over.
+/// Answers a request. `takeover` is there if its connection's socket may be taken over.
 pub(super) async fn answer(
     handle: &Rc<Handle>,
     takeover: Option<&Cell<Option<Takeover>>>,
-    seat: &Seat,
+    on: &On,
     request: Request<Incoming>,
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
@@ -74,7 +82,7 @@ pub(super) async fn answer(
         // It is answered as GET is, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
-    let (forwarded, admitted) = match handle.admit(seat, &parts) {
+    let (forwarded, admitted) = match handle.admit(&on.seat, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
             let answer = handle.refuse(refusal.into());
@@ -86,22 +94,26 @@ pub(super) async fn answer(
         answer.headers_mut().extend(headers);
         return answer;
     }
-    if seat.is_admin() {
+    if on.seat.is_admin() {
         let inspected = handle.finish(inspect::answer(handle, &parts).await, &admitted);
         return last(handle, is_head, parts, body, inspected).await;
     }
-    let caller = seat.caller(&forwarded).map_err(Refused::from);
-    let routed = match caller.and_then(|caller| Ok((begin(handle, &parts)?, caller))) {
+    let caller = on.seat.caller(&forwarded).map_err(Refused::from);
+    let begun = caller.and_then(|caller| {
+        has_no_body_to_read(&parts, &body)?;
+        Ok((begin(handle, &parts)?, caller))
+    });
+    let routed = match begun {
         Ok((Some(begun), _)) if is_head => begun.head(),
         Ok((Some(mut begun), caller)) => {
-            begun.ask.head.extend(admitted.headers());
-            // It may wait for long, and needs neither.
+            // It may wait for long: what was sent to ask for it does not.
             drop((parts, body));
-            let subscribed = subscribe(handle, takeover, seat, begun, caller).await;
+            begun.ask.head.extend(admitted.headers());
+            let subscribed = subscribe(handle, takeover, on, begun, caller).await;
             return subscribed.unwrap_or_else(|refused| handle.finish(Err(refused), &admitted));
         }
         // Its place is held until it is answered.
-        Ok((None, _caller)) => route(handle, &parts, &mut body).await,
+        Ok((None, caller)) => route(handle, on, &caller, &parts, &mut body).await,
         Err(refused) => Err(refused),
     };
     last(handle, is_head, parts, body, handle.finish(routed, &admitted)).await
@@ -133,6 +145,24 @@ impl Begun {
             _ => Ok(answer),
         }
     }
+}
+
+/// An answer, counted until its client has taken it.
+pub(super) fn counted(handle: &Handle, answer: Answer, holder: &Arc<Holder>) -> Answer {
+    if answer.body().is_end_stream() {
+        return answer;
+    }
+    let answer = answer.map(|content| content.counted(holder));
+    handle.watch(holder);
+    answer
+}
+
+/// Nobody would read the body of a GET (RFC 9110 §9.3.1): it is not kept either.
+fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
+    if parts.method != Method::GET || body.is_end_stream() {
+        return Ok(());
+    }
+    Err(parameters::bad("a GET has no body: leave it away, or POST it".into()).into())
 }
 
 impl Handle {
@@ -212,7 +242,7 @@ fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Begun>, Refused> {
 async fn subscribe(
     handle: &Rc<Handle>,
     takeover: Option<&Cell<Option<Takeover>>>,
-    seat: &Seat,
+    on: &On,
     begun: Begun,
     caller: Caller,
 ) -> Result<Answer, Refused> {
@@ -223,7 +253,7 @@ async fn subscribe(
     // Whoever has HTTP/1.1's socket to itself has its connection's.
     let seat = match takeover {
         Some(_) => None,
-        None => caller.take().map(|caller| seat.beside(caller)).transpose()?,
+        None => caller.take().map(|caller| on.seat.beside(caller)).transpose()?,
     };
     handle.find(ask.topics.iter().map(|(topic, _)| topic), client.address).await?;
     // Only now: one that has no place leaves no topic behind.
@@ -269,7 +299,8 @@ async fn subscribe(
             });
         }
     }
-    Ok(ask.head.into_response(Content::Pipe(body)))
+    let holder = is_poll.then(|| Arc::clone(&on.holder));
+    Ok(ask.head.into_response(Content::Pipe(body, holder)))
 }
 
 /// Waits until a poll has been told where it stands, which it is in any case.
@@ -280,18 +311,24 @@ async fn begun_at_least(handle: &Handle, key: u32, serial: u64) {
     }
 }
 
-async fn route(handle: &Rc<Handle>, parts: &Parts, body: &mut Incoming) -> Result<Answer, Refused> {
+async fn route(
+    handle: &Rc<Handle>,
+    on: &On,
+    caller: &Caller,
+    parts: &Parts,
+    body: &mut Incoming,
+) -> Result<Answer, Refused> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
-            (&Method::GET, _) => read(handle, parts, path_topic).await,
+            (&Method::GET, _) => read(handle, on, caller, parts, path_topic).await,
             (&Method::POST, Some(topic)) => post::publish(handle, topic, parts, body).await,
             (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
             (_, None) => Err(Refused::method("GET, HEAD")),
         };
     }
     if let Some(rest) = runs::path(path) {
-        return runs::answer(handle, parts, rest).await;
+        return runs::answer(handle, on, parts, rest).await;
     }
     let shown = &handle.common.config.pages;
     match path {
@@ -327,6 +364,8 @@ fn hello() -> Answer {
 /// A topic's history, or the list of topics.
 async fn read(
     handle: &Rc<Handle>,
+    on: &On,
+    caller: &Caller,
     parts: &Parts,
     path_topic: Option<&str>,
 ) -> Result<Answer, Refused> {
@@ -346,5 +385,11 @@ async fn read(
     };
     let identity = handle.identify(parts, query.ticket.as_deref())?;
     handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
-    Ok(json_line(StatusCode::OK, handle.read(&topic, start, query.limit.unwrap_or(LIMIT)).await?))
+    let limit = query.limit.unwrap_or(LIMIT);
+    let client = Client { identity, address: caller.address() };
+    let Page { before, events, after } = handle.read(client, &topic, start, limit).await?;
+    let events = Rc::new(RefCell::new(events));
+    handle.watch_reading(client, &on.holder, &events);
+    let history = History::new(before, events, after, &on.holder);
+    Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

@@ -4,8 +4,10 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 use super::{
+    content::{Content, FileBody},
     pages::harden,
     respond::{Answer, Refused, json, text},
+    routes::On,
 };
 use crate::{
     access::Right,
@@ -31,6 +33,7 @@ pub(super) fn path(path: &str) -> Option<&str> {
 /// The list of runs, or a file of one. They are data: whoever may subscribe may see them.
 pub(super) async fn answer(
     handle: &Rc<Handle>,
+    on: &On,
     parts: &Parts,
     rest: &str,
 ) -> Result<Answer, Refused> {
@@ -46,9 +49,9 @@ pub(super) async fn answer(
     Ok(match wanted(rest) {
         Some(None) => json(StatusCode::OK, runs.list().await?),
         Some(Some((name, file))) => {
-            let bytes = runs.file(name, file).await?;
-            handle.has_room_to_answer()?;
-            let mut answer = text(content_type(file), handle.hold(bytes));
+            let (opened, bytes) = runs.file(name, file).await?;
+            let body = FileBody::new(opened, bytes, &on.holder);
+            let mut answer = text(content_type(file), Content::File(Box::new(body)));
             harden(&mut answer, REPORT_POLICY);
             answer
                 .headers_mut()

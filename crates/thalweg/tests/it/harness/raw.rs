@@ -94,6 +94,16 @@ impl Raw {
         Some(self.input.drain(..count).collect())
     }
 
+    /// Takes at most so many bytes of what has come, without waiting for more.
+    pub(crate) fn some(&mut self, count: usize) {
+        self.input.clear();
+        let mut piece = vec![0; count];
+        self.stream.tcp().set_nonblocking(true).expect("not to wait");
+        // Nothing, or the end, is no news to who does not look.
+        let _ = self.stream.read(&mut piece);
+        self.stream.tcp().set_nonblocking(false).expect("to wait again");
+    }
+
     /// Everything up to the end of the connection.
     pub(crate) fn rest(&mut self, what: &str) -> Vec<u8> {
         let deadline = Instant::now() + DEADLINE;

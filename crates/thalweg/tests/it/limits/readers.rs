@@ -179,34 +179,6 @@ fn a_connection_of_http_2_that_is_not_read_is_ended() {
     });
 }
 
-/// Each is within what one answer may be; all of them together are not.
-#[test]
-fn answers_that_wait_to_be_read_are_bounded_together() {
-    const READS: u32 = 40;
-    const INITIAL_WINDOW_SIZE: u16 = 4;
-    let server = with_history(&["--max-history", "64MiB"]);
-    unharmed(&server, || {
-        let before = server.memory();
-        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
-        for stream in 0..READS {
-            h2.get(2 * stream + 1, "/v1/topics/read?limit=10000", &[]);
-        }
-        let refused = wait_for("some to be refused", || {
-            let refused = server.count("thalweg_refused_total{code=\"busy\"}");
-            (refused > 0).then_some(refused)
-        });
-        assert!(refused < u64::from(READS), "not all of them");
-        let grown = server.memory().saturating_sub(before);
-        assert!(grown < 100 << 20, "{grown} bytes");
-        drop(h2);
-        wait_for("reads to be answered again", || {
-            let mut raw = Raw::connect(server.address);
-            raw.ask("GET", "/v1/topics/read?limit=1", &[], "");
-            (raw.answer().status == 200).then_some(())
-        });
-    });
-}
-
 /// It is the end of the frame that lets a subscription go, and here the end of the
 /// connection comes with it.
 #[test]

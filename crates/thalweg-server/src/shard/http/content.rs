@@ -1,0 +1,243 @@
+//! Answers' bodies, given to HTTP a piece at a time: each piece is counted until its
+//! client has taken it, wherever HTTP keeps it meanwhile.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    pin::Pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::{
+    shard::answers::{Charge, Holder},
+    stream::Slice,
+    transport::{Cut, PipeBody},
+};
+
+/// Bytes given to HTTP at a time: what HTTP/2 sends in one frame (RFC 9113 §6.5.2), so
+/// that a stream whose window is shut holds no more of a long answer.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Bytes of a file that are read at a time.
+const FILE_PIECE_BYTES: usize = 64 << 10;
+
+/// A body.
+pub(super) enum Content {
+    /// Made for this client.
+    Made(Bytes),
+    /// The same, counted.
+    Counted(VecDeque<Bytes>),
+    /// The server's own, which it has for everybody.
+    Shared(Bytes),
+    /// Events of a topic.
+    History(Box<History>),
+    /// A file.
+    File(Box<FileBody>),
+    /// A subscriber's; that of a long poll is counted.
+    Pipe(PipeBody, Option<Arc<Holder>>),
+    /// What HEAD is sent of a subscription, whose length nobody knows.
+    Nothing,
+}
+
+impl From<Vec<u8>> for Content {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Made(bytes.into())
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        text.into_bytes().into()
+    }
+}
+
+impl From<&'static str> for Content {
+    fn from(text: &'static str) -> Self {
+        Self::Shared(Bytes::from_static(text.as_bytes()))
+    }
+}
+
+impl Content {
+    /// The same, counted for `holder`.
+    pub(super) fn counted(self, holder: &Arc<Holder>) -> Self {
+        let counted = |piece: Bytes| holder.charge(piece.len(), piece.len()).on(piece);
+        match self {
+            // Copies, so that what was taken is given back.
+            Self::Made(bytes) if bytes.len() > PIECE_BYTES => Self::Counted(
+                bytes
+                    .chunks(PIECE_BYTES)
+                    .map(|piece| counted(Bytes::copy_from_slice(piece)))
+                    .collect(),
+            ),
+            Self::Made(bytes) if !bytes.is_empty() => Self::Counted([counted(bytes)].into()),
+            other => other,
+        }
+    }
+
+    /// Bytes that are left, as far as they are known.
+    pub(super) fn left(&self) -> usize {
+        match self {
+            Self::Made(bytes) | Self::Shared(bytes) => bytes.len(),
+            Self::Counted(pieces) => pieces.iter().map(Bytes::len).sum(),
+            Self::History(history) => history.left(),
+            Self::File(file) => (file.end - file.next) as usize + file.read.len(),
+            Self::Pipe(pipe, _) => pipe.bytes(),
+            Self::Nothing => 0,
+        }
+    }
+
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        let piece = match self {
+            Self::Made(bytes) | Self::Shared(bytes) => split(bytes),
+            Self::Counted(pieces) => pieces.pop_front(),
+            Self::History(history) => history.next_piece(),
+            Self::File(file) => return file.poll_piece(context),
+            Self::Nothing => None,
+            Self::Pipe(pipe, holder) => {
+                let polled = ready!(Pin::new(pipe).poll_frame(context));
+                let piece = match polled.map(|frame| frame.map(Frame::into_data)) {
+                    Some(Ok(Ok(piece))) => piece,
+                    Some(Err(cut)) => return Poll::Ready(Some(Err(cut))),
+                    // It has no trailers.
+                    Some(Ok(Err(_))) | None => return Poll::Ready(None),
+                };
+                Some(match holder {
+                    Some(holder) => holder.charge(piece.len(), piece.len()).on(piece),
+                    None => piece,
+                })
+            }
+        };
+        Poll::Ready(piece.map(Ok))
+    }
+}
+
+/// The next piece of bytes that are all there.
+fn split(bytes: &mut Bytes) -> Option<Bytes> {
+    (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES)))
+}
+
+/// Events of a topic with what stands around them.
+pub(super) struct History {
+    before: Bytes,
+    /// Shared with the shard, which looks at the memory that it alone keeps.
+    events: Rc<RefCell<Slice>>,
+    after: Bytes,
+    /// What is left.
+    charge: Charge,
+}
+
+impl History {
+    pub(super) fn new(
+        before: Vec<u8>,
+        events: Rc<RefCell<Slice>>,
+        after: Vec<u8>,
+        holder: &Arc<Holder>,
+    ) -> Self {
+        let (before, after) = (Bytes::from(before), Bytes::from(after));
+        let owed = before.len() + events.borrow().bytes() + after.len();
+        let charge = holder.charge(events.borrow().own_bytes(), owed);
+        Self { before, events, after, charge }
+    }
+
+    fn left(&self) -> usize {
+        self.before.len() + self.events.borrow().bytes() + self.after.len()
+    }
+
+    fn next_piece(&mut self) -> Option<Bytes> {
+        let piece = match split(&mut self.before) {
+            Some(before) => before,
+            None => match self.events.borrow_mut().next_piece(PIECE_BYTES) {
+                Some(events) => events,
+                None => split(&mut self.after)?,
+            },
+        };
+        self.charge.hand_over(piece.len());
+        Some(self.charge.holder().charge(piece.len(), piece.len()).on(piece))
+    }
+}
+
+/// A file, read as it is taken, on threads that may wait for a disk.
+pub(super) struct FileBody {
+    file: Arc<File>,
+    next: u64,
+    end: u64,
+    read: Bytes,
+    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    /// A piece: it is read before it is taken.
+    charge: Charge,
+}
+
+impl FileBody {
+    /// The first `bytes` of a file.
+    pub(super) fn new(file: File, bytes: u64, holder: &Arc<Holder>) -> Self {
+        let charge = holder.charge(FILE_PIECE_BYTES, 0);
+        Self {
+            file: Arc::new(file),
+            next: 0,
+            end: bytes,
+            read: Bytes::new(),
+            reading: None,
+            charge,
+        }
+    }
+
+    fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
+        while self.read.is_empty() && self.next < self.end {
+            let bytes = (self.end - self.next).min(FILE_PIECE_BYTES as u64) as usize;
+            let reading = self.reading.get_or_insert_with(|| {
+                let (file, from) = (Arc::clone(&self.file), self.next);
+                spawn_blocking(move || {
+                    let mut read = vec![0; bytes];
+                    file.read_exact_at(&mut read, from).map(|()| read)
+                })
+            });
+            let read = ready!(Pin::new(reading).poll(context));
+            self.reading = None;
+            // It is shorter now than it was said to be.
+            let Ok(Ok(read)) = read else { return Poll::Ready(Some(Err(Cut))) };
+            self.next += read.len() as u64;
+            self.read = read.into();
+        }
+        let piece = split(&mut self.read);
+        let counted =
+            |piece: Bytes| self.charge.holder().charge(piece.len(), piece.len()).on(piece);
+        Poll::Ready(piece.map(|piece| Ok(counted(piece))))
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let piece = self.get_mut().poll_piece(context);
+        piece.map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Pipe(pipe, _) => pipe.is_end_stream(),
+            _ => self.left() == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Pipe(pipe, _) => pipe.size_hint(),
+            Self::Nothing => SizeHint::default(),
+            _ => SizeHint::with_exact(self.left() as u64),
+        }
+    }
+}

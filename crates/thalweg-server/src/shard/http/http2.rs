@@ -1,0 +1,117 @@
+use std::{
+    convert::Infallible,
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    rc::Rc,
+    sync::Arc,
+    task::Poll,
+};
+
+use hyper::{server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    count_impatience,
+    gather::gather,
+    is_draining,
+    patience::{Impatience, Patient, Running, Streams, Taken},
+    routes::{self, On},
+};
+use crate::{
+    config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
+    seats::Seat,
+    shard::Handle,
+};
+
+/// Serves a connection of HTTP/2 until it ends.
+pub(super) async fn serve(
+    handle: &Rc<Handle>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    seat: Seat,
+) {
+    let config = &handle.common.config;
+    let limits = &config.limits;
+    let holder = handle.holder();
+    let on = On { seat, holder: Arc::clone(&holder) };
+    let served = Rc::new((Rc::clone(handle), on));
+    let running = Rc::<Running>::default();
+    let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
+    let patient = Patient::new(stream, limits.stall).with_hello(limits.head_wait);
+    let (gathering, gathered) = gather(patient, &handle.spare);
+    let mut connection = http2::Builder::new(streams)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.h2_streams)
+        .max_pending_accept_reset_streams(limits.h2_resets)
+        .max_local_error_reset_streams(limits.h2_resets)
+        .max_header_list_size((limits.head_bytes / H2_HEAD_PART) as u32)
+        .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(limits.stream_buffer_bytes)
+        // Finds out that a peer is gone, which no subscriber's socket would.
+        .keep_alive_interval(config.heartbeat)
+        .keep_alive_timeout(limits.stall)
+        .serve_connection(
+            TokioIo::new(gathering),
+            service_fn(move |request| {
+                let served = Rc::clone(&served);
+                async move {
+                    let (handle, on) = &*served;
+                    let answer = routes::answer(handle, None, on, request).await;
+                    Ok::<_, Infallible>(routes::counted(handle, answer, &on.holder).map(Taken::new))
+                }
+            }),
+        );
+    let mut drain = pin!(handle.drain.notified());
+    let mut idle = pin!(running.idle(limits.stall));
+    let mut cut = pin!(holder.cut());
+    let mut draining = false;
+    let ended = poll_fn(|context| {
+        if !draining
+            && (is_draining(handle, drain.as_mut(), context)
+                || idle.as_mut().poll(context).is_ready())
+        {
+            draining = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        let polled = Pin::new(&mut connection).poll(context);
+        let refused = gathered.take_refused();
+        if refused > 0 {
+            handle.count(|counts| counts.h2_refused_streams += refused);
+        }
+        if cut.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        match polled {
+            Poll::Ready(ended) => Poll::Ready(ended.map_err(Ended::Http)),
+            Poll::Pending => match gathered.poll_send(context) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(Ended::Send(error))),
+                Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+            },
+        }
+    });
+    match ended.await {
+        Ok(()) => {}
+        Err(Ended::Send(error)) => _ = count_impatience(handle, Impatience::of(&error)),
+        Err(Ended::Http(error)) => {
+            if !count_impatience(handle, Impatience::behind(&error)) && is_misuse(&error) {
+                handle.count(|counts| counts.h2_misuses += 1);
+            }
+        }
+    }
+}
+
+/// Why an HTTP/2 connection ended other than rightly.
+enum Ended {
+    Http(hyper::Error),
+    Send(io::Error),
+}
+
+/// Whether we ended an HTTP/2 connection, and not its peer or the network.
+fn is_misuse(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source
+        .and_then(|source| source.downcast_ref::<h2::Error>())
+        .is_some_and(|error| (error.is_go_away() || error.is_library()) && !error.is_remote())
+}

@@ -1,0 +1,114 @@
+use std::{collections::VecDeque, ops::Range, sync::Arc};
+
+use bytes::Bytes;
+use thalweg_wire::Offset;
+
+use super::{Batch, Log};
+
+/// Consecutive events, joined by commas, read from the batches that hold them: it holds
+/// those batches and copies only what is between two of them, or small.
+#[derive(Debug, Default)]
+pub struct Slice {
+    /// Those that hold what is left.
+    batches: VecDeque<Arc<Batch>>,
+    first: Offset,
+    end: Offset,
+    /// Bytes of the front batch's part that were given.
+    given: usize,
+    /// A comma comes next.
+    is_between: bool,
+    bytes: usize,
+}
+
+impl Slice {
+    /// At most `limit` events of a log from `first` on, and no more batches once they
+    /// have `bytes_max` bytes.
+    pub fn new(log: &Log, first: Offset, limit: usize, bytes_max: usize) -> Self {
+        let first = first.max(log.first_retained());
+        let last = first.saturating_add(limit as Offset);
+        let mut slice = Self { first, end: first, ..Self::default() };
+        for batch in log.batches_from(first) {
+            if slice.end >= last || slice.bytes >= bytes_max {
+                break;
+            }
+            slice.end = last.min(batch.end());
+            let comma = usize::from(!slice.batches.is_empty());
+            slice.bytes += comma + slice.part(batch).len();
+            slice.batches.push_back(Arc::clone(batch));
+        }
+        slice
+    }
+
+    /// Offset one past its last event.
+    pub fn end(&self) -> Offset {
+        self.end
+    }
+
+    /// Bytes that are left.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Memory of its own, in bytes: the batches are everybody's.
+    pub fn own_bytes(&self) -> usize {
+        self.batches.capacity() * size_of::<Arc<Batch>>()
+    }
+
+    /// Memory of batches that no log retains any more and that are kept for what is left
+    /// here, in bytes.
+    pub fn pinned_bytes(&self) -> usize {
+        let trimmed = self.batches.iter().take_while(|batch| !batch.is_retained());
+        trimmed.map(|batch| batch.memory_bytes()).sum()
+    }
+
+    /// The next at most `bytes_max` bytes; `None` at the end.
+    pub fn next_piece(&mut self, bytes_max: usize) -> Option<Bytes> {
+        let mut piece = Vec::new();
+        while piece.len() < bytes_max
+            && let Some(batch) = self.batches.front()
+        {
+            if std::mem::take(&mut self.is_between) {
+                piece.push(b',');
+                continue;
+            }
+            let part = self.part(batch);
+            let from = part.start + self.given;
+            let end = part.end.min(from + bytes_max - piece.len());
+            let is_last = end == part.end;
+            let shared = (end - from == bytes_max)
+                .then(|| Bytes::from_owner(Part { batch: Arc::clone(batch), range: from..end }));
+            if shared.is_none() {
+                piece.extend_from_slice(&batch.joined()[from..end]);
+            }
+            self.given = end - part.start;
+            if is_last {
+                self.batches.pop_front();
+                self.given = 0;
+                self.is_between = true;
+            }
+            if let Some(shared) = shared {
+                self.bytes -= shared.len();
+                return Some(shared);
+            }
+        }
+        self.bytes -= piece.len();
+        (!piece.is_empty()).then(|| piece.into())
+    }
+
+    /// Which bytes of a batch are in it.
+    fn part(&self, batch: &Batch) -> Range<usize> {
+        batch.range_of(self.first.max(batch.first())..self.end.min(batch.end()))
+    }
+}
+
+/// Some bytes of a batch.
+struct Part {
+    batch: Arc<Batch>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.batch.joined()[self.range.clone()]
+    }
+}

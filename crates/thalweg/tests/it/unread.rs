@@ -1,0 +1,296 @@
+//! Answers that nobody reads: what they may cost, who goes for it, and that nobody else
+//! notices.
+
+use crate::harness::{
+    Frame, H2, Raw, Server, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
+};
+
+const INITIAL_WINDOW_SIZE: u16 = 4;
+const MAX_HEADER_LIST_SIZE: u16 = 6;
+
+/// What an attack may cost, in all.
+const COST_MAX: usize = 16 << 20;
+
+/// What a client of HTTP/2 may send before the server's first words (RFC 9113 §6.9.2).
+const FIRST_WINDOW: usize = 65_535;
+
+const UPGRADE: [(&str, &str); 4] = [
+    ("Upgrade", "websocket"),
+    ("Connection", "Upgrade"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+];
+
+fn echo(bytes: usize) -> String {
+    format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(bytes))
+}
+
+/// A server whose topic `read` has 4 MB to read, in batches of 100 kB.
+fn with_history(arguments: &[&str]) -> Server {
+    let server = ticking(arguments);
+    fill(&server, 40);
+    server
+}
+
+/// Adds so many batches of 100 kB to it.
+fn fill(server: &Server, batches: usize) {
+    let line = format!("\"{}\"\n", "x".repeat(10_000));
+    for _ in 0..batches {
+        server.post("read", "application/x-ndjson", line.repeat(10)).published();
+    }
+}
+
+/// Posts a command on a stream, within the window of its connection; `None` once that has
+/// ended.
+fn post(h2: &mut H2, stream: u32, window: &mut usize, body: &[u8]) -> Option<()> {
+    h2.send(kind::HEADERS, flag::END_HEADERS, stream, H2::head("POST", "/v1/commands"));
+    let mut pieces = body.chunks(16 << 10).peekable();
+    while let Some(piece) = pieces.next() {
+        while *window < piece.len() {
+            let more = h2.until(|frame| frame.kind == kind::WINDOW_UPDATE && frame.stream == 0)?;
+            *window += u32::from_be_bytes(more.payload[..4].try_into().ok()?) as usize;
+        }
+        *window -= piece.len();
+        let end = if pieces.peek().is_none() { flag::END_STREAM } else { flag::NONE };
+        if !h2.send(kind::DATA, end, stream, piece) {
+            return None;
+        }
+    }
+    Some(())
+}
+
+/// Whether a counter has counted anything.
+fn await_some(server: &Server, name: &str) {
+    wait_for(name, || (server.count(name) > 0).then_some(()));
+}
+
+#[test]
+fn answers_over_http_2_with_closed_windows_cost_little_and_end_their_connection() {
+    let server = ticking(&["--shards", "2"]);
+    let body = echo(100_000);
+    let before = server.memory();
+    unharmed(&server, || {
+        for _ in 0..2 {
+            let raw = Raw::connect(server.address);
+            let mut h2 = H2::start(raw, &[(INITIAL_WINDOW_SIZE, 0)]);
+            let mut window = FIRST_WINDOW;
+            let posted = (0..256)
+                .take_while(|n| post(&mut h2, 2 * n + 1, &mut window, body.as_bytes()).is_some());
+            assert!(posted.count() < 256, "its connection ends before");
+        }
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < COST_MAX, "{grown} bytes for answers that nobody reads");
+    });
+    assert_eq!(server.count("thalweg_answers_cut_total"), 2);
+    server.has_closed(4002, 2);
+    server.has_counted("thalweg_answer_bytes", 0);
+}
+
+#[test]
+fn answers_over_websockets_are_in_the_same_budget() {
+    const CONNECTIONS: usize = 30;
+    let server = ticking(&["--shards", "2"]);
+    let message = Frame::new(opcode::TEXT, &echo(1_000_000)).bytes();
+    let before = server.memory();
+    unharmed(&server, || {
+        let mut waiting = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut raw = Raw::connect(server.address);
+            raw.ask("GET", "/v1/topics", &UPGRADE, "");
+            raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
+            raw.send(&message);
+            waiting.push(raw);
+        }
+        await_some(&server, "thalweg_answers_cut_total");
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < COST_MAX, "{grown} bytes for {CONNECTIONS} connections");
+        assert!(server.count("thalweg_answer_bytes") <= 12 << 20);
+    });
+    server.has_counted("thalweg_answer_bytes", 0);
+}
+
+/// A few bytes now and then are no progress.
+#[test]
+fn who_takes_less_than_its_share_is_stalled() {
+    let server = with_history(&["--stall", "500ms", "--unsent", "4KiB", "--send-buffer", "64KiB"]);
+    let event = format!("\"{}\"", "x".repeat(1_000_000));
+    server.post("large", "application/json", event).published();
+    let stalled = || server.count("thalweg_closed_total{code=\"4002\"}");
+    unharmed(&server, || {
+        let mut h1 = Raw::connect(server.address);
+        h1.ask("GET", "/v1/topics/read?limit=10000", &[], "");
+        let mut frame = Raw::connect(server.address);
+        frame.ask("GET", "/v1/topics/large?transport=sse&cursor=earliest", &[], "");
+        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+        h2.get(1, "/v1/topics/read?limit=10000", &[]);
+        wait_for("all of them to be stalled", || {
+            h1.some(20_000);
+            frame.some(5_000);
+            for stream in [0, 1] {
+                h2.send(kind::WINDOW_UPDATE, 0, stream, 20_000_u32.to_be_bytes());
+            }
+            (stalled() == 3).then_some(())
+        });
+        h2.until(|frame| frame.kind == kind::RST_STREAM && frame.stream == 1).expect("a reset");
+    });
+    server.has_counted("thalweg_answer_bytes", 0);
+}
+
+/// What is read is everybody's: sixteen who do not take it cost next to nothing, and
+/// nobody waits for them.
+#[test]
+fn history_that_nobody_takes_delays_nobody() {
+    let server = with_history(&[]);
+    let before = server.memory();
+    unharmed(&server, || {
+        let mut stopped = Vec::new();
+        for _ in 0..16 {
+            let mut raw = Raw::connect(server.address);
+            raw.ask("GET", "/v1/topics/read?limit=10000", &[], "");
+            stopped.push(raw);
+        }
+        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+        for number in 0..64 {
+            h2.get(2 * number + 1, "/v1/topics/read?limit=10000", &[]);
+        }
+        for raw in &mut stopped {
+            raw.until(b"\r\n\r\n", "a head").expect("an answer");
+        }
+        for _ in 0..20 {
+            assert_eq!(server.get("/v1/topics/read?limit=1000").json()["events"][399], event());
+        }
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < COST_MAX, "{grown} bytes for answers that nobody reads");
+    });
+    server.has_refused("busy", 0);
+    assert_eq!(server.count("thalweg_answers_cut_total"), 0);
+}
+
+fn event() -> String {
+    "x".repeat(10_000)
+}
+
+/// What is no longer in the history is kept for them alone: a client has a share of
+/// that, and all have a bound.
+#[test]
+fn history_kept_for_who_does_not_take_it_is_bounded() {
+    let small = ["--history-bytes", "4MiB", "--trusted-proxy", "127.0.0.1"];
+    let server = with_history(&small);
+    let of = |client: &str| {
+        let mut raw = Raw::connect(server.address);
+        let headers = [("X-Forwarded-For", client)];
+        raw.ask("GET", "/v1/topics/read?limit=10000", &headers, "");
+        raw
+    };
+    unharmed(&server, || {
+        let mut first = of("192.0.2.1");
+        first.until(b"\r\n\r\n", "a head").expect("an answer");
+        fill(&server, 45);
+        wait_for("what it keeps to be seen", || {
+            (server.count("thalweg_answer_pinned_bytes") > 2 << 20).then_some(())
+        });
+        of("192.0.2.1").answer().refused(503, "busy");
+        let mut whole = of("192.0.2.2");
+        assert_eq!(whole.answer().status, 200);
+        let mut others = Vec::new();
+        for client in 2..9 {
+            let mut raw = of(&format!("192.0.2.{client}"));
+            raw.until(b"\r\n\r\n", "a head").expect("an answer");
+            others.push(raw);
+            fill(&server, 45);
+        }
+        await_some(&server, "thalweg_answers_cut_total");
+        wait_for("the rest to be within the bound", || {
+            (server.count("thalweg_answer_pinned_bytes") <= 8 << 20).then_some(())
+        });
+    });
+}
+
+/// A long poll waits without what was sent to ask for it.
+#[test]
+fn long_polls_wait_without_their_heads() {
+    const STREAMS: u32 = 250;
+    // `accept-encoding: gzip, deflate` is one byte (RFC 7541 §A), and 60 in the list.
+    let fields = vec![0x80 | 16; 250];
+    let server = ticking(&[]);
+    let before = server.memory();
+    unharmed(&server, || {
+        let mut waiting = Vec::new();
+        for connection in 1..=4 {
+            let mut h2 = H2::start(Raw::connect(server.address), &[]);
+            for number in 0..STREAMS {
+                let head = H2::head("GET", "/v1/topics/quiet?wait=60s");
+                let block = [head, fields.clone()].concat();
+                let flags = flag::END_HEADERS | flag::END_STREAM;
+                h2.send(kind::HEADERS, flags, 2 * number + 1, block);
+            }
+            let all = u64::from(connection * STREAMS);
+            server.has_counted("thalweg_piped_connections", all);
+            waiting.push(h2);
+        }
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < COST_MAX, "{grown} bytes for {} polls", 4 * STREAMS);
+    });
+}
+
+#[test]
+fn a_get_with_a_body_is_refused() {
+    let server = ticking(&[]);
+    unharmed(&server, || {
+        let wanting = "Host: localhost\r\nContent-Length: 1000000\r\n\r\n";
+        let chunked = "Host: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+        for (method, path) in [
+            ("GET", "/v1/topics/t?wait=60s"),
+            ("GET", "/v1/topics/t?transport=sse"),
+            ("GET", "/v1/topics"),
+            ("GET", "/healthz"),
+            ("GET", "/nothing"),
+        ] {
+            for rest in [wanting, chunked] {
+                let mut raw = Raw::connect(server.address);
+                raw.send(format!("{method} {path} HTTP/1.1\r\n{rest}"));
+                raw.answer().refused(400, "bad_parameter");
+                raw.rest("the end, for its body is not waited for");
+            }
+            let mut h2 = H2::start(Raw::connect(server.address), &[]);
+            h2.send(kind::HEADERS, flag::END_HEADERS, 1, H2::head(method, path));
+            assert!(h2.body(1).contains("bad_parameter"), "{path}");
+        }
+        let mut raw = Raw::connect(server.address);
+        raw.ask("GET", "/healthz", &[("Content-Length", "0")], "");
+        assert_eq!(raw.answer().status, 200);
+    });
+    server.has_refused("bad_parameter", 15);
+}
+
+/// What a client may send ahead over HTTP/2 (RFC 9113 §6.5.2).
+#[test]
+fn windows_and_heads_over_http_2_have_small_bounds() {
+    let server = ticking(&[]);
+    let mut h2 = H2::start(Raw::connect(server.address), &[]);
+    let settings = h2.until_kind(kind::SETTINGS).expect("settings").payload;
+    let value = |wanted: u16| {
+        let mut all = settings.chunks(6).map(|entry| {
+            let (identifier, value) = entry.split_at(2);
+            let value = u32::from_be_bytes(value.try_into().expect("four bytes"));
+            (u16::from_be_bytes(identifier.try_into().expect("two bytes")), value)
+        });
+        all.find(|(identifier, _)| *identifier == wanted).map(|(_, value)| value)
+    };
+    assert_eq!(value(INITIAL_WINDOW_SIZE), Some(128 << 10));
+    assert_eq!(value(MAX_HEADER_LIST_SIZE), Some(16 << 10));
+    let more = h2.until_kind(kind::WINDOW_UPDATE).expect("the connection's window").payload;
+    let more = u32::from_be_bytes(more[..4].try_into().expect("four bytes"));
+    assert_eq!(more as usize + FIRST_WINDOW, 512 << 10);
+    let long = "x".repeat(20_000);
+    h2.send(
+        kind::HEADERS,
+        flag::END_STREAM,
+        1,
+        [H2::head("GET", "/healthz"), hpack(&[("x-long", &long[..10_000])])].concat(),
+    );
+    let rest = hpack(&[("x-longer", &long[..10_000])]);
+    h2.send(kind::CONTINUATION, flag::END_HEADERS, 1, rest);
+    let answer = h2.until(|f| f.stream == 1).expect("an answer");
+    assert_ne!(answer.payload.first(), Some(&0x88), "not 200 (RFC 7541 §A)");
+}
