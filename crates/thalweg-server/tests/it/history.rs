@@ -95,3 +95,24 @@ proptest! {
         prop_assert_eq!(pages.join(","), published.join(","));
     }
 }
+
+/// What a history retains costs an answer nothing; what it has trimmed is kept for the
+/// answer alone, until that has gone past it.
+#[test]
+fn a_slice_pins_what_no_history_retains() {
+    let bounds = BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1000 };
+    let (mut log, _) = log_of(&vec![vec![100]; 10], bounds);
+    let batch_bytes = log.history_bytes() / 10;
+    let mut slice = Slice::new(&log, 1, 10, usize::MAX);
+    assert_eq!(slice.pinned_bytes(), 0);
+    let freed = log.shed(3 * batch_bytes);
+    assert!(freed >= 3 * batch_bytes);
+    assert_eq!(slice.pinned_bytes(), freed);
+    let bytes = slice.bytes();
+    while slice.bytes() > bytes / 2 {
+        slice.next_piece(100);
+    }
+    assert_eq!(slice.pinned_bytes(), 0);
+    drop(log);
+    assert!(slice.pinned_bytes() > 4 * batch_bytes, "all that is left");
+}
