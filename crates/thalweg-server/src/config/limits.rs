@@ -215,7 +215,7 @@ impl Default for Limits {
             send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
             own_bytes: 64 << 10,
-            answer_bytes: 6 << 20,
+            answer_bytes: 4 << 20,
             pinned_bytes: 8 << 20,
             pinned_share_bytes: 2 << 20,
             stall: Duration::from_secs(30),

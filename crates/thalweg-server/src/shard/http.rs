@@ -64,6 +64,7 @@ use crate::{
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
+use content::counted;
 pub(super) use gather::Spare;
 use patience::{Impatience, Patient, Run, Running};
 use routes::{On, Takeover};
@@ -212,7 +213,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             service_fn(async |request| {
                 let _run = Run::enter(&running);
                 let answer = routes::answer(handle, Some(&takeover), &on, request).await;
-                Ok::<_, Infallible>(routes::counted(handle, answer, &on.holder))
+                Ok::<_, Infallible>(counted(handle, answer, &on.holder))
             }),
         );
     let mut drain = pin!(handle.drain.notified());

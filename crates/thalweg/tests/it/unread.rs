@@ -104,7 +104,7 @@ fn answers_over_websockets_are_in_the_same_budget() {
         await_some(&server, "thalweg_answers_cut_total");
         let grown = server.memory().saturating_sub(before);
         assert!(grown < COST_MAX, "{grown} bytes for {CONNECTIONS} connections");
-        assert!(server.count("thalweg_answer_bytes") <= 12 << 20);
+        assert!(server.count("thalweg_answer_bytes") <= 8 << 20);
     });
     server.has_counted("thalweg_answer_bytes", 0);
 }

@@ -14,11 +14,15 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{
-    shard::answers::{Charge, Holder},
+    shard::{
+        Handle,
+        answers::{Charge, Holder},
+    },
     stream::Slice,
     transport::{Cut, PipeBody},
 };
@@ -68,7 +72,7 @@ impl From<&'static str> for Content {
 
 impl Content {
     /// The same, counted for `holder`.
-    pub(super) fn counted(self, holder: &Arc<Holder>) -> Self {
+    fn counted(self, holder: &Arc<Holder>) -> Self {
         let counted = |piece: Bytes| holder.charge(piece.len(), piece.len()).on(piece);
         match self {
             // Copies, so that what was taken is given back.
@@ -123,6 +127,20 @@ impl Content {
 /// The next piece of bytes that are all there.
 fn split(bytes: &mut Bytes) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES)))
+}
+
+/// An answer, counted for the connection of `holder` until its client has taken it.
+pub(super) fn counted(
+    handle: &Handle,
+    answer: Response<Content>,
+    holder: &Arc<Holder>,
+) -> Response<Content> {
+    if answer.body().is_end_stream() {
+        return answer;
+    }
+    let answer = answer.map(|content| content.counted(holder));
+    handle.watch(holder);
+    answer
 }
 
 /// Events of a topic with what stands around them.

@@ -13,6 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
+    content::counted,
     count_impatience,
     gather::gather,
     is_draining,
@@ -59,7 +60,7 @@ pub(super) async fn serve(
                 async move {
                     let (handle, on) = &*served;
                     let answer = routes::answer(handle, None, on, request).await;
-                    Ok::<_, Infallible>(routes::counted(handle, answer, &on.holder).map(Taken::new))
+                    Ok::<_, Infallible>(counted(handle, answer, &on.holder).map(Taken::new))
                 }
             }),
         );

@@ -147,16 +147,6 @@ impl Begun {
     }
 }
 
-/// An answer, counted until its client has taken it.
-pub(super) fn counted(handle: &Handle, answer: Answer, holder: &Arc<Holder>) -> Answer {
-    if answer.body().is_end_stream() {
-        return answer;
-    }
-    let answer = answer.map(|content| content.counted(holder));
-    handle.watch(holder);
-    answer
-}
-
 /// Nobody would read the body of a GET (RFC 9110 §9.3.1): it is not kept either.
 fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
     if parts.method != Method::GET || body.is_end_stream() {
