@@ -175,6 +175,8 @@ impl Connection {
     }
 
     fn begin_owing(&mut self, feeds: &impl Feeds, now_us: u64) {
+        // Of an earlier time.
+        self.outlet.take_taken(0);
         let owed_bytes = self.subscriber.held_bytes(feeds) + self.outlet.held_bytes();
         self.owing = Owing { since_us: now_us, owed_bytes, taken_bytes: 0 };
     }
@@ -192,6 +194,8 @@ impl Connection {
 
     /// Whether its peer has taken too little of what it was owed for `stall_us`.
     pub(crate) fn is_stalled(&mut self, feeds: &impl Feeds, now_us: u64, stall_us: u64) -> bool {
+        // What was encrypted goes out without a visit.
+        self.owing.taken_bytes += self.outlet.take_taken(0);
         let Owing { since_us, owed_bytes, taken_bytes } = self.owing;
         if now_us.saturating_sub(self.stalled_us) > stall_us {
             return true;
