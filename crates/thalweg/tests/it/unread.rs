@@ -8,7 +8,7 @@ use crate::harness::{
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_HEADER_LIST_SIZE: u16 = 6;
 
-/// What an attack may cost, in all.
+/// What an attack may cost, in all, beside what the bystander does.
 const COST_MAX: usize = 16 << 20;
 
 /// What a client of HTTP/2 may send before the server's first words (RFC 9113 §6.9.2).
@@ -68,8 +68,8 @@ fn await_some(server: &Server, name: &str) {
 fn answers_over_http_2_with_closed_windows_cost_little_and_end_their_connection() {
     let server = ticking(&["--shards", "2"]);
     let body = echo(100_000);
-    let before = server.memory();
     unharmed(&server, || {
+        let before = server.memory();
         for _ in 0..2 {
             let raw = Raw::connect(server.address);
             let mut h2 = H2::start(raw, &[(INITIAL_WINDOW_SIZE, 0)]);
@@ -91,8 +91,8 @@ fn answers_over_websockets_are_in_the_same_budget() {
     const CONNECTIONS: usize = 30;
     let server = ticking(&["--shards", "2"]);
     let message = Frame::new(opcode::TEXT, &echo(1_000_000)).bytes();
-    let before = server.memory();
     unharmed(&server, || {
+        let before = server.memory();
         let mut waiting = Vec::new();
         for _ in 0..CONNECTIONS {
             let mut raw = Raw::connect(server.address);
@@ -144,8 +144,8 @@ fn who_takes_less_than_its_share_is_stalled() {
 #[test]
 fn history_that_nobody_takes_delays_nobody() {
     let server = with_history(&[]);
-    let before = server.memory();
     unharmed(&server, || {
+        let before = server.memory();
         let mut stopped = Vec::new();
         for _ in 0..16 {
             let mut raw = Raw::connect(server.address);
@@ -216,8 +216,8 @@ fn long_polls_wait_without_their_heads() {
     // `accept-encoding: gzip, deflate` is one byte (RFC 7541 §A), and 60 in the list.
     let fields = vec![0x80 | 16; 250];
     let server = ticking(&[]);
-    let before = server.memory();
     unharmed(&server, || {
+        let before = server.memory();
         let mut waiting = Vec::new();
         for connection in 1..=4 {
             let mut h2 = H2::start(Raw::connect(server.address), &[]);
