@@ -56,11 +56,18 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
 /// [`EventError::TooDeep`].
 pub fn check_depth(value: &RawValue) -> Result<(), EventError> {
     let json = value.get().as_bytes();
+    // Too short for so many brackets and what closes them.
+    if json.len() <= 2 * EVENT_DEPTH_MAX {
+        return Ok(());
+    }
+    check_depth_of_long(json)
+}
+
+#[inline(never)]
+fn check_depth_of_long(json: &[u8]) -> Result<(), EventError> {
     // Nearly all have fewer brackets in all, those in strings included.
     let brackets = memchr2_iter(b'[', b'{', json);
-    if json.len() <= 2 * EVENT_DEPTH_MAX
-        || brackets.take(EVENT_DEPTH_MAX + 1).count() <= EVENT_DEPTH_MAX
-    {
+    if brackets.take(EVENT_DEPTH_MAX + 1).count() <= EVENT_DEPTH_MAX {
         return Ok(());
     }
     let (mut depth, mut at) = (0, 0);

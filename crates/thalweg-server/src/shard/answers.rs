@@ -113,7 +113,7 @@ impl Holder {
 
 impl Charge {
     /// These bytes, which the charge lasts as long as.
-    pub(super) fn on(self, bytes: Bytes) -> Bytes {
+    pub(super) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Charged { bytes, _charge: self })
     }
 
@@ -137,14 +137,14 @@ impl Drop for Charge {
     }
 }
 
-struct Charged {
-    bytes: Bytes,
+struct Charged<B> {
+    bytes: B,
     _charge: Charge,
 }
 
-impl AsRef<[u8]> for Charged {
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        self.bytes.as_ref()
     }
 }
 

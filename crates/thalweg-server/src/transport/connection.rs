@@ -184,7 +184,9 @@ impl Connection {
     /// Its outlet took `sent` bytes.
     pub(crate) fn moved(&mut self, sent: usize) {
         self.stalled_us = 0;
-        self.owing.taken_bytes += self.outlet.take_taken(sent);
+        if self.owing.since_us > 0 {
+            self.owing.taken_bytes += self.outlet.take_taken(sent);
+        }
     }
 
     /// Its outlet took everything.

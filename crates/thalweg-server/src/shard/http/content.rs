@@ -37,9 +37,9 @@ const FILE_PIECE_BYTES: usize = 64 << 10;
 /// A body.
 pub(super) enum Content {
     /// Made for this client.
-    Made(Bytes),
-    /// The same, counted.
-    Counted(VecDeque<Bytes>),
+    Made(Vec<u8>),
+    /// The same, counted: the first piece, and those behind it.
+    Counted(Bytes, VecDeque<Bytes>),
     /// The server's own, which it has for everybody.
     Shared(Bytes),
     /// Events of a topic.
@@ -54,7 +54,7 @@ pub(super) enum Content {
 
 impl From<Vec<u8>> for Content {
     fn from(bytes: Vec<u8>) -> Self {
-        Self::Made(bytes.into())
+        Self::Made(bytes)
     }
 }
 
@@ -73,16 +73,14 @@ impl From<&'static str> for Content {
 impl Content {
     /// The same, counted for `holder`.
     fn counted(self, holder: &Arc<Holder>) -> Self {
-        let counted = |piece: Bytes| holder.charge(piece.len(), piece.len()).on(piece);
+        let counted = |piece: Vec<u8>| holder.charge(piece.len(), piece.len()).on(piece);
         match self {
             // Copies, so that what was taken is given back.
-            Self::Made(bytes) if bytes.len() > PIECE_BYTES => Self::Counted(
-                bytes
-                    .chunks(PIECE_BYTES)
-                    .map(|piece| counted(Bytes::copy_from_slice(piece)))
-                    .collect(),
-            ),
-            Self::Made(bytes) if !bytes.is_empty() => Self::Counted([counted(bytes)].into()),
+            Self::Made(bytes) if bytes.len() > PIECE_BYTES => {
+                let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
+                Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
+            }
+            Self::Made(bytes) => Self::Counted(counted(bytes), VecDeque::new()),
             other => other,
         }
     }
@@ -90,8 +88,11 @@ impl Content {
     /// Bytes that are left, as far as they are known.
     pub(super) fn left(&self) -> usize {
         match self {
-            Self::Made(bytes) | Self::Shared(bytes) => bytes.len(),
-            Self::Counted(pieces) => pieces.iter().map(Bytes::len).sum(),
+            Self::Made(bytes) => bytes.len(),
+            Self::Shared(bytes) => bytes.len(),
+            Self::Counted(first, others) => {
+                first.len() + others.iter().map(Bytes::len).sum::<usize>()
+            }
             Self::History(history) => history.left(),
             Self::File(file) => (file.end - file.next) as usize + file.read.len(),
             Self::Pipe(pipe, _) => pipe.bytes(),
@@ -101,8 +102,12 @@ impl Content {
 
     fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Cut>>> {
         let piece = match self {
-            Self::Made(bytes) | Self::Shared(bytes) => split(bytes),
-            Self::Counted(pieces) => pieces.pop_front(),
+            Self::Made(bytes) => (!bytes.is_empty()).then(|| Bytes::from(std::mem::take(bytes))),
+            Self::Shared(bytes) => split(bytes),
+            Self::Counted(first, others) => {
+                let piece = std::mem::replace(first, others.pop_front().unwrap_or_default());
+                (!piece.is_empty()).then_some(piece)
+            }
             Self::History(history) => history.next_piece(),
             Self::File(file) => return file.poll_piece(context),
             Self::Nothing => None,

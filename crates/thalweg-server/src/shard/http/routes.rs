@@ -129,7 +129,7 @@ async fn last(
 ) -> Answer {
     let answer = if is_head { without_body(answer) } else { answer };
     // What did not come in time is not waited for again.
-    if answer.status() != StatusCode::REQUEST_TIMEOUT {
+    if !body.is_end_stream() && answer.status() != StatusCode::REQUEST_TIMEOUT {
         read_away(handle, parts, body).await;
     }
     answer

@@ -13,7 +13,7 @@ use crate::{
     shard::Handle,
 };
 
-/// Reads away what a request was answered without, before the answer goes out, within the
+/// Reads away the rest of a body that a request was answered without, before the answer goes out, within the
 /// bounds of `config/limits.rs`.
 pub(super) async fn read_away(handle: &Handle, parts: Parts, mut body: Incoming) {
     let Some(wait) = wait(&parts, &body) else { return };
@@ -34,7 +34,7 @@ pub(super) async fn read_away(handle: &Handle, parts: Parts, mut body: Incoming)
 /// How long the rest of a body is worth waiting for: not if it is large, or held back
 /// until somebody wants it (RFC 9110 §10.1.1).
 fn wait(parts: &Parts, body: &Incoming) -> Option<Duration> {
-    if body.is_end_stream() || parts.headers.contains_key(header::EXPECT) {
+    if parts.headers.contains_key(header::EXPECT) {
         return None;
     }
     match body.size_hint().exact() {
