@@ -247,7 +247,7 @@ mod tests {
     fn owed(answers: &mut Answers, bytes: usize) -> (Arc<Holder>, Vec<Bytes>) {
         let holder = answers.holder(Who::Http);
         let pieces = vec![vec![0; bytes / 10]; 10];
-        let pieces = pieces.into_iter().map(|p| holder.charge(p.len(), p.len()).on(p.into()));
+        let pieces = pieces.into_iter().map(|p| holder.charge(p.len(), p.len()).on(p));
         let pieces = pieces.collect();
         answers.list(&holder, || 0);
         (holder, pieces)
