@@ -154,7 +154,10 @@ impl Shard {
                 continue;
             }
             let connection = &self.connections[key as usize];
-            let feeds: SmallVec<[FeedKey; 8]> = connection.subscriber.feeds().collect();
+            let mut feeds: SmallVec<[FeedKey; 8]> = connection.subscriber.feeds().collect();
+            // One that it leaves and has subscribed to again is there twice.
+            feeds.sort_unstable();
+            feeds.dedup();
             // It gets no more, and neither does the kernel keep more for it.
             connection.outlet.reset();
             let before = self.pinned_bytes(&feeds);

@@ -203,6 +203,28 @@ fn who_unsubscribes_in_a_frame_and_goes_is_gone() {
     assert_eq!(hose.expect("the topic")["subscribers"], 0, "{listed}");
 }
 
+/// It holds the feed twice until the frame ends: what it pins is counted once.
+#[test]
+fn who_unsubscribes_in_a_frame_and_subscribes_again_is_reset_after_the_stall() {
+    let server = ticking(&[&HOSE[..], &["--stall", "500ms"]].concat());
+    unharmed(&server, || {
+        let mut raw = Raw::connect(server.address);
+        raw.ask("GET", "/v1/topics/hose", &UPGRADE, "");
+        raw.until(b"\r\n\r\n", "the handshake").expect("a handshake");
+        wait_for("its socket to be full", || {
+            (server.count("thalweg_blocked_connections") > 0).then_some(())
+        });
+        for command in ["unsubscribe", "subscribe"] {
+            let command = format!(r#"{{"command":"{command}","topic":"hose"}}"#);
+            raw.send(Frame::new(opcode::TEXT, &command).bytes());
+        }
+        server.has_closed(4002, 1);
+        raw.rest("the reset");
+    });
+    server.has_counted("thalweg_blocked_connections", 0);
+    server.has_counted("thalweg_pinned_bytes", 0);
+}
+
 /// Whoever reads slowly, but reads, has its whole answer: the stall is for those who
 /// take less than their share.
 #[test]
