@@ -199,7 +199,7 @@ struct Shard {
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
     sources: Vec<Running>,
     retries: Retries,
-    /// Memory of unfinished WebSocket messages.
+    /// Memory of WebSocket messages that are unfinished or not heard yet.
     unfinished_bytes: usize,
     answers: Answers,
     /// Subscribers whose own frames hold more than every subscriber's may.
@@ -258,7 +258,7 @@ struct Flags {
     gone: bool,
     /// Said good-bye; waits for the peer's.
     lingering: bool,
-    /// Has begun a message and not finished it.
+    /// Has begun a message and not finished it, or said what is not heard yet.
     unfinished: bool,
 }
 

@@ -11,7 +11,11 @@ use super::{
     commands::{Elsewhere, Errand, Wish},
     publish::append_letter,
 };
-use crate::{clock::now_us, refusal::Refusal, transport::Heard};
+use crate::{
+    clock::now_us,
+    refusal::Refusal,
+    transport::{Connection, Heard},
+};
 
 /// Bytes heard between two looks at the clock.
 const BYTES_PER_LOOK: usize = 16 << 10;
@@ -108,7 +112,6 @@ impl Shard {
             wish = Some(Wish::read(text, event_bytes_max));
         });
         self.slice.spend(bytes);
-        self.flags[key as usize].unfinished = connection.unfinished_us > 0;
         let is_answered = connection.subscriber.own_bytes() > 0;
         self.count_unfinished(key, held_before);
         if is_answered {
@@ -119,19 +122,24 @@ impl Shard {
         }
     }
 
-    /// Counts what a connection holds of unfinished messages, which was `held_before`;
-    /// if all hold too much together, the one that holds most has to go.
+    /// Counts what a connection holds of what it said, unheard or unfinished, which was
+    /// `held_before`; if all hold too much together, the one that holds most has to go.
     fn count_unfinished(&mut self, key: u32, held_before: usize) {
-        let held = self.connections[key as usize].unfinished_bytes();
+        let connection = &self.connections[key as usize];
+        let held = connection.unfinished_bytes();
+        self.flags[key as usize].unfinished = held > 0 || connection.unfinished_us > 0;
         self.unfinished_bytes = self.unfinished_bytes + held - held_before;
         if self.unfinished_bytes <= self.common.config.limits.unfinished_bytes || held == 0 {
             return;
         }
-        let others = self.connections.iter().filter(|(key, _)| self.flags[*key].unfinished);
-        let others =
-            others.map(|(other, connection)| (connection.unfinished_bytes(), other as u32));
-        let (_, largest) = others.fold((held, key), |most, other| most.max(other));
-        self.close(largest, close::BUSY);
+        let holders = self.flags.iter().enumerate().filter(|(_, flags)| flags.unfinished);
+        let largest = holders.max_by_key(|(holder, _)| {
+            let holds = self.connections.get(*holder).map(Connection::unfinished_bytes);
+            (holds, *holder)
+        });
+        if let Some((largest, _)) = largest {
+            self.close(largest as u32, close::BUSY);
+        }
     }
 
     /// Asks a topic's home for something, and answers when that has.

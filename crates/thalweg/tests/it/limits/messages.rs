@@ -1,7 +1,9 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Frame, Heard, Server, Subscriber, Transport, opcode, ticking, unharmed};
+use crate::harness::{
+    Frame, Heard, Server, Subscriber, Transport, opcode, ticking, unharmed, wait_for,
+};
 
 fn connect(server: &Server) -> Subscriber {
     let mut subscriber = server.subscribe(Transport::WebSocket, "/t");
@@ -198,7 +200,7 @@ fn unfinished_messages_over_their_memory_are_1013() {
             holder.socket.send_if_open(begun);
         }
         // Those who hold most are told, until there is room again.
-        crate::harness::wait_for("half of them to be closed", || {
+        wait_for("half of them to be closed", || {
             (server.count("thalweg_closed_total{code=\"1013\"}") >= 8).then_some(())
         });
         let unfinished = server.count("thalweg_unfinished_bytes");
@@ -220,6 +222,39 @@ fn unfinished_messages_over_their_memory_are_1013() {
             assert!(matches!(other.next(), Heard::Answer(_)));
         }
         drop(holders);
+    });
+    server.has_counted("thalweg_unfinished_bytes", 0);
+}
+
+/// Who asks and does not read has what it says kept unheard. That is in the same bound, and
+/// it goes before others who hold less.
+#[test]
+fn who_does_not_read_its_answers_pays_for_what_it_says() {
+    const ROOM: u64 = 1 << 20;
+    let server =
+        ticking(&["--max-event", "64KiB", "--max-unfinished", "1MiB", "--send-buffer", "8KiB"]);
+    // Each is refused, in far more bytes than it has.
+    let many = Frame::new(opcode::TEXT, "{}").bytes().repeat(24_000);
+    let echo = format!(r#"{{"command":"echo","data":"{}"}}"#, "x".repeat(40_000));
+    let echo = Frame::new(opcode::TEXT, &echo).bytes();
+    unharmed(&server, || {
+        let mut holders = Vec::new();
+        wait_for("them to hold what may be held", || {
+            let mut holder = connect(&server);
+            holder.socket.send_if_open(&many);
+            holders.push(holder);
+            (server.count("thalweg_unfinished_bytes") > ROOM * 9 / 10).then_some(())
+        });
+        let mut others: Vec<Subscriber> = (0..8).map(|_| connect(&server)).collect();
+        for half in [&echo[..20_000], &echo[20_000..]] {
+            for other in &mut others {
+                other.socket.send(half);
+            }
+            server.get("/healthz");
+        }
+        for other in &mut others {
+            assert!(matches!(other.next(), Heard::Answer(_)));
+        }
     });
     server.has_counted("thalweg_unfinished_bytes", 0);
 }
