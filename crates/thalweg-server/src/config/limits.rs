@@ -71,9 +71,9 @@ pub(crate) const ADMIN_CONNECTIONS: usize = 64;
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections in all, and subscribers that share one over HTTP/2
-    /// (`too_many_connections`): each costs a descriptor and
-    /// about a kilobyte. The descriptors that the system grants may be fewer.
+    /// Connections in all, and subscribers and publishers of lines that share one over
+    /// HTTP/2 (`too_many_connections`): each costs a descriptor or a stream, and about a
+    /// kilobyte, a publisher a few. The descriptors that the system grants may be fewer.
     pub connections: usize,
     /// Connections, and requests and subscriptions through trusted proxies, of one
     /// address (`too_many_from_address`); of IPv6, of one /64. Loopback is not counted.

@@ -2,7 +2,7 @@
 //! notices.
 
 use crate::harness::{
-    Frame, H2, Raw, Server, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
+    Frame, H2, Raw, Server, Transport, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
 };
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -209,12 +209,16 @@ fn history_kept_for_who_does_not_take_it_is_bounded() {
     });
 }
 
+/// A head that is 250 bytes longer on its way, and 15 kB longer unpacked.
+fn large(head: Vec<u8>) -> Vec<u8> {
+    // `accept-encoding: gzip, deflate` is one byte (RFC 7541 §A), and 60 in the list.
+    [head, vec![0x80 | 16; 250]].concat()
+}
+
 /// A long poll waits without what was sent to ask for it.
 #[test]
 fn long_polls_wait_without_their_heads() {
     const STREAMS: u32 = 250;
-    // `accept-encoding: gzip, deflate` is one byte (RFC 7541 §A), and 60 in the list.
-    let fields = vec![0x80 | 16; 250];
     let server = ticking(&[]);
     unharmed(&server, || {
         let before = server.memory();
@@ -222,10 +226,9 @@ fn long_polls_wait_without_their_heads() {
         for connection in 1..=4 {
             let mut h2 = H2::start(Raw::connect(server.address), &[]);
             for number in 0..STREAMS {
-                let head = H2::head("GET", "/v1/topics/quiet?wait=60s");
-                let block = [head, fields.clone()].concat();
+                let head = large(H2::head("GET", "/v1/topics/quiet?wait=60s"));
                 let flags = flag::END_HEADERS | flag::END_STREAM;
-                h2.send(kind::HEADERS, flags, 2 * number + 1, block);
+                h2.send(kind::HEADERS, flags, 2 * number + 1, head);
             }
             let all = u64::from(connection * STREAMS);
             server.has_counted("thalweg_piped_connections", all);
@@ -233,6 +236,34 @@ fn long_polls_wait_without_their_heads() {
         }
         let grown = server.memory().saturating_sub(before);
         assert!(grown < COST_MAX, "{grown} bytes for {} polls", 4 * STREAMS);
+    });
+}
+
+/// So does a publisher between its lines.
+#[test]
+fn publishers_of_lines_wait_without_their_heads() {
+    const CONNECTIONS: usize = 4;
+    const STREAMS: u32 = 250;
+    let server = ticking(&[]);
+    let lines = hpack(&[("content-type", "application/x-ndjson")]);
+    let mut subscriber = server.subscribe(Transport::HttpStreaming, "/lines");
+    subscriber.confirmed();
+    unharmed(&server, || {
+        let before = server.memory();
+        let mut waiting = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let mut h2 = H2::start(Raw::connect(server.address), &[]);
+            for stream in (1..2 * STREAMS).step_by(2) {
+                let head = [H2::head("POST", "/v1/topics/lines"), lines.clone()].concat();
+                h2.send(kind::HEADERS, flag::END_HEADERS, stream, large(head));
+                h2.send(kind::DATA, flag::NONE, stream, "1\n");
+            }
+            subscriber.numbers(STREAMS as usize);
+            waiting.push(h2);
+        }
+        let publishers = CONNECTIONS * STREAMS as usize;
+        let grown = server.memory().saturating_sub(before);
+        assert!(grown < COST_MAX, "{grown} bytes for {publishers} publishers");
     });
 }
 

@@ -45,49 +45,151 @@ fn take_place(handle: &Handle, identity: Identity) -> Result<SemaphorePermit<'_>
     places(handle, identity).try_acquire().map_err(|_| Refusal::busy("requests with a body"))
 }
 
-/// Publishes a body to a topic.
-pub(super) async fn publish(
-    handle: &Rc<Handle>,
-    topic: &str,
-    parts: &Parts,
-    body: &mut Incoming,
-) -> Result<Answer, Refused> {
-    let topic: Topic = topic.parse().map_err(Refusal::from)?;
-    if handle.draining.get() {
-        return Err(Refusal::draining().into());
+/// Whoever publishes a body to a topic, as its request's head says: that is kept no longer.
+pub(super) struct Publisher {
+    topic: Topic,
+    identity: Identity,
+    kind: BodyKind,
+    /// It may publish the same again under it.
+    key: Option<Box<[u8]>>,
+}
+
+impl Publisher {
+    /// Who asks to publish, if it may.
+    ///
+    /// # Errors
+    /// When it may not, or asks for what there is not.
+    pub(super) fn new(handle: &Handle, topic: &str, parts: &Parts) -> Result<Self, Refusal> {
+        let topic: Topic = topic.parse()?;
+        if handle.draining.get() {
+            return Err(Refusal::draining());
+        }
+        let identity = identify(handle, parts)?;
+        handle.common.gate.authorise(identity, Right::Publish(&topic))?;
+        is_as_it_is(parts)?;
+        let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
+        let kind = BodyKind::of(content_type);
+        let key = idempotency_key(parts)?.map(Box::from);
+        if kind == BodyKind::Lines && key.is_some() {
+            return Err(bad("lines cannot be repeated under one Idempotency-Key: publish one \
+                            event with it"
+                .into()));
+        }
+        Ok(Self { topic, identity, kind, key })
     }
-    let identity = identify(handle, parts)?;
-    handle.common.gate.authorise(identity, Right::Publish(&topic))?;
-    is_as_it_is(parts)?;
-    let place = take_place(handle, identity)?;
-    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
-    let key = idempotency_key(parts)?;
-    let mut placed = None;
-    let published = match (BodyKind::of(content_type), key) {
-        (BodyKind::Lines, Some(_)) => Err(bad(
-            "lines cannot be repeated under one Idempotency-Key: publish one event with it".into(),
-        )),
-        (BodyKind::Lines, None) => {
+
+    /// Whether it publishes lines, for as long as it likes.
+    pub(super) fn is_of_lines(&self) -> bool {
+        self.kind == BodyKind::Lines
+    }
+
+    /// Publishes the body.
+    ///
+    /// # Errors
+    /// When it is refused; what of it is published is said then.
+    pub(super) async fn publish(
+        self,
+        handle: &Rc<Handle>,
+        body: &mut Incoming,
+    ) -> Result<Answer, Refused> {
+        let place = take_place(handle, self.identity)?;
+        let mut placed = None;
+        let published = if self.is_of_lines() {
             // Taken again with each line.
             drop(place);
-            publish_lines(handle, &topic, body, places(handle, identity), &mut placed).await
-        }
-        (kind, key) => {
-            let _place = place;
-            let publisher = Publisher { identity, key };
-            publish_one(handle, &topic, kind, body, publisher, &mut placed).await
-        }
-    };
-    let answered = placed.map(|placed| placed.published(&topic));
-    match (published, answered) {
-        (Err(refusal), published) => Err(Refused::from(refusal).after(published)),
-        (Ok(()), published) => {
-            let body = published.map(|published| published.to_json()).unwrap_or_default();
-            let mut answer = json(StatusCode::OK, body);
-            if placed.is_some_and(|placed| placed.replayed) {
-                answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+            self.publish_lines(handle, body, &mut placed).await
+        } else {
+            self.publish_one(handle, body, &mut placed).await
+        };
+        let answered = placed.map(|placed| placed.published(&self.topic));
+        match (published, answered) {
+            (Err(refusal), published) => Err(Refused::from(refusal).after(published)),
+            (Ok(()), published) => {
+                let body = published.map(|published| published.to_json()).unwrap_or_default();
+                let mut answer = json(StatusCode::OK, body);
+                if placed.is_some_and(|placed| placed.replayed) {
+                    answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+                }
+                Ok(answer)
             }
-            Ok(answer)
+        }
+    }
+
+    async fn publish_one(
+        &self,
+        handle: &Rc<Handle>,
+        body: &mut Incoming,
+        placed: &mut Option<Placed>,
+    ) -> Result<(), Refusal> {
+        let bytes_max = handle.common.config.limits.event_bytes;
+        let body =
+            whole(handle, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
+        let mut payloads =
+            posted::one(self.kind, &body, bytes_max).map_err(|error| refused(&error))?;
+        let retry = self.key.as_ref().map(|key| -> Retry {
+            let hasher = &handle.common.retry_hasher;
+            hasher.retry(&self.topic, self.identity, key, payloads.joined())
+        });
+        *placed = Some(handle.publish(&self.topic, &mut payloads, retry).await?);
+        Ok(())
+    }
+
+    /// Lines are appended as they are read: a long request is a publish connection. It has a
+    /// place while it has begun a line or appends some; between lines it is as idle as any
+    /// other connection, and bounded with those.
+    async fn publish_lines(
+        &self,
+        handle: &Rc<Handle>,
+        body: &mut Incoming,
+        placed: &mut Option<Placed>,
+    ) -> Result<(), Refusal> {
+        let limits = &handle.common.config.limits;
+        let places = places(handle, self.identity);
+        let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
+        let mut drain = pin!(handle.drain.notified());
+        // Lines may be far between, but one that is begun is to be finished.
+        let mut deadline = None;
+        let mut place = None;
+        loop {
+            let frame = tokio::select! {
+                biased;
+                () = &mut drain => return Err(Refusal::draining()),
+                frame = body.frame() => frame,
+                () = until(deadline) => return Err(slow()),
+            };
+            if place.is_none() && matches!(frame, Some(Ok(_))) {
+                place = Some(tokio::select! {
+                    biased;
+                    () = &mut drain => return Err(Refusal::draining()),
+                    place = places.acquire() => place.map_err(|_| Refusal::draining())?,
+                });
+            }
+            let before = lines.number();
+            let read = match frame {
+                Some(Ok(frame)) => match frame.data_ref() {
+                    Some(chunk) => lines.read(chunk, &mut payloads),
+                    None => continue,
+                },
+                // The publisher is gone, or its chunks are broken: what it sent stands.
+                Some(Err(_)) => return Err(broken_off()),
+                None => {
+                    let finished = lines.finish(&mut payloads);
+                    // An empty body has a position too, but no other's events.
+                    if !payloads.is_empty() || placed.is_none() {
+                        append(handle, &self.topic, &mut payloads, placed).await?;
+                    }
+                    return finished.map_err(|error| refused(&error));
+                }
+            };
+            if !payloads.is_empty() {
+                append(handle, &self.topic, &mut payloads, placed).await?;
+            }
+            read.map_err(|error| refused(&error))?;
+            if !lines.is_unfinished() {
+                (deadline, place) = (None, None);
+            } else if deadline.is_none() || lines.number() > before {
+                deadline = Some(Instant::now() + limits.body_wait);
+            }
         }
     }
 }
@@ -208,90 +310,6 @@ async fn whole(
         false => broken_off(),
     })?;
     Ok(body.to_bytes())
-}
-
-/// Who publishes, and the key that it may do so again under.
-struct Publisher<'a> {
-    identity: Identity,
-    key: Option<&'a [u8]>,
-}
-
-async fn publish_one(
-    handle: &Rc<Handle>,
-    topic: &Topic,
-    kind: BodyKind,
-    body: &mut Incoming,
-    publisher: Publisher<'_>,
-    placed: &mut Option<Placed>,
-) -> Result<(), Refusal> {
-    let bytes_max = handle.common.config.limits.event_bytes;
-    let body = whole(handle, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
-    let mut payloads = posted::one(kind, &body, bytes_max).map_err(|error| refused(&error))?;
-    let retry = publisher.key.map(|key| -> Retry {
-        let hasher = &handle.common.retry_hasher;
-        hasher.retry(topic, publisher.identity, key, payloads.joined())
-    });
-    *placed = Some(handle.publish(topic, &mut payloads, retry).await?);
-    Ok(())
-}
-
-/// Lines are appended as they are read: a long request is a publish connection. It has a
-/// place while it has begun a line or appends some; between lines it is as idle as any
-/// other connection, and bounded with those.
-async fn publish_lines(
-    handle: &Rc<Handle>,
-    topic: &Topic,
-    body: &mut Incoming,
-    places: &Semaphore,
-    placed: &mut Option<Placed>,
-) -> Result<(), Refusal> {
-    let limits = &handle.common.config.limits;
-    let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
-    let mut drain = pin!(handle.drain.notified());
-    // Lines may be far between, but one that is begun is to be finished.
-    let mut deadline = None;
-    let mut place = None;
-    loop {
-        let frame = tokio::select! {
-            biased;
-            () = &mut drain => return Err(Refusal::draining()),
-            frame = body.frame() => frame,
-            () = until(deadline) => return Err(slow()),
-        };
-        if place.is_none() && matches!(frame, Some(Ok(_))) {
-            place = Some(tokio::select! {
-                biased;
-                () = &mut drain => return Err(Refusal::draining()),
-                place = places.acquire() => place.map_err(|_| Refusal::draining())?,
-            });
-        }
-        let before = lines.number();
-        let read = match frame {
-            Some(Ok(frame)) => match frame.data_ref() {
-                Some(chunk) => lines.read(chunk, &mut payloads),
-                None => continue,
-            },
-            // The publisher is gone, or its chunks are broken: what it sent stands.
-            Some(Err(_)) => return Err(broken_off()),
-            None => {
-                let finished = lines.finish(&mut payloads);
-                // An empty body has a position too, but no other's events.
-                if !payloads.is_empty() || placed.is_none() {
-                    append(handle, topic, &mut payloads, placed).await?;
-                }
-                return finished.map_err(|error| refused(&error));
-            }
-        };
-        if !payloads.is_empty() {
-            append(handle, topic, &mut payloads, placed).await?;
-        }
-        read.map_err(|error| refused(&error))?;
-        if !lines.is_unfinished() {
-            (deadline, place) = (None, None);
-        } else if deadline.is_none() || lines.number() > before {
-            deadline = Some(Instant::now() + limits.body_wait);
-        }
-    }
 }
 
 async fn until(deadline: Option<Instant>) {

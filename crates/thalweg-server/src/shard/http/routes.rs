@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
+use http::{HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
@@ -14,10 +14,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     content::{Content, History},
-    inspect, pages, post,
-    respond::{Answer, Refused, empty, json_line, text, without_body},
+    inspect, pages,
+    post::{self, Publisher},
+    respond::{Answer, Refused, empty, json_line, text},
     runs,
-    unread::read_away,
+    unread::{Asked, last},
 };
 use crate::{
     access::{Admitted, Identity, Right},
@@ -77,16 +78,17 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
-    let is_head = parts.method == Method::HEAD;
-    if is_head {
+    let asked = Asked::of(&parts);
+    if asked.is_head {
         // It is answered as GET is, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
     let (forwarded, admitted) = match handle.admit(&on.seat, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
+            drop(parts);
             let answer = handle.refuse(refusal.into());
-            return last(handle, is_head, parts, body, answer).await;
+            return last(handle, asked, body, answer).await;
         }
     };
     if let Some(headers) = admitted.preflight(&parts) {
@@ -96,7 +98,8 @@ pub(super) async fn answer(
     }
     if on.seat.is_admin() {
         let inspected = handle.finish(inspect::answer(handle, &parts).await, &admitted);
-        return last(handle, is_head, parts, body, inspected).await;
+        drop(parts);
+        return last(handle, asked, body, inspected).await;
     }
     let caller = on.seat.caller(&forwarded).map_err(Refused::from);
     let begun = caller.and_then(|caller| {
@@ -104,7 +107,7 @@ pub(super) async fn answer(
         Ok((begin(handle, &parts)?, caller))
     });
     let routed = match begun {
-        Ok((Some(begun), _)) if is_head => begun.head(),
+        Ok((Some(begun), _)) if asked.is_head => begun.head(),
         Ok((Some(mut begun), caller)) => {
             // It may wait for long: what was sent to ask for it does not.
             drop((parts, body));
@@ -112,27 +115,13 @@ pub(super) async fn answer(
             let subscribed = subscribe(handle, takeover, on, begun, caller).await;
             return subscribed.unwrap_or_else(|refused| handle.finish(Err(refused), &admitted));
         }
-        // Its place is held until it is answered.
-        Ok((None, caller)) => route(handle, on, &caller, &parts, &mut body).await,
-        Err(refused) => Err(refused),
+        Ok((None, caller)) => route(handle, on, caller, parts, &mut body).await,
+        Err(refused) => {
+            drop(parts);
+            Err(refused)
+        }
     };
-    last(handle, is_head, parts, body, handle.finish(routed, &admitted)).await
-}
-
-/// The last before an answer goes out.
-async fn last(
-    handle: &Handle,
-    is_head: bool,
-    parts: Parts,
-    body: Incoming,
-    answer: Answer,
-) -> Answer {
-    let answer = if is_head { without_body(answer) } else { answer };
-    // What did not come in time is not waited for again.
-    if !body.is_end_stream() && answer.status() != StatusCode::REQUEST_TIMEOUT {
-        read_away(handle, parts, body).await;
-    }
-    answer
+    last(handle, asked, body, handle.finish(routed, &admitted)).await
 }
 
 impl Begun {
@@ -304,40 +293,49 @@ async fn begun_at_least(handle: &Handle, key: u32, serial: u64) {
 async fn route(
     handle: &Rc<Handle>,
     on: &On,
-    caller: &Caller,
-    parts: &Parts,
+    // Its place is held until it is answered.
+    caller: Caller,
+    parts: Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Refused> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
-            (&Method::GET, _) => read(handle, on, caller, parts, path_topic).await,
-            (&Method::POST, Some(topic)) => post::publish(handle, topic, parts, body).await,
+            (&Method::GET, _) => read(handle, on, &caller, &parts, path_topic).await,
+            (&Method::POST, Some(topic)) => {
+                let publisher = Publisher::new(handle, topic, &parts)?;
+                // Lines may be far apart, as a subscriber's events may: it has a place as one.
+                let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
+                // Nor is what was sent to ask for it kept.
+                drop(parts);
+                let _seat = if is_beside { Some(on.seat.beside(caller)?) } else { None };
+                publisher.publish(handle, body).await
+            }
             (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
             (_, None) => Err(Refused::method("GET, HEAD")),
         };
     }
     if let Some(rest) = runs::path(path) {
-        return runs::answer(handle, on, parts, rest).await;
+        return runs::answer(handle, on, &parts, rest).await;
     }
     let shown = &handle.common.config.pages;
     match path {
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(Refused::method("POST"))
         }
-        "/v1/commands" => post::command(handle, parts, body).await,
-        "/v1/tickets" => post::ticket(handle, parts),
+        "/v1/commands" => post::command(handle, &parts, body).await,
+        "/v1/tickets" => post::ticket(handle, &parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))
         }
-        "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(hello)),
+        "/" => Ok(pages::at_root(shown, &parts)?.unwrap_or_else(hello)),
         "/healthz" => Ok(inspect::healthy()),
         "/readyz" => inspect::ready(handle),
         "/metrics" => {
-            handle.may(Right::Inspect, parts, &Query::default())?;
+            handle.may(Right::Inspect, &parts, &Query::default())?;
             Ok(inspect::metrics(handle, &parts.headers))
         }
-        _ => pages::at(shown, parts)?.ok_or_else(|| {
+        _ => pages::at(shown, &parts)?.ok_or_else(|| {
             let path = Excerpt(path);
             let message = format!("there is nothing at {path}: topics are at /v1/topics/{{topic}}");
             Refusal::new(ErrorCode::NotFound, message).into()

@@ -2,22 +2,48 @@
 
 use std::time::Duration;
 
-use http::{header, request::Parts};
+use http::{Method, StatusCode, header, request::Parts};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
+use super::respond::{Answer, without_body};
 use crate::{
     config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT},
     shard::Handle,
 };
 
-/// Reads away the rest of a body that a request was answered without, before the answer goes out, within the
-/// bounds of `config/limits.rs`.
-pub(super) async fn read_away(handle: &Handle, parts: Parts, mut body: Incoming) {
-    let Some(wait) = wait(&parts, &body) else { return };
-    drop(parts);
+/// What of a request's head is wanted when it is answered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) is_head: bool,
+    /// Its body comes when somebody wants it (RFC 9110 §10.1.1).
+    is_held_back: bool,
+}
+
+impl Asked {
+    pub(super) fn of(parts: &Parts) -> Self {
+        let is_held_back = parts.headers.contains_key(header::EXPECT);
+        Self { is_head: parts.method == Method::HEAD, is_held_back }
+    }
+}
+
+/// The last before an answer goes out. Its request's head is not needed any more: drop it.
+pub(super) async fn last(handle: &Handle, asked: Asked, body: Incoming, answer: Answer) -> Answer {
+    let answer = if asked.is_head { without_body(answer) } else { answer };
+    // What did not come in time is not waited for again.
+    let is_late = answer.status() == StatusCode::REQUEST_TIMEOUT;
+    if !body.is_end_stream() && !asked.is_held_back && !is_late {
+        read_away(handle, body).await;
+    }
+    answer
+}
+
+/// Reads away the rest of a body that a request was answered without, before the answer
+/// goes out, within the bounds of `config/limits.rs`.
+async fn read_away(handle: &Handle, mut body: Incoming) {
+    let Some(wait) = wait(&body) else { return };
     let Ok(_place) = handle.unread.try_acquire() else { return };
     let reading = async {
         let mut bytes = 0;
@@ -31,12 +57,8 @@ pub(super) async fn read_away(handle: &Handle, parts: Parts, mut body: Incoming)
     let _ = timeout(wait, reading).await;
 }
 
-/// How long the rest of a body is worth waiting for: not if it is large, or held back
-/// until somebody wants it (RFC 9110 §10.1.1).
-fn wait(parts: &Parts, body: &Incoming) -> Option<Duration> {
-    if parts.headers.contains_key(header::EXPECT) {
-        return None;
-    }
+/// How long the rest of a body is worth waiting for: not if it is large.
+fn wait(body: &Incoming) -> Option<Duration> {
     match body.size_hint().exact() {
         Some(bytes) if bytes > UNREAD_BODY_BYTES as u64 => None,
         Some(_) => Some(UNREAD_BODY_WAIT),

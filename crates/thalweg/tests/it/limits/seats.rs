@@ -116,6 +116,24 @@ fn subscribers_that_share_a_connection_count_for_its_address() {
     assert_eq!((served, statuses[15]), (7, 429), "{statuses:?}");
 }
 
+/// A publisher of lines may be silent for as long as a subscriber.
+#[test]
+fn publishers_of_lines_that_share_a_connection_have_places() {
+    let server = Server::start(&["--max-connections", "3"]);
+    let client = server.http2();
+    let lines = [("content-type", "application/x-ndjson")];
+    let mut silent: Vec<_> =
+        (0..2).map(|_| client.start_open("POST", "/v1/topics/t", &lines)).collect();
+    client.ask("POST", "/v1/topics/t", &lines, "1\n").refused(503, "too_many_connections");
+    // What is of one event is not long in coming.
+    assert_eq!(client.ask("POST", "/v1/topics/t", &[], "1").status, 200);
+    silent.remove(0).finish();
+    wait_for("its place", || {
+        let answer = client.ask("POST", "/v1/topics/t", &lines, "1\n");
+        (answer.status == 200).then_some(())
+    });
+}
+
 /// A place is taken before topics are made.
 #[test]
 fn a_subscriber_without_a_place_leaves_no_topic_behind() {
