@@ -76,7 +76,7 @@ pub(crate) use turn::run;
 
 use crate::{
     access::Gate,
-    config::{Config, UNREAD_BODIES},
+    config::{Config, SOCKET_READ_BYTES, UNREAD_BODIES},
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
     runs::Runs,
@@ -262,9 +262,6 @@ struct Flags {
     unfinished: bool,
 }
 
-/// Bytes read from one socket at a time.
-const READ_BYTES: usize = 64 << 10;
-
 impl Handle {
     /// A shard; call it on its own thread, in its runtime.
     ///
@@ -297,7 +294,7 @@ impl Handle {
             history_bytes: 0,
             poll: Poll::new()?,
             scratch: Scratch::default(),
-            read_buffer: vec![0; READ_BYTES],
+            read_buffer: vec![0; SOCKET_READ_BYTES],
             slice: Slice::default(),
             heartbeat_slot: 0,
             counts: Counts::default(),

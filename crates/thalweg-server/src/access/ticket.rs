@@ -4,11 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Identity, TICKET_LIFE_S};
-
-/// Tickets of one identity given and not yet used: a megabyte, and more clients than
-/// connect within a ticket's life. Those of another identity have room of their own, or
-/// whoever may subscribe could take all that publishers need.
-const TICKETS_MAX: usize = 10_000;
+use crate::config::TICKETS_MAX;
 
 /// Tickets outstanding. They are found by a hash with random keys, so that the time a
 /// look takes tells nothing about those there are.

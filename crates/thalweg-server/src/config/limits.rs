@@ -67,6 +67,23 @@ pub(crate) const TURNED_AWAY_WAIT: Duration = Duration::from_secs(1);
 /// health checks.
 pub(crate) const ADMIN_CONNECTIONS: usize = 64;
 
+/// Tickets of one identity given and not yet used: a megabyte, and more clients than
+/// connect within a ticket's life. Beyond it the oldest is void. Those of another identity
+/// have room of their own, or whoever may subscribe could take all that publishers need.
+pub(crate) const TICKETS_MAX: usize = 10_000;
+
+/// Publishes of one WebSocket that wait for other shards: enough that it need not wait for
+/// each. What it says next waits unread.
+pub(crate) const UNANSWERED_MAX: u32 = 128;
+
+/// Bytes of events that one read of a history is answered with, about: one batch more may
+/// be among them. Its client reads on from there.
+pub(crate) const READ_BYTES: usize = 4 << 20;
+
+/// Bytes read from one socket at a time, into memory that all sockets of a shard share: what
+/// one has said and is not heard yet is no more.
+pub(crate) const SOCKET_READ_BYTES: usize = 64 << 10;
+
 /// What peers may use, in one place. Whoever goes beyond is refused with a code
 /// of `docs/wire.md`, and counted in `/metrics` under it.
 #[derive(Debug, Clone, Copy)]

@@ -8,13 +8,11 @@ use tokio::sync::oneshot;
 
 use super::{Handle, Mail, Shard, answers::Holder, home_of};
 use crate::{
+    config::READ_BYTES,
     refusal::Refusal,
     stream::{Log, Slice, Start},
     transport::Client,
 };
-
-/// Bytes of one answer's events, about: one batch more may be in it.
-const READ_BYTES: usize = 4 << 20;
 
 /// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": what stands
 /// before its events, these, and what stands after them.

@@ -7,7 +7,7 @@ use thalweg_wire::{
 use super::{Outlet, socket::Read};
 use crate::{
     access::Identity,
-    config::{Limits, is_share},
+    config::{Limits, UNANSWERED_MAX, is_share},
     fanout::{Feeds, Subscriber},
     seats::{Address, Seat},
 };
@@ -84,10 +84,6 @@ pub(crate) enum MaySay {
 
 /// Largest message that is said back: what the conformance cases send.
 const ECHO_BYTES_MAX: u32 = 16 << 20;
-
-/// Publishes of one connection that wait for other shards: enough that it need not wait for
-/// each.
-const UNANSWERED_MAX: u32 = 128;
 
 /// Timers of one connection: earlier ones are added as they are wanted, and a client
 /// that goes on wanting earlier ones waits for those it has.
