@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpListener,
     runtime,
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::{LocalSet, spawn_local},
     time::{Instant, sleep, timeout_at},
 };
@@ -28,7 +28,9 @@ use crate::{
     metrics::Metrics,
     runs::Runs,
     seats::Seats,
-    shard::{self, Common, Handle, Leaving, Letterbox, Mail, Peer, RetryHasher, Shares, home_of},
+    shard::{
+        self, Common, Handle, Leaving, Letterbox, Mail, Peer, Places, RetryHasher, Shares, home_of,
+    },
     source::{self, Scheduled},
     transport::Certificate,
 };
@@ -112,8 +114,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         admin: admin.map(Arc::new),
         tls: certificate.clone(),
         runs: runs.map(Arc::new),
-        requests_of_publishers: Arc::new(Semaphore::new(limits.requests)),
-        requests_of_others: Arc::new(Semaphore::new(limits.requests_of_others())),
+        requests_of_publishers: Arc::new(Places::new(limits.requests)),
+        requests_of_others: Arc::new(Places::new(limits.requests_of_others())),
         acked: Arc::new(acked(&sources)),
         retry_hasher: RetryHasher::default(),
         shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),

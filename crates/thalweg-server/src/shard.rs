@@ -35,6 +35,7 @@ mod hearing;
 mod http;
 mod mail;
 mod peers;
+mod places;
 mod poll;
 mod publish;
 mod reading;
@@ -70,6 +71,7 @@ use tokio::{
 pub(crate) use fuzzing::read_command;
 pub(crate) use http::{serve_connection, turn_away};
 pub(crate) use mail::{Arrival, Mail};
+pub(crate) use places::Places;
 pub(crate) use retries::RetryHasher;
 pub(crate) use shares::Shares;
 pub(crate) use turn::run;
@@ -111,8 +113,8 @@ pub(crate) struct Common {
     pub(crate) runs: Option<Arc<Runs>>,
     /// Places of requests whose bodies are being read, on all shards: of clients that may
     /// publish, and of the rest, each bounded apart.
-    pub(crate) requests_of_publishers: Arc<Semaphore>,
-    pub(crate) requests_of_others: Arc<Semaphore>,
+    pub(crate) requests_of_publishers: Arc<Places>,
+    pub(crate) requests_of_others: Arc<Places>,
     /// Topics whose sources wait for acks.
     pub(crate) acked: Arc<HashSet<Topic>>,
     pub(crate) retry_hasher: RetryHasher,

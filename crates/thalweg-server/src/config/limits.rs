@@ -67,6 +67,12 @@ pub(crate) const TURNED_AWAY_WAIT: Duration = Duration::from_secs(1);
 /// health checks.
 pub(crate) const ADMIN_CONNECTIONS: usize = 64;
 
+/// How many of so many places of bodies one client may have, an address with an identity: half
+/// of them, so that others find some while it sends slowly. Loopback is not counted.
+pub(crate) fn share_of_requests(places: usize) -> usize {
+    (places / 2).max(1)
+}
+
 /// Tickets of one identity given and not yet used: a megabyte, and more clients than
 /// connect within a ticket's life. Beyond it the oldest is void. Those of another identity
 /// have room of their own, or whoever may subscribe could take all that publishers need.
@@ -135,7 +141,7 @@ pub struct Limits {
     pub history_bytes: usize,
     /// Requests whose bodies are being read (`busy`): each may hold a largest event.
     /// Where publishing needs a token, those without it have a quarter as many (at
-    /// least 1) besides, and publishers all of these. A publish connection of
+    /// least 1) besides, and publishers all of these. One client has half of either. A publish connection of
     /// lines has a place while a line of it is begun or appended.
     pub requests: usize,
     /// Memory of unfinished WebSocket messages on each shard (close 1013).

@@ -70,11 +70,8 @@ impl Shard {
         self.walk();
         if self.id == 0 {
             let common = &self.common;
-            let limits = &common.config.limits;
-            let free = common.requests_of_publishers.available_permits()
-                + common.requests_of_others.available_permits();
-            let places = limits.requests + limits.requests_of_others();
-            self.counts.requests = places.saturating_sub(free) as u64;
+            let taken = common.requests_of_publishers.taken() + common.requests_of_others.taken();
+            self.counts.requests = taken as u64;
         }
         self.common.metrics.store(self.id, &self.counts);
         if let Some(Reverse((at_us, _))) = self.timers.peek() {

@@ -5,25 +5,24 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
-use tokio::{
-    sync::{Semaphore, SemaphorePermit},
-    time::{Instant, sleep_until, timeout},
-};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::respond::{Answer, Refused, json};
 use crate::{
     access::{Identity, Issued, Right, TICKET_LIFE_S},
     clock::now_us,
     refusal::Refusal,
+    seats::Address,
     shard::{
         Handle,
         commands::{What, Wish},
         mail::Placed,
+        places::Share,
         retries::Retry,
     },
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
-    transport::{Query, parameters::bad},
+    transport::{Client, Query, parameters::bad},
 };
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -32,23 +31,20 @@ const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotenc
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;
 
-/// Where a request has its place while its body is read. Who may not publish has places
-/// apart, so that publishers find theirs however slowly others send their commands.
-fn places(handle: &Handle, identity: Identity) -> &Semaphore {
-    match handle.common.gate.lets_publish(identity) {
-        true => &handle.common.requests_of_publishers,
-        false => &handle.common.requests_of_others,
+/// Where a client's requests have their places while their bodies are read. Who may not
+/// publish has places apart, so that publishers find theirs however slowly others send their
+/// commands.
+fn share(handle: &Handle, client: Client) -> Share<'_> {
+    match handle.common.gate.lets_publish(client.identity) {
+        true => handle.common.requests_of_publishers.share(client),
+        false => handle.common.requests_of_others.share(client),
     }
-}
-
-fn take_place(handle: &Handle, identity: Identity) -> Result<SemaphorePermit<'_>, Refusal> {
-    places(handle, identity).try_acquire().map_err(|_| Refusal::busy("requests with a body"))
 }
 
 /// Whoever publishes a body to a topic, as its request's head says: that is kept no longer.
 pub(super) struct Publisher {
     topic: Topic,
-    identity: Identity,
+    client: Client,
     kind: BodyKind,
     /// It may publish the same again under it.
     key: Option<Box<[u8]>>,
@@ -59,7 +55,12 @@ impl Publisher {
     ///
     /// # Errors
     /// When it may not, or asks for what there is not.
-    pub(super) fn new(handle: &Handle, topic: &str, parts: &Parts) -> Result<Self, Refusal> {
+    pub(super) fn new(
+        handle: &Handle,
+        address: Address,
+        topic: &str,
+        parts: &Parts,
+    ) -> Result<Self, Refusal> {
         let topic: Topic = topic.parse()?;
         if handle.draining.get() {
             return Err(Refusal::draining());
@@ -75,7 +76,7 @@ impl Publisher {
                             event with it"
                 .into()));
         }
-        Ok(Self { topic, identity, kind, key })
+        Ok(Self { topic, client: Client { identity, address }, kind, key })
     }
 
     /// Whether it publishes lines, for as long as it likes.
@@ -92,12 +93,13 @@ impl Publisher {
         handle: &Rc<Handle>,
         body: &mut Incoming,
     ) -> Result<Answer, Refused> {
-        let place = take_place(handle, self.identity)?;
+        let share = share(handle, self.client);
+        let place = share.try_take()?;
         let mut placed = None;
         let published = if self.is_of_lines() {
             // Taken again with each line.
             drop(place);
-            self.publish_lines(handle, body, &mut placed).await
+            self.publish_lines(handle, body, &share, &mut placed).await
         } else {
             self.publish_one(handle, body, &mut placed).await
         };
@@ -128,7 +130,7 @@ impl Publisher {
             posted::one(self.kind, &body, bytes_max).map_err(|error| refused(&error))?;
         let retry = self.key.as_ref().map(|key| -> Retry {
             let hasher = &handle.common.retry_hasher;
-            hasher.retry(&self.topic, self.identity, key, payloads.joined())
+            hasher.retry(&self.topic, self.client.identity, key, payloads.joined())
         });
         *placed = Some(handle.publish(&self.topic, &mut payloads, retry).await?);
         Ok(())
@@ -141,10 +143,10 @@ impl Publisher {
         &self,
         handle: &Rc<Handle>,
         body: &mut Incoming,
+        share: &Share<'_>,
         placed: &mut Option<Placed>,
     ) -> Result<(), Refusal> {
         let limits = &handle.common.config.limits;
-        let places = places(handle, self.identity);
         let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
         let mut drain = pin!(handle.drain.notified());
         // Lines may be far between, but one that is begun is to be finished.
@@ -161,7 +163,7 @@ impl Publisher {
                 place = Some(tokio::select! {
                     biased;
                     () = &mut drain => return Err(Refusal::draining()),
-                    place = places.acquire() => place.map_err(|_| Refusal::draining())?,
+                    place = share.take() => place?,
                 });
             }
             let before = lines.number();
@@ -197,6 +199,7 @@ impl Publisher {
 /// Answers a command.
 pub(super) async fn command(
     handle: &Rc<Handle>,
+    address: Address,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Refused> {
@@ -206,7 +209,8 @@ pub(super) async fn command(
     }
     let identity = identify(handle, parts)?;
     is_as_it_is(parts)?;
-    let _place = take_place(handle, identity)?;
+    let share = share(handle, Client { identity, address });
+    let _place = share.try_take()?;
     let limits = &handle.common.config.limits;
     let may_publish = handle.common.gate.lets_publish(identity);
     let (bytes_max, whose) = match may_publish {

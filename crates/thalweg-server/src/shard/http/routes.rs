@@ -303,7 +303,7 @@ async fn route(
         return match (&parts.method, path_topic) {
             (&Method::GET, _) => read(handle, on, &caller, &parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
-                let publisher = Publisher::new(handle, topic, &parts)?;
+                let publisher = Publisher::new(handle, caller.address(), topic, &parts)?;
                 // Lines may be far apart, as a subscriber's events may: it has a place as one.
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // Nor is what was sent to ask for it kept.
@@ -323,7 +323,7 @@ async fn route(
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(Refused::method("POST"))
         }
-        "/v1/commands" => post::command(handle, &parts, body).await,
+        "/v1/commands" => post::command(handle, caller.address(), &parts, body).await,
         "/v1/tickets" => post::ticket(handle, &parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))

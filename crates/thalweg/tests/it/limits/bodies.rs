@@ -242,3 +242,27 @@ fn those_without_the_token_have_places_of_their_own() {
         });
     }
 }
+
+/// However many of its bodies are slow: others find places.
+#[test]
+fn one_client_has_half_of_the_places() {
+    let server = ticking(&["--max-requests", "8", "--trusted-proxy", "127.0.0.1"]);
+    let of = |client: &str, body: &str| {
+        let headers = format!("X-Forwarded-For: {client}\r\nContent-Length: 1\r\n");
+        let mut raw = begin(&server, &headers);
+        raw.send(body);
+        raw
+    };
+    unharmed(&server, || {
+        let mut slow: Vec<Raw> = (0..4).map(|_| of("192.0.2.1", "")).collect();
+        server.has_counted("thalweg_requests", 4);
+        of("192.0.2.1", "1").answer().refused(503, "busy");
+        assert_eq!(of("192.0.2.2", "1").answer().status, 200);
+        for raw in &mut slow {
+            raw.send("1");
+            assert_eq!(raw.answer().status, 200);
+        }
+        assert_eq!(of("192.0.2.1", "1").answer().status, 200);
+    });
+    server.has_counted("thalweg_requests", 0);
+}

@@ -1,0 +1,124 @@
+//! Places of requests whose bodies are being read, and how many of them one client has.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::{config::share_of_requests, refusal::Refusal, transport::Client};
+
+/// All places.
+#[derive(Debug)]
+pub(crate) struct Places {
+    count: usize,
+    free: Semaphore,
+    /// What each client has left of its share; only of those that are at it.
+    by_client: Mutex<HashMap<Client, Arc<Semaphore>>>,
+}
+
+/// A client's share of them, for as long as it may want any.
+#[derive(Debug)]
+pub(crate) struct Share<'a> {
+    places: &'a Places,
+    /// Not of loopback, which is not counted.
+    own: Option<(Client, Arc<Semaphore>)>,
+}
+
+/// One of them, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    _of_own: Option<SemaphorePermit<'a>>,
+    _of_all: SemaphorePermit<'a>,
+}
+
+impl Places {
+    /// So many.
+    pub(crate) fn new(count: usize) -> Self {
+        Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
+    }
+
+    /// How many are taken.
+    pub(crate) fn taken(&self) -> usize {
+        self.count.saturating_sub(self.free.available_permits())
+    }
+
+    /// What a client may have of them.
+    pub(crate) fn share(&self, client: Client) -> Share<'_> {
+        let own = (!client.address.is_loopback()).then(|| {
+            let mut by_client = self.lock();
+            let own = by_client.entry(client);
+            let share = || Arc::new(Semaphore::new(share_of_requests(self.count)));
+            (client, Arc::clone(own.or_insert_with(share)))
+        });
+        Share { places: self, own }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Client, Arc<Semaphore>>> {
+        self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Share<'_> {
+    /// A place at once.
+    ///
+    /// # Errors
+    /// When the client has its share, or there is none.
+    pub(crate) fn try_take(&self) -> Result<Place<'_>, Refusal> {
+        let busy = |_| Refusal::busy("requests with a body");
+        let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
+        let _of_own = own.map_err(busy)?;
+        Ok(Place { _of_own, _of_all: self.places.free.try_acquire().map_err(busy)? })
+    }
+
+    /// A place as soon as there is one.
+    ///
+    /// # Errors
+    /// When the server ends.
+    pub(crate) async fn take(&self) -> Result<Place<'_>, Refusal> {
+        let draining = |_| Refusal::draining();
+        let _of_own = match &self.own {
+            Some((_, own)) => Some(own.acquire().await.map_err(draining)?),
+            None => None,
+        };
+        Ok(Place { _of_own, _of_all: self.places.free.acquire().await.map_err(draining)? })
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let Some((client, own)) = self.own.take() else { return };
+        let mut by_client = self.places.lock();
+        drop(own);
+        // The table's alone: nobody is at it any more.
+        if by_client.get(&client).is_some_and(|own| Arc::strong_count(own) == 1) {
+            by_client.remove(&client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{access::Identity, seats::Address};
+
+    #[test]
+    fn a_client_has_half_and_is_forgotten() {
+        let places = Places::new(4);
+        let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
+            let address = Address::of(ip.parse().unwrap());
+            places.share(Client { identity: Identity::Nobody, address })
+        });
+        let same = places.share(one.own.as_ref().unwrap().0);
+        let taken = [one.try_take().unwrap(), same.try_take().unwrap()];
+        assert!(one.try_take().is_err() && same.try_take().is_err());
+        let rest = [other.try_take().unwrap(), here.try_take().unwrap()];
+        assert!(here.try_take().is_err());
+        assert_eq!(places.taken(), 4);
+        drop((taken, rest));
+        assert!(one.try_take().is_ok());
+        drop((one, other, same, here));
+        assert_eq!((places.taken(), places.lock().len()), (0, 0));
+    }
+}
