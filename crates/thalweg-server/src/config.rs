@@ -15,10 +15,10 @@ use crate::{
 };
 
 pub(crate) use limits::{
-    ADMIN_CONNECTIONS, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES,
-    READ_BYTES, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SOCKET_READ_BYTES, TICKETS_MAX,
-    TURNED_AWAY, TURNED_AWAY_WAIT, UNANSWERED_MAX, UNREAD_BODIES, UNREAD_BODY_BYTES,
-    UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT, is_share, share_of_requests,
+    ADMIN_CONNECTIONS, ECHO_BYTES, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART,
+    H2_STREAM_WINDOW_BYTES, READ_BYTES, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT,
+    SOCKET_READ_BYTES, TICKETS_MAX, TURNED_AWAY, TURNED_AWAY_WAIT, UNANSWERED_MAX, UNREAD_BODIES,
+    UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT, is_share, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -142,6 +142,15 @@ pub enum Tls {
     },
     /// Made at start for localhost, for development: browsers warn of it.
     SelfSigned,
+}
+
+impl Config {
+    /// Bytes of answers that each shard may hold: at least what a largest one does, whose
+    /// buffer may have grown to twice that.
+    pub(crate) fn answers_max(&self) -> usize {
+        let largest = self.echo_path.as_ref().map_or(self.limits.command_bytes(), |_| ECHO_BYTES);
+        self.limits.answer_bytes.max(2 * largest)
+    }
 }
 
 impl Default for Config {

@@ -152,6 +152,11 @@ impl Seat {
         self.shard as usize
     }
 
+    /// Whose it is: a proxy's own, of a proxy's connection.
+    pub(crate) fn address(&self) -> Address {
+        self.place.address
+    }
+
     /// Whether it is of the listener for whoever looks after the server.
     pub(crate) fn is_admin(&self) -> bool {
         self.place.seats.is_admin()

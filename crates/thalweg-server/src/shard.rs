@@ -18,8 +18,9 @@
 //! commands    what a client asks for
 //! reading     history and topics, for who does not subscribe
 //! turns       whose turn it is to read
-//! answers     what clients hold of answers that they do not take
-//! answering   who has to go for that
+//! holder      what one connection holds of answers that its client does not take
+//! answers     what all hold of them, and who has to go for that
+//! answering   what a shard does about them
 //! upkeep      heartbeats, stalls, and giving memory back
 //! http        requests: routing, publishing, takeover
 //! poll        the shard's own epoll and timer
@@ -32,6 +33,7 @@ mod feeds;
 #[cfg(fuzzing)]
 mod fuzzing;
 mod hearing;
+mod holder;
 mod http;
 mod mail;
 mod peers;
@@ -87,9 +89,10 @@ use crate::{
     stream::Payloads,
     transport::{Certificate, Connection},
 };
-use answers::{Answers, Holder};
+use answers::Answers;
 use feeds::FeedTable;
 use hearing::Slice;
+use holder::Holder;
 use mail::Ack;
 use poll::Poll;
 use reading::Reading;

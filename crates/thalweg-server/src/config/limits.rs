@@ -56,6 +56,9 @@ pub(crate) const UNREAD_STREAM_WAIT: Duration = Duration::from_millis(200);
 /// meanwhile. Others of a flood are answered at once.
 pub(crate) const UNREAD_BODIES: usize = 256;
 
+/// Largest message that is said back on `echo_path`: what the conformance cases send.
+pub(crate) const ECHO_BYTES: usize = 16 << 20;
+
 /// Connections that are told why they are not served, at a time; others of a flood are
 /// just closed.
 pub(crate) const TURNED_AWAY: usize = 64;
@@ -169,17 +172,15 @@ pub struct Limits {
     /// A subscriber's own frames waiting; beyond it its commands wait unread.
     pub own_bytes: usize,
     /// Memory on each shard for answers that clients have asked for and not taken, over
-    /// HTTP and over WebSocket beyond `own_bytes`. Beyond it the connection that holds
-    /// most is ended (close 4002). Many commands' answers and lists fit; what is large,
-    /// history and files, is not held as a whole.
+    /// HTTP and over WebSocket beyond `own_bytes`. Beyond it connections are ended (close
+    /// 4002): those whose clients have taken nothing before others, of these those of the
+    /// address that holds most, and of this first the one that does. Many commands' answers
+    /// and lists fit; what is large, history and files, is not held as a whole. One largest command's answer always fits.
     pub answer_bytes: usize,
     /// Memory per shard for batches that only partly sent frames still need, and as much
     /// for those that only answers to reads still need. Beyond it the connection that
     /// stalls longest, or that keeps most, is ended (close 4002).
     pub pinned_bytes: usize,
-    /// What one client, an address with an identity, may keep of the latter before it
-    /// reads more (`busy`): a quarter, so that others find room.
-    pub pinned_share_bytes: usize,
     /// A frame partly sent, or any answer, must move on within this time (close 4002);
     /// and so long may a connection of HTTP/2 have no stream.
     pub stall: Duration,
@@ -206,6 +207,12 @@ impl Limits {
     /// Longest command of a client who may publish.
     pub(crate) fn command_bytes(&self) -> usize {
         self.event_bytes + COMMAND_ROOM_BYTES
+    }
+
+    /// What one client, an address with an identity, may keep of `pinned_bytes` for its
+    /// reads before it reads more (`busy`): a quarter, so that others find room.
+    pub(crate) fn pinned_share_bytes(&self) -> usize {
+        self.pinned_bytes / 4
     }
 
     /// Places of those without the token, where publishing needs one.
@@ -240,7 +247,6 @@ impl Default for Limits {
             own_bytes: 64 << 10,
             answer_bytes: 4 << 20,
             pinned_bytes: 8 << 20,
-            pinned_share_bytes: 2 << 20,
             stall: Duration::from_secs(30),
             visit_bytes: 1 << 20,
             walk_slice: Duration::from_millis(1),

@@ -6,10 +6,16 @@ use thalweg_wire::{ErrorCode, close};
 
 use super::{
     Handle, Shard,
-    answers::{Holder, Who},
+    holder::{Holder, Who},
     reading::Reading,
 };
-use crate::{clock::now_us, refusal::Refusal, stream::Slice, transport::Client};
+use crate::{
+    clock::now_us,
+    refusal::Refusal,
+    seats::Address,
+    stream::{Batch, Slice},
+    transport::Client,
+};
 
 impl Handle {
     /// A connection that HTTP serves, as one that may hold answers.
@@ -17,11 +23,14 @@ impl Handle {
         self.shard.borrow().answers.holder(Who::Http)
     }
 
-    /// Looks after a connection that was given an answer.
-    pub(super) fn watch(&self, holder: &Arc<Holder>) {
+    /// Looks after a connection that was given an answer of the client at `address`. It is
+    /// judged in the shard's turns, once HTTP has had its own to send it.
+    pub(super) fn watch(&self, holder: &Arc<Holder>, address: Address) {
         let mut shard = self.shard.borrow_mut();
-        shard.answers.list(holder, now_us);
-        shard.keep_answers_within();
+        shard.answers.list(holder, address, now_us);
+        if shard.has_too_many_answers() {
+            self.wake.notify_one();
+        }
     }
 
     /// Looks at what a read keeps as long as its events are there.
@@ -41,7 +50,7 @@ impl Handle {
     /// `Busy` while what it does not take of it keeps too much memory alone.
     pub(super) fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
         let pinned = self.shard.borrow().answers.pinned_by(client);
-        if pinned > self.common.config.limits.pinned_share_bytes {
+        if pinned > self.common.config.limits.pinned_share_bytes() {
             let message = "this client has not taken the history that it asked for: read it, or \
                            close its connection";
             return Err(Refusal::new(ErrorCode::Busy, message));
@@ -51,13 +60,20 @@ impl Handle {
 }
 
 impl Shard {
-    /// Has the connections go that hold most, until all hold what they may.
-    pub(super) fn keep_answers_within(&mut self) {
-        let bytes_max = self.common.config.limits.answer_bytes;
-        while let Some(largest) = self.answers.largest_beyond(bytes_max) {
+    /// Has connections go until all hold what they may; `true` if the next turn is to look
+    /// again.
+    pub(super) fn keep_answers_within(&mut self) -> bool {
+        let beyond = self.answers.beyond(self.common.config.answers_max());
+        for holder in beyond.ended {
             self.counts.answers_cut += 1;
-            self.end_holder(&largest);
+            self.end_holder(&holder);
         }
+        beyond.has_new
+    }
+
+    /// Whether more are held than may be.
+    pub(super) fn has_too_many_answers(&self) -> bool {
+        self.answers.bytes() > self.common.config.answers_max()
     }
 
     /// Looks after answers: who takes too little of them, and what memory reads keep.
@@ -66,43 +82,67 @@ impl Shard {
         for holder in self.answers.stalled(now_us, limits.stall.as_micros() as u64) {
             self.end_holder(&holder);
         }
-        self.keep_answers_within();
         self.sweep_readings(limits.pinned_bytes);
         self.counts.answer_bytes = self.answers.bytes() as u64;
     }
 
-    /// Has the reads go that keep most of what no history retains any more.
+    /// Has the connections go whose reads keep most of what no history retains any more. A
+    /// batch counts once, and is shared among those who keep it.
     fn sweep_readings(&mut self, bytes_max: usize) {
         self.readings.retain(|reading| reading.events.strong_count() > 0);
-        let mut keeping: Vec<(usize, usize)> = Vec::new();
-        for (index, reading) in self.readings.iter().enumerate() {
-            let events = reading.events.upgrade();
-            let bytes = events.map_or(0, |events| events.borrow().pinned_bytes());
-            if bytes > 0 {
-                keeping.push((bytes, index));
+        let mut sharers: HashMap<*const Batch, usize> = HashMap::new();
+        let mut keeping = Vec::new();
+        for reading in &self.readings {
+            let Some(events) = reading.events.upgrade() else { continue };
+            let batches: Vec<_> = events.borrow().pinned().cloned().collect();
+            for batch in &batches {
+                *sharers.entry(Arc::as_ptr(batch)).or_default() += 1;
             }
+            keeping.push((Arc::clone(&reading.holder), reading.client, batches));
         }
-        keeping.sort_unstable();
-        let mut all: usize = keeping.iter().map(|(bytes, _)| bytes).sum();
-        while all > bytes_max
-            && let Some((bytes, index)) = keeping.pop()
-        {
-            all -= bytes;
-            let holder = Arc::clone(&self.readings[index].holder);
-            self.counts.answers_cut += 1;
-            self.answers.leave(&holder);
-            self.end_holder(&holder);
+        let share = |sharers: &HashMap<_, usize>, batches: &[Arc<Batch>]| -> usize {
+            batches.iter().map(|batch| batch.memory_bytes() / sharers[&Arc::as_ptr(batch)]).sum()
+        };
+        let mut by_holder: HashMap<*const Holder, usize> = HashMap::new();
+        let mut all = 0;
+        for (holder, _, batches) in &keeping {
+            let bytes = share(&sharers, batches);
+            *by_holder.entry(Arc::as_ptr(holder)).or_default() += bytes;
+            all += bytes;
+        }
+        keeping.sort_by_cached_key(|(holder, ..)| {
+            let holder = Arc::as_ptr(holder);
+            (by_holder[&holder], holder)
+        });
+        let mut ended: Option<Arc<Holder>> = None;
+        while let Some((holder, _, batches)) = keeping.last() {
+            let is_ended = ended.as_ref().is_some_and(|ended| Arc::ptr_eq(ended, holder));
+            if all <= bytes_max && !is_ended {
+                break;
+            }
+            for batch in batches {
+                let count = sharers.entry(Arc::as_ptr(batch)).or_default();
+                *count -= 1;
+                if *count == 0 {
+                    all = all.saturating_sub(batch.memory_bytes());
+                }
+            }
+            if self.answers.leave(holder) {
+                self.counts.answers_cut += 1;
+                self.end_holder(&Arc::clone(holder));
+            }
+            ended = keeping.pop().map(|(holder, ..)| holder);
         }
         let mut pinned: HashMap<Client, usize> = HashMap::new();
-        for (bytes, index) in keeping {
-            *pinned.entry(self.readings[index].client).or_default() += bytes;
+        for (_, client, batches) in &keeping {
+            *pinned.entry(*client).or_default() += share(&sharers, batches);
         }
         self.answers.note_pinned(pinned);
         self.counts.answer_pinned_bytes = all as u64;
     }
-
     /// Counts what a subscriber's own frames hold beyond what every subscriber's may.
-    pub(super) fn count_own(&mut self, key: u32) {
+    /// `sent` were sent of what it has.
+    pub(super) fn count_own(&mut self, key: u32, sent: usize) {
         let Some(connection) = self.connections.get(key as usize) else { return };
         let own_bytes_max = self.common.config.limits.own_bytes;
         let held = connection.subscriber.own_memory_bytes().saturating_sub(own_bytes_max);
@@ -113,14 +153,14 @@ impl Shard {
         let answers = &mut self.answers;
         let holder =
             self.own_holders.entry(key).or_insert_with(|| answers.holder(Who::Subscriber(key)));
-        holder.set(held);
-        answers.list(holder, now_us);
+        holder.set(held, sent);
+        answers.list(holder, connection.client.address, now_us);
     }
 
     /// A subscriber's own frames hold no more than every subscriber's may.
     pub(super) fn forget_own(&mut self, key: u32) {
         if let Some(holder) = self.own_holders.remove(&key) {
-            holder.set(0);
+            holder.set(0, 0);
         }
     }
 

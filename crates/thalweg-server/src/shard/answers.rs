@@ -2,165 +2,61 @@
 //! takes too little of what it is owed. Pure: time comes in as `now_us`.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
-use bytes::Bytes;
-use tokio::sync::Notify;
-
-use crate::{config::is_share, transport::Client};
-
-/// Whose connection holds answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
-    /// One that HTTP serves: its task ends it.
-    Http,
-    /// A subscriber, by its place in the slab.
-    Subscriber(u32),
-}
-
-/// What one connection holds of answers.
-#[derive(Debug)]
-pub(super) struct Holder {
-    who: Who,
-    /// What all hold: those that are cut have left it.
-    all: Arc<AtomicUsize>,
-    /// Memory, in bytes.
-    held: AtomicUsize,
-    /// Bytes that its client has asked for and not taken, wherever they are.
-    owed: AtomicUsize,
-    /// Bytes that its client took, ever.
-    taken: AtomicUsize,
-    is_listed: AtomicBool,
-    is_cut: AtomicBool,
-    /// Tells its task that it is to end.
-    cut: Notify,
-}
-
-/// Bytes of an answer that are held and owed, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Charge {
-    holder: Arc<Holder>,
-    held: usize,
-    owed: usize,
-}
+use super::holder::{Holder, Who};
+use crate::{config::is_share, seats::Address, transport::Client};
 
 /// All answers of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     all: Arc<AtomicUsize>,
     listed: Vec<Listed>,
+    /// They held too much when they were looked at last.
+    was_beyond: bool,
     /// Memory that each client's reads alone keep, as it was found last.
     pinned: HashMap<Client, usize>,
+}
+
+/// What comes of all holding too much.
+#[derive(Debug, Default)]
+pub(super) struct Beyond {
+    /// Connections that are to end.
+    pub(super) ended: Vec<Arc<Holder>>,
+    /// There are some that were not looked at before.
+    pub(super) has_new: bool,
 }
 
 /// A connection that holds or is owed something, and since when it is watched.
 #[derive(Debug)]
 struct Listed {
     holder: Arc<Holder>,
+    /// Of the client of the answer that it was listed for.
+    address: Address,
     since_us: u64,
     owed: usize,
     taken: usize,
+    /// It was there when all held too much before: its client could take something since.
+    is_seen: bool,
 }
 
-impl Holder {
-    /// Until its connection is to end.
-    pub(super) async fn cut(&self) {
-        self.cut.notified().await;
-    }
-
-    /// Has its task end it.
-    pub(super) fn end(&self) {
-        self.cut.notify_one();
-    }
-
-    pub(super) fn who(&self) -> Who {
-        self.who
-    }
-
-    /// What is charged counts at once. Call [`Answers::list`] for the first of an answer.
-    pub(super) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
-        self.add(held);
-        self.owed.fetch_add(owed, Relaxed);
-        Charge { holder: Arc::clone(self), held, owed }
-    }
-
-    /// It holds so much now, and is owed nothing: for a subscriber, whose connection
-    /// knows itself whether its peer takes enough.
-    pub(super) fn set(&self, held: usize) {
-        self.add(held);
-        self.sub(self.held.load(Relaxed) - held);
-    }
-
-    fn add(&self, bytes: usize) {
-        self.held.fetch_add(bytes, Relaxed);
-        if !self.is_cut.load(Relaxed) {
-            self.all.fetch_add(bytes, Relaxed);
-        }
-    }
-
-    fn sub(&self, bytes: usize) {
-        self.held.fetch_sub(bytes, Relaxed);
-        if !self.is_cut.load(Relaxed) {
-            self.all.fetch_sub(bytes, Relaxed);
-        }
-    }
-}
-
-impl Charge {
-    /// These bytes, which the charge lasts as long as.
-    pub(super) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
-        Bytes::from_owner(Charged { bytes, _charge: self })
-    }
-
-    /// So many of the bytes owed are another charge's from now on.
-    pub(super) fn hand_over(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.owed);
-        self.owed -= bytes;
-        self.holder.owed.fetch_sub(bytes, Relaxed);
-    }
-
-    pub(super) fn holder(&self) -> &Arc<Holder> {
-        &self.holder
-    }
-}
-
-impl Drop for Charge {
-    fn drop(&mut self) {
-        self.holder.sub(self.held);
-        self.holder.owed.fetch_sub(self.owed, Relaxed);
-        self.holder.taken.fetch_add(self.owed, Relaxed);
-    }
-}
-
-struct Charged<B> {
-    bytes: B,
-    _charge: Charge,
-}
-
-impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
-    fn as_ref(&self) -> &[u8] {
-        self.bytes.as_ref()
+impl Listed {
+    /// Its client has taken nothing since it is watched.
+    fn is_idle(&self) -> bool {
+        self.holder.taken() == self.taken
     }
 }
 
 impl Answers {
     /// A connection that holds nothing yet.
     pub(super) fn holder(&self, who: Who) -> Arc<Holder> {
-        Arc::new(Holder {
-            who,
-            all: Arc::clone(&self.all),
-            held: AtomicUsize::new(0),
-            owed: AtomicUsize::new(0),
-            taken: AtomicUsize::new(0),
-            is_listed: AtomicBool::new(false),
-            is_cut: AtomicBool::new(false),
-            cut: Notify::new(),
-        })
+        Arc::new(Holder::new(who, &self.all))
     }
 
     /// Bytes that all hold.
@@ -168,25 +64,70 @@ impl Answers {
         self.all.load(Relaxed)
     }
 
-    /// Looks after a connection for as long as it holds or is owed something.
-    pub(super) fn list(&mut self, holder: &Arc<Holder>, now_us: impl FnOnce() -> u64) {
-        if holder.is_listed.swap(true, Relaxed) {
+    /// Looks after a connection for as long as it holds or is owed something. `address` is
+    /// its client's.
+    pub(super) fn list(
+        &mut self,
+        holder: &Arc<Holder>,
+        address: Address,
+        now_us: impl FnOnce() -> u64,
+    ) {
+        if holder.set_listed(true) {
             return;
         }
         let since_us = now_us();
-        let (owed, taken) = (holder.owed.load(Relaxed), holder.taken.load(Relaxed));
-        self.listed.push(Listed { holder: Arc::clone(holder), since_us, owed, taken });
+        let (owed, taken) = (holder.owed(), holder.taken());
+        // A subscriber is sent what it has before a turn looks.
+        let is_seen = matches!(holder.who(), Who::Subscriber(_));
+        let holder = Arc::clone(holder);
+        self.listed.push(Listed { holder, address, since_us, owed, taken, is_seen });
     }
 
-    /// If all hold more than `bytes_max`, the one that holds most: it is to end, and is
-    /// counted no more.
-    pub(super) fn largest_beyond(&mut self, bytes_max: usize) -> Option<Arc<Holder>> {
-        if self.bytes() <= bytes_max {
-            return None;
+    /// Whether all hold more than `bytes_max`, and those that are to end for it: they are
+    /// counted no more. Call it again a turn later while there are new ones: only then
+    /// can their clients have taken something.
+    pub(super) fn beyond(&mut self, bytes_max: usize) -> Beyond {
+        let is_beyond = self.bytes() > bytes_max;
+        let was_beyond = std::mem::replace(&mut self.was_beyond, is_beyond);
+        if !is_beyond {
+            return Beyond::default();
         }
-        let held = |listed: &Listed| listed.holder.held.load(Relaxed);
-        let (index, _) = self.listed.iter().enumerate().max_by_key(|(_, listed)| held(listed))?;
-        Some(self.take(index))
+        let ended = if was_beyond { self.take_beyond(bytes_max) } else { Vec::new() };
+        let mut has_new = !was_beyond;
+        for listed in &mut self.listed {
+            has_new |= !std::mem::replace(&mut listed.is_seen, true);
+        }
+        Beyond { ended, has_new }
+    }
+
+    /// Those of whoever has taken nothing go before those of whoever has. Of these, first
+    /// those of the address that holds most, and of this the one that does.
+    fn take_beyond(&mut self, bytes_max: usize) -> Vec<Arc<Holder>> {
+        // What is not listed yet is nobody else's to answer for.
+        let mut all: usize = self.listed.iter().map(|listed| listed.holder.held()).sum();
+        let mut by_address: HashMap<(bool, Address), usize> = HashMap::new();
+        let may_end = |listed: &&Listed| listed.is_seen && listed.holder.held() > 0;
+        for listed in self.listed.iter().filter(may_end) {
+            *by_address.entry((listed.is_idle(), listed.address)).or_default() +=
+                listed.holder.held();
+        }
+        // Of equal ones the newest.
+        let mut order: Vec<_> = self.listed.iter().rev().filter(may_end).collect();
+        order.sort_by_cached_key(|listed| {
+            let of_address = by_address[&(listed.is_idle(), listed.address)];
+            Reverse((listed.is_idle(), of_address, listed.holder.held()))
+        });
+        let mut ended = Vec::new();
+        for listed in order {
+            if all <= bytes_max {
+                break;
+            }
+            all -= listed.holder.held();
+            ended.push(Arc::clone(&listed.holder));
+        }
+        ended.iter().for_each(|holder| _ = holder.leave());
+        self.listed.retain(|listed| !listed.holder.is_cut());
+        ended
     }
 
     /// Those whose clients have taken less than their share of what they were owed for
@@ -196,13 +137,15 @@ impl Answers {
         for index in (0..self.listed.len()).rev() {
             let listed = &mut self.listed[index];
             let holder = &listed.holder;
-            let (owed, taken) = (holder.owed.load(Relaxed), holder.taken.load(Relaxed));
-            if owed == 0 && holder.held.load(Relaxed) == 0 {
-                holder.is_listed.store(false, Relaxed);
+            let (owed, taken) = (holder.owed(), holder.taken());
+            if owed == 0 && holder.held() == 0 {
+                holder.set_listed(false);
                 self.listed.swap_remove(index);
             } else if now_us.saturating_sub(listed.since_us) > stall_us {
                 if !is_share(taken.wrapping_sub(listed.taken), listed.owed) {
-                    stalled.push(self.take(index));
+                    let Listed { holder, .. } = self.listed.swap_remove(index);
+                    holder.leave();
+                    stalled.push(holder);
                     continue;
                 }
                 (listed.since_us, listed.owed, listed.taken) = (now_us, owed, taken);
@@ -211,20 +154,10 @@ impl Answers {
         stalled
     }
 
-    /// A connection that is to end is counted no more.
-    pub(super) fn leave(&mut self, holder: &Arc<Holder>) {
-        let same = |listed: &Listed| Arc::ptr_eq(&listed.holder, holder);
-        if let Some(index) = self.listed.iter().position(same) {
-            self.take(index);
-        }
-    }
-
-    fn take(&mut self, index: usize) -> Arc<Holder> {
-        let Listed { holder, .. } = self.listed.swap_remove(index);
-        if !holder.is_cut.swap(true, Relaxed) {
-            self.all.fetch_sub(holder.held.load(Relaxed), Relaxed);
-        }
-        holder
+    /// A connection that is to end is counted no more; whether it was until now.
+    pub(super) fn leave(&mut self, holder: &Arc<Holder>) -> bool {
+        self.listed.retain(|listed| !Arc::ptr_eq(&listed.holder, holder));
+        holder.leave()
     }
 
     /// Notes what each client's reads alone keep.
@@ -240,17 +173,75 @@ impl Answers {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
+    use bytes::Bytes;
+
     use super::*;
 
     const STALL_US: u64 = 1_000;
 
+    /// Of whose clients is the address.
+    fn of(number: u8) -> Address {
+        Address::of(IpAddr::from([192, 0, 2, number]))
+    }
+
     fn owed(answers: &mut Answers, bytes: usize) -> (Arc<Holder>, Vec<Bytes>) {
+        owed_to(answers, of(1), bytes)
+    }
+
+    fn owed_to(answers: &mut Answers, to: Address, bytes: usize) -> (Arc<Holder>, Vec<Bytes>) {
         let holder = answers.holder(Who::Http);
         let pieces = vec![vec![0; bytes / 10]; 10];
         let pieces = pieces.into_iter().map(|p| holder.charge(p.len(), p.len()).on(p));
         let pieces = pieces.collect();
-        answers.list(&holder, || 0);
+        answers.list(&holder, to, || 0);
         (holder, pieces)
+    }
+
+    /// Those that are to end once they have had their turn.
+    fn ended(answers: &mut Answers, bytes_max: usize) -> Vec<Arc<Holder>> {
+        let first = answers.beyond(bytes_max);
+        assert!(first.ended.is_empty(), "their clients could take nothing yet");
+        answers.beyond(bytes_max).ended
+    }
+
+    #[test]
+    fn who_takes_its_answer_stays_and_many_small_holders_of_one_address_go() {
+        let mut answers = Answers::default();
+        let (taking, mut pieces) = owed_to(&mut answers, of(1), 500);
+        let (large, _held) = owed_to(&mut answers, of(2), 400);
+        let hoarding: Vec<_> = (0..9).map(|_| owed_to(&mut answers, of(3), 100)).collect();
+        assert!(answers.beyond(1_000).has_new);
+        pieces.pop();
+        let (late, _late) = owed_to(&mut answers, of(4), 2_000);
+        let beyond = answers.beyond(2_900);
+        assert!(beyond.has_new, "the late one is looked at again");
+        let is_hoarding = |ended: &Arc<Holder>| hoarding.iter().any(|(h, _)| Arc::ptr_eq(h, ended));
+        assert_eq!((beyond.ended.len(), beyond.ended.iter().all(is_hoarding)), (9, true));
+        assert_eq!(answers.bytes(), 450 + 400 + 2_000);
+        drop(late);
+        // Only then who takes nothing else, and last who takes something.
+        let next = answers.beyond(500).ended;
+        assert_eq!(next.len(), 2);
+        assert!(Arc::ptr_eq(&next[1], &large) && !Arc::ptr_eq(&next[0], &taking));
+    }
+
+    #[test]
+    fn nobody_ends_for_what_is_not_listed_nor_who_holds_nothing() {
+        let mut answers = Answers::default();
+        let (_small, _held) = owed(&mut answers, 100);
+        let (_empty, pieces) = owed(&mut answers, 100);
+        drop(pieces);
+        let unlisted = answers.holder(Who::Http);
+        let _charge = unlisted.charge(1_000, 1_000);
+        assert!(ended(&mut answers, 500).is_empty());
+        assert!(!answers.beyond(500).has_new, "it is not looked at for ever");
+        answers.list(&unlisted, of(1), || 0);
+        assert!(answers.beyond(500).has_new);
+        let ended = answers.beyond(500).ended;
+        assert!(ended.len() == 1 && Arc::ptr_eq(&ended[0], &unlisted));
+        assert!(!answers.leave(&unlisted), "it is counted once");
     }
 
     #[test]
@@ -259,12 +250,12 @@ mod tests {
         let (_small, _held) = owed(&mut answers, 100);
         let (large, pieces) = owed(&mut answers, 1_000);
         assert_eq!(answers.bytes(), 1_100);
-        assert!(answers.largest_beyond(1_100).is_none());
-        let cut = answers.largest_beyond(1_099).expect("one is too large");
-        assert!(Arc::ptr_eq(&cut, &large));
+        assert!(ended(&mut answers, 1_100).is_empty());
+        let ended = ended(&mut answers, 1_099);
+        assert!(ended.len() == 1 && Arc::ptr_eq(&ended[0], &large));
         assert_eq!(answers.bytes(), 100);
         drop(pieces);
-        assert_eq!((answers.bytes(), large.held.load(Relaxed)), (100, 0));
+        assert_eq!((answers.bytes(), large.held()), (100, 0));
         // Nor does what its task adds until it ends.
         drop(large.charge(5, 5));
         assert_eq!(answers.bytes(), 100);
@@ -293,7 +284,7 @@ mod tests {
         assert!(answers.stalled(10 * STALL_US, STALL_US).is_empty());
         assert!(answers.listed.is_empty());
         let _next = holder.charge(10, 10);
-        answers.list(&holder, || 20 * STALL_US);
+        answers.list(&holder, of(1), || 20 * STALL_US);
         assert!(answers.stalled(21 * STALL_US, STALL_US).is_empty());
         assert_eq!(answers.stalled(21 * STALL_US + 1, STALL_US).len(), 1);
     }
@@ -302,14 +293,14 @@ mod tests {
     fn a_subscriber_holds_what_it_says_it_does() {
         let mut answers = Answers::default();
         let holder = answers.holder(Who::Subscriber(7));
-        answers.list(&holder, || 0);
+        answers.list(&holder, of(1), || 0);
         for held in [100, 20, 50] {
-            holder.set(held);
+            holder.set(held, 0);
             assert_eq!(answers.bytes(), held);
         }
         assert!(answers.stalled(STALL_US * 9, STALL_US).is_empty(), "it is owed nothing");
-        assert_eq!(answers.largest_beyond(0).map(|holder| holder.who()), Some(Who::Subscriber(7)));
-        holder.set(0);
+        assert_eq!(ended(&mut answers, 0)[0].who(), Who::Subscriber(7));
+        holder.set(0, 0);
         assert_eq!(answers.bytes(), 0);
     }
 }

@@ -315,7 +315,7 @@ impl Shard {
         if let Some(connection) = self.connections.get_mut(key as usize) {
             connection.answer(json);
             self.mark_dirty(key);
-            self.count_own(key);
+            self.count_own(key, 0);
         }
     }
 }

@@ -116,6 +116,7 @@ impl Shard {
         self.count_unfinished(key, held_before);
         if is_answered {
             self.mark_dirty(key);
+            self.count_own(key, 0);
         }
         if let Some(elsewhere) = wish.and_then(|wish| self.grant(key, wish)) {
             self.grant_elsewhere(handle, key, elsewhere);

@@ -203,7 +203,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let limits = &handle.common.config.limits;
     let running = Rc::<Running>::default();
     let holder = handle.holder();
-    let on = On { seat, holder: Arc::clone(&holder) };
+    let on = On::new(seat, &holder);
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
@@ -213,7 +213,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             service_fn(async |request| {
                 let _run = Run::enter(&running);
                 let answer = routes::answer(handle, Some(&takeover), &on, request).await;
-                Ok::<_, Infallible>(counted(handle, answer, &on.holder))
+                Ok::<_, Infallible>(counted(handle, answer, &on))
             }),
         );
     let mut drain = pin!(handle.drain.notified());

@@ -6,7 +6,7 @@ use serde::Serialize;
 use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
 use tokio::sync::oneshot;
 
-use super::{Handle, Mail, Shard, answers::Holder, home_of};
+use super::{Handle, Mail, Shard, holder::Holder, home_of};
 use crate::{
     config::READ_BYTES,
     refusal::Refusal,

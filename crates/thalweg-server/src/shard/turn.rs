@@ -59,7 +59,6 @@ impl Shard {
         let more_ready = self.take_ready();
         let heard_us = now_us();
         self.read(handle, heard_us);
-        self.keep_answers_within();
         self.ring(heard_us);
         // Not the time of `ring`: what its sources appended is due after that.
         self.seal(now_us());
@@ -68,6 +67,7 @@ impl Shard {
         self.post_beside();
         self.ask();
         self.walk();
+        let looks_again = self.keep_answers_within();
         if self.id == 0 {
             let common = &self.common;
             let taken = common.requests_of_publishers.taken() + common.requests_of_others.taken();
@@ -77,7 +77,8 @@ impl Shard {
         if let Some(Reverse((at_us, _))) = self.timers.peek() {
             self.poll.wake_at(*at_us);
         }
-        more_ready || !self.dirty.is_empty() || !self.readable.is_empty() || !self.due.is_empty()
+        let has_more = !self.dirty.is_empty() || !self.readable.is_empty() || !self.due.is_empty();
+        more_ready || looks_again || has_more
     }
 
     /// Sees what happened to the sockets.
@@ -103,7 +104,8 @@ impl Shard {
     fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
         self.slice.begin(now_us, self.common.config.limits.read_slice);
         for _ in 0..self.readable.len().min(READS_PER_TURN) {
-            if self.slice.is_over() {
+            // What is held is sent and judged first.
+            if self.slice.is_over() || self.has_too_many_answers() {
                 return;
             }
             let Some(key) = self.readable.pop_front() else { return };
@@ -120,7 +122,6 @@ impl Shard {
                 Heard::Nothing => {}
                 Heard::Gone => self.remove(key),
             }
-            self.keep_answers_within();
         }
     }
 

@@ -81,7 +81,7 @@ impl Shard {
             connection.owes_nothing();
         }
         if !self.own_holders.is_empty() {
-            self.count_own(key);
+            self.count_own(key, sent as usize);
         }
         // Also of a connection that ends: what it left is not among what it reads.
         self.take_left(key);

@@ -54,11 +54,9 @@ impl Slice {
         self.batches.capacity() * size_of::<Arc<Batch>>()
     }
 
-    /// Memory of batches that no log retains any more and that are kept for what is left
-    /// here, in bytes.
-    pub fn pinned_bytes(&self) -> usize {
-        let trimmed = self.batches.iter().take_while(|batch| !batch.is_retained());
-        trimmed.map(|batch| batch.memory_bytes()).sum()
+    /// Batches that no log retains any more and that are kept for what is left here.
+    pub fn pinned(&self) -> impl Iterator<Item = &Arc<Batch>> {
+        self.batches.iter().take_while(|batch| !batch.is_retained())
     }
 
     /// The next at most `bytes_max` bytes; `None` at the end.

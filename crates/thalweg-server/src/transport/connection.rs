@@ -7,7 +7,7 @@ use thalweg_wire::{
 use super::{Outlet, socket::Read};
 use crate::{
     access::Identity,
-    config::{Limits, UNANSWERED_MAX, is_share},
+    config::{ECHO_BYTES, Limits, UNANSWERED_MAX, is_share},
     fanout::{Feeds, Subscriber},
     seats::{Address, Seat},
 };
@@ -82,9 +82,6 @@ pub(crate) enum MaySay {
     Anything,
 }
 
-/// Largest message that is said back: what the conformance cases send.
-const ECHO_BYTES_MAX: u32 = 16 << 20;
-
 /// Timers of one connection: earlier ones are added as they are wanted, and a client
 /// that goes on wanting earlier ones waits for those it has.
 const TIMERS_MAX: u8 = 16;
@@ -123,7 +120,7 @@ impl Connection {
         let commands = COMMAND_BYTES_MAX as u32;
         let inbound = match (may_say, inflates) {
             (_, None) => Inbound::Ignored,
-            (MaySay::Anything, _) => Inbound::Echo(Decoder::new(ECHO_BYTES_MAX)),
+            (MaySay::Anything, _) => Inbound::Echo(Decoder::new(ECHO_BYTES as u32)),
             (MaySay::Commands, Some(false)) => Inbound::WebSocket(Decoder::new(commands)),
             (MaySay::Commands, Some(true)) => {
                 Inbound::WebSocket(Decoder::inflating_in_proportion(commands))

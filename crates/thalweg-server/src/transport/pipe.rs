@@ -143,6 +143,16 @@ impl PipeBody {
         self.state.borrow_mut().end = End::Finished;
     }
 
+    /// Everything, if nothing more will come.
+    pub(crate) fn take_whole(&mut self) -> Option<VecDeque<Bytes>> {
+        let mut state = self.state.borrow_mut();
+        if state.end != End::Finished {
+            return None;
+        }
+        state.bytes = 0;
+        Some(std::mem::take(&mut state.chunks))
+    }
+
     /// Bytes that wait in it.
     pub(crate) fn bytes(&self) -> usize {
         self.state.borrow().bytes

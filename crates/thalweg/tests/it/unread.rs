@@ -209,6 +209,76 @@ fn history_kept_for_who_does_not_take_it_is_bounded() {
     });
 }
 
+/// What a long poll's answer holds is in the budget too, also once its event has come.
+#[test]
+fn answers_of_long_polls_over_http_2_are_in_the_budget() {
+    let server = ticking(&["--shards", "2"]);
+    unharmed(&server, || {
+        let mut waiting = Vec::new();
+        for connection in 1..=8 {
+            let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+            for number in 0..250 {
+                h2.get(2 * number + 1, "/v1/topics/poll?wait=60s", &[]);
+            }
+            server.has_counted("thalweg_piped_connections", connection * 250);
+            waiting.push(h2);
+        }
+        let event = format!("\"{}\"", "x".repeat(31_000));
+        server.post("poll", "application/json", event).published();
+        // Each holds more than a shard may.
+        server.has_counted("thalweg_answers_cut_total", waiting.len() as u64);
+        server.has_counted("thalweg_answer_bytes", 0);
+    });
+}
+
+/// Many who take nothing of small answers do not end those who take larger ones at once.
+#[test]
+fn who_reads_its_answer_is_not_ended_for_those_who_do_not() {
+    let server = ticking(&["--shards", "1"]);
+    unharmed(&server, || {
+        let mut hoarding = Vec::new();
+        for _ in 0..90 {
+            let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+            post(&mut h2, 1, &mut { FIRST_WINDOW }, echo(60_000).as_bytes()).expect("a command");
+            h2.until_kind(kind::HEADERS);
+            hoarding.push(h2);
+            let mut raw = Raw::connect(server.address);
+            raw.ask("POST", "/v1/commands", &[], &echo(200_000));
+            assert_eq!(raw.answer().status, 200);
+        }
+    });
+    assert!(server.count("thalweg_answers_cut_total") > 0);
+}
+
+/// One largest command's answer has room, whatever the budget is.
+#[test]
+fn the_answer_to_a_largest_command_is_not_cut() {
+    let server = ticking(&["--max-event", "16MiB", "--max-answers", "64KiB"]);
+    let mut raw = Raw::connect(server.address);
+    raw.ask("POST", "/v1/commands", &[], &echo(6_000_000));
+    assert!(raw.answer().body.len() > 6_000_000);
+    assert_eq!(server.count("thalweg_answers_cut_total"), 0);
+}
+
+/// What many keep together is there once.
+#[test]
+fn history_that_many_keep_together_counts_once() {
+    let server = with_history(&["--history-bytes", "4MiB", "--shards", "1"]);
+    let mut keeping = Vec::new();
+    for _ in 0..20 {
+        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
+        h2.get(1, "/v1/topics/read?limit=10000", &[]);
+        h2.until_kind(kind::HEADERS).expect("an answer");
+        keeping.push(h2);
+    }
+    fill(&server, 45);
+    wait_for("what they keep to be seen", || {
+        let pinned = server.count("thalweg_answer_pinned_bytes");
+        (3 << 20..5 << 20).contains(&pinned).then_some(())
+    });
+    assert_eq!(server.count("thalweg_answers_cut_total"), 0);
+}
+
 /// A head that is 250 bytes longer on its way, and 15 kB longer unpacked.
 fn large(head: Vec<u8>) -> Vec<u8> {
     // `accept-encoding: gzip, deflate` is one byte (RFC 7541 §A), and 60 in the list.

@@ -18,10 +18,11 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::routes::On;
 use crate::{
     shard::{
         Handle,
-        answers::{Charge, Holder},
+        holder::{Charge, Holder},
     },
     stream::Slice,
     transport::{Cut, PipeBody},
@@ -47,7 +48,7 @@ pub(super) enum Content {
     /// A file.
     File(Box<FileBody>),
     /// A subscriber's; that of a long poll is counted.
-    Pipe(PipeBody, Option<Arc<Holder>>),
+    Pipe(PipeBody, Option<Charge>),
     /// What HEAD is sent of a subscription, whose length nobody knows.
     Nothing,
 }
@@ -73,7 +74,7 @@ impl From<&'static str> for Content {
 impl Content {
     /// The same, counted for `holder`.
     fn counted(self, holder: &Arc<Holder>) -> Self {
-        let counted = |piece: Vec<u8>| holder.charge(piece.len(), piece.len()).on(piece);
+        let counted = |piece: Vec<u8>| counted_piece(holder, piece);
         match self {
             // Copies, so that what was taken is given back.
             Self::Made(bytes) if bytes.len() > PIECE_BYTES => {
@@ -83,6 +84,17 @@ impl Content {
             Self::Made(bytes) => Self::Counted(counted(bytes), VecDeque::new()),
             other => other,
         }
+    }
+
+    /// A long poll's answer. What goes on is filled again as it is taken: it holds
+    /// `pipe_bytes` until its end.
+    pub(super) fn poll(mut pipe: PipeBody, holder: &Arc<Holder>, pipe_bytes: usize) -> Self {
+        let Some(whole) = pipe.take_whole() else {
+            let charge = holder.charge(pipe_bytes, pipe.bytes());
+            return Self::Pipe(pipe, Some(charge));
+        };
+        let mut pieces = whole.into_iter().map(|piece| counted_piece(holder, piece));
+        Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
     }
 
     /// Bytes that are left, as far as they are known.
@@ -111,7 +123,7 @@ impl Content {
             Self::History(history) => history.next_piece(),
             Self::File(file) => return file.poll_piece(context),
             Self::Nothing => None,
-            Self::Pipe(pipe, holder) => {
+            Self::Pipe(pipe, charge) => {
                 let polled = ready!(Pin::new(pipe).poll_frame(context));
                 let piece = match polled.map(|frame| frame.map(Frame::into_data)) {
                     Some(Ok(Ok(piece))) => piece,
@@ -119,8 +131,8 @@ impl Content {
                     // It has no trailers.
                     Some(Ok(Err(_))) | None => return Poll::Ready(None),
                 };
-                Some(match holder {
-                    Some(holder) => holder.charge(piece.len(), piece.len()).on(piece),
+                Some(match charge {
+                    Some(charge) => hand_over(charge, piece),
                     None => piece,
                 })
             }
@@ -134,17 +146,25 @@ fn split(bytes: &mut Bytes) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES)))
 }
 
-/// An answer, counted for the connection of `holder` until its client has taken it.
-pub(super) fn counted(
-    handle: &Handle,
-    answer: Response<Content>,
-    holder: &Arc<Holder>,
-) -> Response<Content> {
+/// Bytes, counted for a connection as long as they are there.
+fn counted_piece(holder: &Arc<Holder>, piece: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+    let bytes = piece.as_ref().len();
+    holder.charge(bytes, bytes).on(piece)
+}
+
+/// A piece of what a charge is owed for, on its own now.
+fn hand_over(charge: &mut Charge, piece: Bytes) -> Bytes {
+    charge.hand_over(piece.len());
+    counted_piece(charge.holder(), piece)
+}
+
+/// An answer, counted for its connection until its client has taken it.
+pub(super) fn counted(handle: &Handle, answer: Response<Content>, on: &On) -> Response<Content> {
     if answer.body().is_end_stream() {
         return answer;
     }
-    let answer = answer.map(|content| content.counted(holder));
-    handle.watch(holder);
+    let answer = answer.map(|content| content.counted(&on.holder));
+    handle.watch(&on.holder, on.address.get());
     answer
 }
 
@@ -183,8 +203,7 @@ impl History {
                 None => split(&mut self.after)?,
             },
         };
-        self.charge.hand_over(piece.len());
-        Some(self.charge.holder().charge(piece.len(), piece.len()).on(piece))
+        Some(hand_over(&mut self.charge, piece))
     }
 }
 
@@ -231,9 +250,7 @@ impl FileBody {
             self.read = read.into();
         }
         let piece = split(&mut self.read);
-        let counted =
-            |piece: Bytes| self.charge.holder().charge(piece.len(), piece.len()).on(piece);
-        Poll::Ready(piece.map(|piece| Ok(counted(piece))))
+        Poll::Ready(piece.map(|piece| Ok(counted_piece(self.charge.holder(), piece))))
     }
 }
 

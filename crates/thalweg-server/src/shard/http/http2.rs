@@ -4,7 +4,6 @@ use std::{
     io,
     pin::{Pin, pin},
     rc::Rc,
-    sync::Arc,
     task::Poll,
 };
 
@@ -35,7 +34,7 @@ pub(super) async fn serve(
     let config = &handle.common.config;
     let limits = &config.limits;
     let holder = handle.holder();
-    let on = On { seat, holder: Arc::clone(&holder) };
+    let on = On::new(seat, &holder);
     let served = Rc::new((Rc::clone(handle), on));
     let running = Rc::<Running>::default();
     let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
@@ -60,7 +59,7 @@ pub(super) async fn serve(
                 async move {
                     let (handle, on) = &*served;
                     let answer = routes::answer(handle, None, on, request).await;
-                    Ok::<_, Infallible>(counted(handle, answer, &on.holder).map(Taken::new))
+                    Ok::<_, Infallible>(counted(handle, answer, on).map(Taken::new))
                 }
             }),
         );

@@ -25,8 +25,8 @@ use crate::{
     clock::now_us,
     fanout::{FeedKey, Life},
     refusal::Refusal,
-    seats::{Caller, Forwarded, Seat},
-    shard::{Handle, answers::Holder, reading::Page, subscribe::Newcomer},
+    seats::{Address, Caller, Forwarded, Seat},
+    shard::{Handle, holder::Holder, reading::Page, subscribe::Newcomer},
     transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
 
@@ -48,6 +48,15 @@ struct Begun {
 pub(super) struct On {
     pub(super) seat: Seat,
     pub(super) holder: Arc<Holder>,
+    /// Of its client, which is another for each request of a proxy.
+    pub(super) address: Cell<Address>,
+}
+
+impl On {
+    pub(super) fn new(seat: Seat, holder: &Arc<Holder>) -> Self {
+        let address = Cell::new(seat.address());
+        Self { seat, holder: Arc::clone(holder), address }
+    }
 }
 
 /// What a `GET /` says to whom it shows no page.
@@ -103,6 +112,7 @@ pub(super) async fn answer(
     }
     let caller = on.seat.caller(&forwarded).map_err(Refused::from);
     let begun = caller.and_then(|caller| {
+        on.address.set(caller.address());
         has_no_body_to_read(&parts, &body)?;
         Ok((begin(handle, &parts)?, caller))
     });
@@ -278,8 +288,11 @@ async fn subscribe(
             });
         }
     }
-    let holder = is_poll.then(|| Arc::clone(&on.holder));
-    Ok(ask.head.into_response(Content::Pipe(body, holder)))
+    let content = match is_poll {
+        true => Content::poll(body, &on.holder, handle.common.config.limits.stream_buffer_bytes),
+        false => Content::Pipe(body, None),
+    };
+    Ok(ask.head.into_response(content))
 }
 
 /// Waits until a poll has been told where it stands, which it is in any case.

@@ -1,0 +1,170 @@
+//! What one connection holds of answers that its client has not taken.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+};
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+/// Whose connection holds answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    /// One that HTTP serves: its task ends it.
+    Http,
+    /// A subscriber, by its place in the slab.
+    Subscriber(u32),
+}
+
+/// What one connection holds of answers.
+#[derive(Debug)]
+pub(super) struct Holder {
+    who: Who,
+    /// What all hold: those that are cut have left it.
+    all: Arc<AtomicUsize>,
+    /// Memory, in bytes.
+    held: AtomicUsize,
+    /// Bytes that its client has asked for and not taken, wherever they are.
+    owed: AtomicUsize,
+    /// Bytes that its client took, ever.
+    taken: AtomicUsize,
+    is_listed: AtomicBool,
+    is_cut: AtomicBool,
+    /// Tells its task that it is to end.
+    cut: Notify,
+}
+
+/// Bytes of an answer that are held and owed, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    holder: Arc<Holder>,
+    held: usize,
+    owed: usize,
+}
+
+impl Holder {
+    /// One that holds nothing yet, of those that hold `all`.
+    pub(super) fn new(who: Who, all: &Arc<AtomicUsize>) -> Self {
+        Self {
+            who,
+            all: Arc::clone(all),
+            held: AtomicUsize::new(0),
+            owed: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
+            is_listed: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
+            cut: Notify::new(),
+        }
+    }
+
+    /// Until its connection is to end.
+    pub(super) async fn cut(&self) {
+        self.cut.notified().await;
+    }
+
+    /// Has its task end it.
+    pub(super) fn end(&self) {
+        self.cut.notify_one();
+    }
+
+    pub(super) fn who(&self) -> Who {
+        self.who
+    }
+
+    /// What is charged counts at once. Call `Answers::list` for the first of an answer.
+    pub(super) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
+        self.add(held);
+        self.owed.fetch_add(owed, Relaxed);
+        Charge { holder: Arc::clone(self), held, owed }
+    }
+
+    /// It holds so much now, its client has taken so much more, and it is owed nothing: for
+    /// a subscriber, whose connection knows itself whether its peer takes enough.
+    pub(super) fn set(&self, held: usize, taken: usize) {
+        self.add(held);
+        self.sub(self.held() - held);
+        self.taken.fetch_add(taken, Relaxed);
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
+    pub(super) fn owed(&self) -> usize {
+        self.owed.load(Relaxed)
+    }
+
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Relaxed)
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut.load(Relaxed)
+    }
+
+    /// Whether it is looked after, from now on; what it was.
+    pub(super) fn set_listed(&self, is_listed: bool) -> bool {
+        self.is_listed.swap(is_listed, Relaxed)
+    }
+
+    /// Has it counted no more; whether it was until now.
+    pub(super) fn leave(&self) -> bool {
+        let was_there = !self.is_cut.swap(true, Relaxed);
+        if was_there {
+            self.all.fetch_sub(self.held(), Relaxed);
+        }
+        was_there
+    }
+
+    fn add(&self, bytes: usize) {
+        self.held.fetch_add(bytes, Relaxed);
+        if !self.is_cut.load(Relaxed) {
+            self.all.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    fn sub(&self, bytes: usize) {
+        self.held.fetch_sub(bytes, Relaxed);
+        if !self.is_cut.load(Relaxed) {
+            self.all.fetch_sub(bytes, Relaxed);
+        }
+    }
+}
+
+impl Charge {
+    /// These bytes, which the charge lasts as long as.
+    pub(super) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+        Bytes::from_owner(Charged { bytes, _charge: self })
+    }
+
+    /// So many of the bytes owed are another charge's from now on.
+    pub(super) fn hand_over(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.owed);
+        self.owed -= bytes;
+        self.holder.owed.fetch_sub(bytes, Relaxed);
+    }
+
+    pub(super) fn holder(&self) -> &Arc<Holder> {
+        &self.holder
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.holder.sub(self.held);
+        self.holder.owed.fetch_sub(self.owed, Relaxed);
+        self.holder.taken.fetch_add(self.owed, Relaxed);
+    }
+}
+
+struct Charged<B> {
+    bytes: B,
+    _charge: Charge,
+}
+
+impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.as_ref()
+    }
+}
