@@ -1,22 +1,15 @@
 //! Answers that their clients have not taken: what they hold, who holds most, and who
 //! takes too little of what it is owed. Pure: time comes in as `now_us`.
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use super::holder::{Holder, Who};
+use super::holder::{Count, Holder, Who};
 use crate::{config::is_share, seats::Address, transport::Client};
 
 /// All answers of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    all: Arc<AtomicUsize>,
+    all: Arc<Count>,
     listed: Vec<Listed>,
     /// They held too much when they were looked at last.
     was_beyond: bool,
@@ -61,7 +54,7 @@ impl Answers {
 
     /// Bytes that all hold.
     pub(super) fn bytes(&self) -> usize {
-        self.all.load(Relaxed)
+        self.all.get()
     }
 
     /// Looks after a connection for as long as it holds or is owed something. `address` is
