@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::{
     net::TcpListener,
     runtime,
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::{LocalSet, spawn_local},
     time::{Instant, sleep, timeout_at},
 };
@@ -328,10 +328,17 @@ fn run_shard(
         for (acks, topic) in work.acks {
             handle.take_acks(&acks, &topic);
         }
-        for (listener, seats) in listeners {
-            spawn_local(listener::accept(Rc::clone(&handle), listener, seats));
+        let (serving, over) = watch::channel(());
+        let accept = |(listener, seats)| {
+            spawn_local(listener::accept(Rc::clone(&handle), listener, seats, over.clone()))
+        };
+        let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
+        let ended = shard::run(Rc::clone(&handle), letterbox).await;
+        drop(serving);
+        for accepting in accepting {
+            let _ = accepting.await;
         }
-        shard::run(handle, letterbox).await
+        ended
     })
 }
 

@@ -1,7 +1,6 @@
 //! The listener: who gets in, and to which shard.
 
 use std::{
-    cell::Cell,
     io,
     net::{SocketAddr, TcpListener as StdListener, TcpStream},
     rc::Rc,
@@ -11,7 +10,12 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
-use tokio::{net::TcpListener, task::spawn_local, time::sleep};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{JoinSet, spawn_local},
+    time::sleep,
+};
 
 use crate::{
     config::{Limits, TURNED_AWAY},
@@ -61,12 +65,21 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     Limits { connections, ..limits }
 }
 
-/// Accepts for all shards that `seats` are of; each socket goes to the least-loaded.
-pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc<Seats>) {
-    let turning_away = Rc::new(Cell::new(0_usize));
+/// Accepts for all shards that `seats` are of, until they are `over`; each socket goes to the
+/// least-loaded. Ends when all that are turned away have been told why.
+pub(super) async fn accept(
+    handle: Rc<Handle>,
+    listener: TcpListener,
+    seats: Arc<Seats>,
+    mut over: watch::Receiver<()>,
+) {
+    let mut turning_away = JoinSet::new();
     let tls = handle.common.tls.as_ref().filter(|_| !seats.is_admin());
     loop {
-        let accepted = listener.accept().await;
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = over.changed() => break,
+        };
         let accepted = accepted.and_then(|(socket, from)| Ok((socket.into_std()?, from)));
         let (socket, from) = match accepted {
             Ok(accepted) => accepted,
@@ -79,7 +92,7 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc
         };
         handle.count(|counts| counts.accepted += 1);
         if handle.common.leaving.is_closed.load(Relaxed) {
-            refuse(&handle, &turning_away, socket, tls, Refusal::draining());
+            refuse(&handle, &mut turning_away, socket, tls, Refusal::draining());
             continue;
         }
         let seat = match seats.take(from.ip()) {
@@ -87,7 +100,7 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc
             Err(refused) => {
                 // Without a handshake there is nothing to tell, and it costs too much.
                 match tls {
-                    None => refuse(&handle, &turning_away, socket, None, refused),
+                    None => refuse(&handle, &mut turning_away, socket, None, refused),
                     Some(_) => handle.count(|counts| counts.count_refused(refused.code)),
                 }
                 continue;
@@ -101,24 +114,23 @@ pub(super) async fn accept(handle: Rc<Handle>, listener: TcpListener, seats: Arc
             return;
         }
     }
+    drop(listener);
+    while turning_away.join_next().await.is_some() {}
 }
 
 /// Tells a connection why it is not served, unless too many are being told already.
 fn refuse(
     handle: &Handle,
-    turning_away: &Rc<Cell<usize>>,
+    turning_away: &mut JoinSet<()>,
     socket: TcpStream,
     tls: Option<&Certificate>,
     refused: Refusal,
 ) {
     handle.count(|counts| counts.count_refused(refused.code));
-    if turning_away.get() == TURNED_AWAY {
+    while turning_away.try_join_next().is_some() {}
+    if turning_away.len() == TURNED_AWAY {
         return;
     }
-    let (turning_away, tls) = (Rc::clone(turning_away), tls.map(Certificate::current));
-    turning_away.set(turning_away.get() + 1);
-    spawn_local(async move {
-        turn_away(socket, tls, &refused).await;
-        turning_away.set(turning_away.get() - 1);
-    });
+    let tls = tls.map(Certificate::current);
+    turning_away.spawn_local(async move { turn_away(socket, tls, &refused).await });
 }

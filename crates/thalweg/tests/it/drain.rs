@@ -178,6 +178,10 @@ fn who_connects_while_it_drains_is_told_so() {
             false => Raw::connect(server.address),
             true => Raw::over(TlsClient::connect(server.address, &[protocol])),
         };
+        // Has the next one be of the last shard.
+        let mut first = connect("http/1.1");
+        first.ask("GET", "/healthz", &[], "");
+        assert_eq!(first.answer().status, 200);
         // Takes nothing of what is due to it, and so holds the drain.
         let mut deaf = connect("http/1.1");
         deaf.ask("GET", "/v1/topics/big?transport=http-streaming", &[], "");
@@ -189,9 +193,12 @@ fn who_connects_while_it_drains_is_told_so() {
             publisher.ask("POST", "/v1/topics/big", &headers, &line);
             assert_eq!(publisher.answer().status, 200);
         }
+        drop(first);
         server.terminate();
         server.has_said("draining: ");
+        let mut silent = None;
         for _ in 0..20 {
+            silent = Some(connect("http/1.1"));
             let mut raw = connect("http/1.1");
             raw.ask("POST", "/v1/topics/t", &[], "1");
             let answer = raw.answer();
@@ -204,6 +211,8 @@ fn who_connects_while_it_drains_is_told_so() {
             assert_eq!(said.get(12), Some(&7), "{said:?}");
         }
         drop(deaf);
+        // Also who came last, when nobody else is there any more.
+        silent.expect("a connection").answer().refused(503, "draining");
     }
 }
 
