@@ -14,17 +14,17 @@ interface Message {
   topic: string;
   events?: unknown[];
   gap?: object;
-  error?: { code: string };
+  error?: { code?: string; status?: number };
 }
 
 declare global {
   var heard: Message[];
 }
 
-/** Has a page listen to two topics with the lines of docs/wire.md. */
-async function listen(page: Page, token: string): Promise<void> {
+/** Has a page listen to topics with the lines of docs/wire.md. */
+async function listen(page: Page, token: string, topics = ["a", "b"]): Promise<void> {
   const lines = snippet("js", "EventSource that comes back", "docs/wire.md");
-  const call = `globalThis.heard = []; listen(["a", "b"], "${token}", (message) => heard.push(message));`;
+  const call = `globalThis.heard = []; listen(${JSON.stringify(topics)}, "${token}", (message) => heard.push(message));`;
   await page.goto("/e2e/empty.html");
   await page.addScriptTag({ type: "module", content: lines + call });
 }
@@ -72,6 +72,13 @@ test("docs/wire.md: the wrong token is told, and not tried for ever", async ({ p
   await listen(page, "wrong");
   await expect.poll(() => page.evaluate(() => globalThis.heard?.[0]?.error?.code)).toBe("unauthorized");
   expect(network.asked).toHaveLength(1);
+});
+
+test("docs/wire.md: a wrong topic is told, and not tried for ever", async ({ page, network }) => {
+  await listen(page, TOKEN, ["no topic"]);
+  await expect.poll(() => page.evaluate(() => globalThis.heard?.[0]?.error?.status)).toBe(400);
+  // A ticket, the EventSource, and why it was refused.
+  expect(network.asked).toHaveLength(3);
 });
 
 test("left to itself it does not come back: its ticket is spent", async ({ page, network, server }) => {
