@@ -29,7 +29,7 @@ use std::sync::{Mutex, PoisonError};
 use core::net::SocketAddr;
 use http::{HeaderMap, header, request::Parts};
 use rustls::crypto::SecureRandom;
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{config::Access, refusal::Refusal};
 use host::{HostPort, Hosts};
@@ -227,8 +227,12 @@ impl Gate {
             return Ok(());
         }
         let what = match right {
-            Right::Publish(topic) => format!("publishing to {topic} needs the publish token"),
-            Right::Subscribe(topic) => format!("subscribing to {topic} needs a token"),
+            Right::Publish(topic) => {
+                format!("publishing to {} needs the publish token", Excerpt(topic.as_str()))
+            }
+            Right::Subscribe(topic) => {
+                format!("subscribing to {} needs a token", Excerpt(topic.as_str()))
+            }
             Right::Look => "this needs a token".to_owned(),
             Right::Inspect if !self.has_tokens() => {
                 return Err(unauthorized(

@@ -111,8 +111,8 @@ pub struct Access {
     /// What subscribers present, if not everybody may subscribe.
     pub subscribe_token: Option<Secret>,
     /// What is presented by whoever sees the list of topics and `/metrics`. Without one
-    /// publishers may, and on loopback everybody, unless there is a subscribe token or a
-    /// name in `hosts`.
+    /// publishers may, and on loopback everybody, unless there is a subscribe token, a name
+    /// in `hosts` or a trusted proxy.
     pub inspect_token: Option<Secret>,
     /// Everybody who can reach it may publish and subscribe.
     pub open: bool,
@@ -194,12 +194,13 @@ impl Default for TopicSettings {
 
 impl Access {
     /// Whether everybody may see the list of topics and `/metrics` of a server that listens
-    /// there: only on loopback, and not if a name is given by which others reach it through
-    /// a proxy, or a token by which it tells subscribers apart.
+    /// there: only on loopback, and not if others reach it through a proxy, which is trusted
+    /// or gives it another name, or if a token tells subscribers apart.
     pub fn lets_everybody_inspect(&self, listen: SocketAddr) -> bool {
         let is_loopback = listen.ip().to_canonical().is_loopback();
         let has_tokens = self.inspect_token.is_some() || self.subscribe_token.is_some();
-        is_loopback && self.hosts.is_empty() && !has_tokens
+        let is_behind_proxy = !self.hosts.is_empty() || !self.trusted_proxies.is_empty();
+        is_loopback && !is_behind_proxy && !has_tokens
     }
 }
 

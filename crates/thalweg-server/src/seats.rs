@@ -54,6 +54,7 @@ pub(crate) struct Seat {
 #[derive(Debug)]
 pub(crate) struct Caller {
     address: Address,
+    is_counted: bool,
     /// Apart from its connection's, if that is a proxy's.
     place: Option<Place>,
 }
@@ -180,11 +181,12 @@ impl Seat {
     /// When the client of a proxy has all that it may have.
     pub(crate) fn caller(&self, forwarded: &Forwarded) -> Result<Caller, Refusal> {
         if !self.is_of_proxy {
-            return Ok(Caller { address: self.place.address, place: None });
+            let Place { address, is_counted, .. } = self.place;
+            return Ok(Caller { address, is_counted, place: None });
         }
         let address = forwarded.address.unwrap_or(self.place.address);
         let place = self.place.seats.place(address, true)?;
-        Ok(Caller { address, place: Some(place) })
+        Ok(Caller { address, is_counted: true, place: Some(place) })
     }
 
     /// A place for one of the subscribers that share this connection. Such a one costs
@@ -212,6 +214,12 @@ impl Caller {
     /// trusted proxy names it. Loopback has one too.
     pub(crate) fn address(&self) -> Address {
         self.address
+    }
+
+    /// Whether what it takes counts for that address: not over loopback, unless that is a
+    /// trusted proxy's.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.is_counted
     }
 }
 

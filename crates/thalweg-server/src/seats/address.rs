@@ -20,25 +20,11 @@ impl Address {
             IpAddr::V4(address) => Self(0xffff << 32 | u64::from(address.to_bits())),
         }
     }
-
-    /// Whether it is of this machine alone.
-    pub(crate) fn is_loopback(self) -> bool {
-        self.0 >> 24 == 0xffff << 8 | u64::from(Ipv4Addr::LOCALHOST.octets()[0])
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loopback_is_known_however_it_is_written() {
-        let is_loopback = |text: &str| Address::of(text.parse().unwrap()).is_loopback();
-        assert!(
-            ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"].map(is_loopback) == [true; 4]
-        );
-        assert!(["128.0.0.1", "10.127.0.1", "::2", "7f::"].map(is_loopback) == [false; 4]);
-    }
 
     #[test]
     fn ipv4_is_counted_whole_and_ipv6_by_its_64_bits() {

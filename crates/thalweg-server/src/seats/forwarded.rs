@@ -33,6 +33,8 @@ struct Path<'a> {
     farthest: Option<IpAddr>,
     /// It is no proxy's.
     is_client: bool,
+    /// What is before it is hidden, or cannot be read.
+    is_hidden: bool,
     /// What the proxy says that it was spoken to by.
     proto: Option<&'a str>,
 }
@@ -45,7 +47,8 @@ impl Forwarded {
     ///
     /// # Errors
     /// `BadParameter` if both headers name a client and not the same one: a proxy writes
-    /// one of them, and the client has made up the other.
+    /// one of them, and the client has made up the other. If one hides its client, none is
+    /// believed.
     pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Result<Self, Refusal> {
         let x_forwarded = headers.get_all(X_FORWARDED_FOR);
         let addresses = from_the_end(x_forwarded, ',').map(|hop| (address(hop), None));
@@ -53,7 +56,10 @@ impl Forwarded {
         let elements = from_the_end(headers.get_all(FORWARDED), ',').map(element);
         let forwarded = Path::walk(elements, trusted);
         let [one, other] = [&x_forwarded, &forwarded].map(|path| path.farthest.map(Address::of));
+        let is_both = headers.contains_key(X_FORWARDED_FOR) && headers.contains_key(FORWARDED);
         let address = match (x_forwarded.is_client, forwarded.is_client) {
+            // The proxy may have written that one, and the client the other.
+            _ if is_both && (x_forwarded.is_hidden || forwarded.is_hidden) => None,
             (true, true) if one != other => {
                 let message = "X-Forwarded-For and Forwarded name different clients: have the \
                                proxy remove the one that it does not write";
@@ -74,7 +80,10 @@ impl<'a> Path<'a> {
     fn walk(hops: impl Iterator<Item = Hop<'a>>, trusted: &[Network]) -> Self {
         let mut path = Self::default();
         for (address, proto) in hops {
-            let Some(address) = address else { break };
+            let Some(address) = address else {
+                path.is_hidden = true;
+                break;
+            };
             path.farthest = Some(address);
             path.proto = proto;
             path.is_client = !trusted.iter().any(|network| network.contains(address));
@@ -218,8 +227,14 @@ mod tests {
         };
         check("192.0.2.1", "for=192.0.2.1", Some("192.0.2.1"));
         check("192.0.2.1", "for=198.51.100.1", None);
-        check("192.0.2.1", "for=unknown", Some("192.0.2.1"));
-        check("garbage", "for=192.0.2.1", Some("192.0.2.1"));
+        for hidden in ["garbage", "unknown", "unix:", "", "192.0.2.1, unknown, 10.0.0.1"] {
+            check(hidden, "for=192.0.2.1", Some(""));
+            check(hidden, "for=10.0.0.1", Some(""));
+        }
+        for hidden in ["for=unknown", "for=_x", "proto=https", "for=192.0.2.1, for=_x"] {
+            check("192.0.2.1", hidden, Some(""));
+            check("unknown", hidden, Some(""));
+        }
         check("192.0.2.1", "for=10.0.0.1", Some("192.0.2.1"));
         check("10.0.0.2", "for=192.0.2.1", Some("192.0.2.1"));
     }

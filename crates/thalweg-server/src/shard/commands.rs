@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use thalweg_wire::{
-    ErrorCode, Position, StartAt, Topic,
+    ErrorCode, Excerpt, Position, StartAt, Topic,
     answer::{done, echo, refusal},
     command::{self, Asked, Command},
     event,
@@ -15,7 +15,7 @@ use crate::{
     refusal::Refusal,
     seats::Address,
     stream::Payloads,
-    transport::{Client, parameters},
+    transport::parameters,
 };
 
 /// A command, checked.
@@ -60,7 +60,7 @@ pub(super) enum Errand {
     /// To append events.
     Append(Payloads),
     /// To say that there is the topic: only then it is subscribed to.
-    Find { address: Address, start: StartAt, terms: Terms },
+    Find { address: Option<Address>, start: StartAt, terms: Terms },
 }
 
 impl Wish {
@@ -141,7 +141,8 @@ impl Shard {
     /// Does what a subscriber's connection asks for; what is another shard's to do
     /// is given back.
     pub(super) fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
-        let Client { identity, address } = self.connections.get(key as usize)?.client;
+        let client = self.connections.get(key as usize)?.client;
+        let (identity, address) = (client.identity, client.counted());
         match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
             What::Echo { data } => self.answer(key, &wish.echo(&data)),
             What::Publish { topic, payloads } => {
@@ -252,6 +253,7 @@ impl Shard {
         let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
         let subscriber = &mut connection.subscriber;
         if known.is_some_and(|feed| subscriber.reads(feed)) {
+            let topic = Excerpt(topic.as_str());
             let message = format!("this connection has {topic} already: unsubscribe first");
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
@@ -261,7 +263,7 @@ impl Shard {
         }
         // Only now: one that is refused leaves no topic behind.
         let is_home = home_of(topic, self.common.peers.len()) == self.id;
-        let maker = Maker::Subscriber(connection.client.address);
+        let maker = Maker::Subscriber(connection.client.counted());
         let feed = self.feeds.open(topic, is_home, maker)?;
         subscriber.subscribe(Subscribe { feed, start, terms });
         let framing = subscriber.framing();
@@ -273,6 +275,7 @@ impl Shard {
         let feed = self.feeds.find(topic);
         let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
         let Some(feed) = feed.filter(|feed| connection.subscriber.reads(*feed)) else {
+            let topic = Excerpt(topic.as_str());
             let message = format!("this connection does not have {topic}: nothing is to be done");
             return Err(Refusal::new(ErrorCode::NotSubscribed, message));
         };

@@ -2,6 +2,7 @@
 //! is their home, their sequencers and the shards that read along.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashMap},
     ops::Bound,
     sync::Arc,
@@ -148,8 +149,8 @@ impl FeedTable {
     }
 
     /// A topic's events are gone, and nobody makes some: it is its subscribers' alone.
-    pub(super) fn hold(&mut self, key: FeedKey) {
-        self.stand(key, Standing::Held(None));
+    pub(super) fn spend(&mut self, key: FeedKey, now_us: u64) {
+        self.stand(key, Standing::Spent(now_us));
     }
 
     fn stand(&mut self, key: FeedKey, standing: Standing) {
@@ -165,11 +166,23 @@ impl FeedTable {
         self.room.held
     }
 
-    /// Those that are too many, since what they had is gone.
-    pub(super) fn held_too_many(&self) -> Vec<FeedKey> {
+    /// Those that are too many, since what they had is gone: the last that it went of. Never
+    /// those that subscribers made, of which there are no more than there may be.
+    pub(super) fn spent_too_many(&self) -> Vec<FeedKey> {
         let over = self.room.held.saturating_sub(self.config.limits.subscribed_topics);
-        let held = self.feeds.iter().filter(|(_, feed)| feed.standing != Standing::Kept);
-        held.take(over).map(|(key, _)| key as FeedKey).collect()
+        if over == 0 {
+            return Vec::new();
+        }
+        let mut spent: Vec<_> = self.feeds.iter().filter_map(Self::spent).collect();
+        spent.sort_unstable_by_key(|(since_us, key)| (Reverse(*since_us), *key));
+        spent.into_iter().take(over).map(|(_, key)| key).collect()
+    }
+
+    fn spent((key, feed): (usize, &Feed)) -> Option<(u64, FeedKey)> {
+        match feed.standing {
+            Standing::Spent(since_us) => Some((since_us, key as FeedKey)),
+            _ => None,
+        }
     }
 
     pub(super) fn find(&self, topic: &Topic) -> Option<FeedKey> {

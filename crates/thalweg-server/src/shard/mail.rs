@@ -64,8 +64,8 @@ pub(crate) enum Mail {
     Attach {
         /// Which shard, and to what.
         reader: Reader,
-        /// Of the first of them.
-        address: Address,
+        /// That the first of them counts for, if it does for any.
+        address: Option<Address>,
     },
     /// It has none any more.
     Detach(Reader),

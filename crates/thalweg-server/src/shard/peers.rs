@@ -4,7 +4,7 @@ use thalweg_wire::{ErrorCode, close};
 use tokio::{sync::mpsc::error::TrySendError, task::spawn_local};
 
 use super::{
-    Handle, Mail, Shard, Timer,
+    Handle, Mail, Peer, Shard, Timer,
     feeds::RemoteReader,
     mail::{Ack, Reader},
     room::Maker,
@@ -67,12 +67,31 @@ impl Handle {
                 self.drain.notify_waiters();
                 self.step(Shard::settle);
                 self.step(Shard::close_all);
+                if self.id == 0 {
+                    spawn_local(Rc::clone(self).wake_when_others_end());
+                }
             }
         }
     }
 
+    /// Whether it may end. The first shard is the last to: it turns away who comes.
     pub(super) fn is_drained(&self) -> bool {
-        self.draining.get() && self.serving.get() == 0 && self.shard.borrow().connections.is_empty()
+        self.draining.get()
+            && self.serving.get() == 0
+            && self.shard.borrow().connections.is_empty()
+            && (self.id != 0 || self.others().all(|peer| peer.mail.is_closed()))
+    }
+
+    async fn wake_when_others_end(self: Rc<Self>) {
+        for peer in self.others() {
+            peer.mail.closed().await;
+        }
+        self.wake.notify_one();
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Peer> {
+        let all = self.common.peers.iter().enumerate();
+        all.filter(|(id, _)| *id != self.id).map(|(_, peer)| peer)
     }
 }
 
@@ -136,7 +155,9 @@ impl Shard {
         };
         // If the topic is new, it is of the share of whoever wanted it first.
         let first = feed.subscribers.first().and_then(|key| self.connections.get(*key as usize));
-        let Some(address) = first.map(|connection| connection.client.address) else { return true };
+        let Some(address) = first.map(|connection| connection.client.counted()) else {
+            return true;
+        };
         let home = super::home_of(&feed.topic, self.common.peers.len());
         let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
         self.attachments += 1;
@@ -153,7 +174,7 @@ impl Shard {
         }
     }
 
-    fn attach(&mut self, reader: &Reader, address: Address) {
+    fn attach(&mut self, reader: &Reader, address: Option<Address>) {
         let Ok(key) = self.feeds.open(&reader.topic, true, Maker::Subscriber(address)) else {
             // If its letterbox is full, it asks again at its next sweep.
             return self.post_no_room(reader.shard, reader.clone());

@@ -22,7 +22,7 @@ pub(crate) struct Places {
 #[derive(Debug)]
 pub(crate) struct Share<'a> {
     places: &'a Places,
-    /// Not of loopback, which is not counted.
+    /// Not of one that is not counted.
     own: Option<(Client, Arc<Semaphore>)>,
 }
 
@@ -46,7 +46,7 @@ impl Places {
 
     /// What a client may have of them.
     pub(crate) fn share(&self, client: Client) -> Share<'_> {
-        let own = (!client.address.is_loopback()).then(|| {
+        let own = client.is_counted.then(|| {
             let mut by_client = self.lock();
             let own = by_client.entry(client);
             let share = || Arc::new(Semaphore::new(share_of_requests(self.count)));
@@ -108,7 +108,8 @@ mod tests {
         let places = Places::new(4);
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::of(ip.parse().unwrap());
-            places.share(Client { identity: Identity::Nobody, address })
+            let is_counted = ip != "127.0.0.1";
+            places.share(Client { identity: Identity::Nobody, address, is_counted })
         });
         let same = places.share(one.own.as_ref().unwrap().0);
         let taken = [one.try_take().unwrap(), same.try_take().unwrap()];

@@ -16,8 +16,8 @@ use crate::{
 pub(super) enum Maker {
     /// A publisher, or a source.
     Publisher,
-    /// A subscriber at this address.
-    Subscriber(Address),
+    /// A subscriber, and the address that it counts for, if for any.
+    Subscriber(Option<Address>),
 }
 
 /// What there is a topic for. Only subscribers would make as many as they like: theirs
@@ -28,6 +28,8 @@ pub(super) enum Standing {
     Kept,
     /// It has subscribers at most. Whose share it is of, if somebody's.
     Held(Option<Address>),
+    /// It had events, and since this time, in µs, has subscribers at most.
+    Spent(u64),
 }
 
 /// How many there are.
@@ -65,7 +67,10 @@ impl Room {
             return Err(Refusal::no_such_topic(topic));
         }
         self.to_hold()?;
-        self.shares.take(address).map(Standing::Held)
+        if let Some(address) = address {
+            self.shares.take(address)?;
+        }
+        Ok(Standing::Held(address))
     }
 
     fn to_hold(&self) -> Result<(), Refusal> {
@@ -105,7 +110,7 @@ impl Room {
     /// Copies of what other shards keep are as many as those keep, and counted there.
     fn count_of(&mut self, standing: Standing, is_home: bool) -> Option<&mut usize> {
         match standing {
-            Standing::Held(_) => Some(&mut self.held),
+            Standing::Held(_) | Standing::Spent(_) => Some(&mut self.held),
             Standing::Kept => is_home.then_some(&mut self.kept),
         }
     }

@@ -46,15 +46,15 @@ impl Handle {
 }
 
 impl Handle {
-    /// Looks for topics at their homes, where whoever is at `address` makes none by
-    /// subscribing.
+    /// Looks for topics at their homes, where whoever counts for `address` makes none
+    /// by subscribing.
     ///
     /// # Errors
     /// When there is one that is not there.
     pub(super) async fn find(
         &self,
         topics: impl Iterator<Item = &Topic>,
-        address: Address,
+        address: Option<Address>,
     ) -> Result<(), Refusal> {
         let shards = self.common.peers.len();
         let mut by_home: Vec<Vec<Topic>> = vec![Vec::new(); shards];
@@ -80,12 +80,12 @@ impl Handle {
 }
 
 impl Shard {
-    /// The feeds of an ask by whoever is at `address`, made if there are none: all of
+    /// The feeds of an ask by whoever counts for `address`, made if there are none: all of
     /// them or none.
     pub(super) fn open_feeds(
         &mut self,
         ask: &Ask,
-        address: Address,
+        address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
         let (mut opened, mut made) = (Vec::new(), Vec::new());
         for (topic, _) in &ask.topics {
@@ -155,14 +155,15 @@ impl Shard {
         }
     }
 
-    /// Whether a topic must be looked for at its home, another shard, before whoever is at
-    /// `address` subscribes to it: that may make none. If it comes to that later, the home
+    /// Whether a topic must be looked for at its home, another shard, before whoever counts
+    /// for `address` subscribes to it: that may make none. If it comes to that later, the home
     /// can only have the connection closed.
-    pub(super) fn is_to_be_found(&self, topic: &Topic, address: Address) -> bool {
+    pub(super) fn is_to_be_found(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
         !self.is_home_of(topic)
             && self.feeds.find(topic).is_none()
-            && (config.subscribe == Subscribing::Existing || shares.is_spent(address))
+            && (config.subscribe == Subscribing::Existing
+                || address.is_some_and(|address| shares.is_spent(address)))
     }
 
     /// The connection at `key`, if it is still the one of that serial.

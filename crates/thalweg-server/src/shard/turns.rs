@@ -93,7 +93,7 @@ mod tests {
 
     fn client(number: u8) -> Client {
         let address = Address::of(IpAddr::from([127, 0, 0, number]));
-        Client { address, identity: Identity::Nobody }
+        Client { address, identity: Identity::Nobody, is_counted: false }
     }
 
     #[test]

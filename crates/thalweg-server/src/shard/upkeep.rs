@@ -91,14 +91,14 @@ impl Shard {
         self.counts.history_bytes = history as u64;
         self.counts.tail_bytes = tails as u64;
         self.counts.pinned_bytes = pinned as u64;
-        spent.into_iter().for_each(|key| self.feeds.hold(key));
+        spent.into_iter().for_each(|key| self.feeds.spend(key, now_us));
         for key in idle {
             if self.let_go(key) {
                 self.feeds.remove(key);
             }
         }
         self.counts.subscribed_topics = self.feeds.held() as u64;
-        for key in self.feeds.held_too_many() {
+        for key in self.feeds.spent_too_many() {
             self.give_up(key);
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     access::Identity,
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, is_share},
     fanout::{Feeds, Subscriber},
-    seats::{Address, Seat},
+    seats::{Address, Caller, Seat},
 };
 
 /// A subscriber's connection: a slab entry, no task.
@@ -51,6 +51,20 @@ pub(crate) struct Client {
     pub(crate) identity: Identity,
     /// Where it is.
     pub(crate) address: Address,
+    /// What it takes for long counts for that address.
+    pub(crate) is_counted: bool,
+}
+
+impl Client {
+    /// The one that makes a request.
+    pub(crate) fn new(identity: Identity, caller: &Caller) -> Self {
+        Self { identity, address: caller.address(), is_counted: caller.is_counted() }
+    }
+
+    /// The address that it counts for, if it does for any.
+    pub(crate) fn counted(&self) -> Option<Address> {
+        self.is_counted.then_some(self.address)
+    }
 }
 
 /// What a peer that does not take everything is owed.

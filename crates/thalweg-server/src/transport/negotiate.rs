@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::{
-    ErrorCode, Framing, StartAt, Topic,
+    ErrorCode, Excerpt, Framing, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
 };
 
@@ -137,7 +137,7 @@ fn topics(
     for name in names {
         let topic: Topic = name.parse()?;
         if topics.contains(&topic) {
-            return Err(bad(format!("topic {topic} is named twice")));
+            return Err(bad(format!("topic {} is named twice", Excerpt(topic.as_str()))));
         }
         topics.push(topic);
     }

@@ -106,8 +106,8 @@ pub(super) struct Settings {
     pub(super) subscribe_token: Option<Token>,
     /// What is presented for /metrics and the list of topics; the publish token will do, too
     ///
-    /// On loopback they are everybody's, until there is such a token, a subscribe token or
-    /// an --allow-host. Elsewhere they need it, or --admin-listen.
+    /// On loopback they are everybody's, until there is such a token, a subscribe token, an
+    /// --allow-host or a --trusted-proxy. Elsewhere they need it, or --admin-listen.
     #[arg(long, value_name = "TOKEN", help_heading = ACCESS)]
     #[arg(env = "THALWEG_INSPECT_TOKEN", hide_env_values = true)]
     pub(super) inspect_token: Option<Token>,

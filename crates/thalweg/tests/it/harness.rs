@@ -45,7 +45,7 @@ pub(crate) use message::{Gap, Heard, close};
 pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Answer, Duplex, Raw, tcp};
-pub(crate) use server::{LOOK_AGAIN_AFTER, Server, metric, outside};
+pub(crate) use server::{LOOK_AGAIN_AFTER, Server, TRUSTED, metric, outside};
 pub(crate) use signs::wait_for;
 pub(crate) use skipped::skipped;
 pub(crate) use socket::{DEADLINE, Socket};

@@ -41,6 +41,7 @@ fn on_loopback_everybody_may_inspect_until_others_are_told_apart() {
     check(&[], &[NONE, INSPECT], &[], "");
     check(&[&PUBLISH_TOKEN], &[NONE, PUBLISH], &[], "");
     check(&[&["--allow-host", "push.example"]], &[], &[NONE], "--inspect-token");
+    check(&[&["--trusted-proxy", "127.0.0.1"]], &[], &[NONE], "--inspect-token");
     let tokens: [&[&str]; 2] = [&PUBLISH_TOKEN, &SUBSCRIBE_TOKEN];
     check(&tokens, &[PUBLISH], &[NONE, SUBSCRIBE], "inspect token");
     check(&[&INSPECT_TOKEN], &[INSPECT], &[NONE], "inspect token");
@@ -121,6 +122,9 @@ fn a_listener_of_its_own_shows_nothing_else() {
     let stream = ask(&server, "GET", "/v1/topics?topic=t&transport=sse", &[]);
     assert_eq!(stream.status, 200);
     assert!(String::from_utf8_lossy(&stream.body).starts_with("{\"topics\":"), "{stream:?}");
+    let mut raw = Raw::connect(server.admin_address());
+    raw.ask("GET", "/metrics", &[("Content-Length", "6")], "a body");
+    raw.answer().refused(400, "bad_parameter");
     // No page may read it: not of another origin, nor of a name that was made its own.
     ask(&server, "GET", "/metrics", &[("Origin", "https://a.example")]).refused(403, "bad_origin");
     ask(&server, "GET", "/metrics", &[("Host", "evil.example")]).refused(421, "bad_host");

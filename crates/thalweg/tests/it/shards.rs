@@ -1,7 +1,7 @@
 //! Several shards: who publishes where and who listens where makes no
 //! difference.
 
-use crate::harness::{Raw, Server, Transport, chunk, offset};
+use crate::harness::{Raw, Server, TRUSTED, Transport, chunk, offset};
 
 const TWO: &[&str] = &["--shards", "2"];
 
@@ -158,8 +158,8 @@ fn await_topics(server: &Server, is_met: impl FnMut(f64) -> bool) {
 #[test]
 fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
     const CLIENT: (&str, &str) = ("X-Forwarded-For", "192.0.2.1");
-    let limits = ["--max-subscribed-topics-per-address", "1", "--trusted-proxy", "127.0.0.1"];
-    let server = Server::start(&[TWO, &limits].concat());
+    let limits = ["--max-subscribed-topics-per-address", "1"];
+    let server = Server::start(&[TWO, &limits, &TRUSTED].concat());
     let mut held = server.subscribe_with(Transport::Sse, "/held", &[CLIENT]);
     held.confirmed();
     server.publish("there", 0..1);
@@ -183,8 +183,8 @@ fn a_topic_that_its_home_has_no_room_for_is_refused_wherever_it_is_asked_for() {
 #[test]
 fn topics_that_their_home_has_no_room_for_any_more_end_the_connection() {
     // Half of the topics are at home where they are asked for.
-    let limits = ["--max-subscribed-topics-per-address", "40", "--trusted-proxy", "127.0.0.1"];
-    let server = Server::start(&[TWO, &limits].concat());
+    let limits = ["--max-subscribed-topics-per-address", "40"];
+    let server = Server::start(&[TWO, &limits, &TRUSTED].concat());
     let topics: Vec<String> = (0..64).map(|topic| format!("topic=t{topic}")).collect();
     let mut raw = Raw::connect(server.address);
     let headers = [("Accept", "application/x-ndjson"), ("X-Forwarded-For", "192.0.2.1")];

@@ -2,7 +2,8 @@
 //! notices.
 
 use crate::harness::{
-    Frame, H2, Raw, Server, Transport, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
+    Frame, H2, Raw, Server, TRUSTED, Transport, flag, hpack, kind, opcode, ticking, unharmed,
+    wait_for,
 };
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -178,8 +179,7 @@ fn event() -> String {
 /// that, and all have a bound.
 #[test]
 fn history_kept_for_who_does_not_take_it_is_bounded() {
-    let small = ["--history-bytes", "4MiB", "--trusted-proxy", "127.0.0.1"];
-    let server = with_history(&small);
+    let server = with_history(&[&["--history-bytes", "4MiB"], &TRUSTED[..]].concat());
     let of = |client: &str| {
         let mut raw = Raw::connect(server.address);
         let headers = [("X-Forwarded-For", client)];

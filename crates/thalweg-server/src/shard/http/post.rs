@@ -12,7 +12,7 @@ use crate::{
     access::{Identity, Issued, Right, TICKET_LIFE_S},
     clock::now_us,
     refusal::Refusal,
-    seats::Address,
+    seats::Caller,
     shard::{
         Handle,
         commands::{What, Wish},
@@ -57,7 +57,7 @@ impl Publisher {
     /// When it may not, or asks for what there is not.
     pub(super) fn new(
         handle: &Handle,
-        address: Address,
+        caller: &Caller,
         topic: &str,
         parts: &Parts,
     ) -> Result<Self, Refusal> {
@@ -76,7 +76,7 @@ impl Publisher {
                             event with it"
                 .into()));
         }
-        Ok(Self { topic, client: Client { identity, address }, kind, key })
+        Ok(Self { topic, client: Client::new(identity, caller), kind, key })
     }
 
     /// Whether it publishes lines, for as long as it likes.
@@ -199,7 +199,7 @@ impl Publisher {
 /// Answers a command.
 pub(super) async fn command(
     handle: &Rc<Handle>,
-    address: Address,
+    caller: &Caller,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Refused> {
@@ -209,7 +209,7 @@ pub(super) async fn command(
     }
     let identity = identify(handle, parts)?;
     is_as_it_is(parts)?;
-    let share = share(handle, Client { identity, address });
+    let share = share(handle, Client::new(identity, caller));
     let _place = share.try_take()?;
     let limits = &handle.common.config.limits;
     let may_publish = handle.common.gate.lets_publish(identity);

@@ -106,9 +106,12 @@ pub(super) async fn answer(
         return answer;
     }
     if on.seat.is_admin() {
-        let inspected = handle.finish(inspect::answer(handle, &parts).await, &admitted);
+        let inspected = match has_no_body_to_read(&parts, &body) {
+            Ok(()) => inspect::answer(handle, &parts).await,
+            Err(refused) => Err(refused),
+        };
         drop(parts);
-        return last(handle, asked, body, inspected).await;
+        return last(handle, asked, body, handle.finish(inspected, &admitted)).await;
     }
     let caller = on.seat.caller(&forwarded).map_err(Refused::from);
     let begun = caller.and_then(|caller| {
@@ -237,16 +240,16 @@ async fn subscribe(
 ) -> Result<Answer, Refused> {
     let Begun { ask, identity } = begun;
     let is_poll = ask.life == Life::Once;
-    let client = Client { identity, address: caller.address() };
+    let client = Client::new(identity, &caller);
     let mut caller = Some(caller);
     // Whoever has HTTP/1.1's socket to itself has its connection's.
     let seat = match takeover {
         Some(_) => None,
         None => caller.take().map(|caller| on.seat.beside(caller)).transpose()?,
     };
-    handle.find(ask.topics.iter().map(|(topic, _)| topic), client.address).await?;
+    handle.find(ask.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now: one that has no place leaves no topic behind.
-    let feeds = handle.step(|shard| shard.open_feeds(&ask, client.address))?;
+    let feeds = handle.step(|shard| shard.open_feeds(&ask, client.counted()))?;
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(caller) = caller.take()
     {
@@ -316,7 +319,7 @@ async fn route(
         return match (&parts.method, path_topic) {
             (&Method::GET, _) => read(handle, on, &caller, &parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
-                let publisher = Publisher::new(handle, caller.address(), topic, &parts)?;
+                let publisher = Publisher::new(handle, &caller, topic, &parts)?;
                 // Lines may be far apart, as a subscriber's events may: it has a place as one.
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // Nor is what was sent to ask for it kept.
@@ -336,7 +339,7 @@ async fn route(
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(Refused::method("POST"))
         }
-        "/v1/commands" => post::command(handle, caller.address(), &parts, body).await,
+        "/v1/commands" => post::command(handle, &caller, &parts, body).await,
         "/v1/tickets" => post::ticket(handle, &parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))
@@ -387,7 +390,7 @@ async fn read(
     let identity = handle.identify(parts, query.ticket.as_deref())?;
     handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
-    let client = Client { identity, address: caller.address() };
+    let client = Client::new(identity, caller);
     let Page { before, events, after } = handle.read(client, &topic, start, limit).await?;
     let events = Rc::new(RefCell::new(events));
     handle.watch_reading(client, &on.holder, &events);

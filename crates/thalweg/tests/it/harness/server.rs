@@ -21,6 +21,10 @@ pub(crate) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// What the server says on its first line.
 const LISTENING: &str = "listening on ";
 
+/// Trusts the test as a proxy, and shows its metrics to the harness.
+pub(crate) const TRUSTED: [&str; 4] =
+    ["--trusted-proxy", "127.0.0.1", "--inspect-token", "inspect-secret"];
+
 /// A running `thalweg serve`. Dropped, it is asked to stop, and must.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -29,6 +33,8 @@ pub(crate) struct Server {
     /// Locked, so that the threads of a test may share the server.
     exit: Mutex<Receiver<ExitStatus>>,
     has_exited: bool,
+    /// What is presented to see its metrics.
+    inspect_token: Option<String>,
     /// What it printed; shown when the test fails.
     pub(super) log: Arc<Mutex<String>>,
 }
@@ -62,7 +68,9 @@ impl Server {
             let log = log.lock().expect("the log");
             panic!("{arguments:?}: no line {LISTENING}… within {DEADLINE:?}; it said: {log}")
         });
-        Self { address, pid, exit, has_exited: false, log }
+        let inspect_token = arguments.iter().skip_while(|flag| **flag != "--inspect-token").nth(1);
+        let inspect_token = inspect_token.map(|token| format!("Bearer {token}"));
+        Self { address, pid, exit, has_exited: false, inspect_token, log }
     }
 
     /// Where a server started with `--admin-listen` listens for that.
@@ -126,9 +134,14 @@ impl Server {
         Http2::connect(self.address)
     }
 
+    /// The headers with which its metrics are seen.
+    pub(super) fn inspection(&self) -> Vec<(&str, &str)> {
+        self.inspect_token.iter().map(|token| ("Authorization", &**token)).collect()
+    }
+
     /// The sum of a metric's samples.
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let text = self.get("/metrics").text();
+        let text = self.ask("GET", "/metrics", &self.inspection(), "").text();
         metric(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
     }
 

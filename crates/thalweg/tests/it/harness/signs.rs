@@ -28,7 +28,7 @@ impl Server {
 
     /// The same, asked on this connection.
     pub(crate) fn count_over(&self, mut raw: Raw, name: &str) -> u64 {
-        raw.ask("GET", "/metrics", &[], "");
+        raw.ask("GET", "/metrics", &self.inspection(), "");
         let answer = raw.answer();
         let text = String::from_utf8_lossy(&answer.body).into_owned();
         let samples = text.lines().filter_map(|line| line.strip_prefix(name));

@@ -1,7 +1,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::harness::{Raw, Server, chunk, ticking, unharmed};
+use crate::harness::{Raw, Server, TRUSTED, chunk, ticking, unharmed};
 
 /// A request whose body is to come.
 fn begin(server: &Server, headers: &str) -> Raw {
@@ -246,7 +246,7 @@ fn those_without_the_token_have_places_of_their_own() {
 /// However many of its bodies are slow: others find places.
 #[test]
 fn one_client_has_half_of_the_places() {
-    let server = ticking(&["--max-requests", "8", "--trusted-proxy", "127.0.0.1"]);
+    let server = ticking(&[&["--max-requests", "8"], &TRUSTED[..]].concat());
     let of = |client: &str, body: &str| {
         let headers = format!("X-Forwarded-For: {client}\r\nContent-Length: 1\r\n");
         let mut raw = begin(&server, &headers);

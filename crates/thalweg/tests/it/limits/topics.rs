@@ -6,7 +6,7 @@ use std::fs;
 use thalweg_server::config::EMPTY_TOPIC_BYTES;
 
 use crate::harness::{
-    Heard, Line, Server, Socket, Subscriber, Transport, ticking, unharmed, wait_for,
+    Heard, Line, Server, Socket, Subscriber, TRUSTED, Transport, ticking, unharmed, wait_for,
 };
 
 const SSE: [(&str, &str); 1] = [("Accept", "text/event-stream")];
@@ -101,6 +101,21 @@ fn topics_whose_events_are_gone_give_way() {
     assert_eq!(closed, 2);
 }
 
+/// Whoever only waited for events keeps its topic.
+#[test]
+fn topics_whose_events_are_gone_go_before_those_that_had_none() {
+    let server = Server::start(&["--max-subscribed-topics", "1", "--history-age", "2s"]);
+    let mut waiting = server.subscribe(Transport::Sse, "/waiting");
+    waiting.confirmed();
+    server.publish("spent", 0..1);
+    let mut reader = server.subscribe(Transport::Sse, "/spent?cursor=earliest");
+    assert_eq!(reader.numbers(1).0, [0]);
+    server.has_closed(1013, 1);
+    assert!(matches!(reader.next(), Heard::Close(1013, ..)));
+    server.publish("waiting", 1..2);
+    assert_eq!(waiting.numbers(1).0, [1]);
+}
+
 /// Subscribes as a client of the proxy that the test is; `None` if there is no room.
 fn subscribe_for(server: &Server, client: &str, topic: &str) -> Option<Socket> {
     let headers = [("Accept", "text/event-stream"), ("X-Forwarded-For", client)];
@@ -123,14 +138,17 @@ fn subscribe_for(server: &Server, client: &str, topic: &str) -> Option<Socket> {
 #[test]
 fn one_address_holds_its_share_of_topics() {
     const SHARE: usize = 5;
-    for shards in ["1", "2"] {
-        let limits = ["--max-subscribed-topics-per-address", "5", "--trusted-proxy", "127.0.0.1"];
-        let server = Server::start(&[&limits[..], &["--shards", shards]].concat());
-        let [greedy, other] = ["192.0.2.1", "192.0.2.2"];
+    // Whom the proxy does not name counts for the proxy, which is on loopback.
+    for (shards, greedy) in
+        [("1", "192.0.2.1"), ("2", "192.0.2.1"), ("1", "unknown"), ("2", "unknown")]
+    {
+        let limits = ["--max-subscribed-topics-per-address", "5", "--shards", shards];
+        let server = Server::start(&[&limits[..], &TRUSTED].concat());
+        let other = "192.0.2.2";
         let topics: Vec<String> = (0..20).map(|number| format!("t{number}")).collect();
         let held: Vec<Socket> =
             topics.iter().filter_map(|topic| subscribe_for(&server, greedy, topic)).collect();
-        assert_eq!(held.len(), SHARE, "{shards} shards");
+        assert_eq!(held.len(), SHARE, "{greedy}, {shards} shards");
         assert!(subscribe_for(&server, other, "u").is_some(), "another address has its own share");
         // One that is there is nobody's share.
         server.publish("v", 0..1);

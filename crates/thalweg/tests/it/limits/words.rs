@@ -62,6 +62,26 @@ fn a_command_is_quoted_up_to_64_characters() {
     });
 }
 
+/// Also where it is right as it is.
+#[test]
+fn a_topic_is_quoted_up_to_64_characters() {
+    let topic = "x".repeat(200);
+    let server = Server::start(&["--publish-token", "publish", "--subscribe-token", "subscribe"]);
+    for (method, query) in [("POST", ""), ("GET", "?limit=1"), ("GET", "?transport=sse")] {
+        let refused = server.ask(method, &format!("/v1/topics/{topic}{query}"), &[], "");
+        is_cut(query, &refused.body);
+    }
+    let server = Server::start(&[]);
+    let target = format!("/v1/topics?topic={topic}&topic={topic}&transport=sse");
+    is_cut("twice", &server.get(&target).body);
+    let mut socket = server.subscribe(Transport::WebSocket, &format!("/{topic}"));
+    socket.confirmed();
+    for (command, topic) in [("subscribe", topic), ("unsubscribe", "x".repeat(199))] {
+        let refused = socket.command(&format!(r#"{{"command":"{command}","topic":"{topic}"}}"#));
+        is_cut(command, refused.to_string().as_bytes());
+    }
+}
+
 #[test]
 fn a_request_is_quoted_up_to_64_characters() {
     let server = ticking(&["--runs", env!("CARGO_TARGET_TMPDIR")]);
