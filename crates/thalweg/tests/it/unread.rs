@@ -104,8 +104,7 @@ fn answers_over_websockets_are_in_the_same_budget() {
         }
         server.has_counted("thalweg_unfinished_bytes", 0);
         await_some(&server, "thalweg_answers_cut_total");
-        // Until then some messages are being heard. 30 MB pass through, of which the
-        // allocator keeps some.
+        // Some are being heard until then, and the allocator keeps some of 30 MB.
         wait_for("30 connections to cost little", || {
             (server.memory().saturating_sub(before) < COST_MAX + (8 << 20)).then_some(())
         });
