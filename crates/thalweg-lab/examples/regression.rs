@@ -28,6 +28,10 @@ fn main() -> anyhow::Result<()> {
             if pooled.high > POOLED_MAX {
                 slower.push(part.name.clone());
             }
+            for label in found.unpaired {
+                println!("  {label:<40} no pairs");
+                slower.push(format!("{}: {label} (nothing is known of it)", part.name));
+            }
             for cell in found.cells {
                 let mark = if cell.is_worse { "  worse" } else { "" };
                 println!(

@@ -15,8 +15,10 @@ pub struct Regression {
     pub pooled: Estimate,
     /// How many pairs that is.
     pub pairs: usize,
-    /// Each cell, in order.
+    /// Each cell that has pairs, in order.
     pub cells: Vec<CellRegression>,
+    /// Settings of the others, in words: of them nothing is known.
+    pub unpaired: Vec<String>,
 }
 
 /// One cell of it.
@@ -38,23 +40,24 @@ pub struct CellRegression {
 impl Regression {
     /// What samples of a part say; `None` if there is no pair.
     pub fn of(part: &Part, samples: &[&Sample]) -> Option<Regression> {
-        let of_cells = part.cells.iter().enumerate().filter_map(|(index, cell)| {
+        let mut unpaired = Vec::new();
+        let (mut cells, mut after, mut before) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, cell) in part.cells.iter().enumerate() {
             let own: Vec<&Sample> =
                 samples.iter().copied().filter(|sample| sample.cell == index).collect();
-            let (after, before) = cpu_pairs(cell, &own, part.together);
-            let (ratio, p) = (ratio(&after, &before)?, worse(&after, &before));
-            let pairs = after.len();
+            let (own_after, own_before) = cpu_pairs(cell, &own, part.together);
             let label = cell.label.clone();
-            Some((CellRegression { label, ratio, pairs, p, is_worse: false }, after, before))
-        });
-        let (mut cells, mut after, mut before) = (Vec::new(), Vec::new(), Vec::new());
-        for (cell, cell_after, cell_before) in of_cells {
-            cells.push(cell);
-            after.extend(cell_after);
-            before.extend(cell_before);
+            let Some(ratio) = ratio(&own_after, &own_before) else {
+                unpaired.push(label);
+                continue;
+            };
+            let (pairs, p) = (own_after.len(), worse(&own_after, &own_before));
+            cells.push(CellRegression { label, ratio, pairs, p, is_worse: false });
+            after.extend(own_after);
+            before.extend(own_before);
         }
         correct(&mut cells);
-        Some(Regression { pooled: ratio(&after, &before)?, pairs: after.len(), cells })
+        Some(Regression { pooled: ratio(&after, &before)?, pairs: after.len(), cells, unpaired })
     }
 }
 
