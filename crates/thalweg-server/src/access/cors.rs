@@ -45,12 +45,13 @@ impl Admitted {
     pub(crate) fn preflight(&self, request: &Parts) -> Option<impl Iterator<Item = Header>> {
         let is_preflight = request.method == Method::OPTIONS
             && request.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-        let of_preflights = [
-            fixed(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
-            fixed(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
-            fixed(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_LIFE_S),
-        ];
-        is_preflight.then(|| self.headers().chain(of_preflights))
+        is_preflight.then(|| {
+            self.headers().chain([
+                fixed(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+                fixed(header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
+                fixed(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_LIFE_S),
+            ])
+        })
     }
 }
 

@@ -118,15 +118,16 @@ impl HostPort {
     /// # Errors
     /// `BadParameter` if that is two, or none over HTTP/1.1 (RFC 9112 §3.2).
     pub(super) fn of(request: &Parts) -> Result<Asked, Refusal> {
-        if request.version == Version::HTTP_11 && !request.headers.contains_key(header::HOST) {
+        let mut hosts = request.headers.get_all(header::HOST).iter();
+        let host = hosts.next();
+        if request.version == Version::HTTP_11 && host.is_none() {
             let message = "a request of HTTP/1.1 carries Host: name the server in it";
             return Err(Refusal::new(ErrorCode::BadParameter, message));
         }
         if let Some(authority) = request.uri.authority() {
             return Ok(Self::parse(authority.as_str()).map_or(Asked::Malformed, Asked::For));
         }
-        let mut hosts = request.headers.get_all(header::HOST).iter();
-        let Some(host) = hosts.next() else { return Ok(Asked::Unsaid) };
+        let Some(host) = host else { return Ok(Asked::Unsaid) };
         if hosts.next().is_some() {
             return Err(Refusal::new(ErrorCode::BadParameter, "a request carries one Host"));
         }

@@ -14,7 +14,7 @@
 //! `POST` without `Origin` should not exist; if a browser had one, it would be
 //! refused here too.
 
-use http::{HeaderValue, Method, header, request::Parts};
+use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 use super::{
@@ -23,9 +23,9 @@ use super::{
 };
 use crate::refusal::Refusal;
 
-const SEC_FETCH_SITE: &str = "sec-fetch-site";
-const SEC_FETCH_MODE: &str = "sec-fetch-mode";
-const SEC_FETCH_DEST: &str = "sec-fetch-dest";
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
 /// The origins allowed besides the server's own.
 #[derive(Debug, Default)]
@@ -100,9 +100,11 @@ impl Origins {
     }
 
     fn check_without(&self, request: &Parts) -> Result<Admitted, Refusal> {
-        let is =
-            |name: &str, value: &str| request.headers.get(name).is_some_and(|found| found == value);
-        let is_of_another = is(SEC_FETCH_SITE, "cross-site") || is(SEC_FETCH_SITE, "same-site");
+        let Some(site) = request.headers.get(SEC_FETCH_SITE) else {
+            return Ok(Admitted { cors: None });
+        };
+        let is_of_another = site == "cross-site" || site == "same-site";
+        let is = |name, value: &str| request.headers.get(name).is_some_and(|found| found == value);
         let navigates =
             is(SEC_FETCH_MODE, "navigate") && matches!(request.method, Method::GET | Method::HEAD);
         let may_frame = self.all || self.null || !self.named.is_empty();

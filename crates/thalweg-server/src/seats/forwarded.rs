@@ -7,15 +7,17 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use http::{HeaderMap, header::GetAll};
+use http::{
+    HeaderMap, HeaderName,
+    header::{FORWARDED, GetAll},
+};
 use thalweg_wire::ErrorCode;
 
 use super::Address;
 use crate::{config::Network, refusal::Refusal};
 
-const X_FORWARDED_FOR: &str = "x-forwarded-for";
-const X_FORWARDED_PROTO: &str = "x-forwarded-proto";
-const FORWARDED: &str = "forwarded";
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// What a request through trusted proxies says of its client: of any other, nothing.
 #[derive(Debug, Default, PartialEq, Eq)]

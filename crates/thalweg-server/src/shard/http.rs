@@ -43,7 +43,7 @@ use std::{
     pin::{Pin, pin},
     rc::Rc,
     sync::Arc,
-    task::{Context, Poll},
+    task::Poll,
     time::Duration,
 };
 
@@ -59,12 +59,11 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{Arrival, Handle, subscribe::Newcomer};
+use super::{Arrival, Handle, holder::Holder, subscribe::Newcomer};
 use crate::{
     seats::Seat,
     transport::{Outlet, Socket, TlsSocket},
 };
-use content::counted;
 pub(super) use gather::Spare;
 use patience::{Impatience, Patient, Run, Running};
 use routes::{On, Takeover};
@@ -212,16 +211,19 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             TokioIo::new(Patient::new(stream, limits.stall)),
             service_fn(async |request| {
                 let _run = Run::enter(&running);
-                let answer = routes::answer(handle, Some(&takeover), &on, request).await;
-                Ok::<_, Infallible>(counted(handle, answer, &on))
+                let mut answer = routes::answer(handle, Some(&takeover), &on, request).await;
+                content::count(handle, &mut answer, &on);
+                Ok::<_, Infallible>(answer)
             }),
         );
-    let mut drain = pin!(handle.drain.notified());
+    let mut told = pin!(told(handle, &holder));
     let mut idle = pin!(running.idle(DRAIN_GRACE));
-    let mut cut = pin!(holder.cut());
-    let mut draining = false;
+    let (mut listening, mut draining) = (false, false);
     let served = poll_fn(|context| {
-        if !draining && is_draining(handle, drain.as_mut(), context) {
+        if !std::mem::replace(&mut listening, true) {
+            let _ = told.as_mut().poll(context);
+        }
+        if !draining && handle.draining.get() {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -230,7 +232,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             return Poll::Ready(Ok(None));
         }
         let ended = Pin::new(&mut connection).poll(context);
-        if cut.as_mut().poll(context).is_ready() {
+        if holder.is_cut() {
             return Poll::Ready(Ok(None));
         }
         match (takeover.take(), ended) {
@@ -293,12 +295,11 @@ fn count_impatience(handle: &Handle, impatience: Option<Impatience>) -> bool {
     impatience.is_some()
 }
 
-fn is_draining(
-    handle: &Handle,
-    drain: Pin<&mut impl Future<Output = ()>>,
-    context: &mut Context<'_>,
-) -> bool {
-    handle.draining.get() || drain.poll(context).is_ready()
+/// Wakes a connection's task at a drain and when the connection is to end. Poll it once, in
+/// the task that lasts as long as the connection, then look at the marks that both set
+/// before they wake: a poll at each turn would cost every request.
+async fn told(handle: &Handle, holder: &Holder) {
+    tokio::join!(handle.drain.notified(), holder.cut());
 }
 
 /// Counts a socket among those that HTTP serves for as long as it does.

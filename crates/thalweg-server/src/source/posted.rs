@@ -32,10 +32,13 @@ impl BodyKind {
     /// `curl -d` calls everything a form.
     pub(crate) fn of(content_type: Option<&str>) -> Self {
         let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
-        match essence.trim().to_ascii_lowercase().as_str() {
-            "application/x-ndjson" | "application/jsonl" => Self::Lines,
-            "text/plain" => Self::Text,
-            _ => Self::Json,
+        let is = |name| essence.trim().eq_ignore_ascii_case(name);
+        if is("application/x-ndjson") || is("application/jsonl") {
+            Self::Lines
+        } else if is("text/plain") {
+            Self::Text
+        } else {
+            Self::Json
         }
     }
 }

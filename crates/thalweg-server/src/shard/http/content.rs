@@ -72,18 +72,17 @@ impl From<&'static str> for Content {
 }
 
 impl Content {
-    /// The same, counted for `holder`.
-    fn counted(self, holder: &Arc<Holder>) -> Self {
+    /// Has `holder` hold it.
+    fn count(&mut self, holder: &Arc<Holder>) {
+        let Self::Made(bytes) = self else { return };
         let counted = |piece: Vec<u8>| counted_piece(holder, piece);
-        match self {
+        *self = if bytes.len() > PIECE_BYTES {
             // Copies, so that what was taken is given back.
-            Self::Made(bytes) if bytes.len() > PIECE_BYTES => {
-                let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
-                Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
-            }
-            Self::Made(bytes) => Self::Counted(counted(bytes), VecDeque::new()),
-            other => other,
-        }
+            let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
+            Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
+        } else {
+            Self::Counted(counted(std::mem::take(bytes)), VecDeque::new())
+        };
     }
 
     /// A long poll's answer. What goes on is filled again as it is taken: it holds
@@ -158,14 +157,12 @@ fn hand_over(charge: &mut Charge, piece: Bytes) -> Bytes {
     counted_piece(charge.holder(), piece)
 }
 
-/// An answer, counted for its connection until its client has taken it.
-pub(super) fn counted(handle: &Handle, answer: Response<Content>, on: &On) -> Response<Content> {
-    if answer.body().is_end_stream() {
-        return answer;
+/// Counts an answer for its connection until its client has taken it.
+pub(super) fn count(handle: &Handle, answer: &mut Response<Content>, on: &On) {
+    if !answer.body().is_end_stream() {
+        answer.body_mut().count(&on.holder);
+        handle.watch(&on.holder, on.address.get());
     }
-    let answer = answer.map(|content| content.counted(&on.holder));
-    handle.watch(&on.holder, on.address.get());
-    answer
 }
 
 /// Events of a topic with what stands around them.

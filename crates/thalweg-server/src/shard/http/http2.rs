@@ -12,12 +12,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    content::counted,
-    count_impatience,
+    content, count_impatience,
     gather::gather,
-    is_draining,
     patience::{Impatience, Patient, Running, Streams, Taken},
     routes::{self, On},
+    told,
 };
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
@@ -58,20 +57,20 @@ pub(super) async fn serve(
                 let served = Rc::clone(&served);
                 async move {
                     let (handle, on) = &*served;
-                    let answer = routes::answer(handle, None, on, request).await;
-                    Ok::<_, Infallible>(counted(handle, answer, on).map(Taken::new))
+                    let mut answer = routes::answer(handle, None, on, request).await;
+                    content::count(handle, &mut answer, on);
+                    Ok::<_, Infallible>(answer.map(Taken::new))
                 }
             }),
         );
-    let mut drain = pin!(handle.drain.notified());
+    let mut told = pin!(told(handle, &holder));
     let mut idle = pin!(running.idle(limits.stall));
-    let mut cut = pin!(holder.cut());
-    let mut draining = false;
+    let (mut listening, mut draining) = (false, false);
     let ended = poll_fn(|context| {
-        if !draining
-            && (is_draining(handle, drain.as_mut(), context)
-                || idle.as_mut().poll(context).is_ready())
-        {
+        if !std::mem::replace(&mut listening, true) {
+            let _ = told.as_mut().poll(context);
+        }
+        if !draining && (handle.draining.get() || idle.as_mut().poll(context).is_ready()) {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -80,7 +79,7 @@ pub(super) async fn serve(
         if refused > 0 {
             handle.count(|counts| counts.h2_refused_streams += refused);
         }
-        if cut.as_mut().poll(context).is_ready() {
+        if holder.is_cut() {
             return Poll::Ready(Ok(()));
         }
         match polled {

@@ -1,7 +1,7 @@
 use std::{pin::pin, rc::Rc};
 
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header, request::Parts};
+use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
@@ -25,8 +25,8 @@ use crate::{
     transport::{Client, Query, parameters::bad},
 };
 
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-const REPLAYED: header::HeaderName = header::HeaderName::from_static("idempotency-replayed");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;

@@ -96,6 +96,7 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
     bytes
 }
 
+#[inline]
 pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
     // curl leaves the prompt where it belongs.
     body.push(b'\n');
@@ -103,6 +104,7 @@ pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
 }
 
 /// The same of JSON that ends with a line break already.
+#[inline]
 pub(super) fn json_line(status: StatusCode, body: impl Into<Content>) -> Answer {
     let mut answer = text("application/json", body);
     *answer.status_mut() = status;
@@ -111,6 +113,7 @@ pub(super) fn json_line(status: StatusCode, body: impl Into<Content>) -> Answer 
     answer
 }
 
+#[inline]
 pub(super) fn text(content_type: &'static str, body: impl Into<Content>) -> Answer {
     let mut answer = Response::new(body.into());
     let headers = answer.headers_mut();
@@ -119,12 +122,11 @@ pub(super) fn text(content_type: &'static str, body: impl Into<Content>) -> Answ
     answer
 }
 
-/// The same without its body, which HEAD is not sent (RFC 9110 §9.3.2).
-pub(super) fn without_body(mut answer: Answer) -> Answer {
+/// Leaves its body away, which HEAD is not sent (RFC 9110 §9.3.2).
+pub(super) fn leave_body_away(answer: &mut Answer) {
     let length = answer.body().size_hint().exact().map(HeaderValue::from);
     answer.headers_mut().extend(length.map(|length| (header::CONTENT_LENGTH, length)));
     *answer.body_mut() = Content::Nothing;
-    answer
 }
 
 pub(super) fn empty(status: StatusCode) -> Answer {

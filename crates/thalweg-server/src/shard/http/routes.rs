@@ -96,8 +96,9 @@ pub(super) async fn answer(
         Ok(admitted) => admitted,
         Err(refusal) => {
             drop(parts);
-            let answer = handle.refuse(refusal.into());
-            return last(handle, asked, body, answer).await;
+            let mut answer = handle.refuse(refusal.into());
+            last(handle, asked, &mut body, &mut answer).await;
+            return answer;
         }
     };
     if let Some(headers) = admitted.preflight(&parts) {
@@ -111,7 +112,9 @@ pub(super) async fn answer(
             Err(refused) => Err(refused),
         };
         drop(parts);
-        return last(handle, asked, body, handle.finish(inspected, &admitted)).await;
+        let mut answer = handle.finish(inspected, &admitted);
+        last(handle, asked, &mut body, &mut answer).await;
+        return answer;
     }
     let caller = on.seat.caller(&forwarded).map_err(Refused::from);
     let begun = caller.and_then(|caller| {
@@ -128,13 +131,15 @@ pub(super) async fn answer(
             let subscribed = subscribe(handle, takeover, on, begun, caller).await;
             return subscribed.unwrap_or_else(|refused| handle.finish(Err(refused), &admitted));
         }
-        Ok((None, caller)) => route(handle, on, caller, parts, &mut body).await,
+        Ok((None, caller)) => route(handle, on, caller, &mut parts, &mut body).await,
         Err(refused) => {
             drop(parts);
             Err(refused)
         }
     };
-    last(handle, asked, body, handle.finish(routed, &admitted)).await
+    let mut answer = handle.finish(routed, &admitted);
+    last(handle, asked, &mut body, &mut answer).await;
+    answer
 }
 
 impl Begun {
@@ -168,6 +173,7 @@ impl Handle {
         Ok((forwarded, admitted))
     }
 
+    #[inline]
     fn finish(&self, answered: Result<Answer, Refused>, admitted: &Admitted) -> Answer {
         let mut answer = answered.unwrap_or_else(|refused| self.refuse(refused));
         answer.headers_mut().extend(admitted.headers());
@@ -311,19 +317,19 @@ async fn route(
     on: &On,
     // Its place is held until it is answered.
     caller: Caller,
-    parts: Parts,
+    parts: &mut Parts,
     body: &mut Incoming,
 ) -> Result<Answer, Refused> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
-            (&Method::GET, _) => read(handle, on, &caller, &parts, path_topic).await,
+            (&Method::GET, _) => read(handle, on, &caller, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
-                let publisher = Publisher::new(handle, &caller, topic, &parts)?;
+                let publisher = Publisher::new(handle, &caller, topic, parts)?;
                 // Lines may be far apart, as a subscriber's events may: it has a place as one.
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // Nor is what was sent to ask for it kept.
-                drop(parts);
+                (parts.uri, parts.headers) = Default::default();
                 let _seat = if is_beside { Some(on.seat.beside(caller)?) } else { None };
                 publisher.publish(handle, body).await
             }
@@ -332,26 +338,26 @@ async fn route(
         };
     }
     if let Some(rest) = runs::path(path) {
-        return runs::answer(handle, on, &parts, rest).await;
+        return runs::answer(handle, on, parts, rest).await;
     }
     let shown = &handle.common.config.pages;
     match path {
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(Refused::method("POST"))
         }
-        "/v1/commands" => post::command(handle, &caller, &parts, body).await,
-        "/v1/tickets" => post::ticket(handle, &parts),
+        "/v1/commands" => post::command(handle, &caller, parts, body).await,
+        "/v1/tickets" => post::ticket(handle, parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))
         }
-        "/" => Ok(pages::at_root(shown, &parts)?.unwrap_or_else(hello)),
+        "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(hello)),
         "/healthz" => Ok(inspect::healthy()),
         "/readyz" => inspect::ready(handle),
         "/metrics" => {
-            handle.may(Right::Inspect, &parts, &Query::default())?;
+            handle.may(Right::Inspect, parts, &Query::default())?;
             Ok(inspect::metrics(handle, &parts.headers))
         }
-        _ => pages::at(shown, &parts)?.ok_or_else(|| {
+        _ => pages::at(shown, parts)?.ok_or_else(|| {
             let path = Excerpt(path);
             let message = format!("there is nothing at {path}: topics are at /v1/topics/{{topic}}");
             Refusal::new(ErrorCode::NotFound, message).into()

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::respond::{Answer, without_body};
+use super::respond::{Answer, leave_body_away};
 use crate::{
     config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT},
     shard::Handle,
@@ -30,20 +30,21 @@ impl Asked {
 }
 
 /// The last before an answer goes out. Its request's head is not needed any more: drop it.
-pub(super) async fn last(handle: &Handle, asked: Asked, body: Incoming, answer: Answer) -> Answer {
-    let answer = if asked.is_head { without_body(answer) } else { answer };
+pub(super) async fn last(handle: &Handle, asked: Asked, body: &mut Incoming, answer: &mut Answer) {
+    if asked.is_head {
+        leave_body_away(answer);
+    }
     // What did not come in time is not waited for again.
     let is_late = answer.status() == StatusCode::REQUEST_TIMEOUT;
     if !body.is_end_stream() && !asked.is_held_back && !is_late {
         read_away(handle, body).await;
     }
-    answer
 }
 
 /// Reads away the rest of a body that a request was answered without, before the answer
 /// goes out, within the bounds of `config/limits.rs`.
-async fn read_away(handle: &Handle, mut body: Incoming) {
-    let Some(wait) = wait(&body) else { return };
+async fn read_away(handle: &Handle, body: &mut Incoming) {
+    let Some(wait) = wait(body) else { return };
     let Ok(_place) = handle.unread.try_acquire() else { return };
     let reading = async {
         let mut bytes = 0;
