@@ -7,7 +7,7 @@ import type { End, Link, Transport, Wanted, Wish } from "./transports/transport.
 import type { Message } from "./wire.js";
 
 /** What a connection tells whoever opened it. @internal */
-export interface Hooks {
+export interface ConnectionHooks {
   /** It can be spoken to. Two-way transports only. */
   opened(connection: Connection): void;
   /** The first message is here: it works. */
@@ -48,7 +48,7 @@ export interface Connection {
 export function connection(
   transport: Transport,
   wish: Wish,
-  hooks: Hooks,
+  hooks: ConnectionHooks,
   firstMs: number,
   silenceMs: number,
 ): Connection {

@@ -4,7 +4,7 @@
  */
 
 import { delay } from "./backoff.js";
-import { type Connection, connection, type Hooks } from "./connection.js";
+import { type Connection, type ConnectionHooks, connection } from "./connection.js";
 import { isPassing, ThalwegError } from "./errors.js";
 import { ladder } from "./ladder.js";
 import type { Page } from "./page.js";
@@ -29,8 +29,8 @@ const CLIMB_MS_MAX = 15 * 60_000;
 /** So often a token may be refused before that is taken for the answer. */
 const UNAUTHORIZED_MAX = 2;
 
-/** Whom a route is for. @internal */
-export interface Traveller extends Pick<Hooks, "opened" | "heard" | "room"> {
+/** What a route tells its session, and asks of it. @internal */
+export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "heard" | "room"> {
   /** What the next connection is to carry. May fail with a {@link ThalwegError}. */
   wish(transport: Transport): Promise<Wish>;
   /** Nothing comes over this connection any more. */
@@ -63,7 +63,7 @@ export function route(
   base: URL,
   order: readonly Transport[],
   page: Page,
-  traveller: Traveller,
+  hooks: RouteHooks,
   firstMs: number,
   silenceMs: number,
 ): Route {
@@ -89,12 +89,12 @@ export function route(
   /** The last thing that is done: whoever hears of it may close the session, or use another transport. */
   const say = (state: Status["state"], reason: string | null = null): void => {
     const transport = current?.transport ?? (state === "connecting" ? rungs.current() : null);
-    traveller.status({ state, transport: transport && transport.name, reason });
+    hooks.status({ state, transport: transport && transport.name, reason });
   };
 
   const drop = (connection: Connection | null): void => {
     connection?.close();
-    if (connection) traveller.left(connection);
+    if (connection) hooks.left(connection);
   };
 
   const become = (next: Connection | null): void => {
@@ -120,11 +120,11 @@ export function route(
     clearTimeout(retryTimer);
     dismiss();
     const own = (dialled = {});
-    traveller.wish(transport).then(
+    hooks.wish(transport).then(
       (wish) => {
         if (own !== dialled) return;
         dialled = null;
-        const next = connection(transport, wish, hooks, firstMs, silenceMs);
+        const next = connection(transport, wish, connectionHooks, firstMs, silenceMs);
         if (beside && current) candidate = next;
         else become(next);
       },
@@ -159,9 +159,9 @@ export function route(
   const fallen = ({ close, refusal }: End, why: string): void => {
     const { status = 0, error } = refusal ?? {};
     if (error && !isPassing(status) && (status !== 401 || ++unauthorized >= UNAUTHORIZED_MAX)) {
-      traveller.failed(new ThalwegError(error.code, error.message, status));
+      hooks.failed(new ThalwegError(error.code, error.message, status));
     } else if (close && !close.reconnect) {
-      traveller.failed(new ThalwegError(`close_${close.code}`, close.reason));
+      hooks.failed(new ThalwegError(`close_${close.code}`, close.reason));
     } else if (candidate) {
       become(candidate);
       say("connecting", why);
@@ -190,8 +190,8 @@ export function route(
     say(state, reason);
   };
 
-  const hooks: Hooks = {
-    ...traveller,
+  const connectionHooks: ConnectionHooks = {
+    ...hooks,
     worked(connection) {
       if (connection === candidate) become(connection);
       waits = unauthorized = 0;
