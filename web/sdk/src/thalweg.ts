@@ -9,7 +9,7 @@ export { ThalwegError } from "./errors.js";
 export type { Status } from "./route.js";
 export { type ConnectOptions, connect, type Published, type Session } from "./session.js";
 export type { Batch, Listener, Policy, SubscribeOptions, Subscription } from "./subscription.js";
-export type { Ears, End, Link, Transport, TransportName, Wanted, Wish } from "./transports/transport.js";
+export type { End, Link, Transport, TransportHandlers, TransportName, Wanted, Wish } from "./transports/transport.js";
 export type {
   Answer,
   Close,

@@ -16,17 +16,17 @@ export const foreverFrame: Transport = {
   hasBackpressure: false,
   // A document of another origin may not call this one.
   isSupported: (base) => typeof document === "object" && base.origin === location.origin,
-  open(wish, ears) {
+  open(wish, handlers) {
     (window as Page).thalweg ??= (text, from) => frames.get(from)?.(text);
     const frame = document.createElement("iframe");
     frame.hidden = true;
     frame.src = url(wish, { transport: "forever-frame" }).href;
     document.body.append(frame);
     const inside = frame.contentWindow as Window;
-    frames.set(inside, ears.text);
+    frames.set(inside, handlers.text);
     // It loads when it has ended, with a word of the server or a refusal. Of one that is cut
     // browsers say nothing: that is left to the session's patience with silence.
-    frame.onload = () => ears.ended({});
+    frame.onload = () => handlers.ended({});
     return {
       close() {
         frames.delete(inside);

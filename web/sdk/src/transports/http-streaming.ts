@@ -9,5 +9,5 @@ export const httpStreaming: Transport = {
   hasHeaders: true,
   hasBackpressure: true,
   isSupported: () => true,
-  open: (wish, ears) => requests(wish, ears, (number) => (number ? null : { transport: "http-streaming" })),
+  open: (wish, handlers) => requests(wish, handlers, (number) => (number ? null : { transport: "http-streaming" })),
 };

@@ -1,7 +1,7 @@
 /** Lines over `fetch`: what HTTP streaming and long polling have in common. */
 
 import type { Message } from "../wire.js";
-import { type Ears, type End, type Link, url, type Wish } from "./transport.js";
+import { type End, type Link, type TransportHandlers, url, type Wish } from "./transport.js";
 
 /**
  * Requests, one after the other, and reads the lines of each answer as they come, until
@@ -9,7 +9,11 @@ import { type Ears, type End, type Link, url, type Wish } from "./transport.js";
  *
  * @param more - a request's parameters, by its number from 0; `null`: there is no such.
  */
-export function requests(wish: Wish, ears: Ears, more: (number: number) => Record<string, string> | null): Link {
+export function requests(
+  wish: Wish,
+  handlers: TransportHandlers,
+  more: (number: number) => Record<string, string> | null,
+): Link {
   const abort = new AbortController();
   const { signal } = abort;
   const ask = async (): Promise<End> => {
@@ -24,14 +28,14 @@ export function requests(wish: Wish, ears: Ears, more: (number: number) => Recor
         const { error } = (await response.json().catch(() => ({}))) as Message;
         return { refusal: { status, error } };
       }
-      if (!(await read(body, ears))) break;
+      if (!(await read(body, handlers))) break;
     }
     return {};
   };
   // Cut, or not the wire: told apart by nothing that matters here.
   void ask()
     .catch(() => ({}))
-    .then(ears.ended);
+    .then(handlers.ended);
   return { close: () => abort.abort() };
 }
 
@@ -41,14 +45,14 @@ export function requests(wish: Wish, ears: Ears, more: (number: number) => Recor
  *
  * @returns how many there were.
  */
-async function read(body: ReadableStream<Uint8Array>, ears: Ears): Promise<number> {
+async function read(body: ReadableStream<Uint8Array>, handlers: TransportHandlers): Promise<number> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   // Pieces of a line that has not ended: joined once, however many they are.
   let pieces: string[] = [];
   let count = 0;
   for (;;) {
-    await ears.room();
+    await handlers.room();
     const { done, value } = await reader.read();
     if (done) return count;
     const [piece, ...others] = decoder.decode(value, { stream: true }).split("\n") as [string];
@@ -56,7 +60,7 @@ async function read(body: ReadableStream<Uint8Array>, ears: Ears): Promise<numbe
     for (const next of others) {
       count += 1;
       const line = pieces.join("");
-      if (line) ears.text(line);
+      if (line) handlers.text(line);
       pieces = [next];
     }
   }

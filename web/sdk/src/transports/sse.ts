@@ -8,14 +8,14 @@ export const sse: Transport = {
   hasHeaders: false,
   hasBackpressure: false,
   isSupported: () => !!globalThis.EventSource,
-  open(wish, ears) {
+  open(wish, handlers) {
     const source = new EventSource(url(wish, { transport: "sse" }));
-    const hear = ({ data }: MessageEvent<string>): void => ears.text(data);
+    const hear = ({ data }: MessageEvent<string>): void => handlers.text(data);
     source.onmessage = hear;
     for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, hear);
     // It would come back by itself, with a ticket used up and without our patience: not if
     // it is closed.
-    source.onerror = () => ears.ended({});
+    source.onerror = () => handlers.ended({});
     return { close: () => source.close() };
   },
 };

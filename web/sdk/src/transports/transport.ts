@@ -32,8 +32,8 @@ export interface Wish {
   fetch: typeof fetch;
 }
 
-/** Who hears what comes. What comes after {@link Link.close} is not listened to. */
-export interface Ears {
+/** Where a connection puts what comes. After {@link Link.close} they do nothing. */
+export interface TransportHandlers {
   /** It can be spoken to. Two-way transports only. */
   opened(): void;
   /** A message as JSON; whatever is none ends the connection. */
@@ -82,8 +82,8 @@ export interface Transport {
   hasBackpressure: boolean;
   /** Whether it exists here, for this server. */
   isSupported(base: URL): boolean;
-  /** Opens a connection, whose messages the ears hear from now on, and not before it has returned. */
-  open(wish: Wish, ears: Ears): Link;
+  /** Opens a connection, whose messages go to `handlers` from now on, and not before it has returned. */
+  open(wish: Wish, handlers: TransportHandlers): Link;
 }
 
 /** The URL of a wish. @internal */

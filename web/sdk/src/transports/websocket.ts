@@ -10,16 +10,16 @@ export const webSocket: Transport = {
   // A page's WebSocket has none; a window with acks stands in for it.
   hasBackpressure: false,
   isSupported: () => !!globalThis.WebSocket,
-  open(wish, ears) {
+  open(wish, handlers) {
     const to = url({ ...wish, topics: [], terms: {} });
     to.protocol = to.protocol.replace("http", "ws");
     const socket = new WebSocket(to);
-    socket.onopen = () => ears.opened();
-    socket.onmessage = ({ data }) => ears.text(String(data));
+    socket.onopen = () => handlers.opened();
+    socket.onmessage = ({ data }) => handlers.text(String(data));
     // The last word, if the server has one, comes without it. Node's own says nothing else
     // where there is no server; `ws` ends the process with an error that nobody hears.
-    socket.onerror = () => ears.ended({});
-    socket.onclose = ({ code, reason }) => ears.ended({ close: { code, reason, reconnect: reconnects(code) } });
+    socket.onerror = () => handlers.ended({});
+    socket.onclose = ({ code, reason }) => handlers.ended({ close: { code, reason, reconnect: reconnects(code) } });
     return { send: (text) => socket.send(text), close: () => socket.close() };
   },
 };
