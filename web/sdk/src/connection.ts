@@ -3,7 +3,7 @@
  * first word, and may never be silent for longer than heartbeats allow.
  */
 
-import type { End, Link, Transport, Wanted, Wish } from "./transports/transport.js";
+import type { ConnectPlan, End, Link, Transport, Wanted } from "./transports/transport.js";
 import type { Message } from "./wire.js";
 
 /** What a connection tells whoever opened it. @internal */
@@ -29,7 +29,7 @@ export interface Carried {
 /** @internal */
 export interface Connection {
   readonly transport: Transport;
-  /** By topic. A one-way transport carries what was wished for, for as long as it lasts. */
+  /** By topic. A one-way transport carries what was planned, for as long as it lasts. */
   readonly carried: Map<string, Carried>;
   /** Whether it can be spoken to. */
   isOpen: boolean;
@@ -47,7 +47,7 @@ export interface Connection {
  */
 export function connection(
   transport: Transport,
-  wish: Wish,
+  plan: ConnectPlan,
   hooks: ConnectionHooks,
   firstMs: number,
   silenceMs: number,
@@ -60,7 +60,7 @@ export function connection(
   let allowedMs = firstMs;
   const self: Connection = {
     transport,
-    carried: new Map(transport.isTwoWay ? [] : wish.topics.map((by) => [by.topic, { by, interval: 0 }])),
+    carried: new Map(transport.isTwoWay ? [] : plan.topics.map((by) => [by.topic, { by, interval: 0 }])),
     isOpen: false,
     isWorking: false,
     send: (text) => link?.send?.(text),
@@ -100,7 +100,7 @@ export function connection(
     hooks.heard(self, message, bytes);
   };
   try {
-    link = transport.open(wish, {
+    link = transport.open(plan, {
       opened() {
         self.isOpen = true;
         hooks.opened(self);

@@ -8,7 +8,7 @@ import { type Connection, type ConnectionHooks, connection } from "./connection.
 import { isPassing, ThalwegError } from "./errors.js";
 import { ladder } from "./ladder.js";
 import type { Page } from "./page.js";
-import type { End, Transport, TransportName, Wish } from "./transports/transport.js";
+import type { ConnectPlan, End, Transport, TransportName } from "./transports/transport.js";
 
 /** How a session is. */
 export interface Status {
@@ -32,7 +32,7 @@ const UNAUTHORIZED_MAX = 2;
 /** What a route tells its session, and asks of it. @internal */
 export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "heard" | "room"> {
   /** What the next connection is to carry. May fail with a {@link ThalwegError}. */
-  wish(transport: Transport): Promise<Wish>;
+  plan(transport: Transport): Promise<ConnectPlan>;
   /** Nothing comes over this connection any more. */
   left(connection: Connection): void;
   status(status: Status): void;
@@ -120,11 +120,11 @@ export function route(
     clearTimeout(retryTimer);
     dismiss();
     const own = (dialled = {});
-    hooks.wish(transport).then(
-      (wish) => {
+    hooks.plan(transport).then(
+      (plan) => {
         if (own !== dialled) return;
         dialled = null;
-        const next = connection(transport, wish, connectionHooks, firstMs, silenceMs);
+        const next = connection(transport, plan, connectionHooks, firstMs, silenceMs);
         if (beside && current) candidate = next;
         else become(next);
       },

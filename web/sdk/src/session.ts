@@ -236,7 +236,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     options.transports?.map(transport) ?? order,
     page,
     {
-      async wish({ hasHeaders }) {
+      async plan({ hasHeaders }) {
         const shown = await token();
         const ticket = shown && !hasHeaders ? (await post("v1/tickets", "", firstMs, shown)).ticket : null;
         const all = [...topics.values()];

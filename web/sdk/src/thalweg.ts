@@ -9,7 +9,15 @@ export { ThalwegError } from "./errors.js";
 export type { Status } from "./route.js";
 export { type ConnectOptions, connect, type Published, type Session } from "./session.js";
 export type { Batch, Listener, Policy, SubscribeOptions, Subscription } from "./subscription.js";
-export type { End, Link, Transport, TransportHandlers, TransportName, Wanted, Wish } from "./transports/transport.js";
+export type {
+  ConnectPlan,
+  End,
+  Link,
+  Transport,
+  TransportHandlers,
+  TransportName,
+  Wanted,
+} from "./transports/transport.js";
 export type {
   Answer,
   Close,

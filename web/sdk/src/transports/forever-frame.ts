@@ -16,11 +16,11 @@ export const foreverFrame: Transport = {
   hasBackpressure: false,
   // A document of another origin may not call this one.
   isSupported: (base) => typeof document === "object" && base.origin === location.origin,
-  open(wish, handlers) {
+  open(plan, handlers) {
     (window as Page).thalweg ??= (text, from) => frames.get(from)?.(text);
     const frame = document.createElement("iframe");
     frame.hidden = true;
-    frame.src = url(wish, { transport: "forever-frame" }).href;
+    frame.src = url(plan, { transport: "forever-frame" }).href;
     document.body.append(frame);
     const inside = frame.contentWindow as Window;
     frames.set(inside, handlers.text);

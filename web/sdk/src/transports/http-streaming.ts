@@ -9,5 +9,5 @@ export const httpStreaming: Transport = {
   hasHeaders: true,
   hasBackpressure: true,
   isSupported: () => true,
-  open: (wish, handlers) => requests(wish, handlers, (number) => (number ? null : { transport: "http-streaming" })),
+  open: (plan, handlers) => requests(plan, handlers, (number) => (number ? null : { transport: "http-streaming" })),
 };

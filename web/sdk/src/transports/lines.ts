@@ -1,7 +1,7 @@
 /** Lines over `fetch`: what HTTP streaming and long polling have in common. */
 
 import type { Message } from "../wire.js";
-import { type End, type Link, type TransportHandlers, url, type Wish } from "./transport.js";
+import { type ConnectPlan, type End, type Link, type TransportHandlers, url } from "./transport.js";
 
 /**
  * Requests, one after the other, and reads the lines of each answer as they come, until
@@ -10,7 +10,7 @@ import { type End, type Link, type TransportHandlers, url, type Wish } from "./t
  * @param more - a request's parameters, by its number from 0; `null`: there is no such.
  */
 export function requests(
-  wish: Wish,
+  plan: ConnectPlan,
   handlers: TransportHandlers,
   more: (number: number) => Record<string, string> | null,
 ): Link {
@@ -19,9 +19,9 @@ export function requests(
   const ask = async (): Promise<End> => {
     let parameters: Record<string, string> | null;
     for (let number = 0; (parameters = more(number)); number++) {
-      const headers = { ...(wish.token && { Authorization: `Bearer ${wish.token}` }) };
+      const headers = { ...(plan.token && { Authorization: `Bearer ${plan.token}` }) };
       const request = { headers, cache: "no-store", signal } as const;
-      const response = await wish.fetch(url(wish, parameters), request);
+      const response = await plan.fetch(url(plan, parameters), request);
       const { ok, status, body } = response;
       if (!ok || !body) {
         // One that is not ours is of whoever stands in between.

@@ -14,5 +14,5 @@ export const longPolling: Transport = {
   isSupported: () => true,
   // The first answer comes at once and says where each topic stands. Every answer says
   // something: one that does not is not the server's.
-  open: (wish, handlers) => requests(wish, handlers, (number) => ({ wait: number ? WAIT : "0s" })),
+  open: (plan, handlers) => requests(plan, handlers, (number) => ({ wait: number ? WAIT : "0s" })),
 };

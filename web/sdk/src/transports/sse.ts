@@ -8,8 +8,8 @@ export const sse: Transport = {
   hasHeaders: false,
   hasBackpressure: false,
   isSupported: () => !!globalThis.EventSource,
-  open(wish, handlers) {
-    const source = new EventSource(url(wish, { transport: "sse" }));
+  open(plan, handlers) {
+    const source = new EventSource(url(plan, { transport: "sse" }));
     const hear = ({ data }: MessageEvent<string>): void => handlers.text(data);
     source.onmessage = hear;
     for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, hear);

@@ -1,5 +1,5 @@
 /**
- * What a transport is: from a wish to messages, and nothing else. It neither reconnects
+ * What a transport is: from a plan to messages, and nothing else. It neither reconnects
  * nor judges itself; whoever opened it does.
  */
 
@@ -14,7 +14,7 @@ export interface Wanted {
 }
 
 /** What a connection is to carry. */
-export interface Wish {
+export interface ConnectPlan {
   /** Where the server's `/v1` is. */
   base: URL;
   /**
@@ -83,14 +83,14 @@ export interface Transport {
   /** Whether it exists here, for this server. */
   isSupported(base: URL): boolean;
   /** Opens a connection, whose messages go to `handlers` from now on, and not before it has returned. */
-  open(wish: Wish, handlers: TransportHandlers): Link;
+  open(plan: ConnectPlan, handlers: TransportHandlers): Link;
 }
 
-/** The URL of a wish. @internal */
-export function url(wish: Wish, more: Readonly<Record<string, string>> = {}): URL {
-  const { topics, terms, ticket } = wish;
+/** The URL of a plan. @internal */
+export function url(plan: ConnectPlan, more: Readonly<Record<string, string>> = {}): URL {
+  const { topics, terms, ticket } = plan;
   const only = topics.length === 1 ? topics[0] : undefined;
-  const url = new URL(only ? `v1/topics/${only.topic}` : "v1/topics", wish.base);
+  const url = new URL(only ? `v1/topics/${only.topic}` : "v1/topics", plan.base);
   for (const { topic } of only ? [] : topics) url.searchParams.append("topic", topic);
   for (const { cursor } of topics) url.searchParams.append("cursor", cursor);
   for (const [key, value] of Object.entries({ ...terms, ...more, ticket })) {

@@ -10,8 +10,8 @@ export const webSocket: Transport = {
   // A page's WebSocket has none; a window with acks stands in for it.
   hasBackpressure: false,
   isSupported: () => !!globalThis.WebSocket,
-  open(wish, handlers) {
-    const to = url({ ...wish, topics: [], terms: {} });
+  open(plan, handlers) {
+    const to = url({ ...plan, topics: [], terms: {} });
     to.protocol = to.protocol.replace("http", "ws");
     const socket = new WebSocket(to);
     socket.onopen = () => handlers.opened();
