@@ -128,7 +128,7 @@ async function fall(page: Page, network: Network, server: Server): Promise<void>
   await over(page, "http-streaming");
 }
 
-test("it climbs back up when what was blocked is free again", async ({ page, network, server }) => {
+test("it upgrades when what was blocked is free again", async ({ page, network, server }) => {
   await fall(page, network, server);
   await until(page, 1000);
   block(network, [], PASS);
@@ -138,7 +138,7 @@ test("it climbs back up when what was blocked is free again", async ({ page, net
   expectAll(await until(page, 2000), 2000);
 });
 
-test("climbing fails while it is still blocked, and what works goes on", async ({ page, network, server }) => {
+test("an upgrade fails while it is still blocked, and what works goes on", async ({ page, network, server }) => {
   await fall(page, network, server);
   const tried = network.asked.length;
   await page.clock.fastForward("00:31");

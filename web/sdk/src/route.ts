@@ -1,12 +1,12 @@
 /**
- * The connection in use, and how the next one is found: retries, falls back, climbs back
- * up. Knows nothing of topics.
+ * The connection in use, and how the next one is found: retries, falls back, upgrades
+ * again. Knows nothing of topics.
  */
 
 import { delay } from "./backoff.js";
 import { type Connection, type ConnectionHooks, connection } from "./connection.js";
 import { isPassing, ThalwegError } from "./errors.js";
-import { ladder } from "./ladder.js";
+import { transportFallback } from "./fallback.js";
 import type { Page } from "./page.js";
 import type { ConnectPlan, End, Transport, TransportName } from "./transports/transport.js";
 
@@ -24,8 +24,8 @@ export interface Status {
 }
 
 /** When a better transport is tried again: after so long, then twice as long, ms. */
-const CLIMB_MS = 30_000;
-const CLIMB_MS_MAX = 15 * 60_000;
+const UPGRADE_MS = 30_000;
+const UPGRADE_MS_MAX = 15 * 60_000;
 /** So often a token may be refused before that is taken for the answer. */
 const UNAUTHORIZED_MAX = 2;
 
@@ -69,7 +69,7 @@ export function route(
 ): Route {
   const supported = order.filter((transport) => transport.isSupported(base));
   if (!supported.length) throw new ThalwegError("no_transport", "there is no transport here");
-  const rungs = ladder(supported, page.recall(base.origin));
+  const fallback = transportFallback(supported, page.recall(base.origin));
   let isWanted = false;
   let isPaused = false;
   let current: Connection | null = null;
@@ -82,13 +82,13 @@ export function route(
   /** How often it was waited for the next attempt since something last arrived. */
   let waits = 0;
   let unauthorized = 0;
-  let climbMs = CLIMB_MS;
+  let upgradeMs = UPGRADE_MS;
   let retryTimer: ReturnType<typeof setTimeout> | undefined;
-  let climbTimer: ReturnType<typeof setTimeout> | undefined;
+  let upgradeTimer: ReturnType<typeof setTimeout> | undefined;
 
   /** The last thing that is done: whoever hears of it may close the session, or use another transport. */
   const say = (state: Status["state"], reason: string | null = null): void => {
-    const transport = current?.transport ?? (state === "connecting" ? rungs.current() : null);
+    const transport = current?.transport ?? (state === "connecting" ? fallback.current() : null);
     hooks.status({ state, transport: transport && transport.name, reason });
   };
 
@@ -116,7 +116,7 @@ export function route(
 
   /** Opens a connection: beside the current one over this transport, or the one to use. */
   const dial = (beside?: Transport): void => {
-    const transport = beside ?? rungs.current();
+    const transport = beside ?? fallback.current();
     clearTimeout(retryTimer);
     dismiss();
     const own = (dialled = {});
@@ -138,21 +138,21 @@ export function route(
     if (!beside) say("connecting");
   };
 
-  const climb = (): void => {
-    climbTimer = undefined;
-    const better = current && rungs.better();
+  const upgrade = (): void => {
+    upgradeTimer = undefined;
+    const better = current && fallback.better();
     if (better) dial(better);
   };
 
-  const climbLater = (): void => {
-    if (climbTimer || rungs.isBest()) return;
-    climbTimer = setTimeout(climb, climbMs);
-    climbMs = Math.min(climbMs * 2 || CLIMB_MS, CLIMB_MS_MAX);
+  const upgradeLater = (): void => {
+    if (upgradeTimer || fallback.isBest()) return;
+    upgradeTimer = setTimeout(upgrade, upgradeMs);
+    upgradeMs = Math.min(upgradeMs * 2 || UPGRADE_MS, UPGRADE_MS_MAX);
   };
 
-  const climbNoMore = (): void => {
-    clearTimeout(climbTimer);
-    climbTimer = undefined;
+  const cancelUpgrade = (): void => {
+    clearTimeout(upgradeTimer);
+    upgradeTimer = undefined;
   };
 
   /** There is no connection any more: what now? */
@@ -168,7 +168,7 @@ export function route(
     } else {
       // A transport that the server itself ended, or refused, has not failed.
       const isOurs = error || (close && close.code !== 1006);
-      if (isOurs || rungs.failed()) {
+      if (isOurs || fallback.failed()) {
         retryTimer = setTimeout(dial, delay(waits++));
         say("waiting", error?.message ?? why);
       } else dial();
@@ -180,11 +180,11 @@ export function route(
     if (isStale) {
       become(null);
       fallen(end, why);
-    } else climbLater();
+    } else upgradeLater();
   };
 
   const leave = (state: Status["state"], reason?: string | null): void => {
-    climbNoMore();
+    cancelUpgrade();
     dismiss();
     become(null);
     say(state, reason);
@@ -195,16 +195,16 @@ export function route(
     worked(connection) {
       if (connection === candidate) become(connection);
       waits = unauthorized = 0;
-      if (rungs.worked(connection.transport)) {
-        climbNoMore();
-        climbMs = 0;
+      if (fallback.worked(connection.transport)) {
+        cancelUpgrade();
+        upgradeMs = 0;
       }
       // A choice of one says nothing of the way.
       if (order[1]) page.remember(base.origin, connection.transport.name);
-      if (rungs.isBest()) {
-        climbNoMore();
-        climbMs = CLIMB_MS;
-      } else climbLater();
+      if (fallback.isBest()) {
+        cancelUpgrade();
+        upgradeMs = UPGRADE_MS;
+      } else upgradeLater();
       say("open");
     },
     lost(connection, end, why) {
@@ -249,12 +249,12 @@ export function route(
       if (wanted && !wanted.isSupported(base)) {
         throw new ThalwegError("no_transport", `there is no ${wanted.name} here`);
       }
-      climbNoMore();
-      rungs.prefer(wanted, current && current.transport);
+      cancelUpgrade();
+      fallback.prefer(wanted, current && current.transport);
       if (!isStale) dismiss();
       // Should topics change before it is there, or it fail, it is tried again at once.
-      climbMs = 0;
-      climb();
+      upgradeMs = 0;
+      upgrade();
       wake();
     },
     close(reason) {

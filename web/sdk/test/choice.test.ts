@@ -45,7 +45,7 @@ it("gives up a connection whose heartbeats stay away", async () => {
   expect(statuses.at(-1)).toBe("waiting");
 });
 
-it("climbs back up, and nothing is lost or repeated on the way", async () => {
+it("upgrades, and nothing is lost or repeated on the way", async () => {
   world.blocked.add("websocket");
   const { events } = gather(begin());
   await pass();
@@ -157,7 +157,7 @@ it("goes back to what was chosen by hand when that had failed", async () => {
   expect(events).toEqual([1]);
 });
 
-it("climbs rung by rung where the best stays out of reach", async () => {
+it("upgrades one transport at a time where the best stays out of reach", async () => {
   world.blocked.add("websocket").add("http-streaming").add("sse");
   gather(begin());
   await pass();
@@ -235,7 +235,7 @@ it("starts where volume is high with HTTP streaming", async () => {
   expect(statuses.at(-1)).toBe("open websocket");
 });
 
-it("remembers what worked for the browser session, for each server, and climbs from there", async () => {
+it("remembers what worked for the browser session, for each server, and upgrades from there", async () => {
   vi.stubGlobal("sessionStorage", storage());
   world.blocked.add("websocket").add("http-streaming");
   gather(begin());

@@ -11,7 +11,7 @@ import type { Transport } from "./transports/transport.js";
 const LOSSES_MAX = 2;
 
 /** The order, and where one stands in it. @internal */
-export interface Ladder {
+export interface TransportFallback {
   /** The transport to use. */
   current(): Transport;
   isBest(): boolean;
@@ -36,7 +36,7 @@ export interface Ladder {
 }
 
 /** @param first - what worked last time; it begins there if that is in the order. @internal */
-export function ladder(given: readonly Transport[], first: string | null): Ladder {
+export function transportFallback(given: readonly Transport[], first: string | null): TransportFallback {
   let order = given;
   let at = order.findIndex(({ name }) => name === first);
   let hasWorked = at >= 0;
@@ -47,24 +47,24 @@ export function ladder(given: readonly Transport[], first: string | null): Ladde
   let losses = 0;
   /** Whether a whole round has been in vain since then. */
   let isOut = false;
-  let climbs = 0;
+  let upgrades = 0;
   return {
     current: () => order[at] as Transport,
     isBest: () => at === 0,
-    better: () => (at > 0 ? order[climbs++ % at] : undefined),
+    better: () => (at > 0 ? order[upgrades++ % at] : undefined),
     prefer(best, inUse) {
       // One that is in use though it is not in the order comes last.
       order = [...new Set([best, ...given, inUse])].filter((it) => !!it);
       at = start = inUse ? order.indexOf(inUse) : 0;
       hasWorked = inUse !== null;
       isOut = false;
-      losses = climbs = 0;
+      losses = upgrades = 0;
     },
     worked(transport) {
       at = order.indexOf(transport);
       // Below where it began it is by chance: the server came back in the middle of a round.
       const isChance = isOut && at > start;
-      if (isChance) climbs = start;
+      if (isChance) upgrades = start;
       start = at;
       isOut = false;
       losses = 0;
