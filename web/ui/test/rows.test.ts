@@ -3,8 +3,8 @@
 import { describe, expect, test } from "vitest";
 import { seeded } from "../../sdk/test/random.js";
 import { Columns, cell, glimpse, json, numeric, shown } from "../src/live/columns.js";
+import { IncrementalFilter } from "../src/live/incremental-filter.js";
 import { Ring, type Rows } from "../src/live/ring.js";
-import { Sift } from "../src/live/sift.js";
 import { filter, sort } from "../src/live/view.js";
 
 const events = (rows: Rows): unknown[] => Array.from({ length: rows.length }, (_, index) => rows.at(index)?.event);
@@ -183,7 +183,7 @@ describe("what is looked at", () => {
   });
 });
 
-describe("a sift", () => {
+describe("an incremental filter", () => {
   /** Each look at it is a millisecond later. */
   const clock = () => {
     let now = 0;
@@ -195,31 +195,31 @@ describe("a sift", () => {
     for (let seed = 1; seed < 20; seed++) {
       const random = seeded(seed);
       const ring = new Ring(1000);
-      const sift = new Sift(ring, isEven, null, []);
+      const filtered = new IncrementalFilter(ring, isEven, null, []);
       const now = clock();
       let next = 0;
       for (let step = 0; step < 50; step++) {
         const count = Math.floor(random() * 400);
         ring.push(next, numbers(next, count), count);
         next += count;
-        sift.step(now, random() * 5);
+        filtered.step(now, random() * 5);
       }
-      while (!sift.step(now, 5));
-      expect(events(sift), `seed ${seed}`).toEqual(events(ring).filter(isEven));
+      while (!filtered.step(now, 5));
+      expect(events(filtered), `seed ${seed}`).toEqual(events(ring).filter(isEven));
     }
   });
 
   test("stops in time, and goes on where it was", () => {
     const ring = new Ring(10_000);
     ring.push(0, numbers(0, 10_000), 1);
-    const sift = new Sift(ring, isEven, null, []);
+    const filtered = new IncrementalFilter(ring, isEven, null, []);
     const now = clock();
-    expect(sift.step(now, 3)).toBe(false);
-    const found = sift.length;
+    expect(filtered.step(now, 3)).toBe(false);
+    const found = filtered.length;
     expect(found).toBeGreaterThan(0);
     expect(found).toBeLessThan(5000);
-    expect(sift.step(now, 1e6)).toBe(true);
-    expect(sift.length).toBe(5000);
+    expect(filtered.step(now, 1e6)).toBe(true);
+    expect(filtered.length).toBe(5000);
   });
 
   test("sorts, and not again before it is time", () => {
@@ -227,14 +227,14 @@ describe("a sift", () => {
     ring.push(0, [3, 1, 2], 1);
     const columns = columnsOf(1);
     let nowMs = 0;
-    const sift = new Sift(ring, null, { by: "value", isDescending: true }, columns);
-    sift.step(() => nowMs, 10);
-    expect(events(sift)).toEqual([3, 2, 1]);
+    const filtered = new IncrementalFilter(ring, null, { by: "value", isDescending: true }, columns);
+    filtered.step(() => nowMs, 10);
+    expect(events(filtered)).toEqual([3, 2, 1]);
     ring.push(3, [9], 1);
-    sift.step(() => nowMs, 10);
-    expect(events(sift)).toEqual([3, 2, 1]);
+    filtered.step(() => nowMs, 10);
+    expect(events(filtered)).toEqual([3, 2, 1]);
     nowMs = 1000;
-    sift.step(() => nowMs, 10);
-    expect(events(sift)).toEqual([9, 3, 2, 1]);
+    filtered.step(() => nowMs, 10);
+    expect(events(filtered)).toEqual([9, 3, 2, 1]);
   });
 });

@@ -8,10 +8,10 @@ import { Chart } from "./chart.js";
 import { Live } from "./connection.js";
 import { ChartControls, Controls, TableControls } from "./controls.js";
 import { coordinates, firstSeries, firstView, type View } from "./defaults.js";
+import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
 import { Plane } from "./plane.js";
 import type { Row, Rows } from "./ring.js";
-import { Sift } from "./sift.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
 import { filter, type Sorting } from "./view.js";
@@ -23,7 +23,7 @@ const WINDOW_S = 60;
 /** How often the server is asked for the newest offset. */
 const ASK_MS = 1000;
 /** Filtering and sorting goes on for so long, and then lets others do something. */
-const SIFT_MS = 8;
+const FILTER_MS = 8;
 /** Rows that say how a topic is best shown. */
 const ENOUGH = 50;
 
@@ -61,7 +61,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
   const held = paused?.rows ?? feed.rows;
   const suggested = useSuggestion(held, () => firstView(held, columns), columns);
   const view = chosenView ?? suggested ?? "table";
-  const rows = useSifted(held, view === "table" ? words : "", columns, sorting);
+  const rows = useFiltered(held, view === "table" ? words : "", columns, sorting);
   const vitals = feed.vitals(now);
 
   const pause = (): void => {
@@ -229,24 +229,24 @@ function useSuggestion<T>(rows: Rows, find: () => T, columns: unknown, least = 2
   return last.current.found;
 }
 
-/** What of the rows is looked at. Sifted a little at a time. */
-function useSifted(rows: Rows, words: string, columns: Parameters<typeof filter>[1], sorting: Sorting | null): Rows {
-  const sift = useMemo(() => {
+/** What of the rows is looked at. Filtered a little at a time. */
+function useFiltered(rows: Rows, words: string, columns: Parameters<typeof filter>[1], sorting: Sorting | null): Rows {
+  const filtered = useMemo(() => {
     const test = filter(words, columns);
-    return test || sorting ? new Sift(rows, test, sorting, columns) : null;
+    return test || sorting ? new IncrementalFilter(rows, test, sorting, columns) : null;
   }, [rows, words, columns, sorting]);
   /** The one that somebody goes on with. */
-  const pumped = useRef<Sift | null>(null);
+  const pumped = useRef<IncrementalFilter | null>(null);
   // After each look: others have come meanwhile.
   useEffect(() => {
-    if (pumped.current === sift) return;
-    pumped.current = sift;
+    if (pumped.current === filtered) return;
+    pumped.current = filtered;
     const step = (): void => {
-      if (!sift || pumped.current !== sift) return;
-      if (sift.step(() => performance.now(), SIFT_MS)) pumped.current = null;
-      else setTimeout(step, SIFT_MS);
+      if (!filtered || pumped.current !== filtered) return;
+      if (filtered.step(() => performance.now(), FILTER_MS)) pumped.current = null;
+      else setTimeout(step, FILTER_MS);
     };
     step();
   });
-  return sift ?? rows;
+  return filtered ?? rows;
 }

@@ -18,7 +18,7 @@ interface Found extends Row {
   readonly number: number;
 }
 
-export class Sift implements Rows {
+export class IncrementalFilter implements Rows {
   readonly #rows: Rows;
   readonly #test: Filter | null;
   readonly #column: Column | undefined;
