@@ -13,7 +13,7 @@ const PAGES = [
     path: "/?topic=cars&view=chart",
     ready: (page: Page) => page.getByRole("img", { name: /^Chart/ }).waitFor(),
   },
-  { name: "Live, plane", path: "/?topic=cars&view=plane", ready: (page: Page) => page.locator("canvas").waitFor() },
+  { name: "Live, map", path: "/?topic=cars&view=map", ready: (page: Page) => page.locator("canvas").waitFor() },
   { name: "Lab", path: "/lab", ready: (page: Page) => page.getByRole("button", { name: "Start" }).waitFor() },
   { name: "Reports", path: "/reports", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
 ] as const;

@@ -210,15 +210,15 @@ test.describe("with data that flows", () => {
     await expect(page.getByRole("img", { name: /^Chart of .*, the last 10 s$/ })).toBeVisible();
   });
 
-  test("positions on a plane", async ({ page }) => {
+  test("positions on a map", async ({ page }) => {
     await page.goto("/?topic=rows");
     await later(page, 100);
-    await page.getByRole("radio", { name: "plane" }).check();
-    const plane = page.locator("canvas").first();
-    const ink = (): Promise<string> => plane.evaluate((it) => (it as HTMLCanvasElement).toDataURL());
+    await page.getByRole("radio", { name: "map" }).check();
+    const map = page.locator("canvas").first();
+    const ink = (): Promise<string> => map.evaluate((it) => (it as HTMLCanvasElement).toDataURL());
     const drawn = await ink();
     await expect.poll(ink).not.toBe(drawn);
-    expect(new URL(page.url()).searchParams.get("view")).toBe("plane");
+    expect(new URL(page.url()).searchParams.get("view")).toBe("map");
   });
 
   test("the transport is changed by hand while data flows", async ({ page }) => {

@@ -60,7 +60,7 @@ test("in all views", async ({ page, server }) => {
   await page.getByLabel("Filter").fill("");
   await page.getByRole("columnheader", { name: "number" }).getByRole("button").click();
   await isWhole(page);
-  for (const view of ["chart", "plane"]) {
+  for (const view of ["chart", "map"]) {
     await page.getByRole("radio", { name: view }).check();
     const seen = await figure(page, "age").textContent();
     await expect(figure(page, "age")).not.toHaveText(seen ?? "");
@@ -75,8 +75,8 @@ test("figures so small and so large that a scale has no digits for them", async 
     await page.goto(`/?topic=${name}&view=chart`);
     await page.getByRole("checkbox", { name: "x" }).check();
     await expect(page.locator(".chart .legend")).toContainText("e");
-    await page.getByRole("radio", { name: "plane" }).check();
-    await expect(page.locator("canvas.plane")).toBeVisible();
+    await page.getByRole("radio", { name: "map" }).check();
+    await expect(page.locator("canvas.map")).toBeVisible();
     await expect(state(page)).toHaveText("Live");
   }
 });

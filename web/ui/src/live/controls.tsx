@@ -11,7 +11,7 @@ import type { View } from "./defaults.js";
 export const PACES = [50, 100, 200, 500, 1000];
 /** What a chart may show, s. */
 export const WINDOWS = [10, 60, 300, 900];
-const VIEWS: readonly View[] = ["table", "chart", "plane"];
+const VIEWS: readonly View[] = ["table", "chart", "map"];
 
 interface SelectProps<T> {
   readonly label: string;

@@ -3,7 +3,7 @@
 import { type Column, cell, numeric, timeOf } from "./columns.js";
 import type { Rows } from "./ring.js";
 
-export type View = "table" | "chart" | "plane";
+export type View = "table" | "chart" | "map";
 
 /** Rows that are looked at. */
 const ROWS = 300;
@@ -65,7 +65,7 @@ function swing(rows: Rows, column: Column): number {
   return falls > 0 && most > least ? most - least : 0;
 }
 
-/** What a plane needs: two columns that are coordinates, and one that names a thing. */
+/** What a map needs: two columns that are coordinates, and one that names a thing. */
 export interface Coordinates {
   readonly x: Column;
   readonly y: Column;

@@ -1,4 +1,4 @@
-/** One topic, live: as a table, as a chart, on a plane. */
+/** One topic, live: as a table, as a chart, on a map. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
@@ -10,7 +10,7 @@ import { ChartControls, Controls, TableControls } from "./controls.js";
 import { coordinates, firstSeries, firstView, type View } from "./defaults.js";
 import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
-import { Plane } from "./plane.js";
+import { PositionMap } from "./map.js";
 import type { Row, Rows } from "./ring.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
@@ -139,7 +139,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
       {feed.rows.count > 0 && view === "chart" && (
         <Chart columns={drawnColumns} series={series} windowMs={windowS * 1000} tick={tick} />
       )}
-      {feed.rows.count > 0 && view === "plane" && <Plane rows={held} at={places} tick={tick} />}
+      {feed.rows.count > 0 && view === "map" && <PositionMap rows={held} at={places} tick={tick} />}
     </section>
   );
 }

@@ -1,4 +1,4 @@
-/** Positions on a plane: the newest of each thing that has one, and where it came from. */
+/** Positions on a map: the newest of each thing that has one, and where it came from. */
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { colours, useIsDark } from "../colours.js";
@@ -10,9 +10,9 @@ import { type Extent, ticks } from "./ticks.js";
 
 /** Rows that are looked through. */
 const ROWS = 5000;
-/** Around the plane, px: room for what the axes say; on the left there is as much as that takes. */
+/** Around the map, px: room for what the axes say; on the left there is as much as that takes. */
 const EDGE = { right: 28, top: 14, bottom: 40 };
-/** Between what an axis is called, what it says, and the plane, px. */
+/** Between what an axis is called, what it says, and the map, px. */
 const GAP = 8;
 /** Lines across and up, about one every so many px. */
 const EVERY = { x: 140, y: 90 };
@@ -25,7 +25,7 @@ interface Props {
   readonly tick: number;
 }
 
-export function Plane({ rows, at, tick }: Props) {
+export function PositionMap({ rows, at, tick }: Props) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const extents = useRef<{ key: string; x: Extent; y: Extent } | null>(null);
   const isDark = useIsDark();
@@ -51,14 +51,14 @@ export function Plane({ rows, at, tick }: Props) {
   if (!at) {
     return (
       <p class="empty">
-        A plane needs two columns of numbers that are coordinates, for instance called longitude and latitude, or x and
-        y. This topic has none.
+        A map needs two columns of numbers that are coordinates, for instance called longitude and latitude, or x and y.
+        This topic has none.
       </p>
     );
   }
   const what = at.name ? `each ${at.name.name}` : "the newest events";
   return (
-    <canvas class="plane" ref={canvas} role="img" aria-label={`Where ${what} is, by ${at.x.name} and ${at.y.name}`} />
+    <canvas class="map" ref={canvas} role="img" aria-label={`Where ${what} is, by ${at.x.name} and ${at.y.name}`} />
   );
 }
 
