@@ -6,9 +6,9 @@
  * @packageDocumentation
  */
 
-import { type Fault, far, fault } from "./calls.js";
 import type { Page, PageEvents } from "./page.js";
 import type { Status } from "./route.js";
+import { remote, type SerializedError, serializeError } from "./rpc.js";
 import { type ConnectOptions, open, type Published, type Session } from "./session.js";
 import type { AnySubscription, Batch, SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
@@ -20,7 +20,7 @@ export type PlainOptions = Omit<ConnectOptions, "token" | "onStatus" | "fetch" |
 };
 
 /** What a page says. A subscription is known by its key. @internal */
-export type HostCalls = {
+export type HostMethods = {
   open(base: string, options: PlainOptions, recalled: string | null, hasToken: boolean): void;
   subscribe(key: number, topic: string, options: SubscribeOptions): void;
   unsubscribe(key: number): void;
@@ -35,9 +35,9 @@ export type HostCalls = {
 };
 
 /** What a page is told. @internal */
-export type PageCalls = {
+export type PageMethods = {
   batches(batches: readonly [key: number, batch: Batch<unknown>][]): void;
-  failed(key: number, fault: Fault): void;
+  failed(key: number, error: SerializedError): void;
   status(status: Status): void;
   remember(name: string): void;
   token(): string | Promise<string>;
@@ -60,7 +60,7 @@ export function host(port: MessagePort): void {
   const relayed = new Map<number, Relayed>();
   let due: [number, Batch<unknown>][] = [];
 
-  const here: HostCalls = {
+  const here: HostMethods = {
     open(base, options, recalled, hasToken) {
       const page: Page = {
         watch(its) {
@@ -68,17 +68,17 @@ export function host(port: MessagePort): void {
           return () => {};
         },
         recall: () => recalled,
-        remember: (_, name) => there.tell("remember", name),
+        remember: (_, name) => there.notify("remember", name),
       };
-      const onStatus = (status: Status): void => there.tell("status", status);
-      const token = (): Promise<string> => there.ask("token");
+      const onStatus = (status: Status): void => there.notify("status", status);
+      const token = (): Promise<string> => there.call("token");
       session = open(new URL(base), { ...options, onStatus, ...(hasToken && { token }) }, page);
     },
     subscribe(key, topic, options) {
       try {
         relay(key, session.subscribe(topic, options));
       } catch (error) {
-        there.tell("failed", key, fault(error));
+        there.notify("failed", key, serializeError(error));
       }
     },
     unsubscribe(key) {
@@ -104,7 +104,7 @@ export function host(port: MessagePort): void {
       port.close();
     },
   };
-  const there = far<PageCalls>(port, here);
+  const there = remote<PageMethods>(port, here);
 
   /** What comes is not processed here: it is the page's, which says when it has. */
   const relay = (key: number, subscription: AnySubscription): void => {
@@ -120,13 +120,13 @@ export function host(port: MessagePort): void {
       // What has come before it.
       post();
       relayed.delete(key);
-      there.tell("failed", key, fault(error));
+      there.notify("failed", key, serializeError(error));
     };
   };
 
   const post = (): void => {
     if (!due.length) return;
-    there.tell("batches", due);
+    there.notify("batches", due);
     due = [];
   };
 }

@@ -5,9 +5,9 @@
  * @packageDocumentation
  */
 
-import { type Fault, far, fault, unfault } from "./calls.js";
 import { safely, ThalwegError } from "./errors.js";
 import { thisPage } from "./page.js";
+import { deserializeError, remote, type SerializedError, serializeError } from "./rpc.js";
 import { type ConnectOptions, IDLE, root, type Session } from "./session.js";
 import {
   type AnySubscription,
@@ -19,7 +19,7 @@ import {
 } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
 import type { Position } from "./wire.js";
-import type { HostCalls, PageCalls } from "./worker-host.js";
+import type { HostMethods, PageMethods } from "./worker-host.js";
 
 export { ThalwegError };
 
@@ -62,14 +62,14 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
   let status = IDLE;
   let last = 0;
 
-  const here: PageCalls = {
+  const here: PageMethods = {
     batches(batches) {
       for (const [key, batch] of batches) keyed.get(key)?.take(batch);
     },
-    failed(key, fault: Fault) {
+    failed(key, error: SerializedError) {
       const subscription = keyed.get(key);
       forget(key);
-      subscription?.fail(unfault(fault), status.state !== "closed");
+      subscription?.fail(deserializeError(error), status.state !== "closed");
     },
     status(next) {
       status = next;
@@ -79,7 +79,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     remember: (name) => thisPage.remember(base.origin, name),
     token: () => token?.() ?? "",
   };
-  const there = far<HostCalls>(port, here);
+  const there = remote<HostMethods>(port, here);
 
   const forget = (key: number): void => {
     const topic = keyed.get(key)?.topic;
@@ -89,7 +89,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
 
   /** The Worker hears of what was processed in one go in one go. */
   const report = (): void => {
-    for (const [key, { position, bytes }] of progress) there.tell("processed", key, position, bytes);
+    for (const [key, { position, bytes }] of progress) there.notify("processed", key, position, bytes);
     progress.clear();
   };
 
@@ -100,32 +100,32 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     },
     ack() {
       report();
-      there.tell("ack", key);
+      there.notify("ack", key);
     },
     unsubscribe() {
       forget(key);
-      there.tell("unsubscribe", key);
+      there.notify("unsubscribe", key);
     },
   });
 
   const failed = (error: unknown): void => {
     if (status.state === "closed") return;
-    const its = fault(error);
-    there.end(unfault(its));
+    const its = serializeError(error);
+    there.end(deserializeError(its));
     here.status({ state: "closed", transport: null, reason: its.message });
     for (const key of [...keyed.keys()]) here.failed(key, its);
   };
 
   const unwatch = thisPage.watch({
-    woke: () => there.tell("woke"),
-    hidden: (isHidden) => there.tell("hidden", isHidden),
+    woke: () => there.notify("woke"),
+    hidden: (isHidden) => there.notify("hidden", isHidden),
   });
   worker.addEventListener?.("error", ({ message = "the Worker does not load" }) => {
     if (!hasOpened) failed(new ThalwegError("no_worker", message));
   });
   let hasOpened = false;
   worker.postMessage({ thalweg: port2 }, [port2]);
-  there.ask("open", base.href, plain, thisPage.recall(base.origin), token !== undefined).then(() => {
+  there.call("open", base.href, plain, thisPage.recall(base.origin), token !== undefined).then(() => {
     hasOpened = true;
   }, failed);
 
@@ -139,16 +139,16 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
       const subscription = enrol(topics, ownerOf(key), topic, options, listener);
       keyed.set(key, subscription as AnySubscription);
       const { onError: _, ...terms } = options;
-      there.tell("subscribe", key, topic, terms);
+      there.notify("subscribe", key, topic, terms);
       return subscription;
     },
     async publish(topic, ...events) {
       check(status, topic);
-      return there.ask("publish", topic, events);
+      return there.call("publish", topic, events);
     },
     async request<T>(data: T) {
       check(status);
-      return (await there.ask("request", data)) as T;
+      return (await there.call("request", data)) as T;
     },
     use(transport) {
       check(status);
@@ -156,13 +156,13 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
         throw new ThalwegError("no_transport", `${transport.name} does not exist in a Worker`);
       }
       // Whether it exists there is known later: an error is said where pages look.
-      void there.ask("use", transport);
+      void there.call("use", transport);
     },
     close() {
       if (status.state === "closed") return;
       unwatch();
       for (const subscription of [...topics.values()]) subscription.close();
-      there.tell("close");
+      there.notify("close");
       there.end(new ThalwegError("closed", "the session is closed"));
       here.status({ state: "closed", transport: null, reason: null });
       port.onmessage = null;

@@ -1,0 +1,87 @@
+/** Methods from one end of a port to the other: told, or pending and answered. */
+
+import { ThalwegError } from "./errors.js";
+
+/** An error as it can be posted. @internal */
+export interface SerializedError {
+  code: string;
+  message: string;
+  status: number | null;
+}
+
+/** @internal */
+export function serializeError(error: unknown): SerializedError {
+  const message = (error as Error | undefined)?.message ?? String(error);
+  const { code, status } = error instanceof ThalwegError ? error : { code: "failed", status: null };
+  return { code, message, status };
+}
+
+/** @internal */
+export function deserializeError({ code, message, status }: SerializedError): ThalwegError {
+  return new ThalwegError(code, message, status);
+}
+
+/** What an end implements. */
+type AnyMethods = Record<string, (...args: never[]) => unknown>;
+
+interface RpcMessage {
+  name?: string;
+  args?: never[];
+  /** Of the call that wants an answer, or of the one that this answers. */
+  id?: number;
+  value?: unknown;
+  error?: SerializedError;
+}
+
+/** The other end. @internal */
+export interface Remote<Methods extends AnyMethods> {
+  /** Without an answer. Notifications are handled in order. */
+  notify<Name extends keyof Methods & string>(name: Name, ...args: Parameters<Methods[Name]>): void;
+  call<Name extends keyof Methods & string>(
+    name: Name,
+    ...args: Parameters<Methods[Name]>
+  ): Promise<Awaited<ReturnType<Methods[Name]>>>;
+  /** Fails every pending call with this. */
+  end(error: ThalwegError): void;
+}
+
+/** The other end of a port, whose calls `here` answers. @internal */
+export function remote<Methods extends AnyMethods>(port: MessagePort, here: AnyMethods): Remote<Methods> {
+  const waiting = new Map<number | undefined, { resolve(value: never): void; reject(error: ThalwegError): void }>();
+  let last = 0;
+
+  const answer = ({ id, value, error }: RpcMessage): void => {
+    const pending = waiting.get(id);
+    waiting.delete(id);
+    if (error) pending?.reject(deserializeError(error));
+    else pending?.resolve(value as never);
+  };
+
+  port.onmessage = async ({ data }: MessageEvent<RpcMessage>) => {
+    const { name, id, args = [] } = data;
+    if (name === undefined) {
+      answer(data);
+      return;
+    }
+    try {
+      const value = await here[name]?.(...args);
+      if (id) port.postMessage({ id, value });
+    } catch (error) {
+      if (!id) throw error;
+      port.postMessage({ id, error: serializeError(error) });
+    }
+  };
+
+  return {
+    notify: (name, ...args) => port.postMessage({ name, args }),
+    call: (name, ...args) =>
+      new Promise((resolve, reject) => {
+        port.postMessage({ name, args, id: ++last });
+        waiting.set(last, { resolve, reject });
+      }),
+    end(error) {
+      for (const { reject } of waiting.values()) reject(error);
+      waiting.clear();
+    },
+  };
+}
