@@ -11,7 +11,7 @@ import { PASS, type Treatment } from "../harness/treatments.js";
 test.use({ expected: BROKEN_NETWORK });
 
 /** How long a transport has to say its first word: here nothing is far away. */
-const PATIENCE_MS = 400;
+const TIMEOUT_MS = 400;
 
 /** Treats some transports in this way and passes the rest. */
 function block(network: Network, kinds: readonly Kind[], treatment: Treatment): void {
@@ -30,7 +30,7 @@ for (const [what, treatment] of UPGRADES) {
   test(`a proxy that ${what}: HTTP streaming`, async ({ page, network, server }) => {
     block(network, ["websocket"], treatment);
     await publish(server, "numbers", 1, 1000);
-    await open(page, { patience: PATIENCE_MS });
+    await open(page, { connectTimeout: TIMEOUT_MS });
     await subscribe(page, "numbers");
     await over(page, "http-streaming");
     expectAll(await until(page, 1000), 1000);
@@ -45,7 +45,7 @@ for (const [index, next] of ORDER.entries()) {
   test(`blocked ${blocked.join(", ") || "nothing"}: ${next}`, async ({ page, network, server }) => {
     block(network, blocked, { by: "refuse", status: 403 });
     await publish(server, "numbers", 1, 1000);
-    await open(page, { patience: PATIENCE_MS });
+    await open(page, { connectTimeout: TIMEOUT_MS });
     await subscribe(page, "numbers");
     await over(page, next);
     expectAll(await until(page, 1000), 1000);
@@ -59,7 +59,7 @@ test("with much data asked for, HTTP streaming comes first, and WebSocket behind
 }) => {
   block(network, ["http-streaming"], { by: "refuse", status: 403 });
   await publish(server, "numbers", 1, 1000);
-  await open(page, { volume: "high", patience: PATIENCE_MS });
+  await open(page, { volume: "high", connectTimeout: TIMEOUT_MS });
   await subscribe(page, "numbers");
   await over(page, "websocket");
   expectAll(await until(page, 1000), 1000);
@@ -72,7 +72,7 @@ test("a proxy that buffers answers, and drops upgrades: long polling", async ({ 
     kind === "websocket" ? { by: "refuse", status: 400 } : { by: "hold", bytes: 512 * 1024 },
   );
   await publish(server, "numbers", 1, 1000);
-  await open(page, { patience: PATIENCE_MS });
+  await open(page, { connectTimeout: TIMEOUT_MS });
   await subscribe(page, "numbers");
   await over(page, "long-polling");
   await until(page, 1000);
@@ -87,13 +87,13 @@ test("a proxy that buffers answers, and drops upgrades: long polling", async ({ 
 test.describe("with frequent heartbeats", () => {
   test.use({ args: ["--heartbeat", "300ms"] });
 
-  test("a path that goes dead, noticed by its silence, is left, and nothing is lost", async ({
+  test("a path that goes dead, noticed by the idle timeout, is left, and nothing is lost", async ({
     page,
     network,
     server,
   }) => {
     await publish(server, "numbers", 1, 100);
-    await open(page, { patience: PATIENCE_MS, silence: 1000 });
+    await open(page, { connectTimeout: TIMEOUT_MS, idleTimeout: 1000 });
     await subscribe(page, "numbers");
     await until(page, 100);
     await over(page, "websocket");
@@ -108,11 +108,11 @@ test.describe("with frequent heartbeats", () => {
 test("what worked is remembered for the tab: there it begins the next time", async ({ page, network, server }) => {
   block(network, ["websocket"], { by: "refuse", status: 400 });
   await publish(server, "numbers", 1, 10);
-  await open(page, { patience: PATIENCE_MS });
+  await open(page, { connectTimeout: TIMEOUT_MS });
   await subscribe(page, "numbers");
   await over(page, "http-streaming");
   const before = network.asked.length;
-  await open(page, { patience: PATIENCE_MS });
+  await open(page, { connectTimeout: TIMEOUT_MS });
   await subscribe(page, "numbers");
   await over(page, "http-streaming");
   expect(network.asked.slice(before).find(({ kind }) => kind !== "other")?.kind).toBe("http-streaming");
@@ -123,7 +123,7 @@ async function fall(page: Page, network: Network, server: Server): Promise<void>
   await page.clock.install();
   block(network, ["websocket"], { by: "refuse", status: 400 });
   await publish(server, "numbers", 1, 1000);
-  await open(page, { patience: PATIENCE_MS });
+  await open(page, { connectTimeout: TIMEOUT_MS });
   await subscribe(page, "numbers");
   await over(page, "http-streaming");
 }

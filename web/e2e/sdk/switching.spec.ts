@@ -34,7 +34,7 @@ test("many times at once: the last one holds", async ({ page }) => {
 
 test("a transport that does not get through does not interrupt the one that does", async ({ page, network }) => {
   network.treat(({ kind }) => (kind === "sse" ? { by: "hang" } : { by: "pass" }));
-  await open(page, { patience: 400 });
+  await open(page, { connectTimeout: 400 });
   await subscribe(page, "rows");
   await over(page, "websocket");
   await page.evaluate(() => e2e.use("sse"));

@@ -10,13 +10,13 @@ export const TRANSPORTS: readonly TransportName[] = [
   "long-polling",
 ];
 
-/** A heartbeat so often that a silence is soon noticed. */
+/** Heartbeats so frequent that an idle timeout may be short. */
 export const HEARTBEAT = ["--heartbeat", "200ms"] as const;
 
 /**
  * How to open a session over one transport where connections break. Chromium does not tell
- * anybody of a document that was cut: a forever frame's silence does.
+ * anybody of a document that was cut: a forever frame's idle timeout does.
  */
-export function breakable(name: TransportName): { transports: TransportName[]; silence?: number } {
-  return { transports: [name], ...(name === "forever-frame" && { silence: 700 }) };
+export function breakable(name: TransportName): { transports: TransportName[]; idleTimeout?: number } {
+  return { transports: [name], ...(name === "forever-frame" && { idleTimeout: 700 }) };
 }

@@ -25,7 +25,7 @@ test("it falls back there as well", async ({ page, network, server }) => {
     kind === "websocket" || kind === "http-streaming" ? { by: "refuse", status: 403 } : PASS,
   );
   await publish(server, "numbers", 1, 100);
-  await open(page, { patience: 400, isInWorker: true });
+  await open(page, { connectTimeout: 400, isInWorker: true });
   await subscribe(page, "numbers");
   await over(page, "sse");
   expectAll(await until(page, 100), 100);

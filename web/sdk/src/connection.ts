@@ -41,23 +41,23 @@ export interface Connection {
 }
 
 /**
- * @param firstMs - how long it may take until the first message.
- * @param silenceMs - how long between two messages.
+ * @param connectTimeoutMs - how long it may take until the first message.
+ * @param idleTimeoutMs - how long between two messages.
  * @internal
  */
 export function connection(
   transport: Transport,
   plan: ConnectPlan,
   hooks: ConnectionHooks,
-  firstMs: number,
-  silenceMs: number,
+  connectTimeoutMs: number,
+  idleTimeoutMs: number,
 ): Connection {
   let link: Link | undefined;
   let isOver = false;
   /** Whether it is the page that is waited for. */
   let isHeld = false;
   let heardAt = Date.now();
-  let allowedMs = firstMs;
+  let allowedMs = connectTimeoutMs;
   const self: Connection = {
     transport,
     carried: new Map(transport.isTwoWay ? [] : plan.topics.map((by) => [by.topic, { by, interval: 0 }])),
@@ -92,7 +92,7 @@ export function connection(
     }
     if (!self.isWorking) {
       self.isWorking = true;
-      allowedMs = silenceMs;
+      allowedMs = idleTimeoutMs;
       clearTimeout(timer);
       judge();
       hooks.worked(self);

@@ -64,8 +64,8 @@ export function route(
   order: readonly Transport[],
   page: Page,
   hooks: RouteHooks,
-  firstMs: number,
-  silenceMs: number,
+  connectTimeoutMs: number,
+  idleTimeoutMs: number,
 ): Route {
   const supported = order.filter((transport) => transport.isSupported(base));
   if (!supported.length) throw new ThalwegError("no_transport", "there is no transport here");
@@ -124,7 +124,7 @@ export function route(
       (plan) => {
         if (own !== dialled) return;
         dialled = null;
-        const next = connection(transport, plan, connectionHooks, firstMs, silenceMs);
+        const next = connection(transport, plan, connectionHooks, connectTimeoutMs, idleTimeoutMs);
         if (beside && current) candidate = next;
         else become(next);
       },

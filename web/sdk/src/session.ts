@@ -36,12 +36,12 @@ export interface ConnectOptions {
   /** A hidden tab is content with a batch in so many ms; 0: it is not. 2,000 if left out. */
   hiddenInterval?: number;
   /** How long a connection may take to say its first word, and its ticket to come, ms. 5,000 if left out. */
-  patience?: number;
+  connectTimeout?: number;
   /**
    * How long a connection may be silent, and a `POST` unanswered, ms: more than twice the
    * server's heartbeat interval. 60,000 if left out.
    */
-  silence?: number;
+  idleTimeout?: number;
   /** Hears of every change. */
   onStatus?: (status: Status) => void;
   /** Instead of the platform's. */
@@ -99,8 +99,8 @@ export interface Session {
 
 const WINDOW_BYTES = 256 * 1024;
 const HIDDEN_INTERVAL_MS = 2000;
-const FIRST_MS = 5000;
-const SILENCE_MS = 60_000;
+const CONNECT_TIMEOUT_MS = 5000;
+const IDLE_TIMEOUT_MS = 60_000;
 /** Eleven days: a timer for more than 24 would end at once. */
 const MOST_MS = 1e9;
 
@@ -113,12 +113,12 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     volume,
     window: windowBytes = WINDOW_BYTES,
     hiddenInterval = HIDDEN_INTERVAL_MS,
-    patience = FIRST_MS,
-    silence = SILENCE_MS,
+    connectTimeout = CONNECT_TIMEOUT_MS,
+    idleTimeout = IDLE_TIMEOUT_MS,
     fetch: request = (...given) => fetch(...given),
   } = options;
-  const firstMs = Math.min(patience, MOST_MS);
-  const silenceMs = Math.min(silence, MOST_MS);
+  const connectTimeoutMs = Math.min(connectTimeout, MOST_MS);
+  const idleTimeoutMs = Math.min(idleTimeout, MOST_MS);
   const topics = new Map<string, AnySubscription>();
   const held = backlog();
   let status = IDLE;
@@ -137,7 +137,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
   const command = async (name: string, members: object) => {
     const by = twoWay();
     if (by) return say(by, name, members);
-    return (await post("v1/commands", JSON.stringify({ command: name, ...members }), silenceMs)).answer;
+    return (await post("v1/commands", JSON.stringify({ command: name, ...members }), idleTimeoutMs)).answer;
   };
 
   const processed = acks(windowBytes, (subscription, isTold) => {
@@ -238,7 +238,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     {
       async plan({ hasHeaders }) {
         const shown = await token();
-        const ticket = shown && !hasHeaders ? (await post("v1/tickets", "", firstMs, shown)).ticket : null;
+        const ticket = shown && !hasHeaders ? (await post("v1/tickets", "", connectTimeoutMs, shown)).ticket : null;
         const all = [...topics.values()];
         // A one-way transport has the same for all of them.
         const interval = text(Math.min(...all.map(intervalOf)), "ms");
@@ -271,8 +271,8 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       },
       failed: end,
     },
-    firstMs,
-    silenceMs,
+    connectTimeoutMs,
+    idleTimeoutMs,
   );
 
   const unwatch = page.watch({
@@ -302,7 +302,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       // What no other publish has. A page that is not secure has no `crypto.randomUUID`.
       const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
       const how = events.length === 1 ? [undefined, key] : ["application/x-ndjson"];
-      return (await post(`v1/topics/${topic}`, lines, silenceMs, null, ...how)) as Published;
+      return (await post(`v1/topics/${topic}`, lines, idleTimeoutMs, null, ...how)) as Published;
     },
     async request<T>(data: T) {
       check(status);

@@ -64,7 +64,7 @@ it("a ticket that does not come: the next transport is tried", async () => {
       });
     });
   };
-  gather(begin({ token: () => "token", fetch: hang, patience: 20 }));
+  gather(begin({ token: () => "token", fetch: hang, connectTimeout: 20 }));
   await pass();
   // The platform's own timer, which does not wait for a test.
   await isGivenUp;

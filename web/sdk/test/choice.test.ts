@@ -18,7 +18,7 @@ it("falls to what works, at once, and stays there", async () => {
 
 it("judges a transport by what arrives, not by whether it opened", async () => {
   world.silent.add("websocket").add("http-streaming").add("sse");
-  gather(begin({ patience: 3000 }));
+  gather(begin({ connectTimeout: 3000 }));
   await pass(2999);
   expect(statuses).toEqual(["connecting websocket"]);
   await pass(1);
@@ -30,7 +30,7 @@ it("judges a transport by what arrives, not by whether it opened", async () => {
 });
 
 it("gives up a connection whose heartbeats stay away", async () => {
-  gather(begin({ silence: 60_000 }));
+  gather(begin({ idleTimeout: 60_000 }));
   await pass();
   for (let beat = 0; beat < 5; beat++) {
     await pass(25_000);
@@ -105,7 +105,7 @@ describe("after an outage", () => {
 
   it("it is soon back at what worked last, if another was just being tried when the server came back", async () => {
     world.blocked.add("websocket");
-    gather(begin({ patience: 5000 }));
+    gather(begin({ connectTimeout: 5000 }));
     await pass();
     expect(statuses.at(-1)).toBe("open http-streaming");
     world.blocked.clear();

@@ -11,7 +11,7 @@ const program = (url: string): string => `
   import { connect } from "thalweg";
   const session = connect("${url}", {
     transports: ["websocket"],
-    patience: Infinity,
+    connectTimeout: Infinity,
     onStatus: ({ state }) => console.log(state),
   });
   session.subscribe("cars", { from: "earliest" }, ({ events }) => events.forEach((it) => console.log(it)));

@@ -249,7 +249,7 @@ it.each([
       close(): void {}
     },
   );
-  gather(begin({ transports: ["websocket"], patience: Infinity }));
+  gather(begin({ transports: ["websocket"], connectTimeout: Infinity }));
   for (let attempt = 1; attempt <= 5; attempt++) {
     await pass();
     expect(tried).toHaveLength(attempt);
@@ -328,7 +328,7 @@ it("what whoever stands in between says is no answer to a publish", async () => 
 
 it("may be told to wait for ever", async () => {
   const timers = vi.spyOn(globalThis, "setTimeout");
-  const session = begin({ patience: Infinity, silence: Infinity });
+  const session = begin({ connectTimeout: Infinity, idleTimeout: Infinity });
   await expect(session.publish("cars", 1)).resolves.toMatchObject({ count: 1 });
   gather(session);
   await pass(10_000);

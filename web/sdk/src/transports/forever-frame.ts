@@ -25,7 +25,7 @@ export const foreverFrame: Transport = {
     const inside = frame.contentWindow as Window;
     frames.set(inside, handlers.text);
     // It loads when it has ended, with a word of the server or a refusal. Of one that is cut
-    // browsers say nothing: that is left to the session's patience with silence.
+    // browsers say nothing: that is left to the session's idle timeout.
     frame.onload = () => handlers.ended({});
     return {
       close() {

@@ -13,7 +13,7 @@ export const sse: Transport = {
     const hear = ({ data }: MessageEvent<string>): void => handlers.text(data);
     source.onmessage = hear;
     for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, hear);
-    // It would come back by itself, with a ticket used up and without our patience: not if
+    // It would come back by itself, with a ticket used up and without our timeouts: not if
     // it is closed.
     source.onerror = () => handlers.ended({});
     return { close: () => source.close() };
