@@ -14,7 +14,7 @@ export interface Backlog {
   done(bytes: number): void;
   isOver(): boolean;
   /** `null`, or what to wait for. */
-  room(): Promise<void> | null;
+  drained(): Promise<void> | null;
 }
 
 /** @internal */
@@ -30,6 +30,6 @@ export function backlog(): Backlog {
       if (held < FULL_BYTES / 2) for (const go of waiting.splice(0)) go();
     },
     isOver: () => held > OVER_BYTES,
-    room: () => (held < FULL_BYTES ? null : new Promise((go) => waiting.push(go))),
+    drained: () => (held < FULL_BYTES ? null : new Promise((go) => waiting.push(go))),
   };
 }

@@ -2,7 +2,7 @@
 
 import { delay } from "./backoff.js";
 import type { Connection } from "./connection.js";
-import { isPassing, ThalwegError } from "./errors.js";
+import { isTransient, ThalwegError } from "./errors.js";
 import type { Answer, Message, Refusal } from "./wire.js";
 
 /** Attempts to publish what may be repeated. */
@@ -16,13 +16,13 @@ interface Waiting {
 
 /** @internal */
 export interface Commands {
-  /** Says a command over a connection, and waits for the answer. */
-  say(by: Connection, command: string, members: object): Promise<Answer>;
+  /** Sends a command over a connection, and waits for the answer. */
+  send(by: Connection, command: string, members: object): Promise<Answer>;
   /** A message has come: it may be an answer, or a refusal. */
-  hear(message: Message): void;
-  /** Whether something that was said waits for its answer. */
+  receive(message: Message): void;
+  /** Whether a command waits for its answer. */
   isWaiting(): boolean;
-  /** Nobody will answer what was said over it. */
+  /** Nobody will answer what was sent over it. */
   lost(by: Connection): void;
   /**
    * `POST`s text, which is to be answered in so long. With a `key` the server does it once,
@@ -44,12 +44,12 @@ export function commands(base: URL, request: typeof fetch, freshToken: () => Pro
   const waiting = new Map<unknown, Waiting>();
   let last = 0;
   return {
-    say: (by, command, members) =>
+    send: (by, command, members) =>
       new Promise((resolve, reject) => {
         by.send(JSON.stringify({ command, id: ++last, ...members }));
         waiting.set(last, { by, resolve, reject });
       }),
-    hear({ answer, error }) {
+    receive({ answer, error }) {
       const id = (answer ?? error)?.id;
       const asked = waiting.get(id);
       waiting.delete(id);
@@ -85,7 +85,7 @@ export function commands(base: URL, request: typeof fetch, freshToken: () => Pro
           // Whoever stands in between has answered, and not the server.
           if (!said?.error) throw status;
           const { code, message } = said.error;
-          if (isLast || !isPassing(status)) throw new ThalwegError(code, message, status);
+          if (isLast || !isTransient(status)) throw new ThalwegError(code, message, status);
         } catch (error) {
           if (error instanceof ThalwegError) throw error;
           if (isLast) throw new ThalwegError("unreachable", `no answer from ${path}: ${error}`);

@@ -3,7 +3,7 @@
  * first word, and may never be silent for longer than heartbeats allow.
  */
 
-import type { ConnectPlan, End, Link, Transport, Wanted } from "./transports/transport.js";
+import type { ConnectPlan, End, Link, TopicCursor, Transport } from "./transports/transport.js";
 import type { Message } from "./wire.js";
 
 /** What a connection tells whoever opened it. @internal */
@@ -12,16 +12,16 @@ export interface ConnectionHooks {
   opened(connection: Connection): void;
   /** The first message is here: it works. */
   worked(connection: Connection): void;
-  heard(connection: Connection, message: Message, bytes: number): void;
+  received(connection: Connection, message: Message, bytes: number): void;
   /** It is over. */
   lost(connection: Connection, end: End, why: string): void;
-  room(): Promise<void> | null;
+  drained(): Promise<void> | null;
 }
 
 /** A topic on a connection. @internal */
 export interface Carried {
   /** Whose events come: of a topic that was given up and taken again not the new one's. */
-  readonly by: Wanted;
+  readonly by: TopicCursor;
   /** As it was asked for; `null`: it has been given up, and that is not answered yet. */
   interval: number | null;
 }
@@ -97,7 +97,7 @@ export function connection(
       judge();
       hooks.worked(self);
     }
-    hooks.heard(self, message, bytes);
+    hooks.received(self, message, bytes);
   };
   try {
     link = transport.open(plan, {
@@ -113,11 +113,11 @@ export function connection(
         }
       },
       ended: (end) => over(end, end.close?.reason || "cut"),
-      async room() {
-        const room = hooks.room();
-        if (!room) return;
+      async drained() {
+        const drained = hooks.drained();
+        if (!drained) return;
         isHeld = true;
-        await room;
+        await drained;
         isHeld = false;
         heardAt = Date.now();
       },

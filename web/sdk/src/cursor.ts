@@ -4,7 +4,7 @@
  * had is left out here, and only here. Pure.
  */
 
-import { type Cursor, type Gap, type Message, place } from "./wire.js";
+import { type Cursor, type Gap, type Message, parsePosition } from "./wire.js";
 
 /** Where a subscription is. */
 export interface Progress {
@@ -14,7 +14,7 @@ export interface Progress {
 }
 
 /** What is new in a message. */
-export interface News {
+export interface NewEvents {
   /** Of the first of `events`. */
   first: number;
   events: unknown[];
@@ -30,11 +30,11 @@ export interface News {
  *
  * @throws TypeError if it is neither.
  */
-export function admit(progress: Progress, message: Message): News | null {
+export function advance(progress: Progress, message: Message): NewEvents | null {
   const { gap, events = [], first = 0, offsets } = message;
-  const came = place(message.position ?? "");
+  const came = parsePosition(message.position ?? "");
   if (!came || !(gap || first)) throw new TypeError("no envelope");
-  const held = place(progress.cursor);
+  const held = parsePosition(progress.cursor);
   const isSame = held?.epoch === came.epoch;
   if (offsets) progress.isSparse = true;
   if (isSame && came.offset <= held.offset) return null;

@@ -24,7 +24,7 @@ export class ThalwegError extends Error {
 }
 
 /** Whether another attempt may fare better than one with this status. @internal */
-export function isPassing(status: number): boolean {
+export function isTransient(status: number): boolean {
   return status >= 500 || [408, 425, 429].includes(status);
 }
 

@@ -5,7 +5,7 @@
 
 import { delay } from "./backoff.js";
 import { type Connection, type ConnectionHooks, connection } from "./connection.js";
-import { isPassing, ThalwegError } from "./errors.js";
+import { isTransient, ThalwegError } from "./errors.js";
 import { transportFallback } from "./fallback.js";
 import type { Page } from "./page.js";
 import type { ConnectPlan, End, Transport, TransportName } from "./transports/transport.js";
@@ -30,7 +30,7 @@ const UPGRADE_MS_MAX = 15 * 60_000;
 const UNAUTHORIZED_MAX = 2;
 
 /** What a route tells its session, and asks of it. @internal */
-export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "heard" | "room"> {
+export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" | "drained"> {
   /** What the next connection is to carry. May fail with a {@link ThalwegError}. */
   plan(transport: Transport): Promise<ConnectPlan>;
   /** Nothing comes over this connection any more. */
@@ -158,7 +158,7 @@ export function route(
   /** There is no connection any more: what now? */
   const fallen = ({ close, refusal }: End, why: string): void => {
     const { status = 0, error } = refusal ?? {};
-    if (error && !isPassing(status) && (status !== 401 || ++unauthorized >= UNAUTHORIZED_MAX)) {
+    if (error && !isTransient(status) && (status !== 401 || ++unauthorized >= UNAUTHORIZED_MAX)) {
       hooks.failed(new ThalwegError(error.code, error.message, status));
     } else if (close && !close.reconnect) {
       hooks.failed(new ThalwegError(`close_${close.code}`, close.reason));

@@ -1,4 +1,4 @@
-/** Methods from one end of a port to the other: told, or pending and answered. */
+/** Remote procedure calls over a port: notifications, and calls that are answered. */
 
 import { ThalwegError } from "./errors.js";
 

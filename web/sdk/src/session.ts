@@ -10,7 +10,7 @@ import { route, type Status } from "./route.js";
 import {
   type AnySubscription,
   check,
-  enrol,
+  createSubscription,
   type Listener,
   type Owner,
   type SubscribeOptions,
@@ -126,7 +126,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
   let isChanging = false;
 
   const token = async (): Promise<string | null> => (await options.token?.()) ?? null;
-  const { say, hear, isWaiting, lost, post } = commands(base, request, token);
+  const { send, receive, isWaiting, lost, post } = commands(base, request, token);
 
   /** The connection, if commands go over it. */
   const twoWay = (): Connection | null => {
@@ -136,7 +136,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
 
   const command = async (name: string, members: object) => {
     const by = twoWay();
-    if (by) return say(by, name, members);
+    if (by) return send(by, name, members);
     return (await post("v1/commands", JSON.stringify({ command: name, ...members }), idleTimeoutMs)).answer;
   };
 
@@ -175,7 +175,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
         if (carried.get(topic) === it) carried.delete(topic);
         tell(connection);
       };
-      say(connection, "unsubscribe", { topic }).then(left, left);
+      send(connection, "unsubscribe", { topic }).then(left, left);
     }
     for (const subscription of topics.values()) {
       const { topic, cursor, options } = subscription;
@@ -189,7 +189,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
         interval: text(interval, "ms"),
         window: text(windowBytes, ""),
       };
-      say(connection, "subscribe", wanted).catch((error: ThalwegError) => {
+      send(connection, "subscribe", wanted).catch((error: ThalwegError) => {
         // What was not done here is asked for again over the next connection.
         if (!connection.isOpen || error.code === "draining" || topics.get(topic) !== subscription) return;
         topics.delete(topic);
@@ -247,19 +247,19 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
         return { base, topics: all, terms, token: shown, ticket, fetch: request };
       },
       opened: tell,
-      heard({ carried, transport }, message, bytes) {
-        hear(message);
+      received({ carried, transport }, message, bytes) {
+        receive(message);
         rest();
         const subscription = carried.get(message.topic as string)?.by as AnySubscription | undefined;
         if (!subscription) return;
         held.add(bytes);
-        subscription.hear(message, bytes);
+        subscription.receive(message, bytes);
         if (held.isOver() && !transport.hasBackpressure) {
           // Nothing more is taken in until the page has caught up; the server goes on from here.
-          way.pause("the page does not keep up", held.room());
+          way.pause("the page does not keep up", held.drained());
         }
       },
-      room: held.room,
+      drained: held.drained,
       left(by) {
         lost(by);
         rest();
@@ -290,14 +290,14 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     },
     subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
       check(status, topic);
-      const subscription = enrol(topics, owner, topic, options, listener);
+      const subscription = createSubscription(topics, owner, topic, options, listener);
       change();
       return subscription;
     },
     async publish(topic, ...events) {
       check(status, topic);
       const by = twoWay();
-      if (by) return (await say(by, "publish", { topic, events })) as Published;
+      if (by) return (await send(by, "publish", { topic, events })) as Published;
       const lines = events.map((event) => JSON.stringify(event)).join("\n");
       // What no other publish has. A page that is not secure has no `crypto.randomUUID`.
       const key = crypto.getRandomValues(new Uint32Array(4)).join("-");

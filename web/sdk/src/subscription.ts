@@ -1,6 +1,6 @@
 /** One topic of a session, for whoever processes it. */
 
-import { admit } from "./cursor.js";
+import { advance } from "./cursor.js";
 import { safely, ThalwegError } from "./errors.js";
 import type { Status } from "./route.js";
 import { type Cursor, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
@@ -76,7 +76,7 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   /** Handed out, and not known to be processed. */
   #given: Batch<T> | undefined;
   #isBusy = false;
-  /** Bytes of what was heard, and is not processed. */
+  /** Bytes of what was received and is not processed. */
   #waiting = 0;
   #listener: Listener<T> | null;
   #waking: (() => void)[] = [];
@@ -120,8 +120,8 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   }
 
   /** @internal Takes what is new in a message. */
-  hear(message: Message, bytes: number): void {
-    const news = this.#isClosed ? null : admit(this, message);
+  receive(message: Message, bytes: number): void {
+    const news = this.#isClosed ? null : advance(this, message);
     this.#waiting += bytes;
     const { topic, cursor: position } = this;
     if (news) this.take({ topic, position, ...news, events: news.events as T[], bytes });
@@ -233,7 +233,7 @@ export function check({ state }: Status, topic = "any"): void {
 }
 
 /** A new one among a session's topics. @internal @throws ThalwegError */
-export function enrol<T>(
+export function createSubscription<T>(
   topics: Map<string, AnySubscription>,
   owner: Owner,
   topic: string,

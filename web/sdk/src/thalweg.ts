@@ -13,10 +13,10 @@ export type {
   ConnectPlan,
   End,
   Link,
+  TopicCursor,
   Transport,
   TransportHandlers,
   TransportName,
-  Wanted,
 } from "./transports/transport.js";
 export type {
   Answer,

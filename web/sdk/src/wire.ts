@@ -84,7 +84,7 @@ export interface Refusal {
 }
 
 /** An epoch and an offset. @internal */
-export interface Place {
+export interface ParsedPosition {
   epoch: string;
   offset: number;
 }
@@ -92,7 +92,7 @@ export interface Place {
 const POSITION = /^([1-9a-f][0-9a-f]{0,15})\.(0|[1-9][0-9]{0,15})$/;
 
 /** Takes a position apart; `null` if it is none. @internal */
-export function place(position: string): Place | null {
+export function parsePosition(position: string): ParsedPosition | null {
   const found = POSITION.exec(position);
   const offset = Number(found?.[2]);
   return found?.[1] && offset <= Number.MAX_SAFE_INTEGER ? { epoch: found[1], offset } : null;
@@ -107,7 +107,7 @@ export function isTopic(topic: string): boolean {
 
 /** Whether this says where to begin. @internal */
 export function isCursor(cursor: string): boolean {
-  return cursor === "latest" || cursor === "earliest" || place(cursor) !== null;
+  return cursor === "latest" || cursor === "earliest" || parsePosition(cursor) !== null;
 }
 
 /** Whether a client that does not know a close code comes back. @internal */

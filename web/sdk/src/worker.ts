@@ -12,7 +12,7 @@ import { type ConnectOptions, IDLE, root, type Session } from "./session.js";
 import {
   type AnySubscription,
   check,
-  enrol,
+  createSubscription,
   type Listener,
   type Owner,
   type SubscribeOptions,
@@ -136,7 +136,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     subscribe<T>(topic: string, options: SubscribeOptions = {}, listener: Listener<T> | null = null) {
       check(status, topic);
       const key = ++last;
-      const subscription = enrol(topics, ownerOf(key), topic, options, listener);
+      const subscription = createSubscription(topics, ownerOf(key), topic, options, listener);
       keyed.set(key, subscription as AnySubscription);
       const { onError: _, ...terms } = options;
       there.notify("subscribe", key, topic, terms);

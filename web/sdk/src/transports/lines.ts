@@ -52,7 +52,7 @@ async function read(body: ReadableStream<Uint8Array>, handlers: TransportHandler
   let pieces: string[] = [];
   let count = 0;
   for (;;) {
-    await handlers.room();
+    await handlers.drained();
     const { done, value } = await reader.read();
     if (done) return count;
     const [piece, ...others] = decoder.decode(value, { stream: true }).split("\n") as [string];

@@ -10,9 +10,9 @@ export const sse: Transport = {
   isSupported: () => !!globalThis.EventSource,
   open(plan, handlers) {
     const source = new EventSource(url(plan, { transport: "sse" }));
-    const hear = ({ data }: MessageEvent<string>): void => handlers.text(data);
-    source.onmessage = hear;
-    for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, hear);
+    const receive = ({ data }: MessageEvent<string>): void => handlers.text(data);
+    source.onmessage = receive;
+    for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, receive);
     // It would come back by itself, with a ticket used up and without our timeouts: not if
     // it is closed.
     source.onerror = () => handlers.ended({});

@@ -6,7 +6,7 @@
 import type { Close, Cursor, Refusal } from "../wire.js";
 
 /** A topic, and where one is in it. */
-export interface Wanted {
+export interface TopicCursor {
   /** What it is called. */
   readonly topic: string;
   /** Behind what has been received. */
@@ -21,7 +21,7 @@ export interface ConnectPlan {
    * In order, each with where it is: as long as the connection lasts, that moves. A
    * two-way transport does without: it is told by commands.
    */
-  topics: readonly Wanted[];
+  topics: readonly TopicCursor[];
   /** Parameters of the connection: `policy` and `interval`. */
   terms: Readonly<Record<string, string | undefined>>;
   /** Presented in a header where there are headers. */
@@ -41,7 +41,7 @@ export interface TransportHandlers {
   /** Nothing comes after it; then {@link Link.close} is called. */
   ended(end: End): void;
   /** What to wait for before more is read, where a transport can. */
-  room(): Promise<void>;
+  drained(): Promise<void>;
 }
 
 /** How a connection ended: the server's word, a refusal, or neither: it was cut. */
