@@ -1,23 +1,23 @@
 /** Tokens and tickets: shown, refused, late, or not to be had. */
 
 import { expect, it, vi } from "vitest";
-import { begin, gather, pass, stage, statuses, world } from "./stage.js";
+import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js";
 
-stage();
+useWorld();
 
 it("shows a fresh token for each connection, in a header or as a ticket", async () => {
   let number = 0;
   const token = (): string => `token-${++number}`;
-  gather(begin({ token, transports: ["http-streaming"] }));
-  await pass();
+  collect(begin({ token, transports: ["http-streaming"] }));
+  await advance();
   world.cut();
-  await pass(500);
+  await advance(500);
   const shown = world.requests.map(({ headers }) => headers["Authorization"]);
   expect(shown).toEqual(["Bearer token-1", "Bearer token-2"]);
 
   world.requests.length = 0;
-  gather(begin({ token, transports: ["websocket"] }));
-  await pass();
+  collect(begin({ token, transports: ["websocket"] }));
+  await advance();
   expect(world.requests.map(({ method, url }) => `${method} ${url.pathname}${url.search}`)).toEqual([
     "POST /v1/tickets",
     "WS /v1/topics?ticket=t1",
@@ -31,12 +31,12 @@ it("comes back with a fresh token where one was refused, and not for ever", asyn
   const refuse = (): Response => new Response(JSON.stringify({ error }), { status: 401 });
   world.interfere = () => (shown().at(-1) === "Bearer token-1" ? refuse() : null);
   const session = begin({ token: () => `token-${++number}`, transports: ["http-streaming"] });
-  gather(session);
-  await pass(1000);
+  collect(session);
+  await advance(1000);
   expect(session.status.state).toBe("open");
   world.interfere = refuse;
   world.cut();
-  await pass(10_000);
+  await advance(10_000);
   expect(session.status).toMatchObject({ state: "closed", reason: "not the right one" });
   expect(shown()).toHaveLength(4);
 });
@@ -47,8 +47,8 @@ it.each([
   ["is answered by whoever stands in between", () => new Response(HTML)],
 ])("a ticket that %s: the next transport is tried", async (_, answer) => {
   world.interfere = (method) => (method === "POST" ? answer() : null);
-  gather(begin({ token: () => "token" }));
-  await pass();
+  collect(begin({ token: () => "token" }));
+  await advance();
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
@@ -64,11 +64,11 @@ it("a ticket that does not come: the next transport is tried", async () => {
       });
     });
   };
-  gather(begin({ token: () => "token", fetch: hang, connectTimeout: 20 }));
-  await pass();
+  collect(begin({ token: () => "token", fetch: hang, connectTimeout: 20 }));
+  await advance();
   // The platform's own timer, which does not wait for a test.
   await isGivenUp;
-  await pass();
+  await advance();
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
@@ -81,31 +81,31 @@ it.each([
     if (failures-- > 0) throw error;
     return "token";
   };
-  gather(begin({ token, transports: ["http-streaming"] }));
-  await pass(10_000);
+  collect(begin({ token, transports: ["http-streaming"] }));
+  await advance(10_000);
   expect(statuses.at(-1)).toBe("open http-streaming");
 });
 
 it("a token that never comes keeps nothing from being closed", async () => {
   const session = begin({ token: () => new Promise(() => {}) });
-  gather(session);
-  await pass(1000);
+  collect(session);
+  await advance(1000);
   session.close();
-  await pass(60_000);
+  await advance(60_000);
   expect(statuses).toEqual(["connecting websocket", "closed"]);
   expect(vi.getTimerCount()).toBe(0);
 });
 
 it("a ticket that cannot be had does not end what is under way", async () => {
   const session = begin({ token: () => "token", transports: ["sse"] });
-  const cars = gather(session, "cars");
-  await pass();
+  const cars = collect(session, "cars");
+  await advance();
   let failures = 1;
   world.interfere = (method) => (method === "POST" && failures-- > 0 ? new Response("", { status: 502 }) : null);
-  const boats = gather(session, "boats");
-  await pass(2000);
+  const boats = collect(session, "boats");
+  await advance(2000);
   world.publish("cars", 1);
   world.publish("boats", 2);
-  await pass();
+  await advance();
   expect([cars.events, boats.events]).toEqual([[1], [2]]);
 });

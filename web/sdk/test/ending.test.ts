@@ -2,9 +2,9 @@
 
 import { expect, it, vi } from "vitest";
 import { ThalwegError } from "../dist/thalweg.js";
-import { begin, gather, pass, stage, statuses, world } from "./stage.js";
+import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js";
 
-stage();
+useWorld();
 
 it("does not come back where it was refused, and says why", async () => {
   const error = { code: "bad_topic", message: "no such topic can be" };
@@ -16,11 +16,11 @@ it("does not come back where it was refused, and says why", async () => {
     for await (const batch of subscription) void batch;
   })();
   const caught = expect(loop).rejects.toMatchObject({ code: "bad_topic", status: 400 });
-  await pass();
+  await advance();
   await caught;
   expect(session.status).toEqual({ state: "closed", transport: null, reason: error.message });
   const before = world.requests.length;
-  await pass(120_000);
+  await advance(120_000);
   expect(world.requests.length).toBe(before);
   expect(() => session.subscribe("other")).toThrow("closed");
 });
@@ -28,16 +28,16 @@ it("does not come back where it was refused, and says why", async () => {
 it("says which of its topics was refused, and goes on with the others", async () => {
   world.refused.add("boats");
   const session = begin();
-  const cars = gather(session, "cars");
+  const cars = collect(session, "cars");
   const boats = session.subscribe("boats");
   const loop = (async () => {
     for await (const batch of boats) void batch;
   })();
   const caught = expect(loop).rejects.toMatchObject({ code: "too_many_topics" });
-  await pass();
+  await advance();
   await caught;
   world.publish("cars", 1);
-  await pass();
+  await advance();
   expect(cars.events).toEqual([1]);
 });
 
@@ -47,17 +47,17 @@ it("forgets what was refused: it can be asked for again, and with nothing else t
   world.refused.add("boats");
   const session = begin();
   session.subscribe("boats", { onError }, () => {});
-  await pass();
+  await advance();
   expect(session.status.state).toBe("idle");
-  gather(session, "cars");
+  collect(session, "cars");
   session.subscribe("boats", { onError }, () => {});
-  await pass();
+  await advance();
   expect(errors).toEqual(["too_many_topics", "too_many_topics"]);
   world.refused.clear();
-  const boats = gather(session, "boats");
-  await pass();
+  const boats = collect(session, "boats");
+  await advance();
   world.publish("boats", 1);
-  await pass();
+  await advance();
   expect(boats.events).toEqual([1]);
 });
 
@@ -66,8 +66,8 @@ it("what nobody hears that a topic was refused is an error of the page", async (
   const caught = (error: unknown): void => void errors.push(error);
   process.on("uncaughtException", caught);
   world.refused.add("boats");
-  gather(begin(), "boats");
-  await pass();
+  collect(begin(), "boats");
+  await advance();
   process.off("uncaughtException", caught);
   expect(errors).toMatchObject([{ name: "ThalwegError", code: "too_many_topics" }]);
 });
@@ -75,49 +75,49 @@ it("what nobody hears that a topic was refused is an error of the page", async (
 it("tells a listener's page what ended the session", async () => {
   const errors: unknown[] = [];
   begin().subscribe("cars", { onError: (error) => errors.push(error) }, () => {});
-  await pass();
+  await advance();
   world.close(1008, "too slow", false);
-  await pass();
+  await advance();
   expect(errors).toEqual([new ThalwegError("close_1008", "too slow")]);
 });
 
 it("rests when what it still waited for cannot be answered any more", async () => {
   const session = begin();
-  const { subscription } = gather(session);
-  await pass();
+  const { subscription } = collect(session);
+  await advance();
   world.delay = () => 1000;
   const published = expect(session.publish("cars", 1)).rejects.toMatchObject({ code: "unanswered" });
   subscription.close();
-  await pass(10);
+  await advance(10);
   world.cut();
   await published;
-  await pass(60_000);
+  await advance(60_000);
   expect(statuses).toEqual(["connecting websocket", "open websocket", "waiting", "idle"]);
   expect(world.requests).toHaveLength(1);
 });
 
 it("rests though something could not be said", async () => {
   const session = begin();
-  const { subscription } = gather(session);
-  await pass();
+  const { subscription } = collect(session);
+  await advance();
   await expect(session.publish("cars", 1n)).rejects.toThrow(TypeError);
   subscription.close();
-  await pass();
+  await advance();
   expect(session.status.state).toBe("idle");
 });
 
 it("waits for answers before it leaves, when the last topic is given up", async () => {
   const session = begin();
-  const { subscription } = gather(session);
-  await pass();
+  const { subscription } = collect(session);
+  await advance();
   world.delay = () => 100;
   const published = session.publish("cars", 1);
   subscription.close();
-  await pass(50);
+  await advance(50);
   expect(world.listeners.size).toBe(1);
-  await pass(50);
+  await advance(50);
   expect(await published).toMatchObject({ first: 1 });
-  await pass(100);
+  await advance(100);
   expect(session.status.state).toBe("idle");
   expect(world.listeners.size).toBe(0);
 });
@@ -131,8 +131,8 @@ it("closed when it has to wait, it stays so", async () => {
       if (state === "waiting") session.close();
     },
   });
-  gather(session);
-  await pass(60_000);
+  collect(session);
+  await advance(60_000);
   expect(states.slice(-2)).toEqual(["waiting", "closed"]);
   expect(world.requests).toHaveLength(4);
   expect(vi.getTimerCount()).toBe(0);
@@ -141,8 +141,8 @@ it("closed when it has to wait, it stays so", async () => {
 it("closed when it opens, nothing is left of it", async () => {
   world.blocked.add("websocket");
   const session = begin({ onStatus: ({ state }) => state === "open" && session.close() });
-  gather(session);
-  await pass();
+  collect(session);
+  await advance();
   expect(session.status.state).toBe("closed");
   expect(world.listeners.size).toBe(0);
   expect(vi.getTimerCount()).toBe(0);

@@ -2,34 +2,34 @@
 
 import { expect, it } from "vitest";
 import type { Session, Subscription } from "../dist/thalweg.js";
-import { begin, gather, pass, stage, statuses, tab, world } from "./stage.js";
+import { advance, begin, collect, statuses, tab, useWorld, world } from "./fixture.js";
 
-stage();
+useWorld();
 
 it("opens a window on WebSocket and acks what has been processed", async () => {
   let processed = (): void => {};
   const session = begin({ window: 4096 });
   session.subscribe("cars", {}, () => new Promise<void>((done) => (processed = done)));
-  await pass();
+  await advance();
   expect(world.commands[0]).toMatchObject({ command: "subscribe", window: "4096" });
   const acks = (): unknown[] => {
     const all = world.commands.filter(({ command }) => command === "ack");
     return all.map(({ position }) => position);
   };
-  await pass(50);
+  await advance(50);
   // Where it begins.
   expect(acks()).toEqual(["e1.0"]);
   world.publish("cars", "x".repeat(2000));
   world.publish("cars", 2);
-  await pass(1000);
+  await advance(1000);
   expect(acks()).toEqual(["e1.0"]);
   processed();
-  await pass();
+  await advance();
   expect(acks()).toEqual(["e1.0", "e1.1"]);
   processed();
-  await pass(49);
+  await advance(49);
   expect(acks()).toHaveLength(2);
-  await pass(1);
+  await advance(1);
   expect(acks()).toEqual(["e1.0", "e1.1", "e1.2"]);
 });
 
@@ -37,7 +37,7 @@ it("acks where it begins as soon as that is known, if it is told to", async () =
   for (const transports of [["websocket"], ["http-streaming"]] as const) {
     world.commands.length = 0;
     begin({ transports, window: 0 }).subscribe("cars").ack();
-    await pass();
+    await advance();
     expect(world.commands.at(-1)).toEqual({ command: "ack", topic: "cars", position: "e1.0" });
   }
 });
@@ -45,11 +45,11 @@ it("acks where it begins as soon as that is known, if it is told to", async () =
 it("acks at once what it is told to, the batch at hand included", async () => {
   const session = begin();
   const subscription: Subscription<unknown> = session.subscribe("cars", {}, () => subscription.ack());
-  await pass();
+  await advance();
   world.publish("cars", 1);
-  await pass();
+  await advance();
   world.publish("cars", 2);
-  await pass();
+  await advance();
   const acks = world.commands.filter(({ command }) => command === "ack");
   expect(acks.map(({ position }) => position)).toEqual(["e1.1", "e1.2"]);
 });
@@ -63,10 +63,10 @@ it("acks by POST where the transport goes one way, and only what it is told to",
       if (events.includes(3)) return;
     }
   })();
-  await pass();
+  await advance();
   for (const event of [1, 2, 3]) {
     world.publish("cars", event);
-    await pass(1000);
+    await advance(1000);
   }
   await loop;
   expect(world.commands).toEqual([{ command: "ack", topic: "cars", position: "e1.2" }]);
@@ -78,23 +78,23 @@ it.each([
   ["on another transport", (session: Session) => session.use("http-streaming")],
 ])("asks for nothing by POST that it was not told to, when it is %s before an ack is due", async (_, leave) => {
   const session = begin();
-  gather(session);
-  await pass();
+  collect(session);
+  await advance();
   world.publish("cars", 1);
-  await pass();
+  await advance();
   leave(session);
-  await pass(200);
+  await advance(200);
   expect(world.requests.map(({ method }) => method)).not.toContain("POST");
 });
 
 it("acks for a topic only what it had of it since it was taken again", async () => {
   const session = begin();
   world.publish("cars", 1, 2, 3);
-  const { subscription } = gather(session, "cars", "earliest");
-  await pass();
+  const { subscription } = collect(session, "cars", "earliest");
+  await advance();
   subscription.close();
   session.subscribe("cars", { from: "earliest" }, () => new Promise<void>(() => {}));
-  await pass(1000);
+  await advance(1000);
   const acks = world.commands.filter(({ command }) => command === "ack");
   expect(acks.map(({ position }) => position)).toEqual(["e1.0"]);
 });
@@ -106,43 +106,43 @@ it("a slow page is sent no more than a window, then what there is at once", asyn
     batches.push(events.length);
     return new Promise<void>((done) => (processed = done));
   });
-  await pass();
+  await advance();
   for (let event = 0; event < 100; event++) world.publish("cars", event);
-  await pass(10_000);
+  await advance(10_000);
   expect(batches).toEqual([1]);
   const sent = [...world.listeners][0]?.cursors.get("cars") as number;
   expect(sent).toBeLessThan(20);
   while (batches.reduce((sum, length) => sum + length, 0) < 100) {
     processed();
-    await pass(50);
+    await advance(50);
   }
   expect(batches.at(-1)).toBe(100 - sent);
 });
 
 it("what came over two connections fills no window for good", async () => {
   world.blocked.add("websocket");
-  const { events } = gather(begin({ window: 1024 }));
-  await pass();
+  const { events } = collect(begin({ window: 1024 }));
+  await advance();
   world.blocked.clear();
   // The new connection's first word is late: meanwhile the old one brings what it brings, too.
   world.delay = () => 200;
-  await pass(30_000);
+  await advance(30_000);
   world.delay = () => 10;
   for (let event = 0; event < 40; event++) world.publish("cars", event);
-  await pass(20);
+  await advance(20);
   expect([statuses.at(-1), events.length]).toEqual(["open http-streaming", 40]);
-  await pass(5000);
+  await advance(5000);
   expect(statuses.at(-1)).toBe("open websocket");
   world.publish("cars", 40);
-  await pass(1000);
+  await advance(1000);
   expect(events).toEqual(Array.from({ length: 41 }, (_, event) => event));
 });
 
 it("without a window none is asked for, and nothing acked", async () => {
-  gather(begin({ window: 0 }));
-  await pass();
+  collect(begin({ window: 0 }));
+  await advance();
   world.publish("cars", 1);
-  await pass(1000);
+  await advance(1000);
   expect(world.commands).toEqual([{ command: "subscribe", id: 1, topic: "cars", cursor: "latest" }]);
 });
 
@@ -153,18 +153,18 @@ it("a page that cannot be held back is cut off when it holds too much, and goes 
     seen.push(...events.map((_, index) => first + index));
     return new Promise<void>((done) => (processed = done));
   });
-  await pass();
+  await advance();
   const megabyte = "x".repeat(1 << 20);
   for (let event = 0; event < 17; event++) world.publish("cars", megabyte);
-  await pass();
+  await advance();
   expect(statuses.at(-1)).toBe("waiting");
   expect(world.listeners.size).toBe(0);
   world.publish("cars", 18);
-  await pass(60_000);
+  await advance(60_000);
   expect(world.requests).toHaveLength(1);
   while (seen.length < 18) {
     processed();
-    await pass(100);
+    await advance(100);
   }
   expect(statuses.at(-1)).toBe("open sse");
   expect(seen).toEqual(Array.from({ length: 18 }, (_, index) => index + 1));
@@ -177,18 +177,18 @@ it("a stream that can be held back is not read while the page holds much", async
     count += 1;
     return new Promise<void>((done) => (processed = done));
   });
-  await pass();
+  await advance();
   const megabyte = "x".repeat(1 << 20);
   for (let event = 0; event < 40; event++) world.publish("cars", megabyte);
-  await pass();
+  await advance();
   const [{ unread }] = [...world.bodies] as [{ unread(): number }];
   expect(unread()).toBeGreaterThan(30);
   // However long that takes, the connection is not the one that is silent.
-  await pass(600_000);
+  await advance(600_000);
   expect(world.requests).toHaveLength(1);
   while (count < 40) {
     processed();
-    await pass();
+    await advance();
   }
   expect(unread()).toBe(0);
   expect(statuses.at(-1)).toBe("open http-streaming");
@@ -199,14 +199,14 @@ it("what is thrown away with a subscription holds nobody up", async () => {
   const megabyte = "x".repeat(1 << 20);
   for (let round = 0; round < 5; round++) {
     const subscription = session.subscribe("cars", {}, () => new Promise<void>(() => {}));
-    await pass();
+    await advance();
     for (let event = 0; event < 8; event++) world.publish("cars", megabyte);
-    await pass();
+    await advance();
     subscription.close();
-    await pass();
+    await advance();
   }
   const loop = session.subscribe("boats");
-  await pass();
+  await advance();
   world.publish("boats", 1);
   for await (const { events } of loop) {
     expect(events).toEqual([1]);
@@ -218,40 +218,40 @@ it("what is thrown away with a subscription holds nobody up", async () => {
 const STREAMS = ["websocket", "http-streaming", "sse"] as const;
 it.each(STREAMS)("a hidden tab over %s is content with less", async (name) => {
   const page = tab();
-  const { events } = gather(begin({ transports: [name], hiddenInterval: 3000 }));
+  const { events } = collect(begin({ transports: [name], hiddenInterval: 3000 }));
   const interval = (): unknown => {
     const subscribed = world.commands.filter(({ command }) => command === "subscribe");
     if (name === "websocket") return subscribed.at(-1)?.["interval"];
     return world.requests.at(-1)?.url.searchParams.get("interval") ?? undefined;
   };
-  await pass();
+  await advance();
   expect(interval()).toBeUndefined();
   page.hide(true);
-  await pass(4999);
+  await advance(4999);
   expect(interval()).toBeUndefined();
   world.publish("cars", 1);
-  await pass(1);
+  await advance(1);
   expect(interval()).toBe("3000ms");
   world.publish("cars", 2);
   page.hide(false);
-  await pass();
+  await advance();
   expect(interval()).toBeUndefined();
   world.publish("cars", 3);
-  await pass();
+  await advance();
   expect(events).toEqual([1, 2, 3]);
   expect(world.listeners.size).toBe(1);
 });
 
 it("a tab hidden for a moment, or one that shall not slow down, changes nothing", async () => {
   const page = tab();
-  gather(begin());
-  gather(begin({ hiddenInterval: 0 }));
-  await pass(1000);
+  collect(begin());
+  collect(begin({ hiddenInterval: 0 }));
+  await advance(1000);
   const before = world.commands.length;
   page.hide(true);
-  await pass(4000);
+  await advance(4000);
   page.hide(false);
-  await pass(4000);
+  await advance(4000);
   expect(world.commands).toHaveLength(before);
 });
 
@@ -261,11 +261,11 @@ it.each([
 ])("comes back at once when %s", async (_, wake) => {
   const page = tab();
   for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
-  gather(begin());
-  await pass(60_000);
+  collect(begin());
+  await advance(60_000);
   expect(statuses.at(-1)).toBe("waiting");
   world.blocked.clear();
   wake(page);
-  await pass();
+  await advance();
   expect(statuses.at(-1)).toMatch(/^open/);
 });

@@ -2,9 +2,9 @@
 
 import { describe, expect, it, vi } from "vitest";
 import { type ConnectOptions, type Policy, ThalwegError } from "../dist/thalweg.js";
-import { begin, gather, pass, stage, statuses, world } from "./stage.js";
+import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js";
 
-stage();
+useWorld();
 
 const ALL = [["websocket"], ["http-streaming"], ["sse"], ["long-polling"]] as const;
 
@@ -12,60 +12,60 @@ describe.each(ALL)("over %s", (name) => {
   const only: ConnectOptions = { transports: [name] };
 
   it("delivers what is published, each event once and in order", async () => {
-    const { events } = gather(begin(only));
-    await pass();
+    const { events } = collect(begin(only));
+    await advance();
     world.publish("cars", 1, 2);
-    await pass();
+    await advance();
     world.publish("cars", 3);
-    await pass();
+    await advance();
     expect(events).toEqual([1, 2, 3]);
     expect(statuses).toEqual([`connecting ${name}`, `open ${name}`]);
   });
 
   it("goes on where it was when the connection is cut", async () => {
-    const { events, gaps } = gather(begin(only));
-    await pass();
+    const { events, gaps } = collect(begin(only));
+    await advance();
     world.publish("cars", 1);
-    await pass();
+    await advance();
     world.cut();
     world.publish("cars", 2, 3);
-    await pass(500);
+    await advance(500);
     world.publish("cars", 4);
-    await pass();
+    await advance();
     expect({ events, gaps }).toEqual({ events: [1, 2, 3, 4], gaps: [] });
   });
 
   it("reports what the server no longer has, with its size", async () => {
-    const { events, gaps } = gather(begin(only), "cars", "earliest");
+    const { events, gaps } = collect(begin(only), "cars", "earliest");
     world.publish("cars", 1);
-    await pass();
+    await advance();
     world.cut();
     world.publish("cars", 2, 3, 4, 5);
     world.trim("cars", 1);
-    await pass(500);
+    await advance(500);
     expect({ events, gaps }).toEqual({ events: [1, 5], gaps: [{ missed: 3, reason: "trimmed" }] });
     world.restart();
     world.publish("cars", "new");
-    await pass(1000);
+    await advance(1000);
     expect(events).toEqual([1, 5, "new"]);
     expect(gaps[1]).toEqual({ missed: null, reason: "epoch" });
   });
 
   it("carries several topics, and changes them", async () => {
     const session = begin(only);
-    const cars = gather(session, "cars");
-    const boats = gather(session, "boats");
-    await pass();
+    const cars = collect(session, "cars");
+    const boats = collect(session, "boats");
+    await advance();
     world.publish("cars", 1);
     world.publish("boats", 10);
-    await pass();
-    const trains = gather(session, "trains");
+    await advance();
+    const trains = collect(session, "trains");
     boats.subscription.close();
-    await pass();
+    await advance();
     world.publish("cars", 2);
     world.publish("boats", 11);
     world.publish("trains", 20);
-    await pass();
+    await advance();
     expect([cars.events, boats.events, trains.events]).toEqual([[1, 2], [10], [20]]);
     expect(world.listeners.size).toBe(1);
   });
@@ -80,27 +80,27 @@ describe.each(ALL)("over %s", (name) => {
     [4500, "not known", false],
   ])("close %i %s: to come back is %s", async (code, reason, reconnect) => {
     const session = begin(only);
-    const { events } = gather(session);
-    await pass();
+    const { events } = collect(session);
+    await advance();
     world.close(code, reason, reconnect);
-    await pass(500);
+    await advance(500);
     if (reconnect) expect(session.status).toMatchObject({ state: "open", transport: name });
     else expect(session.status).toEqual({ state: "closed", transport: null, reason });
     world.publish("cars", 1);
-    await pass();
+    await advance();
     expect(events).toEqual(reconnect ? [1] : []);
   });
 
   it("subscribes to what is asked for while it connects", async () => {
     const session = begin(only);
-    const cars = gather(session, "cars");
+    const cars = collect(session, "cars");
     await Promise.resolve();
     await Promise.resolve();
-    const boats = gather(session, "boats");
-    await pass();
+    const boats = collect(session, "boats");
+    await advance();
     world.publish("cars", 1);
     world.publish("boats", 2);
-    await pass();
+    await advance();
     expect([cars.events, boats.events]).toEqual([[1], [2]]);
   });
 
@@ -109,18 +109,18 @@ describe.each(ALL)("over %s", (name) => {
     ["while what was given up still arrives", 10],
   ])("begins anew with a topic that is given up and taken again %s", async (_, ms) => {
     const session = begin(only);
-    gather(session, "boats");
+    collect(session, "boats");
     world.publish("cars", 1, 2, 3);
-    const first = gather(session, "cars");
-    await pass();
+    const first = collect(session, "cars");
+    await advance();
     world.delay = () => 100;
     world.publish("cars", 4);
     first.subscription.close();
-    if (ms) await pass(ms);
-    const again = gather(session, "cars", "earliest");
-    await pass(20);
+    if (ms) await advance(ms);
+    const again = collect(session, "cars", "earliest");
+    await advance(20);
     world.publish("cars", 5);
-    await pass(5000);
+    await advance(5000);
     expect(first.events).toEqual([]);
     expect(again).toMatchObject({ events: [1, 2, 3, 4, 5], gaps: [] });
     expect(world.listeners.size).toBe(1);
@@ -128,8 +128,8 @@ describe.each(ALL)("over %s", (name) => {
 
   it("publishes and is answered, and what is sent comes back", async () => {
     const session = begin(only);
-    gather(session, "other");
-    await pass();
+    collect(session, "other");
+    await advance();
     const published = await session.publish("cars", { speed: 39 });
     expect(published).toMatchObject({ topic: "cars", position: "e1.1", first: 1, count: 1 });
     expect(await session.publish("cars", 1, 2)).toMatchObject({ first: 2, count: 2 });
@@ -147,14 +147,14 @@ it("iterates, and the loop ends with the subscription", async () => {
       if (seen.length === 3) break;
     }
   })();
-  await pass();
+  await advance();
   world.publish("cars", 1, 2);
-  await pass();
+  await advance();
   world.publish("cars", 3);
-  await pass();
+  await advance();
   await loop;
   expect(seen).toEqual([1, 2, 3]);
-  await pass();
+  await advance();
   expect(session.status.state).toBe("idle");
 });
 
@@ -162,10 +162,10 @@ it("a loop that waits can be left", async () => {
   const session = begin();
   const loop = session.subscribe("cars")[Symbol.asyncIterator]();
   const waiting = loop.next();
-  await pass();
+  await advance();
   await loop.return();
   expect(await waiting).toEqual({ done: true, value: undefined });
-  await pass();
+  await advance();
   expect(session.status.state).toBe("idle");
   // Also one that has not begun.
   const other = session.subscribe("cars");
@@ -179,31 +179,31 @@ it("a loop goes on where another one is, and either is woken", async () => {
   const one = subscription[Symbol.asyncIterator]();
   const other = subscription[Symbol.asyncIterator]();
   const both = [one.next(), other.next()];
-  await pass();
+  await advance();
   world.publish("cars", 1);
-  await pass();
+  await advance();
   world.publish("cars", 2);
-  await pass();
+  await advance();
   const came = await Promise.all(both);
   expect(came.map(({ value }) => value?.events)).toEqual([[1], [2]]);
   const next = one.next();
   world.publish("cars", 3);
-  await pass();
+  await advance();
   expect((await next).value?.events).toEqual([3]);
   expect(subscription.position).toBe("e1.2");
 });
 
 it("comes back later each time, and never later than every 30 s", async () => {
   for (const way of ["websocket", "http-streaming", "sse", "long-polling"] as const) world.blocked.add(way);
-  gather(begin());
-  await pass();
+  collect(begin());
+  await advance();
   const at = (): number => world.requests.length;
   const pauses: number[] = [];
   for (let round = 0; round < 9; round++) {
     const before = at();
     let waited = 0;
     while (at() === before) {
-      await pass(250);
+      await advance(250);
       waited += 250;
     }
     pauses.push(waited);
@@ -222,7 +222,7 @@ it("repeats one event until it is answered, and it is appended once", async () =
     return new Response("{}", { status: 503 });
   };
   const published = session.publish("cars", 7);
-  await pass(10_000);
+  await advance(10_000);
   expect(await published).toMatchObject({ first: 1, count: 1 });
   expect(world.topics.get("cars")?.events).toEqual([7]);
   const keys = new Set(world.requests.map(({ headers }) => headers["Idempotency-Key"]));
@@ -249,12 +249,12 @@ it.each([
       close(): void {}
     },
   );
-  gather(begin({ transports: ["websocket"], connectTimeout: Infinity }));
+  collect(begin({ transports: ["websocket"], connectTimeout: Infinity }));
   for (let attempt = 1; attempt <= 5; attempt++) {
-    await pass();
+    await advance();
     expect(tried).toHaveLength(attempt);
     expect(statuses.at(-1)).toBe("waiting");
-    await pass(250 * 2 ** (attempt - 1));
+    await advance(250 * 2 ** (attempt - 1));
   }
 });
 
@@ -267,11 +267,11 @@ it("a listener that throws loses nothing", async () => {
     seen.push(...events);
     throw new Error("the page's");
   });
-  await pass();
+  await advance();
   world.publish("cars", 1);
-  await pass();
+  await advance();
   world.publish("cars", 2);
-  await pass();
+  await advance();
   process.off("uncaughtException", caught);
   expect(seen).toEqual([1, 2]);
   expect(errors).toHaveLength(2);
@@ -281,10 +281,10 @@ it("a listener that throws loses nothing", async () => {
 it("a listener without types may return anything", async () => {
   const seen: unknown[] = [];
   begin().subscribe("cars", {}, (({ events }: { events: unknown[] }) => seen.push(...events)) as never);
-  await pass();
+  await advance();
   for (const event of [1, 2, 3]) {
     world.publish("cars", event);
-    await pass();
+    await advance();
   }
   expect(seen).toEqual([1, 2, 3]);
   expect(statuses).toEqual(["connecting websocket", "open websocket"]);
@@ -294,7 +294,7 @@ it("asks for what a subscription wants", async () => {
   const options = { from: "e1.0", interval: 249.5, policy: "latest" as Policy };
   begin().subscribe("cars", options);
   begin({ transports: ["sse"] }).subscribe("cars", options);
-  await pass();
+  await advance();
   expect(world.commands[0]).toMatchObject({ cursor: "e1.0", interval: "250ms", policy: "latest" });
   const asked = Object.fromEntries((world.requests.at(-1)?.url.searchParams ?? []) as Iterable<[string, string]>);
   expect(asked).toEqual({ cursor: "e1.0", interval: "250ms", policy: "latest", transport: "sse" });
@@ -302,12 +302,12 @@ it("asks for what a subscription wants", async () => {
 
 it("tells a publish that was not answered from one that was refused", async () => {
   const session = begin();
-  gather(session);
-  await pass();
+  collect(session);
+  await advance();
   const published = session.publish("cars", 1);
   const caught = expect(published).rejects.toMatchObject({ code: "unanswered" });
   world.cut();
-  await pass();
+  await advance();
   await caught;
   const error = { code: "unauthorized", message: "a token is needed" };
   world.interfere = (method) => (method === "POST" ? new Response(JSON.stringify({ error }), { status: 401 }) : null);
@@ -322,7 +322,7 @@ it("what whoever stands in between says is no answer to a publish", async () => 
   await expect(session.publish("cars", 1, 2)).rejects.toMatchObject({ code: "unreachable", status: null });
   answers = 1;
   const published = session.publish("cars", 1);
-  await pass(1000);
+  await advance(1000);
   expect(await published).toMatchObject({ first: 1, count: 1 });
 });
 
@@ -330,8 +330,8 @@ it("may be told to wait for ever", async () => {
   const timers = vi.spyOn(globalThis, "setTimeout");
   const session = begin({ connectTimeout: Infinity, idleTimeout: Infinity });
   await expect(session.publish("cars", 1)).resolves.toMatchObject({ count: 1 });
-  gather(session);
-  await pass(10_000);
+  collect(session);
+  await advance(10_000);
   expect(statuses.at(-1)).toBe("open websocket");
   expect(timers.mock.calls.length).toBeLessThan(10);
 });
@@ -345,12 +345,12 @@ it("a status listener that throws breaks nothing", async () => {
       throw new Error("the page's");
     },
   });
-  const { events } = gather(session);
-  await pass();
+  const { events } = collect(session);
+  await advance();
   world.publish("cars", 1);
-  await pass();
+  await advance();
   session.close();
-  await pass();
+  await advance();
   process.off("uncaughtException", caught);
   expect(events).toEqual([1]);
   expect(errors.length).toBeGreaterThan(0);

@@ -6,8 +6,8 @@
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { connect, type Subscription, type TransportName } from "../dist/thalweg.js";
+import { storage, type Tab, tab } from "./fixture.js";
 import { seeded } from "./random.js";
-import { storage, type Tab, tab } from "./stage.js";
 import { type Way, World } from "./world.js";
 
 const SEEDS = Number(process.env["THALWEG_SEEDS"] ?? 200);

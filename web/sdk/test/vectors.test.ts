@@ -4,7 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { foreverFrame } from "../dist/forever-frame.js";
 import type { Batch, ConnectOptions, Session, Status, TransportName } from "../dist/thalweg.js";
 import { connect } from "../dist/thalweg.js";
-import { eventSourceTold, fetchTold, frameTold, webSocketTold } from "./tellers.js";
+import { mockEventSource, mockFetch, mockFrame, mockWebSocket } from "./platform-mocks.js";
 import { bytes, read, type Said, type Text } from "./vectors.js";
 
 const topics = read<{ valid: { topic: Text }[]; invalid: { topic: Text }[] }>("topics.json");
@@ -122,7 +122,7 @@ describe.each([1, 7, 1 << 20])("messages as lines, %i bytes at a time", (size) =
     ...frames.map(({ ndjson, ...said }) => ({ said, line: bytes(ndjson) })),
   ].filter(({ line }) => line.length / size < 5000);
   it.each(all)("$said", async ({ said, line }) => {
-    const options: ConnectOptions = { transports: ["http-streaming"], fetch: fetchTold(line, size) };
+    const options: ConnectOptions = { transports: ["http-streaming"], fetch: mockFetch(line, size) };
     expectSaid(said, await heard(about(said), options, 20 + line.length / size));
   });
 });
@@ -130,19 +130,19 @@ describe.each([1, 7, 1 << 20])("messages as lines, %i bytes at a time", (size) =
 describe("frames", () => {
   const over = (name: TransportName | typeof foreverFrame) => ({ transports: [name], fetch: never });
   it.each(frames)("over WebSocket %#", async ({ websocket, ...said }) => {
-    webSocketTold(bytes(websocket));
+    mockWebSocket(bytes(websocket));
     expectSaid(said, await heard(about(said), over("websocket")));
   });
   it.each(frames)("over SSE %#", async ({ sse, ...said }) => {
-    eventSourceTold(bytes(sse).toString());
+    mockEventSource(bytes(sse).toString());
     expectSaid(said, await heard(about(said), over("sse")));
   });
   it.each(frames)("over SSE with several topics %#", async ({ sse_many, ...said }) => {
-    eventSourceTold(bytes(sse_many).toString());
+    mockEventSource(bytes(sse_many).toString());
     expectSaid(said, await heard(about(said), over("sse")));
   });
   it.each(frames)("in a forever frame %#", async ({ forever_frame, ...said }) => {
-    frameTold(bytes(forever_frame).toString());
+    mockFrame(bytes(forever_frame).toString());
     expectSaid(said, await heard(about(said), over(foreverFrame)));
   });
 });

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Batch, Session, Status, Subscription, TransportName } from "../dist/thalweg.js";
 import { connectInWorker, ThalwegError, type WorkerLike, type WorkerOptions } from "../dist/worker.js";
 import { host } from "../dist/worker-host.js";
-import { storage, tab } from "./stage.js";
+import { storage, tab } from "./fixture.js";
 import { World } from "./world.js";
 
 let world: World;

@@ -2,13 +2,13 @@
 
 import { Readable } from "node:stream";
 import { vi } from "vitest";
-import { Tab } from "./stage.js";
+import { Tab } from "./fixture.js";
 
 /** Never answers again, so that nothing comes but what a test says. */
 const silence = (): Response => new Response(new ReadableStream());
 
 /** A `fetch` whose first answer is `body`, in pieces of `size` bytes. */
-export function fetchTold(body: Buffer, size: number): typeof fetch {
+export function mockFetch(body: Buffer, size: number): typeof fetch {
   const pieces = function* () {
     for (let at = 0; at < body.length; at += size) yield body.subarray(at, at + size);
   };
@@ -20,7 +20,7 @@ export function fetchTold(body: Buffer, size: number): typeof fetch {
 }
 
 /** A WebSocket that is told one frame, and answers no command. */
-export function webSocketTold(frame: Buffer): void {
+export function mockWebSocket(frame: Buffer): void {
   let count = 0;
   vi.stubGlobal(
     "WebSocket",
@@ -53,7 +53,7 @@ function unframed(frame: Buffer): { opcode: number; payload: Buffer } {
 }
 
 /** An EventSource that is told one event (WHATWG HTML §9.2.6, as far as it is used). */
-export function eventSourceTold(text: string): void {
+export function mockEventSource(text: string): void {
   let count = 0;
   vi.stubGlobal(
     "EventSource",
@@ -80,7 +80,7 @@ export function eventSourceTold(text: string): void {
 }
 
 /** A page whose first hidden frame runs one script. */
-export function frameTold(script: string): void {
+export function mockFrame(script: string): void {
   let count = 0;
   const page = Object.assign(new Tab(), {
     createElement: () => ({ contentWindow: {}, remove() {} }),

@@ -27,7 +27,7 @@ export function storage(): Pick<Storage, "getItem" | "setItem"> {
 }
 
 /** Gives the tests of a file a world each. */
-export function stage(): void {
+export function useWorld(): void {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
     world = new World();
@@ -64,7 +64,7 @@ export function begin(options: ConnectOptions = {}): Session {
 }
 
 /** Everything of a topic, as it comes. */
-export function gather(session: Session, topic = "cars", from: Cursor = "latest") {
+export function collect(session: Session, topic = "cars", from: Cursor = "latest") {
   const events: unknown[] = [];
   const gaps: unknown[] = [];
   const subscription = session.subscribe<number>(topic, { from }, (batch: Batch<number>) => {
@@ -75,7 +75,7 @@ export function gather(session: Session, topic = "cars", from: Cursor = "latest"
 }
 
 /** Lets everything happen that needs no time, or so much time. */
-export async function pass(ms = 0): Promise<void> {
+export async function advance(ms = 0): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
   await vi.advanceTimersByTimeAsync(0);
