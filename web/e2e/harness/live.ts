@@ -6,7 +6,7 @@ import { expect } from "@playwright/test";
 /** One of the figures over the data, as it is written. */
 export function figure(page: Page, name: string): Locator {
   return page
-    .locator(".vitals dl > div")
+    .locator(".stats dl > div")
     .filter({ has: page.locator(`dt:text-is("${name}")`) })
     .locator("dd");
 }
@@ -24,7 +24,7 @@ export async function later(page: Page, than: number): Promise<number> {
 
 /** What the page says of its connection. */
 export function state(page: Page): Locator {
-  return page.locator(".vitals [role=status]");
+  return page.locator(".stats [role=status]");
 }
 
 /** `1.2 k` and the like as a number. */

@@ -13,7 +13,7 @@ export { expect } from "./test.js";
 
 /** Between two looks at whether something is so, ms. */
 const LOOK_MS = 100;
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 export interface Tab {
   /** Chromium's own protocol. */
@@ -90,7 +90,7 @@ async function make(browser: Browser): Promise<[Tab, close: () => Promise<unknow
     async until(is) {
       const begun = performance.now();
       while (!(await tab.evaluate(is))) {
-        if (performance.now() - begun > PATIENCE_MS) throw new Error(`it did not come to ${String(is)}`);
+        if (performance.now() - begun > TIMEOUT_MS) throw new Error(`it did not come to ${String(is)}`);
         await after(LOOK_MS);
       }
     },

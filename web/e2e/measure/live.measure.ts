@@ -34,7 +34,7 @@ test("live", async ({ tab, server, browser }) => {
   await tab.open(`${server.origin}/?topic=rows&view=table`);
   await tab.until(() => Number(document.querySelector("tbody tr:last-child th")?.textContent) > 0);
   const place = await tab.evaluate(() => {
-    const { x, y } = document.querySelector(".vitals dl")?.getBoundingClientRect() ?? { x: 0, y: 0 };
+    const { x, y } = document.querySelector(".stats dl")?.getBoundingClientRect() ?? { x: 0, y: 0 };
     return { x: x + 2, y: y + 2 };
   });
   const pid = await renderer(browser);

@@ -82,13 +82,13 @@ export async function isTaken(token: string): Promise<boolean> {
 export async function ticketed(path: string): Promise<string> {
   if (!held) return path;
   const response = await ask("v1/tickets", { method: "POST" });
-  if (!response.ok) throw new Error(await complaint(response));
+  if (!response.ok) throw new Error(await errorMessage(response));
   const { ticket } = (await response.json()) as { ticket: string };
   return `${path}?ticket=${encodeURIComponent(ticket)}`;
 }
 
 /** The server's own sentence, or what it comes to without one. */
-export async function complaint(response: Response): Promise<string> {
+export async function errorMessage(response: Response): Promise<string> {
   try {
     const { error } = (await response.json()) as { error: { message: string } };
     return error.message;

@@ -3,13 +3,13 @@
 import { describe, expect, test } from "vitest";
 import { seeded } from "../../sdk/test/random.js";
 import { browser } from "../src/lab/environment.js";
+import { findings } from "../src/lab/findings.js";
 import { offer } from "../src/lab/offer.js";
 import { type Cell, cells, estimateMs, hindrance, type Plan, turns } from "../src/lab/plan.js";
 import { parse, type Result, result, rows } from "../src/lab/result.js";
 import { limit, type RowsSample, type TripsSample } from "../src/lab/sample.js";
 import { csv, json, markdown } from "../src/lab/save.js";
 import { compare, median, quantile, spread } from "../src/lab/statistics.js";
-import { findings } from "../src/lab/words.js";
 
 const plan: Plan = {
   experiment: "a1",

@@ -117,11 +117,11 @@ test("an age is by the event's own time where its clock is this one", () => {
 describe("a feed", () => {
   test("counts events, bytes and gaps", () => {
     const feed = new Feed();
-    feed.vitals(0);
+    feed.stats(0);
     feed.take(batch(1, [1, 2]), 100);
     feed.take(batch(3, [0, 0]), 150, true);
     feed.take(batch(13, [3], { gap: { missed: 10, reason: "slow" } }), 200);
-    expect(feed.vitals(1000)).toMatchObject({
+    expect(feed.stats(1000)).toMatchObject({
       eventsPerS: 3,
       bytesPerS: 300,
       gaps: 1,
@@ -129,7 +129,7 @@ describe("a feed", () => {
       isMissedKnown: true,
     });
     feed.take(batch(1, [], { gap: { missed: null, reason: "epoch" } }), 300);
-    expect(feed.vitals(1000)).toMatchObject({ gaps: 2, missed: 10, isMissedKnown: false });
+    expect(feed.stats(1000)).toMatchObject({ gaps: 2, missed: 10, isMissedKnown: false });
     expect(feed.gaps.map(({ gap }) => gap.reason)).toEqual(["slow", "epoch"]);
   });
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { seeded } from "../../sdk/test/random.js";
-import { Columns, cell, glimpse, json, numeric, shown } from "../src/live/columns.js";
+import { Columns, cell, json, numeric, preview, shown } from "../src/live/columns.js";
 import { IncrementalFilter } from "../src/live/incremental-filter.js";
 import { Ring, type Rows } from "../src/live/ring.js";
 import { filter, sort } from "../src/live/view.js";
@@ -114,11 +114,11 @@ describe("columns", () => {
     expect(numeric("flag", true)).toBe(1);
   });
 
-  test("a glimpse of a cell is short and in one line", () => {
-    expect(glimpse("one\ntwo")).toBe("one↵two");
-    expect(glimpse("x".repeat(100_000)).length).toBeLessThan(300);
-    expect(glimpse({ long: "y".repeat(100_000) }).length).toBeLessThan(300);
-    expect([null, undefined, 5, { a: 1 }].map(glimpse)).toEqual(["", "", "5", '{"a":1}']);
+  test("a preview of a cell is short and in one line", () => {
+    expect(preview("one\ntwo")).toBe("one↵two");
+    expect(preview("x".repeat(100_000)).length).toBeLessThan(300);
+    expect(preview({ long: "y".repeat(100_000) }).length).toBeLessThan(300);
+    expect([null, undefined, 5, { a: 1 }].map(preview)).toEqual(["", "", "5", '{"a":1}']);
   });
 
   test("what is nested too deeply is said to be so", () => {

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { type Problem, problemOf, sentence } from "../ask.js";
 import { brief } from "../format.js";
 import { Unreachable } from "../unreachable.js";
+import { left } from "./findings.js";
 import { Form } from "./form.js";
 import { ask, type Offer } from "./offer.js";
 import { label, type Plan } from "./plan.js";
@@ -11,8 +12,7 @@ import { parse, type Result } from "./result.js";
 import { ResultView } from "./result-view.js";
 import { type Progress, run } from "./run.js";
 import { TITLES } from "./save.js";
-import { Strips } from "./strips.js";
-import { left } from "./words.js";
+import { StripPlot } from "./strip-plot.js";
 import "./lab.css";
 
 /** A server that does not answer is asked again after so long, ms. */
@@ -120,7 +120,7 @@ function Running({ plan, progress, stop }: { plan: Plan; progress: Progress | nu
       <p class="note now">
         {cell ? `${cell.transport}, ${label(cell)}${figure === null ? "" : `: ${brief(figure)} ${unit}`}` : "Beginning"}
       </p>
-      <Strips plan={plan} samples={samples} now={cell && { cell, figure }} />
+      <StripPlot plan={plan} samples={samples} now={cell && { cell, figure }} />
       {failures.some(({ repeat }) => repeat > 0) && (
         <p class="problem">Could not be measured: {failures.at(-1)?.why}.</p>
       )}

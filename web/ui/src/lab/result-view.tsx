@@ -1,12 +1,12 @@
 /** What a run found: in words, as a chart, as a table, and to take away. */
 
 import { brief } from "../format.js";
+import { findings, percent } from "./findings.js";
 import { cells, label } from "./plan.js";
 import { type Result, type Row, rows } from "./result.js";
 import { LIMITS } from "./sample.js";
 import { csv, download, json, markdown, TITLES } from "./save.js";
-import { Strips } from "./strips.js";
-import { findings, percent } from "./words.js";
+import { StripPlot } from "./strip-plot.js";
 
 /** What one must know of how it was measured. */
 const NOTES: Readonly<Record<Result["plan"]["experiment"], string>> = {
@@ -37,7 +37,7 @@ export function ResultView({ result, again }: Props) {
           <li key={sentence}>{sentence}</li>
         ))}
       </ul>
-      <Strips plan={plan} samples={result.samples} />
+      <StripPlot plan={plan} samples={result.samples} />
       <Figures rows={rows(result.samples, cells(plan))} isRows={plan.experiment === "a1"} />
       {failures.length > 0 && (
         <section>

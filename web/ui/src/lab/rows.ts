@@ -11,7 +11,7 @@ import { sleep } from "./sleep.js";
 import { quantile } from "./statistics.js";
 
 /** A connection that has brought nothing by then brings nothing, ms. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 /** How often somebody is told how it goes, ms. */
 const TELL_MS = 200;
 /** The column of a row that says when it was due, µs of the server's own clock. */
@@ -38,14 +38,14 @@ class Taken {
 }
 
 /**
- * @param told - hears the rate, events/s, a few times a second.
+ * @param onProgress - hears the rate, events/s, a few times a second.
  * @throws Error with a sentence, if a connection brings nothing; and when the signal is given.
  */
 export async function sampleRows(
   { transport, batch, connections }: Cell,
   seconds: number,
   signal: AbortSignal,
-  told: (eventsPerS: number) => void,
+  onProgress: (eventsPerS: number) => void,
 ): Promise<RowsSample> {
   const name = `lab/rows/${batch}`;
   const sessions: Session[] = [];
@@ -71,7 +71,7 @@ export async function sampleRows(
     const begunMs = performance.now();
     for (let leftMs = seconds * 1000; leftMs > 0; leftMs = begunMs + seconds * 1000 - performance.now()) {
       await sleep(Math.min(TELL_MS, leftMs), signal);
-      told((taken.events * 1000) / (performance.now() - begunMs));
+      onProgress((taken.events * 1000) / (performance.now() - begunMs));
     }
     const all = taken;
     taken = new Taken();
@@ -108,8 +108,8 @@ async function inTime(begun: readonly Promise<void>[], signal: AbortSignal): Pro
   let open = 0;
   for (const one of begun) void one.then(() => (open += 1));
   const late = async (): Promise<never> => {
-    await sleep(PATIENCE_MS, signal);
-    throw new Error(`${begun.length - open} of ${begun.length} connections brought nothing in ${PATIENCE_MS / 1000} s`);
+    await sleep(TIMEOUT_MS, signal);
+    throw new Error(`${begun.length - open} of ${begun.length} connections brought nothing in ${TIMEOUT_MS / 1000} s`);
   };
   await Promise.race([Promise.all(begun), late()]);
 }

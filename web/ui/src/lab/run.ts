@@ -19,8 +19,8 @@ export interface Progress {
   readonly failures: readonly Failure[];
 }
 
-/** @param told - hears of every step. */
-export async function run(plan: Plan, signal: AbortSignal, told: (progress: Progress) => void): Promise<Result> {
+/** @param onProgress - hears of every step. */
+export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress: Progress) => void): Promise<Result> {
   const begun = new Date();
   const samples: Taken[] = [];
   const failures: Failure[] = cells(plan).flatMap((cell) => {
@@ -35,7 +35,15 @@ export async function run(plan: Plan, signal: AbortSignal, told: (progress: Prog
     const tookMs = Date.now() - begun.getTime();
     // The first few are too few to tell.
     const leftMs = done < 3 ? plannedMs - tookMs : (tookMs / done) * (all - done);
-    told({ done, all, leftMs: Math.max(0, leftMs), cell, figure, samples: [...samples], failures: [...failures] });
+    onProgress({
+      done,
+      all,
+      leftMs: Math.max(0, leftMs),
+      cell,
+      figure,
+      samples: [...samples],
+      failures: [...failures],
+    });
   };
   const finish = (): Result => {
     const times = { begun: begun.toISOString(), ended: new Date().toISOString() };
@@ -63,7 +71,12 @@ export async function run(plan: Plan, signal: AbortSignal, told: (progress: Prog
 }
 
 /** A sample while the page is seen: a hidden tab gets little of the processor. */
-async function seen(plan: Plan, cell: Cell, signal: AbortSignal, told: (figure: number) => void): Promise<Sample> {
+async function seen(
+  plan: Plan,
+  cell: Cell,
+  signal: AbortSignal,
+  onProgress: (figure: number) => void,
+): Promise<Sample> {
   for (;;) {
     await visible(signal);
     let wasHidden = false;
@@ -72,8 +85,8 @@ async function seen(plan: Plan, cell: Cell, signal: AbortSignal, told: (figure: 
     try {
       const sample =
         plan.experiment === "a1"
-          ? await sampleRows(cell, plan.seconds, signal, told)
-          : await sampleTrips(cell, plan.trips, signal, told);
+          ? await sampleRows(cell, plan.seconds, signal, onProgress)
+          : await sampleTrips(cell, plan.trips, signal, onProgress);
       if (!wasHidden) return sample;
     } catch (error) {
       // What goes wrong in a tab that is hidden need not in one that is seen.

@@ -1,9 +1,9 @@
 /** A result as files. Pure but for {@link download}. */
 
+import { findings, percent } from "./findings.js";
 import { cells, label } from "./plan.js";
 import { type Result, rows } from "./result.js";
 import { LIMITS } from "./sample.js";
-import { findings, percent } from "./words.js";
 
 export function json(result: Result): string {
   return `${JSON.stringify(result, null, 2)}\n`;

@@ -1,4 +1,4 @@
-/** Waits, unless it is told to stop. */
+/** Waits, unless it is aborted. */
 
 /** @throws the signal's reason, as soon as it is given. */
 export function sleep(ms: number, signal: AbortSignal): Promise<void> {

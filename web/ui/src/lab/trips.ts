@@ -5,7 +5,7 @@
 
 import { type Batch, connect } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
-import { ask, complaint, token } from "../ask.js";
+import { ask, errorMessage, token } from "../ask.js";
 import { topics } from "../live/topics.js";
 import { watch } from "./busy.js";
 import { RUNNER } from "./offer.js";
@@ -17,22 +17,22 @@ import { quantile } from "./statistics.js";
 /** Trips before those that count. */
 const WARM_UP_TRIPS = 20;
 /** A Runner that has not come by then does not come, ms. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 /** How often a free Runner is looked for, and how long after one another, ms. */
 const ATTEMPTS_MAX = 10;
 const AGAIN_MS = 100;
 
 /**
- * @param told - hears how many trips are done.
+ * @param onProgress - hears how many trips are done.
  * @throws Error with a sentence, if no Runner comes; and when the signal is given.
  */
 export async function sampleTrips(
   { transport }: Cell,
   trips: number,
   signal: AbortSignal,
-  told: (done: number) => void,
+  onProgress: (done: number) => void,
 ): Promise<TripsSample> {
-  const { topic, position } = await vacant(signal);
+  const { topic, position } = await freeRunner(signal);
   const way = transport === "forever-frame" ? foreverFrame : transport;
   let opened = (): void => {};
   const isOpen = new Promise<void>((go) => (opened = go));
@@ -52,9 +52,9 @@ export async function sampleTrips(
   try {
     await new Promise<void>((done, fail) => {
       signal.addEventListener("abort", () => fail(signal.reason as Error), { once: true });
-      impatient(() => performance.now() - heardMs, signal).catch(() => {
+      timeout(() => performance.now() - heardMs, signal).catch(() => {
         const { state, reason } = session.status;
-        fail(new Error(`no Runner came in ${PATIENCE_MS / 1000} s after ${count} (${reason ?? state})`));
+        fail(new Error(`no Runner came in ${TIMEOUT_MS / 1000} s after ${count} (${reason ?? state})`));
       });
       const subscription = session.subscribe(topic, { from: position }, ({ events, gap }: Batch<unknown>) => {
         heardMs = performance.now();
@@ -67,7 +67,7 @@ export async function sampleTrips(
           done();
           return;
         }
-        if (each.length % 50 === 0) told(each.length);
+        if (each.length % 50 === 0) onProgress(each.length);
         // It counts as processed when this function is over.
         queueMicrotask(() => {
           sentMs = performance.now();
@@ -93,7 +93,7 @@ export async function sampleTrips(
 }
 
 /** A Runner that nobody else listens to, and where it stands. */
-async function vacant(signal: AbortSignal): Promise<{ topic: string; position: string }> {
+async function freeRunner(signal: AbortSignal): Promise<{ topic: string; position: string }> {
   for (let attempt = 1; ; attempt++) {
     const all = (await topics("lab/runner/")).filter(({ topic }) => RUNNER.test(topic));
     const found = all.find(({ subscribers }) => subscribers === 0);
@@ -107,13 +107,13 @@ async function vacant(signal: AbortSignal): Promise<{ topic: string; position: s
 
 async function kick(topic: string, position: string): Promise<void> {
   const response = await ask("v1/commands", { method: "POST", body: { command: "ack", topic, position } });
-  if (!response.ok) throw new Error(await complaint(response));
+  if (!response.ok) throw new Error(await errorMessage(response));
 }
 
 /** Rejects when nothing has come for too long, or nobody wants it any more. */
-async function impatient(silentMs: () => number, signal: AbortSignal): Promise<never> {
+async function timeout(silentMs: () => number, signal: AbortSignal): Promise<never> {
   for (;;) {
-    await sleep(PATIENCE_MS / 4, signal);
-    if (silentMs() > PATIENCE_MS) throw new Error("silent");
+    await sleep(TIMEOUT_MS / 4, signal);
+    if (silentMs() > TIMEOUT_MS) throw new Error("silent");
   }
 }

@@ -126,20 +126,20 @@ export function numeric(kind: Kind, cell: unknown): number {
 }
 
 /** A cell in a table has no room for more, characters. */
-const GLIMPSE_MAX = 200;
+const PREVIEW_MAX = 200;
 /** What was written once need not be written again at each look. */
-const glimpses = new WeakMap<object, string>();
+const previews = new WeakMap<object, string>();
 
 /** The beginning of a cell's text, in one line. */
-export function glimpse(cell: unknown): string {
+export function preview(cell: unknown): string {
   if (typeof cell !== "object" || cell === null) return line(shown(cell));
-  const text = glimpses.get(cell) ?? line(shown(cell));
-  glimpses.set(cell, text);
+  const text = previews.get(cell) ?? line(shown(cell));
+  previews.set(cell, text);
   return text;
 }
 
 function line(text: string): string {
-  const begun = text.length > GLIMPSE_MAX ? `${text.slice(0, GLIMPSE_MAX)}…` : text;
+  const begun = text.length > PREVIEW_MAX ? `${text.slice(0, PREVIEW_MAX)}…` : text;
   return begun.replace(/[\n\v\f\r\u2028\u2029]/g, "↵");
 }
 

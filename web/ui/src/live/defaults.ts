@@ -33,7 +33,7 @@ export function firstSeries(rows: Rows, columns: readonly Column[]): string[] {
   const found: { name: string; range: number }[] = [];
   for (const column of columns) {
     if (column.kind !== "number" || column === places?.x || column === places?.y) continue;
-    const range = swing(rows, column);
+    const range = spread(rows, column);
     if (range > 0) found.push({ name: column.name, range });
   }
   const [first] = found;
@@ -52,7 +52,7 @@ export function firstSeries(rows: Rows, columns: readonly Column[]): string[] {
 }
 
 /** From the least to the most; 0 for what only counts up. */
-function swing(rows: Rows, column: Column): number {
+function spread(rows: Rows, column: Column): number {
   let [least, most, before, falls] = [Infinity, -Infinity, -Infinity, 0];
   for (let index = Math.max(0, rows.length - ROWS); index < rows.length; index++) {
     const value = numeric(column.kind, cell(rows.at(index)?.event, column));

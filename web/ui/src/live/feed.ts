@@ -27,7 +27,7 @@ export interface Missed {
 }
 
 /** How it goes, at one moment. */
-export interface Vitals {
+export interface Stats {
   readonly eventsPerS: number;
   readonly bytesPerS: number;
   readonly age: Age | null;
@@ -91,7 +91,7 @@ export class Feed {
     });
   }
 
-  vitals(nowMs: number): Vitals {
+  stats(nowMs: number): Stats {
     return {
       eventsPerS: this.#events.rate(nowMs),
       bytesPerS: this.#bytes.rate(nowMs),

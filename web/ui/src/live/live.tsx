@@ -37,7 +37,7 @@ export function LivePage() {
       key={current}
       topic={current}
       problem={problem}
-      topics={[...new Set([current, ...(known?.names ?? [])])].sort(byHabitat)}
+      topics={[...new Set([current, ...(known?.names ?? [])])].sort(labLast)}
       view={view}
       transport={transport}
       paceMs={paceMs}
@@ -51,7 +51,7 @@ export function LivePage() {
 }
 
 /** By name; the lab's own come last. */
-function byHabitat(one: string, other: string): number {
+function labLast(one: string, other: string): number {
   const isLab = (topic: string): number => Number(topic.startsWith("lab/"));
   return isLab(one) - isLab(other) || one.localeCompare(other, "en", { numeric: true });
 }

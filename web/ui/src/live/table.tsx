@@ -4,7 +4,7 @@
  */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { type Column, cell, glimpse } from "./columns.js";
+import { type Column, cell, preview } from "./columns.js";
 import type { Row, Rows } from "./ring.js";
 import type { Sorting } from "./view.js";
 
@@ -84,7 +84,7 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
 
   const visible = Array.from({ length: Math.min(fitting, rows.length - first) }, (_, index) => {
     const row = rows.at(first + index);
-    return { row, cells: columns.map((column) => glimpse(row && cell(row.event, column))) };
+    return { row, cells: columns.map((column) => preview(row && cell(row.event, column))) };
   });
   const turn = ({ name }: Column): void => {
     if (sorting?.by !== name) onSort({ by: name, isDescending: true });

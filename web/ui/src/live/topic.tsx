@@ -12,10 +12,10 @@ import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
 import { PositionMap } from "./map.js";
 import type { Row, Rows } from "./ring.js";
+import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
 import { filter, type Sorting } from "./view.js";
-import { Gaps, VitalsBar } from "./vitals.js";
 
 /** How often it is drawn, unless somebody wants it otherwise. */
 export const PACE_MS = 200;
@@ -62,7 +62,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
   const suggested = useSuggestion(held, () => firstView(held, columns), columns);
   const view = chosenView ?? suggested ?? "table";
   const rows = useFiltered(held, view === "table" ? words : "", columns, sorting);
-  const vitals = feed.vitals(now);
+  const stats = feed.stats(now);
 
   const pause = (): void => {
     setOpened(null);
@@ -108,13 +108,13 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
           />
         )}
       </Controls>
-      <VitalsBar
+      <StatsBar
         status={failure === null ? live.status : { ...live.status, state: "closed" }}
-        vitals={vitals}
+        stats={stats}
         lag={lag}
         isPaused={paused !== null}
       />
-      <Gaps gaps={feed.gaps} count={vitals.gaps} />
+      <Gaps gaps={feed.gaps} count={stats.gaps} />
       {failure !== null ? (
         <Ended reason={failure} />
       ) : (

@@ -1,6 +1,6 @@
 /** The topics that a server has. */
 
-import { ask, askForToken, complaint, maySubscribe, token } from "../ask.js";
+import { ask, askForToken, errorMessage, maySubscribe, token } from "../ask.js";
 
 export interface Topic {
   readonly topic: string;
@@ -24,14 +24,14 @@ export async function topics(prefix = "", limit = 1000): Promise<Topic[]> {
   const path = `v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`;
   const response = await ask(path, { isQuiet: true });
   if (response.status === 401) {
-    const why = await complaint(response);
+    const why = await errorMessage(response);
     const isSubscriber = await maySubscribe(shown);
     // It may have been presented meanwhile.
     if (isSubscriber) refused = { token: shown, why };
     else if (shown === token()) askForToken();
     throw new NotListed(why);
   }
-  if (!response.ok) throw new Error(await complaint(response));
+  if (!response.ok) throw new Error(await errorMessage(response));
   return ((await response.json()) as { topics: Topic[] }).topics;
 }
 

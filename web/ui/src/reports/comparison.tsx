@@ -1,7 +1,7 @@
 /** Two runs' figures beside each other. */
 
 import { useEffect, useState } from "preact/hooks";
-import { ask, complaint, problemOf } from "../ask.js";
+import { ask, errorMessage, problemOf } from "../ask.js";
 import { brief } from "../format.js";
 import { type Comparison, compare, type Summary } from "./compare.js";
 import { file } from "./runs.js";
@@ -80,7 +80,7 @@ export function ComparisonView({ first, second }: Props) {
 
 async function summary(run: string): Promise<Summary> {
   const response = await ask(file(run, "summary.json"));
-  if (!response.ok) throw new Error(await complaint(response));
+  if (!response.ok) throw new Error(await errorMessage(response));
   return (await response.json().catch(() => null)) as Summary;
 }
 

@@ -1,6 +1,6 @@
 /** The runs of the lab that a server shows. */
 
-import { ask, complaint, type Problem, problemOf } from "../ask.js";
+import { ask, errorMessage, type Problem, problemOf } from "../ask.js";
 
 /** One of them, as `GET /runs` lists it. */
 export interface Run {
@@ -22,7 +22,7 @@ export async function list(): Promise<Listed> {
   try {
     const response = await ask("runs");
     if (response.ok) return (await response.json()) as { runs: Run[] };
-    const message = await complaint(response);
+    const message = await errorMessage(response);
     return response.status === 404 ? { none: message } : { problem: problemOf(message) };
   } catch (error) {
     return { problem: problemOf(error) };

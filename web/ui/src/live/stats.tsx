@@ -3,7 +3,7 @@
 import type { Status } from "thalweg";
 import { brief, bytes, duration } from "../format.js";
 import type { AgeBy } from "./age.js";
-import type { Missed, Vitals } from "./feed.js";
+import type { Missed, Stats } from "./feed.js";
 
 const STATES: Record<Status["state"], string> = {
   idle: "Not connected",
@@ -29,24 +29,24 @@ const REASONS: Record<string, string> = {
 
 interface Props {
   readonly status: Status;
-  readonly vitals: Vitals;
+  readonly stats: Stats;
   readonly lag: number | null;
   readonly isPaused: boolean;
 }
 
-export function VitalsBar({ status, vitals, lag, isPaused }: Props) {
-  const { age, gaps, missed, isMissedKnown } = vitals;
+export function StatsBar({ status, stats, lag, isPaused }: Props) {
+  const { age, gaps, missed, isMissedKnown } = stats;
   const figures: [name: string, value: string, title: string][] = [
     ["transport", status.transport ?? "–", "The transport in use"],
-    ["events/s", brief(vitals.eventsPerS), "Events received a second"],
-    ["bytes/s", bytes(vitals.bytesPerS), "Bytes received a second"],
+    ["events/s", brief(stats.eventsPerS), "Events received a second"],
+    ["bytes/s", bytes(stats.bytesPerS), "Bytes received a second"],
     ["lag", lag === null ? "–" : `${brief(lag)}`, "Events between this page and the newest one on the server"],
     ["age", age === null ? "–" : duration(age.ms), age === null ? "There is no event yet" : AGES[age.by]],
     ["gaps", brief(gaps), "How often the server said that events are left out"],
     ["missed", `${isMissedKnown ? "" : "over "}${brief(missed)}`, "Events that were left out"],
   ];
   return (
-    <div class="vitals">
+    <div class="stats">
       <p class={`state ${status.state}`} role="status">
         <span aria-hidden="true" />
         {STATES[status.state]}

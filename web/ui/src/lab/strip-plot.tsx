@@ -17,7 +17,7 @@ interface Props {
   readonly now?: { readonly cell: Cell; readonly figure: number | null } | null;
 }
 
-export function Strips({ plan, samples, now = null }: Props) {
+export function StripPlot({ plan, samples, now = null }: Props) {
   const isRows = plan.experiment === "a1";
   const shown = now?.figure && isRows ? [now.figure] : [];
   const most = Math.max(1, ...samples.map(({ sample }) => figure(sample)), ...shown);
@@ -25,7 +25,7 @@ export function Strips({ plan, samples, now = null }: Props) {
   const transports = plan.transports;
   const groups = shapes(cells(plan), (cell) => cell);
   return (
-    <figure class="strips">
+    <figure class="strip-plot">
       <figcaption>
         {isRows
           ? "Events received a second, over all connections"
