@@ -124,13 +124,13 @@ impl HostPort {
             let message = "a request of HTTP/1.1 carries Host: name the server in it";
             return Err(Refusal::new(ErrorCode::BadParameter, message));
         }
+        if hosts.next().is_some() {
+            return Err(Refusal::new(ErrorCode::BadParameter, "a request carries one Host"));
+        }
         if let Some(authority) = request.uri.authority() {
             return Ok(Self::parse(authority.as_str()).map_or(Asked::Malformed, Asked::For));
         }
         let Some(host) = host else { return Ok(Asked::Unsaid) };
-        if hosts.next().is_some() {
-            return Err(Refusal::new(ErrorCode::BadParameter, "a request carries one Host"));
-        }
         let host = host.to_str().ok().and_then(Self::parse);
         Ok(host.map_or(Asked::Malformed, Asked::For))
     }

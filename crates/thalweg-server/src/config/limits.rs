@@ -89,6 +89,14 @@ pub(crate) const UNANSWERED_MAX: u32 = 128;
 /// be among them. Its client reads on from there.
 pub(crate) const READ_BYTES: usize = 4 << 20;
 
+/// What an answer holds that is read as it is taken: what HTTP/1.1 buffers of it. Over HTTP/2
+/// it is less.
+const READING_BYTES: usize = 64 << 10;
+
+/// How long a client may take nothing of a history before its place is given to one who
+/// waits for it.
+pub(crate) const IDLE_READING: Duration = Duration::from_secs(1);
+
 /// Bytes read from one socket at a time, into memory that all sockets of a shard share: what
 /// one has said and is not heard yet is no more.
 pub(crate) const SOCKET_READ_BYTES: usize = 64 << 10;
@@ -215,6 +223,17 @@ impl Limits {
         self.pinned_bytes / 4
     }
 
+    /// Histories that each shard sends at a time, so that those who take them stay within
+    /// `answer_bytes` and leave a quarter to other answers. The others wait.
+    pub(crate) fn readings(&self) -> usize {
+        (self.answer_bytes / 4 * 3 / READING_BYTES).max(1)
+    }
+
+    /// Those of one client: half of them.
+    pub(crate) fn readings_of_one(&self) -> usize {
+        self.readings().div_ceil(2)
+    }
+
     /// Places of those without the token, where publishing needs one.
     pub(crate) fn requests_of_others(&self) -> usize {
         (self.requests / 4).max(1)
@@ -245,7 +264,7 @@ impl Default for Limits {
             send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
             own_bytes: 64 << 10,
-            answer_bytes: 4 << 20,
+            answer_bytes: 8 << 20,
             pinned_bytes: 8 << 20,
             stall: Duration::from_secs(30),
             visit_bytes: 1 << 20,

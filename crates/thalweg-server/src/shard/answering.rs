@@ -1,19 +1,16 @@
 //! What a shard does about answers that their clients do not take.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
 use thalweg_wire::{ErrorCode, close};
 
 use super::{
     Handle, Shard,
     holder::{Holder, Who},
-    reading::Reading,
+    reading::{Full, Reading},
 };
 use crate::{
-    clock::now_us,
-    refusal::Refusal,
-    seats::Address,
-    stream::{Batch, Slice},
+    clock::now_us, config::IDLE_READING, refusal::Refusal, seats::Address, stream::Batch,
     transport::Client,
 };
 
@@ -31,17 +28,6 @@ impl Handle {
         if shard.has_too_many_answers() {
             self.wake.notify_one();
         }
-    }
-
-    /// Looks at what a read keeps as long as its events are there.
-    pub(super) fn watch_reading(
-        &self,
-        client: Client,
-        holder: &Arc<Holder>,
-        events: &Rc<RefCell<Slice>>,
-    ) {
-        let (holder, events) = (Arc::clone(holder), Rc::downgrade(events));
-        self.shard.borrow_mut().readings.push(Reading { client, holder, events });
     }
 
     /// Whether a client may read more history.
@@ -86,10 +72,53 @@ impl Shard {
         self.counts.answer_bytes = self.answers.bytes() as u64;
     }
 
+    /// Whether a client's history has to wait until another is sent.
+    pub(super) fn full_of_readings(&self, client: Client) -> Option<Full> {
+        let limits = &self.common.config.limits;
+        let sent = || self.readings.iter().filter(|reading| reading.is_sent());
+        if client.is_counted
+            && sent().filter(|reading| reading.client == client).count() >= limits.readings_of_one()
+        {
+            return Some(Full::OfClient(client));
+        }
+        (sent().count() >= limits.readings()).then_some(Full::OfAll)
+    }
+
+    /// Ends a connection whose client takes nothing of the history that it is sent: of those,
+    /// the longest idle one of the client that has most.
+    pub(super) fn end_idle_reading(&mut self, full: Full) {
+        let now_us = now_us();
+        let idle_us = now_us.saturating_sub(IDLE_READING.as_micros() as u64);
+        let mut by_client: HashMap<Client, Vec<(u64, &Arc<Holder>)>> = HashMap::new();
+        for reading in self.readings.iter_mut().filter(|reading| reading.is_sent()) {
+            let since_us = reading.idle_since(now_us);
+            let is_meant = match full {
+                Full::OfClient(client) => reading.client == client,
+                Full::OfAll => true,
+            };
+            if is_meant && since_us <= idle_us && !reading.holder.is_cut() {
+                by_client.entry(reading.client).or_default().push((since_us, &reading.holder));
+            }
+        }
+        let most = by_client.into_values().max_by_key(Vec::len).unwrap_or_default();
+        let longest = most.into_iter().min_by_key(|(since_us, _)| *since_us);
+        if let Some(holder) = longest.map(|(_, holder)| Arc::clone(holder)) {
+            self.cut(&holder);
+        }
+    }
+
+    /// Ends a connection for the answers that it holds, unless it ends already.
+    fn cut(&mut self, holder: &Arc<Holder>) {
+        if self.answers.leave(holder) {
+            self.counts.answers_cut += 1;
+            self.end_holder(holder);
+        }
+    }
+
     /// Has the connections go whose reads keep most of what no history retains any more. A
     /// batch counts once, and is shared among those who keep it.
     fn sweep_readings(&mut self, bytes_max: usize) {
-        self.readings.retain(|reading| reading.events.strong_count() > 0);
+        self.readings.retain(Reading::is_sent);
         let mut sharers: HashMap<*const Batch, usize> = HashMap::new();
         let mut keeping = Vec::new();
         for reading in &self.readings {
@@ -127,10 +156,7 @@ impl Shard {
                     all = all.saturating_sub(batch.memory_bytes());
                 }
             }
-            if self.answers.leave(holder) {
-                self.counts.answers_cut += 1;
-                self.end_holder(&Arc::clone(holder));
-            }
+            self.cut(&Arc::clone(holder));
             ended = keeping.pop().map(|(holder, ..)| holder);
         }
         let mut pinned: HashMap<Client, usize> = HashMap::new();
@@ -140,6 +166,7 @@ impl Shard {
         self.answers.note_pinned(pinned);
         self.counts.answer_pinned_bytes = all as u64;
     }
+
     /// Counts what a subscriber's own frames hold beyond what every subscriber's may.
     /// `sent` were sent of what it has.
     pub(super) fn count_own(&mut self, key: u32, sent: usize) {

@@ -1,18 +1,31 @@
 //! Reads that do not subscribe: a topic's history, and the list of topics.
 
-use std::{cell::RefCell, rc::Weak, sync::Arc};
+use std::{
+    cell::RefCell,
+    rc::{Rc, Weak},
+    sync::Arc,
+    time::Duration,
+};
 
+use bytes::Bytes;
 use serde::Serialize;
 use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
 
 use super::{Handle, Mail, Shard, holder::Holder, home_of};
 use crate::{
+    clock::now_us,
     config::READ_BYTES,
     refusal::Refusal,
     stream::{Log, Slice, Start},
     transport::Client,
 };
+
+/// From look to look whether one who takes nothing goes for one who waits.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": what stands
 /// before its events, these, and what stands after them.
@@ -23,11 +36,41 @@ pub(crate) struct Page {
     pub(super) after: Vec<u8>,
 }
 
+/// The same, while it is sent.
+pub(super) struct Sending {
+    pub(super) before: Bytes,
+    /// Shared with the shard, which looks at the memory that it alone keeps.
+    pub(super) events: Rc<RefCell<Slice>>,
+    pub(super) after: Bytes,
+    _place: SendingPlace,
+}
+
+/// A place among the histories that are sent at a time.
+struct SendingPlace(Rc<Handle>);
+
+impl Drop for SendingPlace {
+    fn drop(&mut self) {
+        self.0.reads.is_sent.notify_waiters();
+    }
+}
+
 /// One that is being sent.
 pub(super) struct Reading {
     pub(super) client: Client,
     pub(super) holder: Arc<Holder>,
     pub(super) events: Weak<RefCell<Slice>>,
+    /// Bytes that its client had taken when it was last found to take some, and when that was.
+    taken: usize,
+    since_us: u64,
+}
+
+/// Why a history has to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Full {
+    /// So many of its client's are sent.
+    OfClient(Client),
+    /// So many of all are.
+    OfAll,
 }
 
 /// One topic as a shard knows it.
@@ -50,21 +93,73 @@ pub(crate) struct Listing {
     pub(crate) limit: usize,
 }
 
+impl Sending {
+    /// Bytes that are left.
+    pub(super) fn bytes(&self) -> usize {
+        self.before.len() + self.events.borrow().bytes() + self.after.len()
+    }
+}
+
+impl Reading {
+    /// Whether it is not over yet.
+    pub(super) fn is_sent(&self) -> bool {
+        self.events.strong_count() > 0
+    }
+
+    /// Since when its client takes nothing; looks whether it does.
+    pub(super) fn idle_since(&mut self, now_us: u64) -> u64 {
+        if self.holder.taken() != self.taken {
+            (self.taken, self.since_us) = (self.holder.taken(), now_us);
+        }
+        self.since_us
+    }
+}
+
 impl Handle {
-    /// A topic's history from a cursor on.
+    /// A topic's history from a cursor on, to be sent by the connection of `holder`: as soon
+    /// as one of those that are sent at a time is over.
     ///
     /// # Errors
-    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`].
+    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`], or while none is over.
     pub(super) async fn read(
-        &self,
+        self: &Rc<Self>,
         client: Client,
+        holder: &Arc<Holder>,
         topic: &Topic,
         start: StartAt,
         limit: usize,
-    ) -> Result<Page, Refusal> {
+    ) -> Result<Sending, Refusal> {
         self.may_read_more(client)?;
-        let _turn = self.reads.turn(client).await?;
-        self.read_home(topic, start, limit).await
+        let _first = self.reads.first_of(client).await;
+        self.room_to_send(client).await?;
+        let _turn = self.reads.turn().await?;
+        let Page { before, events, after } = self.read_home(topic, start, limit).await?;
+        let events = Rc::new(RefCell::new(events));
+        self.shard.borrow_mut().readings.push(Reading {
+            client,
+            holder: Arc::clone(holder),
+            events: Rc::downgrade(&events),
+            taken: holder.taken(),
+            since_us: now_us(),
+        });
+        let (before, after) = (before.into(), after.into());
+        Ok(Sending { before, events, after, _place: SendingPlace(Rc::clone(self)) })
+    }
+
+    /// Waits until a client's history may be sent. Whoever takes nothing of its own gives its
+    /// place away.
+    async fn room_to_send(&self, client: Client) -> Result<(), Refusal> {
+        let deadline = Instant::now() + self.common.config.limits.stall;
+        loop {
+            let is_sent = self.reads.is_sent.notified();
+            let Some(full) = self.shard.borrow().full_of_readings(client) else { return Ok(()) };
+            if Instant::now() > deadline {
+                return Err(Refusal::busy("histories that are sent at a time"));
+            }
+            if timeout(LOOK, is_sent).await.is_err() {
+                self.step(|shard| shard.end_idle_reading(full));
+            }
+        }
     }
 
     async fn read_home(
@@ -88,7 +183,7 @@ impl Handle {
 
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
     pub(super) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
-        let _turn = self.reads.turn_of_nobody().await?;
+        let _turn = self.reads.turn().await?;
         let mut all: Vec<Listed> = Vec::new();
         for (shard, peer) in self.common.peers.iter().enumerate() {
             if shard == self.id {

@@ -1,7 +1,7 @@
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit},
     task::yield_now,
 };
 
@@ -15,42 +15,33 @@ pub(super) struct Reads {
     one: Semaphore,
     /// Has the reads of each client that waits wait for each other.
     clients: RefCell<HashMap<Client, Arc<Semaphore>>>,
-}
-
-/// A turn to read, until this is dropped.
-#[derive(Debug)]
-pub(super) struct Turn<'a> {
-    _one: SemaphorePermit<'a>,
-    _place: Option<Place<'a>>,
+    /// Tells those who wait that a history is sent.
+    pub(super) is_sent: Notify,
 }
 
 impl Default for Reads {
     fn default() -> Self {
-        Self { one: Semaphore::new(1), clients: RefCell::default() }
+        Self { one: Semaphore::new(1), clients: RefCell::default(), is_sent: Notify::new() }
     }
 }
 
 impl Reads {
-    /// Waits for a client's turn to read.
+    /// Waits until a read is the first of its client's, for as long as this is kept.
+    pub(super) async fn first_of(&self, client: Client) -> Place<'_> {
+        let mut place = self.place(client);
+        place.first = Arc::clone(&place.own).acquire_owned().await.ok();
+        place
+    }
+
+    /// Waits for a turn to read, which lasts until this is dropped. Whoever reads for a client
+    /// is the first of its reads before.
     ///
     /// # Errors
     /// `Draining`, which does not happen as long as the shard is there.
-    pub(super) async fn turn(&self, client: Client) -> Result<Turn<'_>, Refusal> {
-        let mut place = self.place(client);
-        place.first = Arc::clone(&place.own).acquire_owned().await.ok();
+    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
         let one = self.one.acquire().await.map_err(|_| Refusal::draining())?;
         yield_now().await;
-        Ok(Turn { _one: one, _place: Some(place) })
-    }
-
-    /// The same for what is of no client: it comes in turn with the clients.
-    ///
-    /// # Errors
-    /// As [`Self::turn`].
-    pub(super) async fn turn_of_nobody(&self) -> Result<Turn<'_>, Refusal> {
-        let one = self.one.acquire().await.map_err(|_| Refusal::draining())?;
-        yield_now().await;
-        Ok(Turn { _one: one, _place: None })
+        Ok(one)
     }
 
     fn place(&self, client: Client) -> Place<'_> {
@@ -62,7 +53,7 @@ impl Reads {
 
 /// A place among the reads of a client; the last one's end has the client forgotten.
 #[derive(Debug)]
-struct Place<'a> {
+pub(super) struct Place<'a> {
     reads: &'a Reads,
     client: Client,
     own: Arc<Semaphore>,
@@ -96,20 +87,29 @@ mod tests {
         Client { address, identity: Identity::Nobody, is_counted: false }
     }
 
+    async fn turn(
+        reads: &Reads,
+        client: Client,
+    ) -> Result<(SemaphorePermit<'_>, Place<'_>), Refusal> {
+        let place = reads.first_of(client).await;
+        Ok((reads.turn().await?, place))
+    }
+
     #[test]
     fn clients_come_in_turn_and_are_forgotten() {
         let reads = Reads::default();
         let context = &mut Context::from_waker(Waker::noop());
         {
-            let (mut first, mut again) = (pin!(reads.turn(client(1))), pin!(reads.turn(client(1))));
-            let mut other = pin!(reads.turn(client(2)));
+            let (mut first, mut again) =
+                (pin!(turn(&reads, client(1))), pin!(turn(&reads, client(1))));
+            let mut other = pin!(turn(&reads, client(2)));
             assert!(first.as_mut().poll(context).is_pending(), "it yields");
-            let Poll::Ready(Ok(turn)) = first.as_mut().poll(context) else {
+            let Poll::Ready(Ok(first_turn)) = first.as_mut().poll(context) else {
                 panic!("it is its turn")
             };
             assert!(again.as_mut().poll(context).is_pending());
             assert!(other.as_mut().poll(context).is_pending());
-            drop(turn);
+            drop(first_turn);
             assert!(again.as_mut().poll(context).is_pending(), "it was not first in the queue");
             assert!(other.as_mut().poll(context).is_pending(), "it yields");
             let Poll::Ready(Ok(_turn)) = other.as_mut().poll(context) else {

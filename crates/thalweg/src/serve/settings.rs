@@ -223,8 +223,9 @@ pub(super) struct Settings {
     /// Its own frames waiting; beyond it its commands wait unread [default: 64KiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) own_buffer: Option<Size<1024, { 1 << 30 }>>,
-    /// Memory of answers that clients do not take, on each shard; beyond it connections of
-    /// the address that takes nothing and holds most are ended [default: 4MiB]
+    /// Memory of answers that clients do not take, on each shard, at least that of two largest
+    /// commands' answers; beyond it connections of the address that takes nothing and holds
+    /// most are ended [default: 8MiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) max_answers: Option<Size<{ 64 << 10 }, { 1 << 30 }>>,
 

@@ -91,9 +91,10 @@ fn http1_1_without_host_is_refused() {
     check("GET /healthz HTTP/1.1", 400);
     check("GET http://localhost/healthz HTTP/1.1", 400);
     check("GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b", 400);
+    check("GET http://localhost/healthz HTTP/1.1\r\nHost: a\r\nHost: b", 400);
     check("GET /healthz HTTP/1.1\r\nHost: localhost", 200);
     check("GET /healthz HTTP/1.0", 200);
-    server.has_refused("bad_parameter", 3);
+    server.has_refused("bad_parameter", 4);
 }
 
 /// As nginx passes it on unless it is told otherwise: in HTTP/1.0, hop-by-hop headers gone.

@@ -1,9 +1,10 @@
 //! Answers that nobody reads: what they may cost, who goes for it, and that nobody else
 //! notices.
 
+mod histories;
+
 use crate::harness::{
-    Frame, H2, Raw, Server, TRUSTED, Transport, flag, hpack, kind, opcode, ticking, unharmed,
-    wait_for,
+    Frame, H2, Raw, Server, Transport, flag, hpack, kind, opcode, ticking, unharmed, wait_for,
 };
 
 const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -67,7 +68,7 @@ fn await_some(server: &Server, name: &str) {
 
 #[test]
 fn answers_over_http_2_with_closed_windows_cost_little_and_end_their_connection() {
-    let server = ticking(&["--shards", "2"]);
+    let server = ticking(&["--shards", "2", "--max-answers", "4MiB"]);
     let body = echo(100_000);
     unharmed(&server, || {
         let before = server.memory();
@@ -140,79 +141,10 @@ fn who_takes_less_than_its_share_is_stalled() {
     server.has_counted("thalweg_answer_bytes", 0);
 }
 
-/// What is read is everybody's: sixteen who do not take it cost next to nothing, and
-/// nobody waits for them.
-#[test]
-fn history_that_nobody_takes_delays_nobody() {
-    let server = with_history(&[]);
-    unharmed(&server, || {
-        let before = server.memory();
-        let mut stopped = Vec::new();
-        for _ in 0..16 {
-            let mut raw = Raw::connect(server.address);
-            raw.ask("GET", "/v1/topics/read?limit=10000", &[], "");
-            stopped.push(raw);
-        }
-        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
-        for number in 0..64 {
-            h2.get(2 * number + 1, "/v1/topics/read?limit=10000", &[]);
-        }
-        for raw in &mut stopped {
-            raw.until(b"\r\n\r\n", "a head").expect("an answer");
-        }
-        for _ in 0..20 {
-            assert_eq!(server.get("/v1/topics/read?limit=1000").json()["events"][399], event());
-        }
-        let grown = server.memory().saturating_sub(before);
-        assert!(grown < COST_MAX, "{grown} bytes for answers that nobody reads");
-    });
-    server.has_refused("busy", 0);
-    assert_eq!(server.count("thalweg_answers_cut_total"), 0);
-}
-
-fn event() -> String {
-    "x".repeat(10_000)
-}
-
-/// What is no longer in the history is kept for them alone: a client has a share of
-/// that, and all have a bound.
-#[test]
-fn history_kept_for_who_does_not_take_it_is_bounded() {
-    let server = with_history(&[&["--history-bytes", "4MiB"], &TRUSTED[..]].concat());
-    let of = |client: &str| {
-        let mut raw = Raw::connect(server.address);
-        let headers = [("X-Forwarded-For", client)];
-        raw.ask("GET", "/v1/topics/read?limit=10000", &headers, "");
-        raw
-    };
-    unharmed(&server, || {
-        let mut first = of("192.0.2.1");
-        first.until(b"\r\n\r\n", "a head").expect("an answer");
-        fill(&server, 45);
-        wait_for("what it keeps to be seen", || {
-            (server.count("thalweg_answer_pinned_bytes") > 2 << 20).then_some(())
-        });
-        of("192.0.2.1").answer().refused(503, "busy");
-        let mut whole = of("192.0.2.2");
-        assert_eq!(whole.answer().status, 200);
-        let mut others = Vec::new();
-        for client in 2..9 {
-            let mut raw = of(&format!("192.0.2.{client}"));
-            raw.until(b"\r\n\r\n", "a head").expect("an answer");
-            others.push(raw);
-            fill(&server, 45);
-        }
-        await_some(&server, "thalweg_answers_cut_total");
-        wait_for("the rest to be within the bound", || {
-            (server.count("thalweg_answer_pinned_bytes") <= 8 << 20).then_some(())
-        });
-    });
-}
-
 /// What a long poll's answer holds is in the budget too, also once its event has come.
 #[test]
 fn answers_of_long_polls_over_http_2_are_in_the_budget() {
-    let server = ticking(&["--shards", "2"]);
+    let server = ticking(&["--shards", "2", "--max-answers", "4MiB"]);
     unharmed(&server, || {
         let mut waiting = Vec::new();
         for connection in 1..=8 {
@@ -234,7 +166,7 @@ fn answers_of_long_polls_over_http_2_are_in_the_budget() {
 /// Many who take nothing of small answers do not end those who take larger ones at once.
 #[test]
 fn who_reads_its_answer_is_not_ended_for_those_who_do_not() {
-    let server = ticking(&["--shards", "1"]);
+    let server = ticking(&["--shards", "1", "--max-answers", "4MiB"]);
     unharmed(&server, || {
         let mut hoarding = Vec::new();
         for _ in 0..90 {
@@ -257,25 +189,6 @@ fn the_answer_to_a_largest_command_is_not_cut() {
     let mut raw = Raw::connect(server.address);
     raw.ask("POST", "/v1/commands", &[], &echo(6_000_000));
     assert!(raw.answer().body.len() > 6_000_000);
-    assert_eq!(server.count("thalweg_answers_cut_total"), 0);
-}
-
-/// What many keep together is there once.
-#[test]
-fn history_that_many_keep_together_counts_once() {
-    let server = with_history(&["--history-bytes", "4MiB", "--shards", "1"]);
-    let mut keeping = Vec::new();
-    for _ in 0..20 {
-        let mut h2 = H2::start(Raw::connect(server.address), &[(INITIAL_WINDOW_SIZE, 0)]);
-        h2.get(1, "/v1/topics/read?limit=10000", &[]);
-        h2.until_kind(kind::HEADERS).expect("an answer");
-        keeping.push(h2);
-    }
-    fill(&server, 45);
-    wait_for("what they keep to be seen", || {
-        let pinned = server.count("thalweg_answer_pinned_bytes");
-        (3 << 20..5 << 20).contains(&pinned).then_some(())
-    });
     assert_eq!(server.count("thalweg_answers_cut_total"), 0);
 }
 

@@ -2,13 +2,11 @@
 //! client has taken it, wherever HTTP keeps it meanwhile.
 
 use std::{
-    cell::RefCell,
     collections::VecDeque,
     fs::File,
     io,
     os::unix::fs::FileExt,
     pin::Pin,
-    rc::Rc,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -23,8 +21,8 @@ use crate::{
     shard::{
         Handle,
         holder::{Charge, Holder},
+        reading::Sending,
     },
-    stream::Slice,
     transport::{Cut, PipeBody},
 };
 
@@ -104,7 +102,7 @@ impl Content {
             Self::Counted(first, others) => {
                 first.len() + others.iter().map(Bytes::len).sum::<usize>()
             }
-            Self::History(history) => history.left(),
+            Self::History(history) => history.sending.bytes(),
             Self::File(file) => (file.end - file.next) as usize + file.read.len(),
             Self::Pipe(pipe, _) => pipe.bytes(),
             Self::Nothing => 0,
@@ -167,37 +165,23 @@ pub(super) fn count(handle: &Handle, answer: &mut Response<Content>, on: &On) {
 
 /// Events of a topic with what stands around them.
 pub(super) struct History {
-    before: Bytes,
-    /// Shared with the shard, which looks at the memory that it alone keeps.
-    events: Rc<RefCell<Slice>>,
-    after: Bytes,
+    sending: Sending,
     /// What is left.
     charge: Charge,
 }
 
 impl History {
-    pub(super) fn new(
-        before: Vec<u8>,
-        events: Rc<RefCell<Slice>>,
-        after: Vec<u8>,
-        holder: &Arc<Holder>,
-    ) -> Self {
-        let (before, after) = (Bytes::from(before), Bytes::from(after));
-        let owed = before.len() + events.borrow().bytes() + after.len();
-        let charge = holder.charge(events.borrow().own_bytes(), owed);
-        Self { before, events, after, charge }
-    }
-
-    fn left(&self) -> usize {
-        self.before.len() + self.events.borrow().bytes() + self.after.len()
+    pub(super) fn new(sending: Sending, holder: &Arc<Holder>) -> Self {
+        let charge = holder.charge(sending.events.borrow().own_bytes(), sending.bytes());
+        Self { sending, charge }
     }
 
     fn next_piece(&mut self) -> Option<Bytes> {
-        let piece = match split(&mut self.before) {
+        let piece = match split(&mut self.sending.before) {
             Some(before) => before,
-            None => match self.events.borrow_mut().next_piece(PIECE_BYTES) {
+            None => match self.sending.events.borrow_mut().next_piece(PIECE_BYTES) {
                 Some(events) => events,
-                None => split(&mut self.after)?,
+                None => split(&mut self.sending.after)?,
             },
         };
         Some(hand_over(&mut self.charge, piece))

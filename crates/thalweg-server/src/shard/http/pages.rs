@@ -17,6 +17,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; worker-src 'self' blob:; frame-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
+/// What a `GET /` says to whom it shows no page.
+const HELLO: &str = "Thalweg pushes live data.\n\n\
+    POST /v1/topics/{topic}   publish a JSON event\n\
+    GET  /v1/topics/{topic}   subscribe: Upgrade: websocket, Accept: text/event-stream,\n\
+    \x20                         Accept: application/x-ndjson, ?wait=25s or\n\
+    \x20                         ?transport=forever-frame; or read: ?limit=100\n\
+    GET  /v1/topics           list the topics\n\
+    POST /v1/commands         a command, answered\n\
+    POST /v1/tickets          a ticket for a URL\n\
+    GET  /healthz  /readyz  /metrics\n";
+
 /// What is shown at a path; nothing, if there is nothing to be shown. It needs no token,
 /// because it holds no data.
 ///
@@ -45,6 +56,13 @@ pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Re
         true => at(pages, parts),
         false => Ok(None),
     }
+}
+
+/// What is shown at `/` to everybody else.
+pub(super) fn hello() -> Answer {
+    let mut answer = text("text/plain; charset=utf-8", HELLO);
+    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
+    answer
 }
 
 /// Headers of everything that a browser may show as a page.

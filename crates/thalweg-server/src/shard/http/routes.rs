@@ -1,12 +1,12 @@
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     future::{pending, poll_fn},
     rc::Rc,
     sync::Arc,
     time::Duration,
 };
 
-use http::{HeaderValue, Method, Request, StatusCode, Version, header, request::Parts};
+use http::{Method, Request, StatusCode, Version, request::Parts};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
@@ -16,7 +16,7 @@ use super::{
     content::{Content, History},
     inspect, pages,
     post::{self, Publisher},
-    respond::{Answer, Refused, empty, json_line, text},
+    respond::{Answer, Refused, empty, json_line},
     runs,
     unread::{Asked, last},
 };
@@ -26,7 +26,7 @@ use crate::{
     fanout::{FeedKey, Life},
     refusal::Refusal,
     seats::{Address, Caller, Forwarded, Seat},
-    shard::{Handle, holder::Holder, reading::Page, subscribe::Newcomer},
+    shard::{Handle, holder::Holder, subscribe::Newcomer},
     transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
 
@@ -58,17 +58,6 @@ impl On {
         Self { seat, holder: Arc::clone(holder), address }
     }
 }
-
-/// What a `GET /` says to whom it shows no page.
-const HELLO: &str = "Thalweg pushes live data.\n\n\
-    POST /v1/topics/{topic}   publish a JSON event\n\
-    GET  /v1/topics/{topic}   subscribe: Upgrade: websocket, Accept: text/event-stream,\n\
-    \x20                         Accept: application/x-ndjson, ?wait=25s or\n\
-    \x20                         ?transport=forever-frame; or read: ?limit=100\n\
-    GET  /v1/topics           list the topics\n\
-    POST /v1/commands         a command, answered\n\
-    POST /v1/tickets          a ticket for a URL\n\
-    GET  /healthz  /readyz  /metrics\n";
 
 /// Events of a read that does not say how many.
 const LIMIT: usize = 1_000;
@@ -350,7 +339,7 @@ async fn route(
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))
         }
-        "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(hello)),
+        "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(pages::hello)),
         "/healthz" => Ok(inspect::healthy()),
         "/readyz" => inspect::ready(handle),
         "/metrics" => {
@@ -363,12 +352,6 @@ async fn route(
             Refusal::new(ErrorCode::NotFound, message).into()
         }),
     }
-}
-
-fn hello() -> Answer {
-    let mut answer = text("text/plain; charset=utf-8", HELLO);
-    answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
-    answer
 }
 
 /// A topic's history, or the list of topics.
@@ -397,9 +380,7 @@ async fn read(
     handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);
-    let Page { before, events, after } = handle.read(client, &topic, start, limit).await?;
-    let events = Rc::new(RefCell::new(events));
-    handle.watch_reading(client, &on.holder, &events);
-    let history = History::new(before, events, after, &on.holder);
+    let sending = handle.read(client, &on.holder, &topic, start, limit).await?;
+    let history = History::new(sending, &on.holder);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

@@ -26,7 +26,7 @@ fn subscriptions_beyond_the_limit_are_refused() {
 /// Each topic is far within its own bounds; all together are not.
 #[test]
 fn all_histories_together_are_bounded() {
-    const TOPICS: u64 = 64;
+    const TOPICS: u64 = 128;
     const EVENT_BYTES: u64 = 10_000;
     const EVENTS: u64 = 100;
     const BOUND: u64 = 4 << 20;
@@ -42,7 +42,8 @@ fn all_histories_together_are_bounded() {
     let retained = server.count("thalweg_history_bytes");
     assert!(retained < 2 * BOUND, "{retained} of {}", TOPICS * EVENTS * EVENT_BYTES);
     let grown = server.memory().saturating_sub(before);
-    assert!(grown < 32 << 20, "{grown} bytes more than before");
+    // Half of what was published: an allocator keeps much of what bodies needed.
+    assert!(grown < 64 << 20, "{grown} bytes more than before");
     // What was lost of it is announced.
     let mut missed = 0;
     for (topic, position) in positions.iter().enumerate() {
