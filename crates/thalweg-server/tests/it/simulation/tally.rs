@@ -55,6 +55,8 @@ pub(super) enum Situation {
     Shed,
     /// Resumed over another framing.
     Changed,
+    /// A topic read in three framings or more at once, on one shard.
+    Mixed,
     /// A compressed frame heard; one that took more than one visit.
     Compressed,
     CutCompressed,
@@ -63,7 +65,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 30] = [
+    pub(super) const ALL: [Self; 31] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -91,6 +93,7 @@ impl Situation {
         Self::ToldInFrame,
         Self::Shed,
         Self::Changed,
+        Self::Mixed,
         Self::Compressed,
         Self::CutCompressed,
         Self::NotSmaller,

@@ -191,12 +191,27 @@ impl World {
             let is_shed = around.shards[shard].shed(topic, bytes);
             around.tally.saw_if(Situation::Shed, is_shed);
         }
-        let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
-        let is_used = self.clients.iter_mut().any(|client| {
-            let reader = client.reader(shard, topic);
-            reader.is_some_and(|connection| connection.framing() == framing)
-        });
-        self.around.shards[shard].tend_tail(topic, framing, is_used);
+        let any = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
+        let used = self.framings_of(shard, topic);
+        self.around.tally.saw_if(Situation::Mixed, used.len() >= 3);
+        // Those in use come and go beside each other.
+        let framing = match self.around.rng.choice(&used) {
+            Some(framing) if self.around.rng.bool() => *framing,
+            _ => any,
+        };
+        self.around.shards[shard].tend_tail(topic, framing, used.contains(&framing));
+    }
+
+    /// In which framings a topic is read on a shard.
+    fn framings_of(&mut self, shard: usize, topic: usize) -> Vec<Framing> {
+        let readers = self.clients.iter_mut().filter_map(|client| client.reader(shard, topic));
+        let mut framings: Vec<Framing> = Vec::new();
+        for framing in readers.map(|connection| connection.framing()) {
+            if !framings.contains(&framing) {
+                framings.push(framing);
+            }
+        }
+        framings
     }
 
     /// Hot tails are bounded; only frames partly sent hold anything beyond the
