@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::{arbitrary, fuzz_target};
 use thalweg_wire::{
-    Envelope, Epoch, Framing, Offset, Topic,
+    Envelope, Epoch, Format, Offset, Topic,
     event::push_json,
     incoming::{Incoming, Kind},
     limits::{EVENT_BYTES, OFFSET_MAX},
@@ -71,14 +71,14 @@ fn check(envelope: &Envelope<'_>, events: &[(Offset, String)]) {
     let mut websocket = Vec::new();
     text_header(json.len(), &mut websocket);
     websocket.extend(&json);
-    for (framing, expected) in [
-        (Framing::WebSocket, websocket),
-        (Framing::Sse, format!("data:{text}\nid:{position}\n\n").into_bytes()),
-        (Framing::SseMany, format!("data:{text}\n").into_bytes()),
-        (Framing::Ndjson, format!("{text}\n").into_bytes()),
+    for (format, expected) in [
+        (Format::WEBSOCKET, websocket),
+        (Format::SSE, format!("data:{text}\nid:{position}\n\n").into_bytes()),
+        (Format::SSE_MANY, format!("data:{text}\n").into_bytes()),
+        (Format::NDJSON, format!("{text}\n").into_bytes()),
     ] {
         let mut frame = Vec::new();
-        framing.batch(envelope, &mut frame);
-        assert_eq!(frame, expected, "{framing:?}");
+        format.batch(envelope, &mut frame);
+        assert_eq!(frame, expected, "{format:?}");
     }
 }

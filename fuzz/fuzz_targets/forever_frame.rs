@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use thalweg_wire::{Envelope, Epoch, Framing, event::push_json, limits::EVENT_BYTES};
+use thalweg_wire::{Envelope, Epoch, Format, event::push_json, limits::EVENT_BYTES};
 
 fuzz_target!(|published: &[u8]| {
     let mut events = Vec::new();
@@ -16,7 +16,7 @@ fuzz_target!(|published: &[u8]| {
     let mut json = Vec::new();
     envelope.write(&mut json);
     let mut script = Vec::new();
-    Framing::ForeverFrame.batch(&envelope, &mut script);
+    Format::FOREVER_FRAME.batch(&envelope, &mut script);
 
     let argument = script.strip_prefix(b"receive('").expect("a call");
     let argument = argument.strip_suffix(b"')</script>\n").expect("an end");

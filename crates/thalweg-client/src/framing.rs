@@ -58,7 +58,7 @@ impl Deframer {
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
-    use thalweg_wire::{Close, Framing, Gap, GapReason, Topic};
+    use thalweg_wire::{Close, Format, Gap, GapReason, Topic};
 
     use super::*;
 
@@ -77,17 +77,17 @@ mod tests {
         messages
     }
 
-    /// What a server writes, in the framing that the transport has.
-    fn written(framing: Framing, texts: &[String]) -> Vec<u8> {
+    /// What a server writes, in the format that the transport has.
+    fn written(format: Format, texts: &[String]) -> Vec<u8> {
         let topic: Topic = "cars".parse().unwrap();
         let position: thalweg_wire::Position = "9f.7".parse().unwrap();
         let mut out = Vec::new();
-        if framing == Framing::ForeverFrame {
-            thalweg_wire::framing::forever_frame_document("abc", &mut out);
+        if format == Format::FOREVER_FRAME {
+            thalweg_wire::format::forever_frame_document("abc", &mut out);
         }
         let ended = |out: &mut Vec<u8>| {
-            if framing == Framing::ForeverFrame {
-                thalweg_wire::framing::forever_frame_opening("abc", out);
+            if format == Format::FOREVER_FRAME {
+                thalweg_wire::format::forever_frame_opening("abc", out);
             }
         };
         for text in texts {
@@ -101,15 +101,15 @@ mod tests {
                 offsets: None,
                 events: &events,
             };
-            framing.batch(&envelope, &mut out);
+            format.batch(&envelope, &mut out);
             ended(&mut out);
         }
         let gap = Gap { topic: &topic, position, missed: None, reason: GapReason::Epoch };
-        framing.gap(&gap, &mut out);
+        format.gap(&gap, &mut out);
         ended(&mut out);
-        framing.heartbeat(&mut out);
+        format.heartbeat(&mut out);
         ended(&mut out);
-        framing.close(Close { code: 1001, reason: "draining", reconnect: true }, &mut out);
+        format.close(Close { code: 1001, reason: "draining", reconnect: true }, &mut out);
         out
     }
 
@@ -119,12 +119,12 @@ mod tests {
             texts in vec(".{0,20}", 0..5),
             cuts in vec(0usize..60, 0..20),
         ) {
-            for (transport, framing) in [
-                (Transport::HttpStreaming, Framing::Ndjson),
-                (Transport::Sse, Framing::Sse),
-                (Transport::ForeverFrame, Framing::ForeverFrame),
+            for (transport, format) in [
+                (Transport::HttpStreaming, Format::NDJSON),
+                (Transport::Sse, Format::SSE),
+                (Transport::ForeverFrame, Format::FOREVER_FRAME),
             ] {
-                let messages = messages_of(transport, &written(framing, &texts), &cuts);
+                let messages = messages_of(transport, &written(format, &texts), &cuts);
                 prop_assert_eq!(messages.len(), texts.len() + 3, "{:?}", transport);
                 for (message, text) in messages.iter().zip(&texts) {
                     let read: serde_json::Value = serde_json::from_str(message).unwrap();

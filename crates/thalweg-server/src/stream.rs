@@ -6,9 +6,11 @@
 //! sequencer   gives offsets, seals batches            (home shard only)
 //! batch       sealed consecutive events, shared by all shards
 //! log         the batches retained, and the hot tails (each shard that reads)
-//! tail        hot tail: newest finished frames of one framing, contiguous
+//! frames      a log as subscribers of one format read it
+//! tail        hot tail: newest finished frames of one format, contiguous
+//! format_map  something for each format in use
 //! cursor      where a subscription is in a log
-//! slice     some of its events, for who reads and does not subscribe
+//! slice       some of its events, for who reads and does not subscribe
 //! ```
 //!
 //! A subscription is a cursor into this, never a queue: a slow subscriber costs
@@ -16,6 +18,8 @@
 
 mod batch;
 mod cursor;
+mod format_map;
+mod frames;
 mod log;
 mod payloads;
 mod pins;
@@ -25,7 +29,9 @@ mod tail;
 
 pub use batch::Batch;
 pub use cursor::Cursor;
-pub use log::{HistoryBounds, Log, Lost, Next, Start};
+pub(crate) use format_map::FormatMap;
+pub use frames::{Frames, Next};
+pub use log::{HistoryBounds, Log, Lost, Start};
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;

@@ -13,7 +13,7 @@
 //! connection    an outlet and its subscriber; what it says comes back in
 //! ```
 //!
-//! A transport is only a framing and a head: all of them deliver through
+//! A transport is only a format and a head: all of them deliver through
 //! `fanout`'s one loop.
 
 mod certificate;

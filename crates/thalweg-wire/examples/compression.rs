@@ -1,4 +1,4 @@
-//! What the compressed framings save and what they cost, as the tables of
+//! What the compressed formats save and what they cost, as the tables of
 //! `docs/compression.md`:
 //!
 //! ```sh
@@ -12,17 +12,13 @@ use std::{
 };
 
 use flate2::{Decompress, FlushDecompress};
-use thalweg_wire::{Envelope, Epoch, Framing, Topic};
+use thalweg_wire::{Envelope, Epoch, Format, Framing, Topic};
 
 /// Events in a batch.
 const COUNTS: [usize; 4] = [1, 10, 100, 1000];
 
-/// Each compressed framing beside its plain one.
-const PAIRS: [(Framing, Framing); 3] = [
-    (Framing::WebSocketDeflate, Framing::WebSocket),
-    (Framing::SseGzip, Framing::Sse),
-    (Framing::NdjsonGzip, Framing::Ndjson),
-];
+/// What there is compressed and plain.
+const FORMATS: [Format; 3] = [Format::WEBSOCKET, Format::SSE, Format::NDJSON];
 
 /// Times that each thing is done; the median counts.
 const TIMES: usize = 301;
@@ -49,9 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut random = Random(1);
             let events: Vec<String> = (1..=count).map(|n| event(n, &mut random)).collect();
             let events = events.join(",");
-            for (compressed, plain) in PAIRS {
-                let figures = Figures::of(count, &events, compressed, plain)?;
-                println!("| {name} | {count} | {compressed:?} | {figures} |");
+            for plain in FORMATS {
+                let figures = Figures::of(count, &events, plain)?;
+                println!("| {name} | {count} | {:?} | {figures} |", plain.framing());
             }
         }
     }
@@ -67,12 +63,8 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(
-        count: usize,
-        events: &str,
-        compressed: Framing,
-        plain: Framing,
-    ) -> Result<Self, Box<dyn Error>> {
+    fn of(count: usize, events: &str, plain: Format) -> Result<Self, Box<dyn Error>> {
+        let compressed = plain.compressed().ok_or("a format that is never compressed")?;
         let topic: Topic = "car_live_data".parse()?;
         let epoch: Epoch = "5f0c2e1d9a3b".parse()?;
         let (first, last) = (100_001, 100_000 + count as u64);
@@ -87,15 +79,13 @@ impl Figures {
             compressed.batch(black_box(&envelope), &mut frame);
             black_box(&frame);
         });
-        let is_plain = match compressed {
-            Framing::WebSocketDeflate => frame.first() == Some(&0x81),
-            // A stored block.
-            _ => frame.first() == Some(&0),
-        };
+        let is_websocket = plain == Format::WEBSOCKET;
+        // Or a stored block.
+        let is_plain = frame.first() == Some(if is_websocket { &0x81 } else { &0 });
         let mut inflate_us = None;
         if !is_plain {
             let mut deflated = text_of(compressed, &frame).to_vec();
-            if compressed == Framing::WebSocketDeflate {
+            if is_websocket {
                 deflated.extend(FLUSH_END);
             }
             // Like the compressor, kept from frame to frame.
@@ -131,14 +121,13 @@ impl std::fmt::Display for Figures {
 }
 
 /// A frame without a WebSocket's header.
-fn text_of(framing: Framing, frame: &[u8]) -> &[u8] {
-    let is_websocket = matches!(framing, Framing::WebSocket | Framing::WebSocketDeflate);
+fn text_of(format: Format, frame: &[u8]) -> &[u8] {
     let header = match frame {
         [_, 127, ..] => 10,
         [_, 126, ..] => 4,
         _ => 2,
     };
-    if is_websocket { &frame[header..] } else { frame }
+    if format.framing() == Framing::WebSocket { &frame[header..] } else { frame }
 }
 
 /// How long `what` takes, in µs.

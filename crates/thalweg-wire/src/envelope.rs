@@ -29,15 +29,14 @@ const END: &[u8] = b"]}";
 impl Envelope<'_> {
     /// Exactly how many bytes [`Self::write`] appends.
     pub fn len(&self) -> usize {
-        let fixed = TOPIC.len() + POSITION.len() + 1 + FIRST.len() + EVENTS.len() + END.len();
+        let fixed = TOPIC.len() + POSITION.len() + FIRST.len() + EVENTS.len() + END.len();
         let offsets = self.offsets.map_or(0, |offsets| {
             let digits: usize = offsets.iter().map(|offset| decimal_len(*offset)).sum();
             OFFSETS.len() + digits + offsets.len().saturating_sub(1) + 1
         });
         fixed
             + self.topic.as_str().len()
-            + self.epoch.text_len()
-            + decimal_len(self.last)
+            + self.position_len()
             + decimal_len(self.first)
             + offsets
             + self.events.len()
@@ -80,9 +79,9 @@ impl Envelope<'_> {
         out.extend_from_slice(EVENTS);
     }
 
-    /// Appends the envelope's position, e.g. `9f3c21.1042`.
-    pub fn write_position(&self, out: &mut Vec<u8>) {
-        write_position(self.epoch, self.last, out);
+    /// Bytes of its position, e.g. `9f3c21.1042`.
+    pub(crate) fn position_len(&self) -> usize {
+        self.epoch.text_len() + 1 + decimal_len(self.last)
     }
 }
 

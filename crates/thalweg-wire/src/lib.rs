@@ -4,7 +4,7 @@
 //! ```text
 //! topic, position, event      the nouns, checked where they enter
 //! envelope, notice            what a subscriber is told, as JSON
-//! framing                     the same, as one transport's frames
+//! format                      the same, as one transport's frames
 //! command, answer             what a client asks for, and what it is told
 //! incoming                    a subscriber's reading of all that
 //! excerpt                     a peer's text within a message
@@ -19,7 +19,7 @@ pub mod envelope;
 pub mod error;
 pub mod event;
 pub mod excerpt;
-pub mod framing;
+pub mod format;
 pub mod incoming;
 pub mod limits;
 pub mod notice;
@@ -31,7 +31,7 @@ pub use close::Close;
 pub use envelope::Envelope;
 pub use error::ErrorCode;
 pub use excerpt::Excerpt;
-pub use framing::Framing;
+pub use format::{Format, Framing};
 pub use notice::{Gap, GapReason};
 pub use position::{Epoch, Offset, Position, StartAt};
 pub use topic::Topic;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Told, Transport};
-use thalweg_wire::{Close, Framing, websocket::accept_key};
+use thalweg_wire::{Close, Format, websocket::accept_key};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -134,7 +134,7 @@ impl<S: AsyncReadExt + AsyncWriteExt + Unpin> Peer<S> {
 
     pub(crate) async fn close(&mut self, close: Close) {
         let mut frame = Vec::new();
-        Framing::WebSocket.close(close, &mut frame);
+        Format::WEBSOCKET.close(close, &mut frame);
         self.say(frame).await;
     }
 

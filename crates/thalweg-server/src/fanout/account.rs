@@ -4,7 +4,7 @@ use super::{
     Feeds, Life, Subscriber,
     plan::{Owner, Piece, is_at_head},
 };
-use crate::stream::Log;
+use crate::stream::{Frames, Log};
 
 impl Subscriber {
     /// Moves on by the first `sent` bytes of `pieces`; what is begun of an ending
@@ -39,7 +39,11 @@ impl Subscriber {
                 Owner::Subscription { index, before, after } => {
                     whole = taken == piece.bytes;
                     let reached = |log: &Log| {
-                        if whole { *after } else { log.advance(before, self.framing, taken) }
+                        if whole {
+                            *after
+                        } else {
+                            Frames::of(log, self.format).advance(before, taken)
+                        }
                     };
                     let subscription = &mut self.subscriptions[usize::from(*index)];
                     let Some(log) = feeds.feed_mut(subscription.feed) else { continue };

@@ -99,10 +99,10 @@ impl Subscriber {
     /// Begins subscriptions whose log has come; after a frame whose ending would
     /// say so too early.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
-        if self.framing.has_own_ending() && self.in_frame.is_some() {
+        if self.format.has_own_ending() && self.in_frame.is_some() {
             return;
         }
-        let mut is_named = self.framing != Framing::SseMany;
+        let mut is_named = self.format.framing() != Framing::SseMany;
         for index in 0..self.subscriptions.len() {
             if self.subscriptions[index].cursor().is_some() {
                 continue;
@@ -117,9 +117,9 @@ impl Subscriber {
                 self.end_own(feeds, Ids::default(), 0);
             }
             let before = self.own.frames().len();
-            let begun = self.subscriptions[index].begin(log, self.framing, self.own.frames());
+            let begun = self.subscriptions[index].begin(log, self.format, self.own.frames());
             if let Ok(reason) = begun
-                && self.framing.has_own_ending()
+                && self.format.has_own_ending()
             {
                 let ids = if reason.is_some() { Ids::default() } else { self.ids };
                 let frame_bytes = self.own.frames().len() - before;
@@ -142,8 +142,8 @@ impl Subscriber {
         let subscription = &mut self.subscriptions[index];
         let Some(log) = feeds.feed(subscription.feed) else { return };
         let own = self.own.frames();
-        let jumped = subscription.jump(log, lost, GapReason::Slow, self.framing, own);
-        if jumped.is_ok() && self.framing.has_own_ending() {
+        let jumped = subscription.jump(log, lost, GapReason::Slow, self.format, own);
+        if jumped.is_ok() && self.format.has_own_ending() {
             self.end_own(feeds, Ids::default(), 0);
         }
         self.spoken = true;

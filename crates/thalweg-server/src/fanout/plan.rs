@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_wire::Offset;
 
 use super::{Feeds, Sent, Sink, Subscriber, ids::Ids, own::OWN_BYTES_MAX};
-use crate::stream::{Cursor, Log, Lost, Next};
+use crate::stream::{Cursor, Frames, Log, Lost, Next};
 
 /// Slices in one send, about; more topics than that take a second one.
 const SLICES_MAX: usize = 64;
@@ -76,7 +76,7 @@ impl Subscriber {
         cold: &mut Vec<u8>,
     ) -> Result<(), Interrupted> {
         let mut resumed = None;
-        let has_own_ending = self.framing.has_own_ending();
+        let has_own_ending = self.format.has_own_ending();
         if let Some(index) = self.in_frame
             && (!self.own.is_empty() || self.leaving.is_some() || has_own_ending)
         {
@@ -145,8 +145,9 @@ impl Subscriber {
         if window.is_some_and(|window| !window.is_open(cursor.next())) && !cursor.in_frame() {
             return Ok(cursor);
         }
-        let has_own_ending = self.framing.has_own_ending();
+        let has_own_ending = self.format.has_own_ending();
         let alone = one_frame || has_own_ending || window.is_some();
+        let frames = Frames::of(log, self.format);
         let mut planned = 0;
         loop {
             if plan.sources.len() >= SLICES_MAX
@@ -157,7 +158,7 @@ impl Subscriber {
                 return Ok(cursor);
             }
             let cold_before = cold.len();
-            let next = log.next(&cursor, self.framing, alone, cold);
+            let next = frames.next(&cursor, alone, cold);
             let (bytes, after) = match &next {
                 Next::Hot(bytes, after) => (bytes.len(), *after),
                 Next::Cold { events, after, .. } => {
@@ -201,7 +202,7 @@ impl Subscriber {
                 plan.source(Source::Cold(ending));
             }
             // No more of that in this visit.
-            let is_costly = is_cold && !self.framing.keeps_events();
+            let is_costly = is_cold && !self.format.keeps_events();
             plan.is_costly |= is_costly;
             if one_frame || is_at_head(log, &cursor) {
                 return Ok(cursor);

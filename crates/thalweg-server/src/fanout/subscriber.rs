@@ -1,6 +1,7 @@
 use smallvec::SmallVec;
 use thalweg_wire::{
-    Close, Framing, Offset, Position, framing::forever_frame_opening, framing::sse_ids,
+    Close, Format, Offset, Position,
+    format::{forever_frame_opening, sse_ids},
 };
 
 use super::{FeedKey, Feeds, Subscribe, ids::Ids, own::Own, subscription::Subscription};
@@ -8,7 +9,7 @@ use super::{FeedKey, Feeds, Subscribe, ids::Ids, own::Own, subscription::Subscri
 /// One connection's subscriptions, and the frames that are for it alone.
 #[derive(Debug)]
 pub struct Subscriber {
-    pub(super) framing: Framing,
+    pub(super) format: Format,
     pub(super) subscriptions: SmallVec<[Subscription; 1]>,
     pub(super) own: Own,
     /// The subscription whose frame is partly sent.
@@ -47,11 +48,11 @@ pub enum Life {
 
 impl Subscriber {
     /// A subscriber that starts with `head` (a response head, or nothing).
-    pub fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
+    pub fn new(format: Format, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
         let mut own = Own::default();
         own.frames().extend_from_slice(head);
         Self {
-            framing,
+            format,
             subscriptions: subscribe.iter().copied().map(Subscription::new).collect(),
             own,
             in_frame: None,
@@ -65,9 +66,9 @@ impl Subscriber {
         }
     }
 
-    /// How its frames are framed.
-    pub fn framing(&self) -> Framing {
-        self.framing
+    /// What its frames are.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// The feeds it reads.
@@ -111,11 +112,11 @@ impl Subscriber {
     }
 
     /// Appends whole frames for it alone.
-    pub fn tell(&mut self, write: impl FnOnce(Framing, &mut Vec<u8>)) {
+    pub fn tell(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let frames = self.own.frames();
-        write(self.framing, frames);
+        write(self.format, frames);
         if let Life::Document { nonce, .. } = &self.life {
-            forever_frame_opening(nonce, frames);
+            self.format.own(frames, |out| forever_frame_opening(nonce, out));
         }
     }
 
@@ -125,7 +126,7 @@ impl Subscriber {
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.life != Life::Once && !self.is_ending();
         if wants {
-            self.tell(Framing::heartbeat);
+            self.tell(Format::heartbeat);
         }
         wants
     }
@@ -155,7 +156,8 @@ impl Subscriber {
     /// Says good-bye after what is begun; then [`super::Delivered::Closed`].
     pub fn close(&mut self, close: Close) {
         if self.ending.is_none() {
-            self.tell(|framing, out| framing.close(close, out));
+            self.tell(|format, out| format.close(close, out));
+            self.format.end(self.own.frames());
             self.ending = Some(close.code);
             self.spoken = true;
         }
@@ -219,11 +221,11 @@ impl Subscriber {
         out: &mut Vec<u8>,
     ) -> Ids {
         if let Life::Document { nonce, .. } = &self.life {
-            forever_frame_opening(nonce, out);
+            self.format.own(out, |out| forever_frame_opening(nonce, out));
             return ids;
         }
         if !ids.is_due(frame_bytes) {
-            out.push(b'\n');
+            self.format.own(out, |out| out.push(b'\n'));
             return ids.after_frame(frame_bytes);
         }
         let before = out.len();
@@ -231,7 +233,8 @@ impl Subscriber {
             let reached = reached.get(index).copied().flatten();
             subscription.resume_at(feeds.feed(subscription.feed), reached)
         };
-        sse_ids(self.subscriptions.iter().enumerate().map(resume_at), out);
+        let cursors = self.subscriptions.iter().enumerate().map(resume_at);
+        self.format.own(out, |out| sse_ids(cursors, out));
         Ids::after_id(out.len() - before)
     }
 

@@ -1,4 +1,4 @@
-use thalweg_wire::{Close, Framing, Gap, GapReason, Offset, Position, StartAt, close};
+use thalweg_wire::{Close, Format, Gap, GapReason, Offset, Position, StartAt, close};
 
 use super::{FeedKey, window::Window};
 use crate::stream::{Cursor, Log, Lost, Start};
@@ -126,23 +126,23 @@ impl Subscription {
     pub(super) fn begin(
         &mut self,
         log: &Log,
-        framing: Framing,
+        format: Format,
         own: &mut Vec<u8>,
     ) -> Result<Option<GapReason>, Close> {
         let Progress::Starting(at) = self.progress else { return Ok(None) };
         match log.start(at) {
             Start::At(cursor) => {
-                log.write_confirmation(&cursor, framing, own);
+                log.write_confirmation(&cursor, format, own);
                 self.set_cursor(cursor);
                 Ok(None)
             }
             Start::OtherEpoch(cursor) => {
-                write_gap(log, cursor.next(), None, GapReason::Epoch, framing, own);
+                write_gap(log, cursor.next(), None, GapReason::Epoch, format, own);
                 self.set_cursor(cursor);
                 Ok(Some(GapReason::Epoch))
             }
             Start::Lost(lost) => {
-                self.jump(log, lost, GapReason::Trimmed, framing, own)?;
+                self.jump(log, lost, GapReason::Trimmed, format, own)?;
                 Ok(Some(GapReason::Trimmed))
             }
         }
@@ -154,7 +154,7 @@ impl Subscription {
         log: &Log,
         lost: Lost,
         reason: GapReason,
-        framing: Framing,
+        format: Format,
         own: &mut Vec<u8>,
     ) -> Result<(), Close> {
         let next = match self.policy {
@@ -162,7 +162,7 @@ impl Subscription {
             Policy::Latest => lost.newest,
             Policy::Close => return Err(close::SLOW),
         };
-        write_gap(log, next, Some(next - lost.expected), reason, framing, own);
+        write_gap(log, next, Some(next - lost.expected), reason, format, own);
         self.set_cursor(Cursor::before(next));
         Ok(())
     }
@@ -173,11 +173,11 @@ fn write_gap(
     next: Offset,
     missed: Option<Offset>,
     reason: GapReason,
-    framing: Framing,
+    format: Format,
     own: &mut Vec<u8>,
 ) {
     let gap = Gap { topic: log.topic(), position: log.position_before(next), missed, reason };
-    framing.gap(&gap, own);
+    format.gap(&gap, own);
 }
 
 #[cfg(test)]

@@ -266,8 +266,8 @@ impl Shard {
         let maker = Maker::Subscriber(connection.client.counted());
         let feed = self.feeds.open(topic, is_home, maker)?;
         subscriber.subscribe(Subscribe { feed, start, terms });
-        let framing = subscriber.framing();
-        self.join(key, feed, framing);
+        let format = subscriber.format();
+        self.join(key, feed, format);
         Ok(())
     }
 
@@ -298,8 +298,8 @@ impl Shard {
     pub(super) fn take_left(&mut self, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let Some(left) = connection.subscriber.take_left() else { return };
-        let framing = connection.subscriber.framing();
-        self.leave(key, left, framing);
+        let format = connection.subscriber.format();
+        self.leave(key, left, format);
     }
 
     fn answer_done(&mut self, key: u32, wish: &Wish, topic: &Topic, done: Result<(), Refusal>) {

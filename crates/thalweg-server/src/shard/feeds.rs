@@ -9,7 +9,7 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{Epoch, Framing, Offset, Topic};
+use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
     Shares,
@@ -19,7 +19,7 @@ use crate::{
     config::Config,
     fanout::{FeedKey, Feeds},
     refusal::Refusal,
-    stream::{Batch, Log, Sequencer},
+    stream::{Batch, FormatMap, Log, Sequencer},
 };
 
 /// All topics of a shard.
@@ -47,8 +47,8 @@ pub(super) struct Feed {
     pub(super) home: Option<Home>,
     /// Connections that subscribe to it.
     pub(super) subscribers: Vec<u32>,
-    /// How many of them use each framing.
-    framing_users: [u32; Framing::ALL.len()],
+    /// How many of them use each format.
+    format_users: FormatMap<u32>,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
 }
@@ -130,7 +130,7 @@ impl FeedTable {
             log,
             home,
             subscribers: Vec::new(),
-            framing_users: Default::default(),
+            format_users: FormatMap::default(),
             attachment: 0,
         }) as FeedKey;
         self.by_topic.insert(topic.clone(), key);
@@ -225,11 +225,7 @@ impl FeedTable {
         let settings = self.config.topic(&feed.topic);
         let log = feed.log.get_or_insert_with(|| {
             let mut log = Log::new(feed.topic.clone(), epoch, from, settings.history);
-            for framing in Framing::ALL {
-                if feed.framing_users[framing.index()] > 0 {
-                    log.open_tail(framing);
-                }
-            }
+            feed.format_users.iter().for_each(|(format, _)| log.open_tail(format));
             log
         });
         for batch in batches {
@@ -272,24 +268,23 @@ impl FeedTable {
 }
 
 impl Feed {
-    pub(super) fn join(&mut self, connection: u32, framing: Framing) {
+    pub(super) fn join(&mut self, connection: u32, format: Format) {
         self.subscribers.push(connection);
-        self.framing_users[framing.index()] += 1;
+        *self.format_users.get_or_insert_with(format, || 0) += 1;
         if let Some(log) = &mut self.log {
-            log.open_tail(framing);
+            log.open_tail(format);
         }
     }
 
-    pub(super) fn leave(&mut self, connection: u32, framing: Framing) {
+    pub(super) fn leave(&mut self, connection: u32, format: Format) {
         if let Some(index) = self.subscribers.iter().position(|key| *key == connection) {
             self.subscribers.swap_remove(index);
         }
-        let users = &mut self.framing_users[framing.index()];
+        let Some(users) = self.format_users.get_mut(format) else { return };
         *users -= 1;
-        if *users == 0
-            && let Some(log) = &mut self.log
-        {
-            log.close_tail(framing);
+        if *users == 0 {
+            self.format_users.remove(format);
+            self.log.iter_mut().for_each(|log| log.close_tail(format));
         }
     }
 

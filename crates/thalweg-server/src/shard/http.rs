@@ -254,7 +254,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
     let Takeover { ask, feeds, client, caller } = taken;
     let seat = Some(on.seat.given_to(caller));
     let subscribed = stream.into_inner().into_outlet().and_then(|outlet| {
-        let head = ask.head.to_bytes();
+        let head = ask.head.to_bytes(ask.format);
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
         let newcomer = Newcomer { outlet, head, ask, feeds, client, seat };
         handle.subscribe(newcomer, &read_buf)

@@ -1,6 +1,6 @@
 use std::{io, rc::Rc};
 
-use thalweg_wire::{Framing, Topic, close};
+use thalweg_wire::{Format, Topic, close};
 use tokio::sync::oneshot;
 
 use super::{Common, Handle, Mail, Shard, Shares, home_of, room::Maker};
@@ -113,7 +113,7 @@ impl Shard {
             .zip(starts)
             .map(|(feed, start)| Subscribe { feed: *feed, start, terms: ask.terms })
             .collect();
-        let subscriber = Subscriber::new(ask.framing, head, &subscriptions, ask.life.clone());
+        let subscriber = Subscriber::new(ask.format, head, &subscriptions, ask.life.clone());
         if let Some(socket) = outlet.socket() {
             self.poll.add(socket, self.connections.vacant_key() as u32)?;
         }
@@ -127,7 +127,7 @@ impl Shard {
         let connection = Connection::new(outlet, subscriber, serial, client, may_say, seat);
         let key = self.insert(connection);
         for feed in feeds {
-            self.join(key, *feed, ask.framing);
+            self.join(key, *feed, ask.format);
         }
         // What was decrypted before has no edge of its own.
         self.mark_readable(key);
@@ -135,9 +135,9 @@ impl Shard {
     }
 
     /// A connection reads a feed.
-    pub(super) fn join(&mut self, key: u32, feed_key: FeedKey, framing: Framing) {
+    pub(super) fn join(&mut self, key: u32, feed_key: FeedKey, format: Format) {
         let Some(feed) = self.feeds.get_mut(feed_key) else { return };
-        feed.join(key, framing);
+        feed.join(key, format);
         if feed.is_wanting() && feed.attachment == 0 {
             self.unattached.push(feed_key);
         }
@@ -146,9 +146,9 @@ impl Shard {
     }
 
     /// A connection reads a feed no more.
-    pub(super) fn leave(&mut self, key: u32, feed_key: FeedKey, framing: Framing) {
+    pub(super) fn leave(&mut self, key: u32, feed_key: FeedKey, format: Format) {
         let Some(feed) = self.feeds.get_mut(feed_key) else { return };
-        feed.leave(key, framing);
+        feed.leave(key, format);
         // Nothing is lost with one whose home has not answered, or had no room for it.
         if feed.is_forlorn() && self.let_go(feed_key) {
             self.feeds.remove(feed_key);

@@ -174,10 +174,10 @@ impl Shard {
         if connection.outlet.socket().is_none() {
             self.counts.piped_connections -= 1;
         }
-        let framing = connection.subscriber.framing();
+        let format = connection.subscriber.format();
         for feed in connection.subscriber.feeds() {
             if let Some(feed) = self.feeds.get_mut(feed) {
-                feed.leave(key, framing);
+                feed.leave(key, format);
             }
         }
         if self.flags[key as usize].blocked {

@@ -6,7 +6,7 @@ use std::{
     },
 };
 
-use thalweg_wire::{Envelope, Epoch, Framing, Offset, Topic};
+use thalweg_wire::{Envelope, Epoch, Format, Offset, Topic};
 
 use super::Payloads;
 
@@ -83,13 +83,13 @@ impl Batch {
         from: Offset,
         topic: &Topic,
         epoch: Epoch,
-        framing: Framing,
+        format: Format,
         out: &mut Vec<u8>,
     ) {
-        framing.batch(&self.envelope(from, topic, epoch), out);
+        format.batch(&self.envelope(from, topic, epoch), out);
     }
 
-    /// The same in parts, if the framing leaves events as they are: appends what
+    /// The same in parts, if the format leaves events as they are: appends what
     /// stands around them, and returns how many bytes of it stand before them, and
     /// them.
     pub(super) fn write_around(
@@ -97,11 +97,11 @@ impl Batch {
         from: Offset,
         topic: &Topic,
         epoch: Epoch,
-        framing: Framing,
+        format: Format,
         out: &mut Vec<u8>,
     ) -> Option<(usize, &[u8])> {
         let envelope = self.envelope(from, topic, epoch);
-        Some((framing.around(&envelope, out)?, &self.bytes[self.start_of_event(from)..]))
+        Some((format.around(&envelope, out)?, &self.bytes[self.start_of_event(from)..]))
     }
 
     fn envelope<'a>(&'a self, from: Offset, topic: &'a Topic, epoch: Epoch) -> Envelope<'a> {

@@ -1,13 +1,12 @@
 use std::{collections::VecDeque, sync::Arc};
 
-use thalweg_wire::{Envelope, Epoch, Framing, Offset, Position, StartAt, Topic};
+use thalweg_wire::{Envelope, Epoch, Format, Offset, Position, StartAt, Topic};
 
 use super::{
-    Batch, Cursor,
+    Batch, Cursor, FormatMap,
     batch::Retained,
-    cursor::COLD,
     pins::Pins,
-    tail::{HotTail, TAIL_BYTES, Tails},
+    tail::{HotTail, TAIL_BYTES},
 };
 
 /// How much of a stream is retained; whatever is reached first counts. The
@@ -34,7 +33,7 @@ const LARGE: usize = 4;
 /// How long a hot tail without new frames keeps its memory, in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
 
-/// A stream as one shard reads it: the history, and a hot tail for each framing
+/// A stream as one shard reads it: the history, and a hot tail for each format
 /// in use. All hot tails have the same batch boundaries.
 #[derive(Debug)]
 pub struct Log {
@@ -47,29 +46,9 @@ pub struct Log {
     history: VecDeque<Retained>,
     history_events: usize,
     history_bytes: usize,
-    tails: Tails,
+    /// Made for the first batch: a topic without events has none.
+    tails: FormatMap<Option<Box<HotTail>>>,
     pins: Pins,
-}
-
-/// What comes after a cursor.
-#[derive(Debug)]
-pub enum Next<'a> {
-    /// These finished bytes of the hot tail.
-    Hot(&'a [u8], Cursor),
-    /// (The rest of) one frame: the bytes just appended to the scratch, of which
-    /// so many come before these, and the others after.
-    Cold {
-        /// Bytes in the scratch before the events.
-        before: usize,
-        /// Events, where they are; none if all is in the scratch.
-        events: &'a [u8],
-        /// The cursor after it.
-        after: Cursor,
-    },
-    /// Not the next event: it is no longer there.
-    Lost(Lost),
-    /// Nothing yet.
-    Nothing,
 }
 
 /// Where a cursor whose events are gone can go on.
@@ -106,7 +85,7 @@ impl Log {
             history: VecDeque::new(),
             history_events: 0,
             history_bytes: 0,
-            tails: Tails::default(),
+            tails: FormatMap::default(),
             pins: Pins::default(),
         }
     }
@@ -144,22 +123,21 @@ impl Log {
 
     /// Appends a sealed batch: to the history and to every hot tail.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
-        self.tails.make(self.tail_bytes);
-        if batch.first() > self.next {
-            // This shard missed batches. A hot cursor would read on across the
-            // hole without noticing; a cold one finds that its event is gone.
-            self.tails.iter_mut().for_each(HotTail::cut);
-        }
+        // When this shard missed batches, a hot cursor would read on across the hole
+        // without noticing; a cold one finds that its event is gone.
+        let is_missing = batch.first() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / LARGE;
-        for tail in self.tails.iter_mut() {
-            let framing = tail.framing();
-            if is_large && framing.keeps_events() {
+        for (format, tail) in self.tails.iter_mut() {
+            let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
+            let is_left_out = is_large && format.keeps_events();
+            if is_missing || is_left_out {
                 tail.cut();
-                continue;
             }
-            tail.append(batch.first(), now_us, |out| {
-                batch.write_frame(batch.first(), &self.topic, self.epoch, framing, out);
-            });
+            if !is_left_out {
+                tail.append(batch.first(), now_us, |out| {
+                    batch.write_frame(batch.first(), &self.topic, self.epoch, format, out);
+                });
+            }
         }
         self.next = batch.end();
         self.history_events += batch.count();
@@ -174,7 +152,7 @@ impl Log {
         while self.history.front().is_some_and(|batch| batch.sealed_us() < oldest_us) {
             self.drop_oldest();
         }
-        for tail in self.tails.iter_mut() {
+        for tail in self.tails.iter_mut().filter_map(|(_, tail)| tail.as_mut()) {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
     }
@@ -201,14 +179,19 @@ impl Log {
         before - self.history_bytes
     }
 
-    /// Makes sure that there is a hot tail for `framing` from the next batch on.
-    pub fn open_tail(&mut self, framing: Framing) {
-        self.tails.open(framing);
+    /// Makes sure that there is a hot tail for `format` from the next batch on.
+    pub fn open_tail(&mut self, format: Format) {
+        self.tails.get_or_insert_with(format, || None);
     }
 
-    /// Gives up the hot tail of a framing that nobody uses any more.
-    pub fn close_tail(&mut self, framing: Framing) {
-        self.tails.close(framing);
+    /// Gives up the hot tail of a format that nobody uses any more.
+    pub fn close_tail(&mut self, format: Format) {
+        self.tails.remove(format);
+    }
+
+    /// The hot tail of a format.
+    pub(super) fn tail(&self, format: Format) -> Option<&HotTail> {
+        self.tails.get(format).and_then(Option::as_deref)
     }
 
     /// Where a new subscription begins.
@@ -232,7 +215,7 @@ impl Log {
 
     /// Appends the frame that confirms a subscription at `cursor`: an envelope
     /// without events.
-    pub fn write_confirmation(&self, cursor: &Cursor, framing: Framing, out: &mut Vec<u8>) {
+    pub fn write_confirmation(&self, cursor: &Cursor, format: Format, out: &mut Vec<u8>) {
         let envelope = Envelope {
             topic: &self.topic,
             epoch: self.epoch,
@@ -241,68 +224,7 @@ impl Log {
             offsets: None,
             events: &[],
         };
-        framing.batch(&envelope, out);
-    }
-
-    /// What comes after `cursor`, in frames of `framing`. With `one_frame` only
-    /// the frame (or its rest) at the cursor, otherwise as much as is
-    /// contiguous. Cold bytes are appended to `scratch`.
-    pub fn next(
-        &self,
-        cursor: &Cursor,
-        framing: Framing,
-        one_frame: bool,
-        scratch: &mut Vec<u8>,
-    ) -> Next<'_> {
-        // A tail may hold more than the history, but a frame that could not be
-        // made again must not be begun: the tail may turn over before its end.
-        let is_retained = cursor.next >= self.first_retained();
-        if let Some((tail, at)) = self.hot_place(cursor, framing)
-            && let Some(bytes) = tail.slice(at)
-            && (is_retained || cursor.in_frame())
-        {
-            let one_frame = one_frame || !is_retained;
-            let end = if one_frame { tail.frame_end(at) } else { at + bytes.len() as u64 };
-            if end == at {
-                return Next::Nothing;
-            }
-            return Next::Hot(&bytes[..(end - at) as usize], self.cursor_at(tail, end));
-        }
-        if cursor.next >= self.next {
-            return Next::Nothing;
-        }
-        let Some(batch) = self.batch_at(cursor.next) else {
-            return Next::Lost(self.lost(cursor.next));
-        };
-        let start = scratch.len();
-        let (topic, epoch) = (&self.topic, self.epoch);
-        let is_large = batch.event_bytes(cursor.next) >= self.tail_bytes / BY_REFERENCE;
-        let around = is_large
-            .then(|| batch.write_around(cursor.next, topic, epoch, framing, scratch))
-            .flatten();
-        let (mut before, mut events) = around.unwrap_or_else(|| {
-            batch.write_frame(cursor.next, topic, epoch, framing, scratch);
-            (scratch.len() - start, &[])
-        });
-        // What is sent of it is left away, part by part.
-        let mut sent = cursor.sent as usize;
-        let skipped = sent.min(before);
-        scratch.drain(start..start + skipped);
-        before -= skipped;
-        sent -= skipped;
-        let skipped = sent.min(events.len());
-        events = &events[skipped..];
-        scratch.drain(start + before..start + before + sent - skipped);
-        Next::Cold { before, events, after: Cursor::before(batch.end()) }
-    }
-
-    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
-    /// fewer than it gave.
-    pub fn advance(&self, cursor: &Cursor, framing: Framing, sent: usize) -> Cursor {
-        match self.hot_place(cursor, framing) {
-            Some((tail, at)) if tail.slice(at).is_some() => self.cursor_at(tail, at + sent as u64),
-            _ => Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot: COLD },
-        }
+        format.batch(&envelope, out);
     }
 
     /// Keeps the batch of a frame partly sent alive until it is finished.
@@ -330,32 +252,13 @@ impl Log {
 
     /// Memory of the hot tails, in bytes.
     pub fn tail_bytes(&self) -> usize {
-        self.tails.iter().map(HotTail::memory_bytes).sum()
+        let made = self.tails.iter().filter_map(|(_, tail)| tail.as_ref());
+        made.map(|tail| tail.memory_bytes()).sum()
     }
 
     /// Offset of the oldest event retained; without any, of the next one.
     pub fn first_retained(&self) -> Offset {
         self.history.front().map_or(self.next, |batch| batch.first())
-    }
-
-    /// Where `cursor` is in the hot tail, joining it at a frame boundary.
-    fn hot_place(&self, cursor: &Cursor, framing: Framing) -> Option<(&HotTail, u64)> {
-        let tail = self.tails.get(framing)?;
-        if cursor.hot != COLD {
-            return Some((tail, cursor.hot));
-        }
-        if cursor.in_frame() {
-            return None;
-        }
-        let at = if cursor.next == self.next { tail.head() } else { tail.byte_of(cursor.next)? };
-        Some((tail, at))
-    }
-
-    fn cursor_at(&self, tail: &HotTail, at: u64) -> Cursor {
-        match tail.frame_at(at) {
-            Some((first, byte)) => Cursor { next: first, sent: (at - byte) as u32, hot: at },
-            None => Cursor { next: self.next, sent: 0, hot: at },
-        }
     }
 
     /// The batch that holds `offset`, if it is retained or pinned.
@@ -366,7 +269,12 @@ impl Log {
         retained.or_else(|| self.pins.find(offset))
     }
 
-    fn lost(&self, expected: Offset) -> Lost {
+    /// Events of a batch of so many bytes are sent from where they are.
+    pub(super) fn by_reference(&self) -> usize {
+        self.tail_bytes / BY_REFERENCE
+    }
+
+    pub(super) fn lost(&self, expected: Offset) -> Lost {
         let first_at = |index: usize| self.history.get(index).map_or(self.next, |b| b.first());
         // Never back: after a hole in this shard's copy the middle may lie
         // before the cursor.

@@ -1,11 +1,11 @@
-use thalweg_wire::{Framing, Offset};
+use thalweg_wire::Offset;
 
 /// Bytes of a hot tail, about: small enough to stay in the cache while a walk
 /// sends it to everyone, large enough that a subscriber may stumble for a
 /// moment without leaving it.
 pub(super) const TAIL_BYTES: usize = 1 << 20;
 
-/// The newest finished frames of one stream in one framing.
+/// The newest finished frames of one stream in one format.
 ///
 /// Contiguous within a segment, so that everything due to a subscriber goes out
 /// in one send. Bytes are numbered from the tail's creation; the older of two
@@ -13,55 +13,10 @@ pub(super) const TAIL_BYTES: usize = 1 << 20;
 /// reads: a cursor whose bytes are gone just turns cold.
 #[derive(Debug)]
 pub(super) struct HotTail {
-    framing: Framing,
     segment_bytes: usize,
     older: Segment,
     newer: Segment,
     appended_us: u64,
-}
-
-/// The hot tails of a log, one for each framing in use. Apart from each other: most
-/// topics use one framing of them all. Made for the first batch: a topic without events
-/// has none.
-#[derive(Debug, Default)]
-pub(super) struct Tails {
-    made: [Option<Box<HotTail>>; Framing::ALL.len()],
-    used: [bool; Framing::ALL.len()],
-}
-
-impl Tails {
-    /// A framing has a tail from the next batch on.
-    pub(super) fn open(&mut self, framing: Framing) {
-        self.used[framing.index()] = true;
-    }
-
-    /// It has none any more.
-    pub(super) fn close(&mut self, framing: Framing) {
-        self.used[framing.index()] = false;
-        self.made[framing.index()] = None;
-    }
-
-    /// Makes those that are to be there for the next batch.
-    pub(super) fn make(&mut self, tail_bytes: usize) {
-        for framing in Framing::ALL {
-            let tail = &mut self.made[framing.index()];
-            if self.used[framing.index()] && tail.is_none() {
-                *tail = Some(Box::new(HotTail::new(framing, tail_bytes)));
-            }
-        }
-    }
-
-    pub(super) fn get(&self, framing: Framing) -> Option<&HotTail> {
-        self.made[framing.index()].as_deref()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &HotTail> {
-        self.made.iter().flatten().map(|tail| &**tail)
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut HotTail> {
-        self.made.iter_mut().flatten().map(|tail| &mut **tail)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -79,18 +34,13 @@ struct FrameStart {
 }
 
 impl HotTail {
-    pub(super) fn new(framing: Framing, tail_bytes: usize) -> Self {
+    pub(super) fn new(tail_bytes: usize) -> Self {
         Self {
-            framing,
             segment_bytes: tail_bytes / 2,
             older: Segment::default(),
             newer: Segment::default(),
             appended_us: 0,
         }
-    }
-
-    pub(super) fn framing(&self) -> Framing {
-        self.framing
     }
 
     /// Number of the byte after the newest.

@@ -1,5 +1,6 @@
 use thalweg_wire::{
     Close, Framing, close,
+    format::Compression,
     limits::COMMAND_BYTES_MAX,
     websocket::{self, Decoder, Message},
 };
@@ -121,15 +122,10 @@ impl Connection {
         may_say: MaySay,
         seat: Option<Seat>,
     ) -> Self {
-        let inflates = match subscriber.framing() {
-            Framing::WebSocket => Some(false),
-            Framing::WebSocketDeflate => Some(true),
-            Framing::Sse
-            | Framing::SseMany
-            | Framing::SseGzip
-            | Framing::Ndjson
-            | Framing::NdjsonGzip
-            | Framing::ForeverFrame => None,
+        let format = subscriber.format();
+        let inflates = match format.framing() {
+            Framing::WebSocket => Some(format.compression() == Compression::Deflate),
+            Framing::Sse | Framing::SseMany | Framing::Ndjson | Framing::ForeverFrame => None,
         };
         let commands = COMMAND_BYTES_MAX as u32;
         let inbound = match (may_say, inflates) {

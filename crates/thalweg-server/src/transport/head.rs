@@ -4,14 +4,14 @@
 use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use thalweg_wire::framing::{forever_frame_document, gzip_header, gzip_stored};
+use thalweg_wire::{Format, format::forever_frame_document};
 
 /// How a response begins.
 #[derive(Debug)]
 pub(crate) struct Head {
     status: StatusCode,
     headers: HeaderMap,
-    /// The first bytes of the body.
+    /// The first bytes of the body, before they are encoded.
     first: Vec<u8>,
 }
 
@@ -35,8 +35,6 @@ impl Head {
     pub(super) fn gzipped(mut self) -> Self {
         self.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         self.headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        let plain = std::mem::replace(&mut self.first, gzip_header().to_vec());
-        gzip_stored(&plain, &mut self.first);
         self
     }
 
@@ -90,8 +88,9 @@ impl Head {
         }
     }
 
-    /// The same as bytes of HTTP/1.1, for a socket that is taken over.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// The same as bytes of HTTP/1.1, for a socket that is taken over, and the first bytes
+    /// of the body in a format.
+    pub(crate) fn to_bytes(&self, format: Format) -> Vec<u8> {
         let reason = self.status.canonical_reason().unwrap_or_default();
         let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status.as_u16()).into_bytes();
         for (name, value) in &self.headers {
@@ -103,7 +102,7 @@ impl Head {
             push_header("connection", b"close", &mut bytes);
         }
         bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(&self.first);
+        format.begin(&self.first, &mut bytes);
         bytes
     }
 
@@ -115,9 +114,11 @@ impl Head {
         response
     }
 
-    /// The first bytes of the body.
-    pub(crate) fn first(&self) -> &[u8] {
-        &self.first
+    /// The first bytes of the body in a format.
+    pub(crate) fn first(&self, format: Format) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        format.begin(&self.first, &mut bytes);
+        bytes
     }
 }
 

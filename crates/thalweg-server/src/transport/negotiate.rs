@@ -1,6 +1,6 @@
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::{
-    ErrorCode, Excerpt, Framing, StartAt, Topic,
+    ErrorCode, Excerpt, Format, StartAt, Topic,
     websocket::{accept_key, deflate_offer},
 };
 
@@ -19,8 +19,8 @@ use crate::{
 /// A request to subscribe, checked.
 #[derive(Debug)]
 pub(crate) struct Ask {
-    /// How frames are framed.
-    pub(crate) framing: Framing,
+    /// What frames are.
+    pub(crate) format: Format,
     /// The response head to begin with.
     pub(crate) head: Head,
     /// Each topic and where to start.
@@ -42,7 +42,7 @@ impl Ask {
     /// When the handshake is none.
     pub(crate) fn echo(request: &Parts) -> Result<Self, Refusal> {
         Ok(Self {
-            framing: Framing::WebSocket,
+            format: Format::WEBSOCKET,
             head: websocket(request, false)?.1,
             topics: Vec::new(),
             terms: Terms::default(),
@@ -87,17 +87,19 @@ pub(crate) fn negotiate(
     let topics = topics(query, path_topic, transport, config.limits.subscriptions)?;
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes(&request.headers, header::ACCEPT_ENCODING, "gzip");
+    let encoded = |format: Format, head: Head| match format.compressed() {
+        Some(compressed) if gzips => (compressed, head.gzipped()),
+        _ => (format, head),
+    };
     let mut life = Life::Endless;
-    let (framing, head) = match transport {
+    let (format, head) = match transport {
         Transport::WebSocket => websocket(request, config.compression)?,
-        Transport::Sse if topics.len() > 1 => (Framing::SseMany, Head::sse()),
-        Transport::Sse if gzips => (Framing::SseGzip, Head::sse().gzipped()),
-        Transport::Sse => (Framing::Sse, Head::sse()),
-        Transport::HttpStreaming if gzips => (Framing::NdjsonGzip, Head::lines().gzipped()),
-        Transport::HttpStreaming => (Framing::Ndjson, Head::lines()),
+        Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, Head::sse()),
+        Transport::Sse => encoded(Format::SSE, Head::sse()),
+        Transport::HttpStreaming => encoded(Format::NDJSON, Head::lines()),
         Transport::LongPolling => {
             life = Life::Once;
-            (Framing::Ndjson, Head::lines())
+            (Format::NDJSON, Head::lines())
         }
         Transport::ForeverFrame => {
             let nonce = format!("{:032x}", gate.random()?);
@@ -107,11 +109,11 @@ pub(crate) fn negotiate(
                 config.access.origins.iter().filter(framing).map(String::as_str).collect();
             let head = Head::forever_frame(&nonce, &ancestors.join(" "));
             life = Life::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
-            (Framing::ForeverFrame, head)
+            (Format::FOREVER_FRAME, head)
         }
     };
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
-    Ok(Ask { framing, head, topics, terms: query.terms, life, wait_us, echoes: false })
+    Ok(Ask { format, head, topics, terms: query.terms, life, wait_us, echoes: false })
 }
 
 fn topics(
@@ -179,7 +181,7 @@ pub(crate) fn takes(headers: &HeaderMap, header: HeaderName, value: &str) -> boo
     })
 }
 
-fn websocket(request: &Parts, compresses: bool) -> Result<(Framing, Head), Refusal> {
+fn websocket(request: &Parts, compresses: bool) -> Result<(Format, Head), Refusal> {
     let headers = &request.headers;
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if request.version < Version::HTTP_11 {
@@ -199,8 +201,8 @@ fn websocket(request: &Parts, compresses: bool) -> Result<(Framing, Head), Refus
     let offered = headers.get_all(header::SEC_WEBSOCKET_EXTENSIONS).into_iter();
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
     let granted = if compresses { deflate_offer(&offered.join(",")) } else { None };
-    let framing = if granted.is_some() { Framing::WebSocketDeflate } else { Framing::WebSocket };
-    Ok((framing, Head::websocket(&accept, granted)))
+    let format = granted.and_then(|_| Format::WEBSOCKET.compressed()).unwrap_or(Format::WEBSOCKET);
+    Ok((format, Head::websocket(&accept, granted)))
 }
 
 #[cfg(test)]
@@ -230,12 +232,12 @@ mod tests {
 
     #[test]
     fn the_transport_is_what_the_request_accepts() {
-        assert_eq!(ask("/v1/topics/a", SSE).unwrap().framing, Framing::Sse);
-        assert_eq!(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().framing, Framing::SseMany);
+        assert_eq!(ask("/v1/topics/a", SSE).unwrap().format, Format::SSE);
+        assert_eq!(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().format, Format::SSE_MANY);
         let ndjson = &[("accept", "application/x-ndjson")];
-        assert_eq!(ask("/v1/topics/a", ndjson).unwrap().framing, Framing::Ndjson);
+        assert_eq!(ask("/v1/topics/a", ndjson).unwrap().format, Format::NDJSON);
         let named = ask("/v1/topics/a?transport=http-streaming", &[]).unwrap();
-        assert_eq!(named.framing, Framing::Ndjson);
+        assert_eq!(named.format, Format::NDJSON);
         refused("/v1/topics/a", &[("accept", "*/*")], ErrorCode::NotAcceptable, "Accept:");
         refused("/v1/topics/a?transport=websocket", &[], ErrorCode::UpgradeRequired, "headers");
         refused("/v1/topics/a?transport=ssh", &[], ErrorCode::BadParameter, "\"sse\"");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::stream::{
-    Batch, BatchBounds, Cursor, HistoryBounds, Log, Next, Payloads, Sequencer,
+    Batch, BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer,
 };
-use thalweg_wire::{Epoch, Framing, Offset, Topic, incoming::Incoming, incoming::Kind};
+use thalweg_wire::{Epoch, Format, Offset, Topic, incoming::Incoming, incoming::Kind};
 
-const FRAMING: Framing = Framing::Ndjson;
+const FORMAT: Format = Format::NDJSON;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -78,8 +78,12 @@ impl Reading {
             Step::Read { one_frame, portion } => self.read(one_frame, portion),
             Step::Idle => self.wait(3_000_000),
             Step::Expire => self.wait(90_000_000),
-            Step::OpenTail => self.log.open_tail(FRAMING),
+            Step::OpenTail => self.log.open_tail(FORMAT),
         }
+    }
+
+    fn frames(&self) -> Frames<'_> {
+        Frames::of(&self.log, FORMAT)
     }
 
     fn wait(&mut self, us: u64) {
@@ -105,7 +109,7 @@ impl Reading {
 
     fn read(&mut self, one_frame: bool, portion: Option<u8>) {
         let mut cold = Vec::new();
-        let (bytes, after) = match self.log.next(&self.cursor, FRAMING, one_frame, &mut cold) {
+        let (bytes, after) = match self.frames().next(&self.cursor, one_frame, &mut cold) {
             Next::Hot(bytes, after) => (bytes.to_vec(), after),
             Next::Cold { before, events, after } => {
                 ([&cold[..before], events, &cold[before..]].concat(), after)
@@ -133,7 +137,7 @@ impl Reading {
         }
         let before = self.cursor;
         let whole = taken == bytes.len();
-        self.cursor = if whole { after } else { self.log.advance(&before, FRAMING, taken) };
+        self.cursor = if whole { after } else { self.frames().advance(&before, taken) };
         if self.cursor.in_frame() {
             self.log.pin(&self.cursor);
         }

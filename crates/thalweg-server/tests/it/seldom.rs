@@ -8,7 +8,7 @@ use thalweg_server::{
     },
     stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer},
 };
-use thalweg_wire::{Epoch, Framing, StartAt};
+use thalweg_wire::{Epoch, Format, StartAt};
 
 struct Logs(Vec<Log>);
 
@@ -71,7 +71,7 @@ fn log(bytes: usize) -> Log {
 fn check(bytes: &[usize]) {
     let mut logs = Logs(bytes.iter().map(|bytes| log(*bytes)).collect());
     let subscribe: Vec<_> = (0..bytes.len() as FeedKey).map(subscribe).collect();
-    let mut poll = Subscriber::new(Framing::Ndjson, b"", &subscribe, Life::Once);
+    let mut poll = Subscriber::new(Format::NDJSON, b"", &subscribe, Life::Once);
     let mut scratch = Scratch::default();
     let delivered = poll.deliver(&mut logs, &mut Socket::default(), 0, BUDGET, &mut scratch);
     assert_eq!(delivered, Delivered::Closed, "{bytes:?}");
@@ -92,7 +92,7 @@ fn a_poll_that_was_told_all_at_the_bound_of_a_send_ends() {
 #[test]
 fn the_same_frame_again_behind_its_rest_is_finished() {
     let mut logs = Logs(vec![log(100)]);
-    let mut subscriber = Subscriber::new(Framing::Ndjson, b"", &[subscribe(0)], Life::Endless);
+    let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe(0)], Life::Endless);
     let mut socket = Socket { left: 3, ..Socket::default() };
     let mut scratch = Scratch::default();
     let mut deliver = |subscriber: &mut Subscriber, logs: &mut Logs, left| {

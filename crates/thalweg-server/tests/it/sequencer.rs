@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::stream::{
-    Appended, Batch, BatchBounds, Cursor, HistoryBounds, Log, Next, Payloads, Sequencer,
+    Appended, Batch, BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer,
 };
-use thalweg_wire::{Epoch, Framing, Topic, incoming::Incoming, incoming::Kind};
+use thalweg_wire::{Epoch, Format, Topic, incoming::Incoming, incoming::Kind};
 
 /// A JSON number of so many digits for each event.
 fn payloads(lens: &[usize]) -> Payloads {
@@ -29,7 +29,8 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     let mut log = Log::new(topic, epoch, batch.first(), bounds);
     log.push(Arc::clone(batch), 0);
     let mut line = Vec::new();
-    let next = log.next(&Cursor::before(batch.first()), Framing::Ndjson, true, &mut line);
+    let frames = Frames::of(&log, Format::NDJSON);
+    let next = frames.next(&Cursor::before(batch.first()), true, &mut line);
     assert!(matches!(next, Next::Cold { .. }), "a log without a hot tail");
     let line = str::from_utf8(&line).expect("UTF-8");
     match Incoming::parse(line).expect("a message").kind() {

@@ -8,14 +8,14 @@ use thalweg_server::{
     fanout::{
         Budget, Delivered, FeedKey, Feeds, Life, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
     },
-    stream::{BatchBounds, Cursor, HistoryBounds, Log, Next, Payloads, Sequencer},
+    stream::{BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer},
 };
-use thalweg_wire::{Epoch, Framing, Offset, Position, StartAt};
+use thalweg_wire::{Epoch, Format, Offset, Position, StartAt};
 
 /// Acks may open a window later by this part of it.
 const PART_MAX: u64 = 64;
 
-const FRAMING: Framing = Framing::WebSocket;
+const FORMAT: Format = Format::WEBSOCKET;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -90,7 +90,7 @@ impl Windowed {
         let bounds = HistoryBounds { events_max: 10_000, bytes_max: 1 << 24, age_us_max: 1 };
         let mut log = Log::new("cars".parse().expect("a topic"), epoch, 1, bounds);
         if hot {
-            log.open_tail(FRAMING);
+            log.open_tail(FORMAT);
         }
         let batch = BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1 };
         let terms = Terms { window_bytes: Some(window_bytes), ..Terms::default() };
@@ -98,7 +98,7 @@ impl Windowed {
         let mut windowed = Self {
             feeds: One(log),
             sequencer: Sequencer::new(epoch, batch),
-            subscriber: Subscriber::new(FRAMING, b"", &[subscribe], Life::Endless),
+            subscriber: Subscriber::new(FORMAT, b"", &[subscribe], Life::Endless),
             scratch: Scratch::default(),
             window_bytes,
             frame_bytes: Vec::new(),
@@ -175,7 +175,7 @@ impl Windowed {
             let log = &mut self.feeds.0;
             log.push(Arc::new(batch), 0);
             let mut cold = Vec::new();
-            self.frame_bytes.push(match log.next(&cursor, FRAMING, true, &mut cold) {
+            self.frame_bytes.push(match Frames::of(log, FORMAT).next(&cursor, true, &mut cold) {
                 Next::Hot(bytes, _) => bytes.len() as u64,
                 Next::Cold { events, .. } => (cold.len() + events.len()) as u64,
                 other => panic!("{other:?} instead of a frame"),

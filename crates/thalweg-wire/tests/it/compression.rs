@@ -6,19 +6,17 @@ mod reader;
 
 use proptest::{collection::vec, prelude::*};
 use reader::Reader;
-use thalweg_wire::{
-    Close, Envelope, Framing, Gap,
-    framing::{gzip_header, gzip_stored},
-};
+use thalweg_wire::{Close, Envelope, Format, Gap};
 
 use crate::arbitrary::{Batch, Missing, batch, closes, config, missing};
 
-/// The compressed framings, and what each holds.
-const PAIRS: [(Framing, Framing); 3] = [
-    (Framing::WebSocketDeflate, Framing::WebSocket),
-    (Framing::SseGzip, Framing::Sse),
-    (Framing::NdjsonGzip, Framing::Ndjson),
-];
+/// What there is compressed and plain.
+const FORMATS: [Format; 3] = [Format::WEBSOCKET, Format::SSE, Format::NDJSON];
+
+/// The format compressed.
+fn compressed(format: Format) -> Format {
+    format.compressed().expect("one that can be")
+}
 
 /// Anything that has a frame.
 #[derive(Debug, Clone)]
@@ -30,13 +28,13 @@ enum Message {
 }
 
 impl Message {
-    fn frame(&self, framing: Framing) -> Vec<u8> {
+    fn frame(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Batch(batch) => framing.batch(&batch.envelope(), &mut out),
-            Self::Missing(missing) => framing.gap(&missing.gap(), &mut out),
-            Self::Heartbeat => framing.heartbeat(&mut out),
-            Self::Close(close) => framing.close(*close, &mut out),
+            Self::Batch(batch) => format.batch(&batch.envelope(), &mut out),
+            Self::Missing(missing) => format.gap(&missing.gap(), &mut out),
+            Self::Heartbeat => format.heartbeat(&mut out),
+            Self::Close(close) => format.close(*close, &mut out),
         }
         out
     }
@@ -85,17 +83,19 @@ proptest! {
 
     #[test]
     fn a_compressed_websocket_message_is_the_plain_one(message in message()) {
-        let deflated = message.frame(Framing::WebSocketDeflate);
-        check_websocket(&deflated, &message.frame(Framing::WebSocket))?;
+        let deflated = message.frame(compressed(Format::WEBSOCKET));
+        check_websocket(&deflated, &message.frame(Format::WEBSOCKET))?;
     }
 
     #[test]
     fn a_gzip_stream_is_read_frame_by_frame(messages in vec(message(), 0..6)) {
-        for (gzip, plain) in &PAIRS[1..] {
+        for plain in &FORMATS[1..] {
             let mut reader = Reader::gzip();
-            prop_assert_eq!(reader.read(gzip_header()), b"");
+            let mut beginning = Vec::new();
+            compressed(*plain).begin(b"first", &mut beginning);
+            prop_assert_eq!(reader.read(&beginning), b"first");
             for message in &messages {
-                let frame = message.frame(*gzip);
+                let frame = message.frame(compressed(*plain));
                 let expected = message.frame(*plain);
                 // All of it, as soon as the frame's last byte is there.
                 prop_assert_eq!(&reader.read(&frame), &expected);
@@ -108,7 +108,7 @@ proptest! {
 
     #[test]
     fn a_frame_made_again_is_the_same(messages in vec(message(), 1..6)) {
-        for (compressed, _) in PAIRS {
+        for compressed in FORMATS.map(compressed) {
             let frames: Vec<_> = messages.iter().map(|said| said.frame(compressed)).collect();
             let in_reverse = messages.iter().rev().map(|said| said.frame(compressed));
             prop_assert!(in_reverse.eq(frames.iter().rev().cloned()));
@@ -133,14 +133,16 @@ fn check_large(event: &str) {
         offsets: None,
         events: events.as_bytes(),
     };
-    let frame = |framing: Framing| {
+    let frame = |format: Format| {
         let mut out = Vec::new();
-        framing.batch(&envelope, &mut out);
+        format.batch(&envelope, &mut out);
         out
     };
-    check_websocket(&frame(Framing::WebSocketDeflate), &frame(Framing::WebSocket)).expect("it is");
-    for (gzip, plain) in &PAIRS[1..] {
-        assert!(Reader::raw().read(&frame(*gzip)) == frame(*plain), "{} bytes", event.len());
+    let deflated = frame(compressed(Format::WEBSOCKET));
+    check_websocket(&deflated, &frame(Format::WEBSOCKET)).expect("it is");
+    for plain in &FORMATS[1..] {
+        let read = Reader::raw().read(&frame(compressed(*plain)));
+        assert!(read == frame(*plain), "{} bytes", event.len());
     }
 }
 
@@ -171,7 +173,7 @@ fn what_cannot_be_compressed_is_stored_in_several_blocks() {
         (0..200_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for len in [0, 1, 65_535, 65_536, 200_000] {
         let mut out = b"before".to_vec();
-        gzip_stored(&plain[..len], &mut out);
+        compressed(Format::NDJSON).own(&mut out, |out| out.extend_from_slice(&plain[..len]));
         let blocks = len.div_ceil(65_535);
         assert_eq!(out.len(), 6 + len + 5 * blocks);
         assert!(Reader::raw().read(&out[6..]) == plain[..len]);
@@ -194,13 +196,14 @@ fn rows_become_much_smaller() {
     let events = rows.join(",");
     let (offset, events) = (rows.len() as u64, events.as_bytes());
     let envelope = Envelope { topic: &topic, epoch, first: 1, last: offset, offsets: None, events };
-    for (compressed, plain) in PAIRS {
-        let len = |framing: Framing| {
+    for plain in FORMATS {
+        let len = |format: Format| {
             let mut out = Vec::new();
-            framing.batch(&envelope, &mut out);
+            format.batch(&envelope, &mut out);
             out.len()
         };
-        assert!(len(compressed) * 3 < len(plain), "{} of {}", len(compressed), len(plain));
+        let (compressed, plain) = (len(compressed(plain)), len(plain));
+        assert!(compressed * 3 < plain, "{compressed} of {plain}");
     }
 }
 
@@ -210,21 +213,19 @@ fn what_is_for_one_subscriber_is_not_compressed() {
     let envelope = Envelope { topic: &topic, epoch, first: 1, last: 0, offsets: None, events: b"" };
     let position = thalweg_wire::Position { epoch, offset: 0 };
     let gap = Gap { topic: &topic, position, missed: None, reason: thalweg_wire::GapReason::Epoch };
-    for (compressed, plain) in PAIRS {
-        let frames = |framing: Framing| {
+    for plain in FORMATS {
+        let frames = |format: Format| {
             let mut out = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
-            framing.batch(&envelope, &mut out[0]);
-            framing.gap(&gap, &mut out[1]);
-            framing.heartbeat(&mut out[2]);
-            framing.close(thalweg_wire::close::DRAINING, &mut out[3]);
+            format.batch(&envelope, &mut out[0]);
+            format.gap(&gap, &mut out[1]);
+            format.heartbeat(&mut out[2]);
+            format.close(thalweg_wire::close::DRAINING, &mut out[3]);
             out
         };
-        for (frame, expected) in frames(compressed).into_iter().zip(frames(plain)) {
+        for (frame, expected) in frames(compressed(plain)).into_iter().zip(frames(plain)) {
             assert!(frame.ends_with(&expected));
-            assert_eq!(
-                frame.len() - expected.len(),
-                if plain == Framing::WebSocket { 0 } else { 5 }
-            );
+            let header = if plain == Format::WEBSOCKET { 0 } else { 5 };
+            assert_eq!(frame.len() - expected.len(), header);
         }
     }
 }

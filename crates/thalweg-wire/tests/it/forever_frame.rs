@@ -2,8 +2,8 @@
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_wire::{
-    Framing,
-    framing::{forever_frame_document, forever_frame_opening},
+    Format,
+    format::{forever_frame_document, forever_frame_opening},
     notice,
 };
 
@@ -62,11 +62,11 @@ proptest! {
         missing in missing(),
         close in closes(),
     ) {
-        let framing = Framing::ForeverFrame;
-        check(&framed(|out| framing.batch(&batch.envelope(), out)), batch.json().as_bytes())?;
-        check(&framed(|out| framing.gap(&missing.gap(), out)), missing.json().as_bytes())?;
-        check(&framed(|out| framing.heartbeat(out)), notice::HEARTBEAT)?;
-        check(&framed(|out| framing.close(close, out)), &framed(|out| close.write(out)))?;
+        let format = Format::FOREVER_FRAME;
+        check(&framed(|out| format.batch(&batch.envelope(), out)), batch.json().as_bytes())?;
+        check(&framed(|out| format.gap(&missing.gap(), out)), missing.json().as_bytes())?;
+        check(&framed(|out| format.heartbeat(out)), notice::HEARTBEAT)?;
+        check(&framed(|out| format.close(close, out)), &framed(|out| close.write(out)))?;
     }
 
     #[test]
@@ -77,7 +77,7 @@ proptest! {
         let mut document = Vec::new();
         forever_frame_document(&nonce, &mut document);
         for batch in &batches {
-            Framing::ForeverFrame.batch(&batch.envelope(), &mut document);
+            Format::FOREVER_FRAME.batch(&batch.envelope(), &mut document);
             forever_frame_opening(&nonce, &mut document);
         }
         let document = String::from_utf8(document).expect("UTF-8");

@@ -4,7 +4,7 @@ mod parser;
 
 use parser::{Event, Read, read};
 use proptest::{collection::vec, prelude::*};
-use thalweg_wire::{Framing, StartAt, framing::sse_ids, notice};
+use thalweg_wire::{Format, StartAt, format::sse_ids, notice};
 
 use crate::arbitrary::{Batch, Missing, batch, closes, config, epoch, missing, offset};
 
@@ -110,22 +110,22 @@ proptest! {
         for message in &messages {
             match message {
                 Message::Batch(batch) => {
-                    Framing::Sse.batch(&batch.envelope(), &mut stream);
+                    Format::SSE.batch(&batch.envelope(), &mut stream);
                     id = batch.position().to_string();
                     expected.push(event("message", &batch.json(), &id));
                 }
                 Message::Missing(missing) => {
-                    Framing::Sse.gap(&missing.gap(), &mut stream);
+                    Format::SSE.gap(&missing.gap(), &mut stream);
                     id = missing.position.to_string();
                     expected.push(event("gap", &missing.json(), &id));
                 }
                 Message::Heartbeat => {
-                    Framing::Sse.heartbeat(&mut stream);
+                    Format::SSE.heartbeat(&mut stream);
                     expected.push(event("heartbeat", HEARTBEAT, &id));
                 }
             }
         }
-        Framing::Sse.close(close, &mut stream);
+        Format::SSE.close(close, &mut stream);
         let mut json = Vec::new();
         close.write(&mut json);
         expected.push(event("close", &String::from_utf8(json).expect("UTF-8"), &id));
@@ -156,31 +156,31 @@ proptest! {
             let next_id = String::from_utf8(next_id).expect("ASCII");
             match message {
                 Message::Batch(batch) => {
-                    Framing::SseMany.batch(&batch.envelope(), &mut stream);
+                    Format::SSE_MANY.batch(&batch.envelope(), &mut stream);
                     prop_assert_eq!(read(&stream).events.len(), expected.len(), "it has an ending");
                     sse_ids(cursors, &mut stream);
                     id = next_id;
                     expected.push(event("message", &batch.json(), &id));
                     // Without an id, it has that of the one before.
-                    Framing::SseMany.batch(&batch.envelope(), &mut stream);
+                    Format::SSE_MANY.batch(&batch.envelope(), &mut stream);
                     stream.push(b'\n');
                     expected.push(event("message", &batch.json(), &id));
                 }
                 Message::Missing(missing) => {
-                    Framing::SseMany.gap(&missing.gap(), &mut stream);
+                    Format::SSE_MANY.gap(&missing.gap(), &mut stream);
                     prop_assert_eq!(read(&stream).events.len(), expected.len(), "it has an ending");
                     sse_ids(cursors, &mut stream);
                     id = next_id;
                     expected.push(event("gap", &missing.json(), &id));
                 }
                 Message::Heartbeat => {
-                    Framing::SseMany.heartbeat(&mut stream);
+                    Format::SSE_MANY.heartbeat(&mut stream);
                     expected.push(event("heartbeat", HEARTBEAT, &id));
                 }
             }
             prop_assert_eq!(&read(&stream).last_event_id, &id);
         }
-        Framing::SseMany.close(close, &mut stream);
+        Format::SSE_MANY.close(close, &mut stream);
         let mut json = Vec::new();
         close.write(&mut json);
         expected.push(event("close", &String::from_utf8(json).expect("UTF-8"), &id));

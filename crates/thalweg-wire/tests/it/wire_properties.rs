@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
 use thalweg_wire::{
-    Framing, Position, Topic,
+    Format, Position, Topic,
     event::{push_json, push_text},
     incoming::{Incoming, Kind},
     limits::{EVENT_BYTES, TOPIC_BYTES_MAX},
@@ -87,19 +87,19 @@ proptest! {
     fn what_is_around_the_events_and_they_are_the_frame(batch in batch()) {
         const EARLIER: &[u8] = b"an earlier frame";
         let envelope = batch.envelope();
-        for framing in Framing::ALL {
+        for format in Format::all() {
             let mut frame = Vec::new();
-            framing.batch(&envelope, &mut frame);
+            format.batch(&envelope, &mut frame);
             let mut out = EARLIER.to_vec();
-            let before = framing.around(&envelope, &mut out);
-            prop_assert_eq!(before.is_some(), framing.keeps_events(), "{:?}", framing);
+            let before = format.around(&envelope, &mut out);
+            prop_assert_eq!(before.is_some(), format.keeps_events(), "{:?}", format);
             let around = out.strip_prefix(EARLIER).expect("only appended to");
             match before {
                 Some(before) => {
                     let (before, after) = around.split_at(before);
                     prop_assert_eq!([before, envelope.events, after].concat(), frame);
                 }
-                None => prop_assert_eq!(around, b"", "{:?} changes events", framing),
+                None => prop_assert_eq!(around, b"", "{:?} changes events", format),
             }
         }
     }

@@ -255,7 +255,7 @@ async fn subscribe(
     let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
     let newcomer = Newcomer {
         outlet: Outlet::Pipe(end),
-        head: ask.head.first(),
+        head: &ask.head.first(ask.format),
         ask: &ask,
         feeds: &feeds,
         client,

@@ -1,11 +1,11 @@
 use fastrand::Rng;
 use thalweg_server::fanout::{Budget, Delivered, Life, Policy, Subscribe, Terms};
-use thalweg_wire::{Epoch, Framing, Position, StartAt, close};
+use thalweg_wire::{Epoch, Format, Framing, Position, StartAt, close, format::Compression};
 
 use super::{
-    conditions::magnitude,
+    conditions::{any_format, magnitude},
     connection::{Ask, Connection},
-    deframe::{NONCE, inflated},
+    deframe::NONCE,
     oracle::Heard,
     tally::Situation,
     world::Surroundings,
@@ -19,7 +19,7 @@ pub(super) struct Client {
     seen: Vec<Option<StartAt>>,
     pub(super) connection: Option<Connection>,
     /// How it was connected last.
-    framing: Option<Framing>,
+    format: Option<Format>,
     back_us: u64,
     /// How long a poll waits.
     wait_until_us: u64,
@@ -37,7 +37,7 @@ impl Client {
             topics: chosen,
             seen: vec![None; topics],
             connection: None,
-            framing: None,
+            format: None,
             back_us: 0,
             wait_until_us: 0,
             is_calm: false,
@@ -116,8 +116,8 @@ impl Client {
         }
         let is_resubscribed = is_left && connection.is_told_of(topic);
         around.tally.saw_if(Situation::Resubscribed, is_resubscribed);
-        let framing = connection.framing();
-        let subscribe = self.subscribe(topic, framing, around);
+        let format = connection.format();
+        let subscribe = self.subscribe(topic, format, around);
         around.say(|| format!("client {}: {subscribe:?}, left {is_left}", self.name));
         if let Some(connection) = &mut self.connection {
             connection.subscribe(subscribe, &mut around.tally);
@@ -151,27 +151,27 @@ impl Client {
 
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
-        let framing = Self::framing(around);
-        let life = self.life(framing, around);
+        let format = Self::format(around);
+        let life = self.life(format, around);
         // A WebSocket may name its topics later.
-        let is_websocket = inflated(framing) == Framing::WebSocket;
+        let is_websocket = format.framing() == Framing::WebSocket;
         let is_mute = is_websocket && !self.is_calm && around.rng.u8(0..8) == 0;
         let topics = self.topics.iter().filter(|_| !is_mute);
         let subscribe: Vec<_> =
-            topics.map(|topic| self.subscribe(*topic, framing, around)).collect();
+            topics.map(|topic| self.subscribe(*topic, format, around)).collect();
         around.say(|| {
-            format!("client {} to {shard}, {framing:?}, {life:?}: {subscribe:?}", self.name)
+            format!("client {} to {shard}, {format:?}, {life:?}: {subscribe:?}", self.name)
         });
         for topic in &self.topics {
-            // Or later: then the framing has no hot tail when it is first read.
+            // Or later: then the format has no hot tail when it is first read.
             if around.rng.u8(0..4) > 0 {
-                around.shards[shard].tend_tail(*topic, framing, true);
+                around.shards[shard].tend_tail(*topic, format, true);
             }
         }
-        let is_changed = self.framing.replace(framing).is_some_and(|before| before != framing);
+        let is_changed = self.format.replace(format).is_some_and(|before| before != format);
         around.tally.saw_if(Situation::Changed, is_changed);
         let Surroundings { conditions, rng, .. } = around;
-        let ask = Ask { shard, framing, life, subscribe };
+        let ask = Ask { shard, format, life, subscribe };
         let mut connection = Connection::new(ask, conditions, rng);
         if self.is_calm {
             connection.relax();
@@ -179,18 +179,18 @@ impl Client {
         self.connection = Some(connection);
     }
 
-    fn framing(around: &mut Surroundings) -> Framing {
+    fn format(around: &mut Surroundings) -> Format {
         loop {
-            let framing = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
-            if around.conditions.compresses || framing == inflated(framing) {
-                return framing;
+            let format = any_format(&mut around.rng);
+            if around.conditions.compresses || format.compression() == Compression::None {
+                return format;
             }
         }
     }
 
-    fn life(&mut self, framing: Framing, around: &mut Surroundings) -> Life {
-        match framing {
-            Framing::Ndjson if around.rng.bool() => {
+    fn life(&mut self, format: Format, around: &mut Surroundings) -> Life {
+        match format.framing() {
+            Framing::Ndjson if format == Format::NDJSON && around.rng.bool() => {
                 let wait_us = magnitude(&mut around.rng, 100_000) as u64;
                 self.wait_until_us = around.now_us + wait_us;
                 Life::Once
@@ -204,7 +204,7 @@ impl Client {
         }
     }
 
-    fn subscribe(&self, topic: usize, framing: Framing, around: &mut Surroundings) -> Subscribe {
+    fn subscribe(&self, topic: usize, format: Format, around: &mut Surroundings) -> Subscribe {
         let Surroundings { published, rng, .. } = around;
         let published = &published[topic];
         let at = |epoch, offset| StartAt::After(Position { epoch, offset });
@@ -221,7 +221,7 @@ impl Client {
             _ => self.seen[topic].unwrap_or(StartAt::Earliest),
         };
         let policies = [Policy::Skip, Policy::Latest, Policy::Close];
-        let has_window = inflated(framing) == Framing::WebSocket && rng.bool();
+        let has_window = format.framing() == Framing::WebSocket && rng.bool();
         let terms = Terms {
             // Refused once, it would be refused again.
             policy: policies[if self.is_calm { 0 } else { rng.usize(0..3) }],

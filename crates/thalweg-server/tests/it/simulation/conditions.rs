@@ -1,5 +1,6 @@
 use fastrand::Rng;
 use thalweg_server::stream::{BatchBounds, HistoryBounds};
+use thalweg_wire::{Format, format::TransferCoding};
 
 /// What kind of world a seed makes. Everything is small, so that history, hot
 /// tails and sockets are at their bounds all the time.
@@ -79,6 +80,17 @@ impl Conditions {
         self.clients = 2;
         self.event_bytes_max = 20;
     }
+}
+
+/// The formats that peers may have.
+pub(super) fn formats() -> impl Iterator<Item = Format> {
+    Format::all().filter(|format| format.transfer() == TransferCoding::Identity)
+}
+
+/// One of them.
+pub(super) fn any_format(rng: &mut Rng) -> Format {
+    let formats: Vec<Format> = formats().collect();
+    formats[rng.usize(0..formats.len())]
 }
 
 /// A number up to `max` of any order of magnitude.

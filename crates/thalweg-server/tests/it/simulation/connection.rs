@@ -3,15 +3,14 @@ use std::collections::VecDeque;
 use fastrand::Rng;
 use thalweg_server::fanout::{Budget, Delivered, FeedKey, Life, Scratch, Subscribe, Subscriber};
 use thalweg_wire::{
-    Close, Framing, close,
-    framing::{forever_frame_document, gzip_header, gzip_stored},
+    Close, Format, Framing, close, format::Compression, format::forever_frame_document,
 };
 
 use super::{
     acks::Acks,
     conditions::{Conditions, magnitude},
-    deframe::{NONCE, inflated},
-    inflate::GZIP_HEADER,
+    deframe::NONCE,
+    inflate::{GZIP_HEADER, stored},
     oracle::{Heard, Oracle, Own, Visit},
     shard::Shard,
     socket::Socket,
@@ -44,29 +43,31 @@ pub(super) struct Connection {
 /// What a connection is asked for.
 pub(super) struct Ask {
     pub(super) shard: usize,
-    pub(super) framing: Framing,
+    pub(super) format: Format,
     pub(super) life: Life,
     pub(super) subscribe: Vec<Subscribe>,
 }
 
 impl Connection {
     pub(super) fn new(ask: Ask, conditions: &Conditions, rng: &mut Rng) -> Self {
-        let Ask { shard, framing, life, subscribe } = ask;
+        let Ask { shard, format, life, subscribe } = ask;
         let mut head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes().to_vec();
-        if framing == Framing::ForeverFrame {
-            forever_frame_document(NONCE, &mut head);
-        }
         let mut head_expected = head.clone();
-        if matches!(framing, Framing::SseGzip | Framing::NdjsonGzip) {
-            head.extend_from_slice(gzip_header());
+        let mut first = Vec::new();
+        if format.framing() == Framing::ForeverFrame {
+            forever_frame_document(NONCE, &mut first);
+        }
+        format.begin(&first, &mut head);
+        if format.compression() == Compression::Deflate && format.framing() != Framing::WebSocket {
             head_expected.extend_from_slice(&GZIP_HEADER);
         }
+        head_expected.extend_from_slice(&first);
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
         Self {
             shard,
-            subscriber: Subscriber::new(framing, &head, &subscribe, life.clone()),
+            subscriber: Subscriber::new(format, &head, &subscribe, life.clone()),
             socket: Socket::new(capacity, rng.fork()),
-            oracle: Oracle::new(framing, &head_expected, &subscribe, life.clone()),
+            oracle: Oracle::new(format, &head_expected, &subscribe, life.clone()),
             life,
             acks: Acks::draw(rng),
             leaving: Vec::new(),
@@ -80,13 +81,12 @@ impl Connection {
         }
     }
 
-    pub(super) fn framing(&self) -> Framing {
-        self.subscriber.framing()
+    pub(super) fn format(&self) -> Format {
+        self.subscriber.format()
     }
 
-    /// The same without compression.
-    pub(super) fn plain_framing(&self) -> Framing {
-        inflated(self.framing())
+    fn framing(&self) -> Framing {
+        self.format().framing()
     }
 
     pub(super) fn is_in_shared_frame(&self) -> bool {
@@ -128,7 +128,7 @@ impl Connection {
 
     /// Says something to this subscriber alone.
     pub(super) fn inject(&mut self, rng: &mut Rng, tally: &mut Tally) {
-        match (self.plain_framing(), rng.u8(0..3)) {
+        match (self.framing(), rng.u8(0..3)) {
             (Framing::WebSocket, 0) => {
                 let number = self.own_count as u8;
                 self.tell(Own::Pong(number), tally, |_, out| {
@@ -154,22 +154,25 @@ impl Connection {
     fn answer(&mut self, tally: &mut Tally) {
         self.own_count += 1;
         let number = self.own_count;
-        self.tell(Own::Answer(number), tally, |framing, out| {
+        self.tell(Own::Answer(number), tally, |format, out| {
             let answer = format!(r#"{{"answer":{number}}}"#);
-            let line = format!("{answer}\n");
-            match framing {
-                Framing::WebSocket | Framing::WebSocketDeflate => {
+            match (format.framing(), format.compression()) {
+                (Framing::WebSocket, _) => {
                     thalweg_wire::websocket::text_header(answer.len(), out);
                     out.extend_from_slice(answer.as_bytes());
                 }
-                Framing::Ndjson => out.extend_from_slice(line.as_bytes()),
-                Framing::NdjsonGzip => gzip_stored(line.as_bytes(), out),
-                other => panic!("no answer on {other:?}"),
+                (Framing::Ndjson, Compression::None) => {
+                    out.extend_from_slice(format!("{answer}\n").as_bytes());
+                }
+                (Framing::Ndjson, Compression::Deflate) => {
+                    out.extend(stored(format!("{answer}\n").as_bytes()));
+                }
+                (other, _) => panic!("no answer on {other:?}"),
             }
         });
     }
 
-    fn tell(&mut self, own: Own, tally: &mut Tally, write: impl FnOnce(Framing, &mut Vec<u8>)) {
+    fn tell(&mut self, own: Own, tally: &mut Tally, write: impl FnOnce(Format, &mut Vec<u8>)) {
         if !self.subscriber.is_ending() {
             tally.saw_if(Situation::ToldInFrame, self.subscriber.is_in_frame());
             self.subscriber.tell(write);
@@ -180,7 +183,7 @@ impl Connection {
 
     /// Whether topics come and go on it. Lines are not asked so, but could be.
     pub(super) fn hears_commands(&self) -> bool {
-        matches!(self.plain_framing(), Framing::WebSocket | Framing::Ndjson)
+        matches!(self.framing(), Framing::WebSocket | Framing::Ndjson)
             && self.life == Life::Endless
             && !self.subscriber.is_ending()
     }
@@ -267,7 +270,7 @@ impl Connection {
         self.is_dirty |= std::mem::take(&mut self.socket.is_full);
         let whole = self.under_way.partition_point(|heard| heard.end <= self.read);
         let heard: Vec<Heard> = self.under_way.drain(..whole).collect();
-        if self.plain_framing() == Framing::WebSocket {
+        if self.framing() == Framing::WebSocket {
             self.acks.remember(&heard);
         }
         heard
@@ -297,7 +300,7 @@ impl Connection {
             }
             Delivered::More => {
                 // A frame made for it alone, and not by copying, is one visit's work.
-                let is_costly = !self.framing().keeps_events() && !taken.is_empty();
+                let is_costly = !self.format().keeps_events() && !taken.is_empty();
                 assert!(is_costly || taken.len() >= budget.socket_bytes);
                 self.is_dirty = true;
             }

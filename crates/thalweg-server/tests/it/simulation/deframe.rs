@@ -3,7 +3,7 @@
 
 use std::io::BufRead;
 
-use thalweg_wire::Framing;
+use thalweg_wire::{Format, Framing, format::Compression};
 
 use super::inflate::{gzip_frame, message};
 
@@ -30,36 +30,33 @@ pub(super) struct Deframed {
     pub(super) is_compressed: bool,
 }
 
-/// What is left of a framing when its frames are inflated.
-pub(super) fn inflated(framing: Framing) -> Framing {
-    match framing {
-        Framing::WebSocketDeflate => Framing::WebSocket,
-        Framing::SseGzip => Framing::Sse,
-        Framing::NdjsonGzip => Framing::Ndjson,
-        plain => plain,
-    }
-}
-
 /// The frame at the front of `bytes`; `None` while it is not complete. Panics where
 /// no frame can begin so.
-pub(super) fn deframe(framing: Framing, bytes: &[u8]) -> Option<Deframed> {
-    let (frame, len) = match framing {
-        Framing::WebSocket => websocket(bytes)?,
-        Framing::Sse | Framing::SseMany => sse(bytes)?,
-        Framing::Ndjson => line_message(bytes)?,
-        Framing::ForeverFrame => script(bytes)?,
-        Framing::WebSocketDeflate if bytes.first() == Some(&0xc1) => {
+pub(super) fn deframe(format: Format, bytes: &[u8]) -> Option<Deframed> {
+    match (format.compression(), format.framing()) {
+        (Compression::Deflate, Framing::WebSocket) if bytes.first() == Some(&0xc1) => {
             let (payload, len) = websocket_payload(bytes)?;
             let json = message(payload);
             assert!(payload.len() < json.len(), "compressed, and not smaller");
             let frame = Frame::Message { event: None, json: utf8(&json).into(), id: None };
-            return Some(Deframed { frame, told: len, len, is_compressed: true });
+            Some(Deframed { frame, told: len, len, is_compressed: true })
         }
-        Framing::WebSocketDeflate => websocket(bytes)?,
-        Framing::SseGzip => return gzip(bytes, b"\n\n", sse),
-        Framing::NdjsonGzip => return gzip(bytes, b"\n", line_message),
-    };
-    Some(Deframed { frame, told: len, len, is_compressed: false })
+        (Compression::None, _) | (Compression::Deflate, Framing::WebSocket) => {
+            let (frame, len) = plain(format.framing(), bytes)?;
+            Some(Deframed { frame, told: len, len, is_compressed: false })
+        }
+        (Compression::Deflate, Framing::Ndjson) => gzip(bytes, b"\n", line_message),
+        (Compression::Deflate, _) => gzip(bytes, b"\n\n", sse),
+    }
+}
+
+fn plain(framing: Framing, bytes: &[u8]) -> Option<(Frame, usize)> {
+    match framing {
+        Framing::WebSocket => websocket(bytes),
+        Framing::Sse | Framing::SseMany => sse(bytes),
+        Framing::Ndjson => line_message(bytes),
+        Framing::ForeverFrame => script(bytes),
+    }
 }
 
 /// A frame of a gzip stream, whose text has an end and is read by `read`.

@@ -25,6 +25,12 @@ pub(super) struct Inflated {
     pub(super) is_stored: bool,
 }
 
+/// A block that is stored and not the last (RFC 1951 §3.2.4).
+pub(super) fn stored(plain: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(plain.len()).expect("a short one");
+    [&[0], &len.to_le_bytes()[..], &(!len).to_le_bytes()[..], plain].concat()
+}
+
 /// The text of a WebSocket message compressed by itself (RFC 7692 §7.2.2).
 pub(super) fn message(payload: &[u8]) -> Vec<u8> {
     assert!(!payload.ends_with(&FLUSH_END), "the end of the flush is left in (RFC 7692 §7.2.1)");

@@ -2,12 +2,13 @@ use std::collections::VecDeque;
 
 use thalweg_server::fanout::{FeedKey, Life, Subscribe};
 use thalweg_wire::{
-    Close, Framing, Position, StartAt, close,
+    Close, Format, Framing, Position, StartAt, close,
+    format::Compression,
     incoming::{CloseFields, Incoming, Kind},
 };
 
 use super::{
-    deframe::{Deframed, Frame, deframe, inflated},
+    deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
     published::Published,
     reading::{Reading, Sent},
@@ -18,9 +19,7 @@ use super::{
 /// One connection's other end: reads what its socket took, and knows what may
 /// come next.
 pub(super) struct Oracle {
-    framing: Framing,
-    /// The same without compression.
-    plain: Framing,
+    format: Format,
     /// What is left of the response head.
     head: Vec<u8>,
     life: Life,
@@ -65,10 +64,9 @@ pub(super) struct Visit<'a> {
 }
 
 impl Oracle {
-    pub(super) fn new(framing: Framing, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
+    pub(super) fn new(format: Format, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
         Self {
-            framing,
-            plain: inflated(framing),
+            format,
             head: head.to_vec(),
             life,
             readings: subscribe.iter().copied().map(Reading::new).collect(),
@@ -117,7 +115,7 @@ impl Oracle {
     /// The subscriber is about to be visited.
     pub(super) fn visit(&mut self, shard: &Shard, visit: &mut Visit<'_>) {
         let may_wait =
-            self.framing.has_own_ending() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
+            self.format.has_own_ending() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
         for reading in &mut self.readings {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
@@ -143,7 +141,7 @@ impl Oracle {
         let mut read = 0;
         while read < unread.len() {
             assert!(self.closed.is_none(), "bytes after the close");
-            let Some(deframed) = deframe(self.framing, &unread[read..]) else { break };
+            let Some(deframed) = deframe(self.format, &unread[read..]) else { break };
             let Deframed { frame, told, len, is_compressed } = deframed;
             let is_partial = self.begun_us < visit.now_us;
             visit.tally.saw_if(Situation::Partial, is_partial);
@@ -162,7 +160,7 @@ impl Oracle {
         unread.drain(..read);
         self.partial = unread;
         self.taken += bytes.len() as u64;
-        if self.framing.has_own_ending() && self.partial.contains(&b'\n') {
+        if self.format.has_own_ending() && self.partial.contains(&b'\n') {
             visit.tally.count(Situation::CutEnding, 1);
             self.readings.iter_mut().for_each(|reading| reading.has_shared_part(visit.now_us));
         }
@@ -174,7 +172,7 @@ impl Oracle {
         let (event, json, id) = match frame {
             Frame::Message { event, json, id } => (event.as_deref(), json, id.as_deref()),
             Frame::Id(id) => {
-                assert_eq!(self.plain, Framing::SseMany);
+                assert_eq!(self.format.framing(), Framing::SseMany);
                 assert!(!self.has_begun(), "an id alone while nothing begins");
                 self.ids.alone(sent.bytes);
                 return self.ids(id, visit);
@@ -199,25 +197,25 @@ impl Oracle {
             Kind::Close(_) => Some("close"),
             _ => None,
         };
-        let has_events = matches!(self.plain, Framing::Sse | Framing::SseMany);
+        let has_events = matches!(self.format.framing(), Framing::Sse | Framing::SseMany);
         assert_eq!(event, event_expected.filter(|_| has_events));
-        if self.plain == Framing::SseMany {
+        if self.format.framing() == Framing::SseMany {
             self.ids.check(&kind, id, sent.bytes, visit.tally);
         } else {
-            let has_id = self.plain == Framing::Sse && message.position.is_some();
+            let has_id = self.format.framing() == Framing::Sse && message.position.is_some();
             assert_eq!(id, message.position.filter(|_| has_id));
         }
         match kind {
             Kind::Heartbeat => self.own(Own::Heartbeat),
             Kind::Answer(answer) => self.answer(answer.parse().expect("a number")),
             Kind::Close(CloseFields { code, reason, reconnect }) => {
-                assert_ne!(self.plain, Framing::WebSocket);
+                assert_ne!(self.format.framing(), Framing::WebSocket);
                 assert_eq!(reconnect, close::for_code(code).reconnect);
                 self.close(code, reason, sent.begun);
             }
             Kind::Events(_) | Kind::Gap(_) => {
                 let (topic, position) = self.data(&message, json, sent, visit);
-                return match (self.plain, id) {
+                return match (self.format.framing(), id) {
                     (Framing::SseMany, Some(id)) => self.ids(id, visit),
                     // Whoever is cut off now gets it again.
                     (Framing::SseMany, None) => Vec::new(),
@@ -277,7 +275,8 @@ impl Oracle {
                 self.is_told = true;
                 visit.tally.count(Situation::Event, events.len() as u64);
                 visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
-                let is_plain = self.plain != self.framing && !sent.is_compressed;
+                let is_plain =
+                    self.format.compression() != Compression::None && !sent.is_compressed;
                 visit.tally.saw_if(Situation::NotSmaller, is_plain);
             }
             other => panic!("{other:?} is not about a topic"),
@@ -343,7 +342,7 @@ impl Oracle {
         for reading in &self.readings {
             let topic = reading.subscribe.feed as usize;
             if shard.is_open(topic) {
-                let frame = |next| shard.frame_bytes(topic, next, self.framing);
+                let frame = |next| shard.frame_bytes(topic, next, self.format);
                 reading.check_is_content(visit.now_us, wake_us, frame, visit.tally);
             }
         }

@@ -3,9 +3,9 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Cursor, Log, Next},
+    stream::{Batch, Cursor, Frames, Log, Next},
 };
-use thalweg_wire::{Framing, Offset};
+use thalweg_wire::{Format, Offset};
 
 use super::{
     conditions::Conditions,
@@ -100,22 +100,23 @@ impl Shard {
 
     /// Bytes of the frame that begins with the event at `next`; `None` if that is
     /// lost.
-    pub(super) fn frame_bytes(&self, topic: usize, next: Offset, framing: Framing) -> Option<u64> {
+    pub(super) fn frame_bytes(&self, topic: usize, next: Offset, format: Format) -> Option<u64> {
         let mut cold = Vec::new();
-        match self.log(topic)?.next(&Cursor::before(next), framing, true, &mut cold) {
+        let frames = Frames::of(self.log(topic)?, format);
+        match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
             Next::Lost(_) | Next::Nothing => None,
         }
     }
 
-    /// Opens the hot tail of a framing that is used, closes one that is not.
-    pub(super) fn tend_tail(&mut self, topic: usize, framing: Framing, is_used: bool) {
+    /// Opens the hot tail of a format that is used, closes one that is not.
+    pub(super) fn tend_tail(&mut self, topic: usize, format: Format, is_used: bool) {
         let Some((log, _)) = &mut self.feeds[topic].copy else { return };
         if is_used {
-            log.open_tail(framing);
+            log.open_tail(format);
         } else {
-            log.close_tail(framing);
+            log.close_tail(format);
         }
     }
 

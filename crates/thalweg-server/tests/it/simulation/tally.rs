@@ -53,9 +53,9 @@ pub(super) enum Situation {
     ToldInFrame,
     /// History given up for memory.
     Shed,
-    /// Resumed over another framing.
+    /// Resumed over another format.
     Changed,
-    /// A topic read in three framings or more at once, on one shard.
+    /// A topic read in three formats or more at once, on one shard.
     Mixed,
     /// A compressed frame heard; one that took more than one visit.
     Compressed,

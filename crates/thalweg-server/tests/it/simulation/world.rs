@@ -1,10 +1,10 @@
 use fastrand::Rng;
 use thalweg_server::{fanout::Scratch, stream::Batch};
-use thalweg_wire::Framing;
+use thalweg_wire::Format;
 
 use super::{
     client::Client,
-    conditions::{Conditions, magnitude},
+    conditions::{Conditions, any_format, formats, magnitude},
     oracle::Visit,
     published::Published,
     shard::Shard,
@@ -191,27 +191,27 @@ impl World {
             let is_shed = around.shards[shard].shed(topic, bytes);
             around.tally.saw_if(Situation::Shed, is_shed);
         }
-        let any = Framing::ALL[around.rng.usize(0..Framing::ALL.len())];
-        let used = self.framings_of(shard, topic);
+        let any = any_format(&mut around.rng);
+        let used = self.formats_of(shard, topic);
         self.around.tally.saw_if(Situation::Mixed, used.len() >= 3);
         // Those in use come and go beside each other.
-        let framing = match self.around.rng.choice(&used) {
-            Some(framing) if self.around.rng.bool() => *framing,
+        let format = match self.around.rng.choice(&used) {
+            Some(format) if self.around.rng.bool() => *format,
             _ => any,
         };
-        self.around.shards[shard].tend_tail(topic, framing, used.contains(&framing));
+        self.around.shards[shard].tend_tail(topic, format, used.contains(&format));
     }
 
-    /// In which framings a topic is read on a shard.
-    fn framings_of(&mut self, shard: usize, topic: usize) -> Vec<Framing> {
+    /// In which formats a topic is read on a shard.
+    fn formats_of(&mut self, shard: usize, topic: usize) -> Vec<Format> {
         let readers = self.clients.iter_mut().filter_map(|client| client.reader(shard, topic));
-        let mut framings: Vec<Framing> = Vec::new();
-        for framing in readers.map(|connection| connection.framing()) {
-            if !framings.contains(&framing) {
-                framings.push(framing);
+        let mut formats: Vec<Format> = Vec::new();
+        for format in readers.map(|connection| connection.format()) {
+            if !formats.contains(&format) {
+                formats.push(format);
             }
         }
-        framings
+        formats
     }
 
     /// Hot tails are bounded; only frames partly sent hold anything beyond the
@@ -222,7 +222,7 @@ impl World {
         // vector may be twice as large as what it holds, a tail is two.
         let batch_bytes = 2 * (conditions.batch.bytes_max + conditions.event_bytes_max + 100);
         let tail_bytes_max =
-            Framing::ALL.len() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500);
+            formats().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500);
         let pin_bytes_max = batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
         for shard in 0..conditions.shards {
             for topic in 0..conditions.topics {

@@ -6,7 +6,11 @@
 
 use memchr::memchr2;
 
-use crate::notice;
+const BEFORE: &[u8] = b"receive('";
+const AFTER: &[u8] = b"')</script>\n";
+
+/// Bytes of a script but for its text.
+pub(super) const AROUND_LEN: usize = BEFORE.len() + AFTER.len();
 
 /// The beginning of the document, up to where the first script's call goes.
 /// `nonce` is that of its Content-Security-Policy: letters and digits.
@@ -30,17 +34,13 @@ pub fn opening(nonce: &str, out: &mut Vec<u8>) {
 /// Appends the rest of a script, whose argument is the text that `write` appends: JSON
 /// without line breaks.
 pub(super) fn script(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(b"receive('");
+    out.extend_from_slice(BEFORE);
     let start = out.len();
     write(out);
     // Backslashes of the second are none of the first's.
     escape(out, start, (b'\\', b'\''), quoted);
     escape(out, start, (b'<', 0xe2), harmless);
-    out.extend_from_slice(b"')</script>\n");
-}
-
-pub(super) fn heartbeat(out: &mut Vec<u8>) {
-    script(out, |out| out.extend_from_slice(notice::HEARTBEAT));
+    out.extend_from_slice(AFTER);
 }
 
 /// What a string in single quotes would read otherwise. JSON is full of double quotes and

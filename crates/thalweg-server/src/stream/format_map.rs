@@ -1,0 +1,54 @@
+use smallvec::SmallVec;
+use thalweg_wire::Format;
+
+/// Something for each format in use: of all that there are, most topics use one or two.
+#[derive(Debug)]
+pub(crate) struct FormatMap<V>(SmallVec<[(Format, V); 2]>);
+
+impl<V> FormatMap<V> {
+    /// What a format has.
+    pub(crate) fn get(&self, format: Format) -> Option<&V> {
+        self.0.iter().find(|(other, _)| *other == format).map(|(_, value)| value)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn get_mut(&mut self, format: Format) -> Option<&mut V> {
+        self.0.iter_mut().find(|(other, _)| *other == format).map(|(_, value)| value)
+    }
+
+    /// What a format has, made if it has nothing.
+    pub(crate) fn get_or_insert_with(
+        &mut self,
+        format: Format,
+        make: impl FnOnce() -> V,
+    ) -> &mut V {
+        let found = self.0.iter().position(|(other, _)| *other == format);
+        let index = found.unwrap_or_else(|| {
+            self.0.push((format, make()));
+            self.0.len() - 1
+        });
+        &mut self.0[index].1
+    }
+
+    /// Forgets a format.
+    pub(crate) fn remove(&mut self, format: Format) {
+        self.0.retain(|(other, _)| *other != format);
+        self.0.shrink_to_fit();
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Format, &V)> {
+        self.0.iter().map(|(format, value)| (*format, value))
+    }
+
+    /// The same, to change them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Format, &mut V)> {
+        self.0.iter_mut().map(|(format, value)| (*format, value))
+    }
+}
+
+impl<V> Default for FormatMap<V> {
+    fn default() -> Self {
+        Self(SmallVec::new())
+    }
+}

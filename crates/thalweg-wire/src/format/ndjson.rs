@@ -1,0 +1,7 @@
+//! One message a line.
+
+/// Appends the line whose text `write` appends.
+pub(super) fn line(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write(out);
+    out.push(b'\n');
+}

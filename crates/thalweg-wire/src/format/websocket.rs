@@ -1,0 +1,52 @@
+//! One unmasked text frame per message (RFC 6455 §5.6), compressed or not (RFC
+//! 7692 §6.1: each message may be either); a close is a control frame (§5.5.1).
+
+use super::{
+    Codec, Message,
+    deflate::{self, SYNC_END},
+};
+use crate::{Envelope, websocket};
+
+pub(super) fn message(codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
+    match message {
+        Message::Batch(envelope) => {
+            around(codec, envelope, out, |out| codec.write(message, out));
+        }
+        Message::Gap(_) | Message::Heartbeat => {
+            let mut text = Vec::new();
+            codec.write(message, &mut text);
+            websocket::text_header(text.len(), out);
+            out.extend_from_slice(&text);
+        }
+        Message::Close(close) => websocket::close(close.code, close.reason, out),
+    }
+}
+
+/// Appends the frame of a batch, whose text `write` appends, if only what stands around
+/// its events.
+pub(super) fn around(
+    codec: Codec,
+    envelope: &Envelope<'_>,
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>),
+) {
+    websocket::text_header(codec.len(envelope), out);
+    write(out);
+}
+
+pub(super) fn deflated(codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
+    deflate::deflated(
+        |text| codec.write(message, text),
+        // RFC 7692 §7.2.1: without the end of the flush.
+        |text, deflated| match deflated.and_then(|bytes| bytes.strip_suffix(&SYNC_END)) {
+            Some(payload) => {
+                websocket::deflated_text_header(payload.len(), out);
+                out.extend_from_slice(payload);
+            }
+            None => {
+                websocket::text_header(text.len(), out);
+                out.extend_from_slice(text);
+            }
+        },
+    );
+}
