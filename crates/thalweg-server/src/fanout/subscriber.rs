@@ -21,8 +21,8 @@ pub struct Subscriber {
     pub(super) ending: Option<u16>,
     /// The subscription that goes when its frame is finished.
     pub(super) leaving: Option<u16>,
-    /// A feed that it has left since it was asked last.
-    left: Option<FeedKey>,
+    /// A feed that it has left since it was asked last, and where that listed it.
+    left: Option<(FeedKey, u32)>,
     /// Whether it was told anything but confirmations and heartbeats.
     pub(super) spoken: bool,
     pub(super) life: Life,
@@ -97,9 +97,25 @@ impl Subscriber {
         }
     }
 
-    /// A feed that it has left meanwhile.
-    pub fn take_left(&mut self) -> Option<FeedKey> {
+    /// A feed that it has left meanwhile, and where that lists it.
+    pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
         self.left.take()
+    }
+
+    /// A feed that it reads and goes on reading lists it at `place`.
+    pub fn listed(&mut self, feed: FeedKey, place: u32) {
+        if let Some(index) = self.index_of(feed) {
+            self.subscriptions[usize::from(index)].place = place;
+        }
+    }
+
+    /// A feed lists it at `to`, no more at `from`.
+    pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
+        // By place, because one that it leaves may be there beside one of the same feed.
+        let mut all = self.subscriptions.iter_mut();
+        if let Some(moved) = all.find(|s| (s.feed, s.place) == (feed, from)) {
+            moved.place = to;
+        }
     }
 
     /// Its client has processed a feed's events up to `position`.
@@ -198,7 +214,8 @@ impl Subscriber {
         behind.max().unwrap_or(0)
     }
 
-    /// Lets go of what it holds in the feeds. Call it when the connection ends.
+    /// Lets go of what it holds in the feeds. Call it when the connection ends, and take
+    /// its subscriptions then.
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];
@@ -207,6 +224,11 @@ impl Subscriber {
         {
             log.unpin(&cursor);
         }
+    }
+
+    /// Takes one of its subscriptions away: its feed, and where that lists it.
+    pub fn pop(&mut self) -> Option<(FeedKey, u32)> {
+        self.subscriptions.pop().map(|subscription| (subscription.feed, subscription.place))
     }
 
     /// Appends what ends a frame of so many bytes on this connection, as if it had
@@ -256,7 +278,8 @@ impl Subscriber {
     }
 
     fn remove_at(&mut self, index: u16) {
-        self.left = Some(self.subscriptions.swap_remove(usize::from(index)).feed);
+        let left = self.subscriptions.swap_remove(usize::from(index));
+        self.left = Some((left.feed, left.place));
         // The last one has taken its place.
         let last = self.subscriptions.len() as u16;
         for place in [&mut self.in_frame, &mut self.leaving] {

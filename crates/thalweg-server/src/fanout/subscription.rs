@@ -42,6 +42,8 @@ pub struct Terms {
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub(super) feed: FeedKey,
+    /// Where the feed lists it; whoever keeps that list says so.
+    pub(super) place: u32,
     policy: Policy,
     interval_us: u64,
     /// Not to be sent before, in µs.
@@ -61,6 +63,7 @@ impl Subscription {
     pub(super) fn new(subscribe: Subscribe) -> Self {
         Self {
             feed: subscribe.feed,
+            place: u32::MAX,
             policy: subscribe.terms.policy,
             interval_us: subscribe.terms.interval_us,
             due_us: 0,

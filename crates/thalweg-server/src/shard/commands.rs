@@ -297,9 +297,9 @@ impl Shard {
     /// A subscription that has left is not told of its feed any more.
     pub(super) fn take_left(&mut self, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        let Some(left) = connection.subscriber.take_left() else { return };
+        let Some((feed, place)) = connection.subscriber.take_left() else { return };
         let format = connection.subscriber.format();
-        self.leave(key, left, format);
+        self.leave(feed, place, format);
     }
 
     fn answer_done(&mut self, key: u32, wish: &Wish, topic: &Topic, done: Result<(), Refusal>) {

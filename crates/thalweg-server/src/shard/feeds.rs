@@ -45,12 +45,19 @@ pub(super) struct Feed {
     pub(super) log: Option<Log>,
     /// Only on its home shard.
     pub(super) home: Option<Home>,
-    /// Connections that subscribe to it.
+    /// Connections that subscribe to it; each subscription knows its place here.
     pub(super) subscribers: Vec<u32>,
     /// How many of them use each format.
     format_users: FormatMap<u32>,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
+}
+
+/// A subscription has another place in its feed's list.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moved {
+    pub(super) connection: u32,
+    pub(super) from: u32,
 }
 
 #[derive(Debug)]
@@ -268,24 +275,32 @@ impl FeedTable {
 }
 
 impl Feed {
-    pub(super) fn join(&mut self, connection: u32, format: Format) {
+    /// Lists a connection; where.
+    pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
+        let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);
         *self.format_users.get_or_insert_with(format, || 0) += 1;
         if let Some(log) = &mut self.log {
             log.open_tail(format);
         }
+        place
     }
 
-    pub(super) fn leave(&mut self, connection: u32, format: Format) {
-        if let Some(index) = self.subscribers.iter().position(|key| *key == connection) {
-            self.subscribers.swap_remove(index);
+    /// Lists the subscription at `place` no more; the connection of the last takes its
+    /// place, and must be told.
+    pub(super) fn leave(&mut self, place: u32, format: Format) -> Option<Moved> {
+        // One that was never listed is not there to be taken off.
+        let from = (self.subscribers.len() as u32).checked_sub(1).filter(|last| place <= *last)?;
+        self.subscribers.swap_remove(place as usize);
+        if let Some(users) = self.format_users.get_mut(format) {
+            *users -= 1;
+            if *users == 0 {
+                self.format_users.remove(format);
+                self.log.iter_mut().for_each(|log| log.close_tail(format));
+            }
         }
-        let Some(users) = self.format_users.get_mut(format) else { return };
-        *users -= 1;
-        if *users == 0 {
-            self.format_users.remove(format);
-            self.log.iter_mut().for_each(|log| log.close_tail(format));
-        }
+        let connection = self.subscribers.get(place as usize)?;
+        Some(Moved { connection: *connection, from })
     }
 
     /// Whether anybody subscribes, here or by another shard.

@@ -3,7 +3,7 @@ use std::{io, rc::Rc};
 use thalweg_wire::{Format, Topic, close};
 use tokio::sync::oneshot;
 
-use super::{Common, Handle, Mail, Shard, Shares, home_of, room::Maker};
+use super::{Common, Handle, Mail, Shard, Shares, feeds::Moved, home_of, room::Maker};
 use crate::{
     config::Subscribing,
     fanout::{FeedKey, Subscribe, Subscriber},
@@ -137,7 +137,10 @@ impl Shard {
     /// A connection reads a feed.
     pub(super) fn join(&mut self, key: u32, feed_key: FeedKey, format: Format) {
         let Some(feed) = self.feeds.get_mut(feed_key) else { return };
-        feed.join(key, format);
+        let place = feed.join(key, format);
+        if let Some(connection) = self.connections.get_mut(key as usize) {
+            connection.subscriber.listed(feed_key, place);
+        }
         if feed.is_wanting() && feed.attachment == 0 {
             self.unattached.push(feed_key);
         }
@@ -145,13 +148,23 @@ impl Shard {
         self.mark_dirty(key);
     }
 
-    /// A connection reads a feed no more.
-    pub(super) fn leave(&mut self, key: u32, feed_key: FeedKey, format: Format) {
-        let Some(feed) = self.feeds.get_mut(feed_key) else { return };
-        feed.leave(key, format);
+    /// A connection reads the feed no more that lists it at `place`.
+    pub(super) fn leave(&mut self, feed_key: FeedKey, place: u32, format: Format) {
+        self.unlist(feed_key, place, format);
+        let Some(feed) = self.feeds.get(feed_key) else { return };
         // Nothing is lost with one whose home has not answered, or had no room for it.
         if feed.is_forlorn() && self.let_go(feed_key) {
             self.feeds.remove(feed_key);
+        }
+    }
+
+    /// Has a feed list a subscription no more.
+    pub(super) fn unlist(&mut self, feed: FeedKey, place: u32, format: Format) {
+        let left = self.feeds.get_mut(feed).and_then(|feed| feed.leave(place, format));
+        if let Some(Moved { connection, from }) = left
+            && let Some(connection) = self.connections.get_mut(connection as usize)
+        {
+            connection.subscriber.moved(feed, from, place);
         }
     }
 

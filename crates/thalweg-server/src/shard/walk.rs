@@ -167,18 +167,18 @@ impl Shard {
     }
 
     pub(super) fn remove(&mut self, key: u32) {
-        let Some(mut connection) = self.connections.try_remove(key as usize) else { return };
-        self.forget_own(key);
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let format = connection.subscriber.format();
         connection.subscriber.leave(&mut self.feeds);
+        // It is still there: what takes the place of one subscription may be another of its.
+        while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
+            self.unlist(feed, place, format);
+        }
+        self.forget_own(key);
+        let connection = self.connections.remove(key as usize);
         self.unfinished_bytes -= connection.unfinished_bytes();
         if connection.outlet.socket().is_none() {
             self.counts.piped_connections -= 1;
-        }
-        let format = connection.subscriber.format();
-        for feed in connection.subscriber.feeds() {
-            if let Some(feed) = self.feeds.get_mut(feed) {
-                feed.leave(key, format);
-            }
         }
         if self.flags[key as usize].blocked {
             self.counts.blocked_connections -= 1;

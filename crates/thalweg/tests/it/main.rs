@@ -17,6 +17,7 @@ mod http2;
 mod http2_abuse;
 mod idempotency;
 mod inspecting;
+mod leaving;
 mod limits;
 mod logging;
 mod long_polling;

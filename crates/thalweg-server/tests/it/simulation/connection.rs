@@ -210,7 +210,7 @@ impl Connection {
     /// What was left is reported once, as soon as nothing of it is under way.
     fn take_left(&mut self) {
         if let Some(left) = self.subscriber.take_left() {
-            let its = self.leaving.iter().position(|feed| *feed == left);
+            let its = self.leaving.iter().position(|feed| *feed == left.0);
             self.leaving.swap_remove(its.expect("a feed that was left, reported once"));
         }
         assert_eq!(self.subscriber.take_left(), None, "two reports at once");
