@@ -229,9 +229,10 @@ impl FeedTable {
             self.stand(key, Standing::Kept);
         }
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
-        let settings = self.config.topic(&feed.topic);
         let log = feed.log.get_or_insert_with(|| {
-            let mut log = Log::new(feed.topic.clone(), epoch, from, settings.history);
+            // Looked up once: the log keeps what holds for it.
+            let bounds = self.config.topic(&feed.topic).history;
+            let mut log = Log::new(feed.topic.clone(), epoch, from, bounds);
             feed.format_users.iter().for_each(|(format, _)| log.open_tail(format));
             log
         });
