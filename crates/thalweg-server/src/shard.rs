@@ -8,6 +8,7 @@
 //! peers       mail in and out: batches to shards that read along
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
+//! home        which shard is a topic's home
 //! room        how many topics there may be
 //! shares      how many topics each address holds
 //! mail        what shards say to each other
@@ -34,6 +35,7 @@ mod feeds;
 mod fuzzing;
 mod hearing;
 mod holder;
+mod home;
 mod http;
 mod mail;
 mod peers;
@@ -55,7 +57,6 @@ use std::{
     cell::{Cell, RefCell},
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, HashSet, VecDeque},
-    hash::{DefaultHasher, Hash, Hasher},
     io,
     os::fd::OwnedFd,
     rc::Rc,
@@ -71,6 +72,7 @@ use tokio::{
 
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
+pub(crate) use home::home_of;
 pub(crate) use http::{serve_connection, turn_away};
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use places::Places;
@@ -384,15 +386,4 @@ impl Flags {
     fn begin_dirty(&mut self) -> bool {
         !self.blocked && !std::mem::replace(&mut self.dirty, true)
     }
-}
-
-/// The shard that gives a topic's offsets and encodes it. The same on every
-/// shard and in every run: the hasher has fixed keys.
-pub(crate) fn home_of(topic: &Topic, shards: usize) -> usize {
-    if shards == 1 {
-        return 0;
-    }
-    let mut hasher = DefaultHasher::new();
-    topic.hash(&mut hasher);
-    (hasher.finish() % shards as u64) as usize
 }

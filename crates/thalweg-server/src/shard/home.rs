@@ -1,0 +1,81 @@
+//! Which shard is a topic's home.
+
+use thalweg_wire::Topic;
+
+/// The shard that gives a topic's offsets and seals its batches: the same on every shard,
+/// in every run and in every release, on any machine. Not secret: whoever may publish may
+/// choose names that meet on one shard, whose limits hold whatever comes.
+pub(crate) fn home_of(topic: &Topic, shards: usize) -> usize {
+    if shards == 1 {
+        return 0;
+    }
+    (mix(fnv1a(topic.as_str().as_bytes())) % shards as u64) as usize
+}
+
+/// FNV-1a of 64 bits, as its authors publish it (Fowler, Noll, Vo:
+/// <http://www.isthe.com/chongo/tech/comp/fnv/>). Names are short, and few are hashed.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
+    bytes.iter().fold(OFFSET_BASIS, step)
+}
+
+/// `fmix64` of MurmurHash3 (Austin Appleby, public domain): every bit of a hash decides on
+/// every other. Without it the lowest bits depend on the lowest bits of the name's characters
+/// alone, and with two shards all names like `7/7` meet on one.
+fn mix(mut hash: u64) -> u64 {
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_published_hash() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn homes_stay_where_they_are() {
+        let check = |topic: &str, homes: [usize; 4]| {
+            let topic = topic.parse().unwrap();
+            assert_eq!([2, 3, 4, 64].map(|shards| home_of(&topic, shards)), homes, "{topic}");
+            assert_eq!(home_of(&topic, 1), 0);
+        };
+        check("a", [1, 2, 3, 27]);
+        check("b", [0, 1, 0, 16]);
+        check("cars", [0, 2, 2, 14]);
+        check("cars/max-speed", [0, 2, 2, 6]);
+        check("matchesfeed/8/matchcentre", [1, 2, 1, 13]);
+    }
+
+    #[test]
+    fn homes_are_spread_evenly() {
+        let named = |make: &dyn Fn(u32) -> String| -> Vec<Topic> {
+            (0..10_000).map(|number| make(number).parse().unwrap()).collect()
+        };
+        let kinds: [Vec<Topic>; 4] = [
+            named(&|number| format!("topic/{number}")),
+            named(&|number| format!("matchesfeed/{number}/matchcentre")),
+            named(&|number| format!("{number}/{number}")),
+            named(&|number| "a".repeat(1 + number as usize % 90) + &number.to_string()),
+        ];
+        for shards in [2, 3, 4, 8, 16] {
+            for topics in &kinds {
+                let mut counts = vec![0_u32; shards];
+                topics.iter().for_each(|topic| counts[home_of(topic, shards)] += 1);
+                let due = topics.len() as f64 / shards as f64;
+                // Of names thrown at random one in 10,000 shards would have more.
+                let deviation = 4.0 * due.sqrt();
+                let is_even = |count: &u32| (f64::from(*count) - due).abs() < deviation;
+                assert!(counts.iter().all(is_even), "{counts:?} of {}", topics[1]);
+            }
+        }
+    }
+}
