@@ -8,6 +8,7 @@
 //! peers       mail in and out: batches to shards that read along
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
+//! demand      whether somebody wants a topic
 //! home        which shard is a topic's home
 //! room        how many topics there may be
 //! shares      how many topics each address holds
@@ -30,6 +31,7 @@
 mod answering;
 mod answers;
 mod commands;
+mod demand;
 mod feeds;
 #[cfg(fuzzing)]
 mod fuzzing;
@@ -231,8 +233,8 @@ struct Running {
     next_us: u64,
     /// It does not tick, because nobody subscribes.
     rests: bool,
-    /// When it was first found, lately, that nobody subscribes.
-    unread_us: Option<u64>,
+    /// There is a timer for it.
+    is_timed: bool,
     /// Memory for a tick's events.
     payloads: Payloads,
 }

@@ -13,6 +13,7 @@ use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
     Shares,
+    demand::{Change, Demand},
     room::{Maker, Room, Standing},
 };
 use crate::{
@@ -64,6 +65,7 @@ pub(super) struct Moved {
 pub(super) struct Home {
     pub(super) sequencer: Sequencer,
     pub(super) readers: Vec<RemoteReader>,
+    pub(super) demand: Demand,
     /// Among those to seal in this turn.
     pub(super) is_due: bool,
     /// A timer will have it sealed.
@@ -122,6 +124,7 @@ impl FeedTable {
         let home = is_home.then(|| Home {
             sequencer: Sequencer::new(random_epoch(), settings.batch),
             readers: Vec::new(),
+            demand: Demand::default(),
             is_due: false,
             is_timed: false,
             is_unposted: false,
@@ -308,6 +311,12 @@ impl Feed {
     pub(super) fn is_read(&self) -> bool {
         let is_posted = |home: &Home| !home.readers.is_empty();
         !self.subscribers.is_empty() || self.home.as_ref().is_some_and(is_posted)
+    }
+
+    /// Looks at who subscribes; what comes of that is for whoever feeds the topic.
+    pub(super) fn update_demand(&mut self, now_us: u64) -> Option<Change> {
+        let is_read = self.is_read();
+        self.home.as_mut()?.demand.update(is_read, now_us)
     }
 
     /// Whether it waits for its home, and nobody for it.

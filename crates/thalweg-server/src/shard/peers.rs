@@ -191,7 +191,7 @@ impl Shard {
         if !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
         }
-        self.rouse(key);
+        self.want(key, now_us());
     }
 
     fn post_no_room(&self, shard: usize, reader: Reader) {

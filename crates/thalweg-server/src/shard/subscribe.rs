@@ -5,6 +5,7 @@ use tokio::sync::oneshot;
 
 use super::{Common, Handle, Mail, Shard, Shares, feeds::Moved, home_of, room::Maker};
 use crate::{
+    clock::now_us,
     config::Subscribing,
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
@@ -144,7 +145,7 @@ impl Shard {
         if feed.is_wanting() && feed.attachment == 0 {
             self.unattached.push(feed_key);
         }
-        self.rouse(feed_key);
+        self.want(feed_key, now_us());
         self.mark_dirty(key);
     }
 

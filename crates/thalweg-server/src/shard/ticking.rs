@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use thalweg_wire::Topic;
 use tokio::sync::{mpsc::error::TrySendError, oneshot};
 
-use super::{Mail, Running, Shard, Timer, feeds::Feed, home_of, room::Maker};
+use super::{Mail, Running, Shard, Timer, demand::Change, home_of, room::Maker};
 use crate::{clock::now_us, fanout::FeedKey, source::Scheduled, stream::Payloads};
 
 /// Ticks a source makes up for in one turn, so that one that cannot keep up
@@ -15,10 +15,6 @@ const TICKS_PER_TURN: u32 = 64;
 /// The same for its bytes, after which no further tick begins: an answer should wait for
 /// no more than one of the largest events, and what two of them need is never at hand.
 const TICKED_BYTES_PER_TURN: usize = 1 << 19;
-
-/// How long nobody must have subscribed for a source to rest, in µs: who polls is away
-/// between two polls, and another shard says within a second that it has nobody left.
-const REST_AFTER_US: u64 = 1_000_000;
 
 /// Publishes of sources beside their topics that wait for other shards: some minutes'
 /// worth. A shard that takes none for so long has other troubles.
@@ -36,20 +32,21 @@ impl Shard {
         }
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
         let rests = scheduled.while_subscribed;
-        if rests {
-            self.counts.sources_resting += 1;
-        } else if scheduled.interval_us.is_some() {
+        let is_timed = !rests && scheduled.interval_us.is_some();
+        self.counts.sources_resting += u64::from(rests);
+        if is_timed {
             self.set_timer(next_us, Timer::Source(self.sources.len()));
         }
         let payloads = Payloads::default();
-        self.sources.push(Running { feed, scheduled, next_us, rests, unread_us: None, payloads });
+        self.sources.push(Running { feed, scheduled, next_us, rests, is_timed, payloads });
     }
 
     pub(super) fn tick(&mut self, index: usize, now_us: u64) {
-        if self.begins_to_rest(index, now_us) {
+        let running = &mut self.sources[index];
+        if running.rests {
+            running.is_timed = false;
             return;
         }
-        let running = &mut self.sources[index];
         let Some(interval_us) = running.scheduled.interval_us else { return };
         let feed = running.feed;
         let mut payloads = std::mem::take(&mut running.payloads);
@@ -78,40 +75,35 @@ impl Shard {
         }
     }
 
-    /// Has a source rest that only ticks while somebody subscribes, if nobody does any
-    /// more; whether it rests now.
-    fn begins_to_rest(&mut self, index: usize, now_us: u64) -> bool {
-        let running = &mut self.sources[index];
-        if !running.scheduled.while_subscribed {
-            return false;
+    /// Somebody subscribes to a topic. That nobody does any more is found by the sweep.
+    pub(super) fn want(&mut self, key: FeedKey, now_us: u64) {
+        let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
+        if let Some(change) = change {
+            self.tell_sources(key, change, now_us);
         }
-        if self.feeds.get(running.feed).is_some_and(Feed::is_read) {
-            running.unread_us = None;
-            return false;
-        }
-        let unread_us = *running.unread_us.get_or_insert(now_us);
-        running.rests = now_us - unread_us >= REST_AFTER_US;
-        self.counts.sources_resting += u64::from(running.rests);
-        running.rests
     }
 
-    /// Somebody subscribes: a source that rested begins anew, an interval from now. What
-    /// it would have made meanwhile is not made up for.
-    pub(super) fn rouse(&mut self, feed: FeedKey) {
-        if self.counts.sources_resting == 0 {
-            return;
-        }
-        let now_us = now_us();
+    /// Has the sources of a topic that tick only while it is wanted go by that. One that
+    /// begins anew does so an interval from now: what it would have made meanwhile is not
+    /// made up for.
+    pub(super) fn tell_sources(&mut self, feed: FeedKey, change: Change, now_us: u64) {
         for (index, running) in self.sources.iter_mut().enumerate() {
-            if running.feed != feed || !std::mem::take(&mut running.rests) {
+            if running.feed != feed || !running.scheduled.while_subscribed {
+                continue;
+            }
+            running.rests = change == Change::Stop;
+            if running.rests {
+                self.counts.sources_resting += 1;
                 continue;
             }
             self.counts.sources_resting -= 1;
             running.scheduled.source.pause();
-            running.unread_us = None;
             let interval_us = running.scheduled.interval_us.unwrap_or_default();
             running.next_us = now_us.saturating_add(interval_us);
-            self.timers.push(Reverse((running.next_us, Timer::Source(index))));
+            // A timer of before it rested is earlier, and finds nothing to do.
+            if !std::mem::replace(&mut running.is_timed, true) {
+                self.timers.push(Reverse((running.next_us, Timer::Source(index))));
+            }
         }
     }
 

@@ -68,7 +68,9 @@ impl Shard {
     fn sweep_feeds(&mut self, now_us: u64) {
         let (mut idle, mut spent): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
+        let mut changes = Vec::new();
         for (key, feed) in self.feeds.iter_mut() {
+            changes.extend(feed.update_demand(now_us).map(|change| (key, change)));
             if let Some(log) = &mut feed.log {
                 log.sweep(now_us);
                 topics += 1;
@@ -85,6 +87,9 @@ impl Shard {
                 // Its home has not answered: it may keep no more topics.
                 self.unattached.push(key);
             }
+        }
+        for (key, change) in changes {
+            self.tell_sources(key, change, now_us);
         }
         self.history_bytes = history;
         self.counts.topics = topics;

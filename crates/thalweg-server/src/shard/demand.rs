@@ -1,0 +1,79 @@
+//! Whether a topic is wanted. Its home shard knows; whoever feeds it is told.
+
+/// How long nobody must have subscribed until a topic is wanted no more, in µs: a client
+/// that polls is away between two polls, and another shard says within a second that it has
+/// no subscribers left.
+const LINGER_US: u64 = 1_000_000;
+
+/// The demand for a topic, on its home shard.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Nobody subscribes.
+    #[default]
+    None,
+    /// Somebody subscribes, here or by another shard.
+    Wanted,
+    /// Nobody does since this time, in µs. Somebody may come back.
+    Lingering { since_us: u64 },
+}
+
+/// What whoever feeds a topic is told of the demand for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    Start,
+    Stop,
+}
+
+impl Demand {
+    /// Goes by whether somebody subscribes now. The only place where it changes.
+    pub(super) fn update(&mut self, is_read: bool, now_us: u64) -> Option<Change> {
+        match *self {
+            Self::None if is_read => {
+                *self = Self::Wanted;
+                return Some(Change::Start);
+            }
+            Self::Lingering { .. } if is_read => *self = Self::Wanted,
+            Self::Wanted if !is_read => *self = Self::Lingering { since_us: now_us },
+            Self::Lingering { since_us } if now_us.saturating_sub(since_us) >= LINGER_US => {
+                *self = Self::None;
+                return Some(Change::Stop);
+            }
+            Self::None | Self::Wanted | Self::Lingering { .. } => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_starts_with_the_first_and_stops_a_while_after_the_last() {
+        let mut demand = Demand::default();
+        let mut check = |is_read, now_us, expected| {
+            assert_eq!(demand.update(is_read, now_us), expected, "at {now_us}");
+        };
+        check(false, 0, None);
+        check(true, 1, Some(Change::Start));
+        check(true, 2, None);
+        check(false, 10, None);
+        check(false, 9 + LINGER_US, None);
+        check(false, 10 + LINGER_US, Some(Change::Stop));
+        check(false, 11 + LINGER_US, None);
+        check(true, 12 + LINGER_US, Some(Change::Start));
+    }
+
+    #[test]
+    fn it_goes_on_for_who_comes_back_in_time() {
+        let mut demand = Demand::default();
+        let mut changes = Vec::new();
+        for poll in 0..5 {
+            let now_us = poll * LINGER_US;
+            changes.extend(demand.update(true, now_us));
+            changes.extend(demand.update(false, now_us + 1));
+            changes.extend(demand.update(false, now_us + LINGER_US));
+        }
+        assert_eq!(changes, [Change::Start]);
+    }
+}
