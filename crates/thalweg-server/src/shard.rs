@@ -14,6 +14,7 @@
 //! shares      how many topics each address holds
 //! mail        what shards say to each other
 //! publish     events in: from requests, commands and other shards; acks
+//! placed      what became of them
 //! retries     publishes that may come twice
 //! subscribe   a request becomes a slab entry
 //! hearing     what connections say, in the order they say it
@@ -41,6 +42,7 @@ mod home;
 mod http;
 mod mail;
 mod peers;
+mod placed;
 mod places;
 mod poll;
 mod publish;

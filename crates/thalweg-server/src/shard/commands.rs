@@ -8,7 +8,7 @@ use thalweg_wire::{
     event,
 };
 
-use super::{Shard, home_of, mail::Placed, room::Maker};
+use super::{Shard, home_of, placed::Placed, room::Maker};
 use crate::{
     access::{Identity, Right},
     fanout::{Subscribe, Terms},

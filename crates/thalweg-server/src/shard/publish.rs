@@ -9,7 +9,8 @@ use tokio::sync::{
 
 use super::{
     Handle, Mail, Peer, Shard, Timer, home_of,
-    mail::{Ack, Placed},
+    mail::Ack,
+    placed::Placed,
     retries::{Known, Retry},
     room::Maker,
 };

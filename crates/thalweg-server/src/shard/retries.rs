@@ -10,7 +10,7 @@ use std::{
 
 use thalweg_wire::Topic;
 
-use super::mail::Placed;
+use super::placed::Placed;
 use crate::{access::Identity, config::Limits};
 
 /// A publish that may be one made before.

@@ -16,7 +16,7 @@ use crate::{
     shard::{
         Handle,
         commands::{What, Wish},
-        mail::Placed,
+        placed::Placed,
         places::Share,
         retries::Retry,
     },
