@@ -123,7 +123,7 @@ counts! {
     tickets_replaced: Counter,
     /// Publishes answered from memory, their idempotency keys being known.
     retries_replayed: Counter,
-    /// Acks heard.
+    /// Acks received as commands.
     acks: Counter,
     /// Heartbeats sent.
     heartbeats: Counter,

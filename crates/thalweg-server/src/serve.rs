@@ -3,7 +3,6 @@
 mod listener;
 
 use std::{
-    collections::HashSet,
     io,
     net::SocketAddr,
     rc::Rc,
@@ -31,7 +30,7 @@ use crate::{
     shard::{
         self, Common, Handle, Leaving, Letterbox, Mail, Peer, Places, RetryHasher, Shares, home_of,
     },
-    source::{self, Scheduled},
+    source::{self, Inputs, Scheduled},
     transport::Certificate,
 };
 use thalweg_wire::Topic;
@@ -116,13 +115,12 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         runs: runs.map(Arc::new),
         requests_of_publishers: Arc::new(Places::new(limits.requests)),
         requests_of_others: Arc::new(Places::new(limits.requests_of_others())),
-        acked: Arc::new(acked(&sources)),
+        inputs: Arc::new(Inputs::of(&sources)),
         retry_hasher: RetryHasher::default(),
         shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
         seats: Seats::new(config.shards, config.limits, &config.access.trusted_proxies),
         leaving: Arc::clone(&leaving),
     };
-    let ack_topics = ack_topics(&sources);
     let listener = listen(&config, config.listen, "--listen")?;
     let address = listener.local_addr()?;
     let mut listeners = vec![(listener, Arc::clone(&common.seats))];
@@ -137,10 +135,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let (started, all_started) = std::sync::mpsc::channel();
     for (id, letterbox) in letterboxes.into_iter().enumerate() {
         let common = common.clone();
-        let own_sources = sources.extract_if(.., |(topic, _)| home_of(topic, config.shards) == id);
-        let own_sources: Vec<_> = own_sources.collect();
-        let own_acks = ack_topics.iter().filter(|(acks, _)| home_of(acks, config.shards) == id);
-        let own_acks: Vec<_> = own_acks.cloned().collect();
+        let is_own = |source: &mut Scheduled| home_of(&source.output, config.shards) == id;
+        let own_sources: Vec<_> = sources.extract_if(.., is_own).collect();
         // The first shard accepts for all.
         let listeners = std::mem::take(&mut listeners);
         let core = cores.get(id).copied();
@@ -149,7 +145,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
             if let Some(core) = core {
                 pin_to(core);
             }
-            let work = Work { sources: own_sources, acks: own_acks, listeners };
+            let work = Work { sources: own_sources, listeners };
             run_shard(id, common, letterbox, work, &started)
         })?);
     }
@@ -232,7 +228,7 @@ struct Prepared {
     admin: Option<Gate>,
     certificate: Option<Certificate>,
     runs: Option<Runs>,
-    sources: Vec<(Topic, Scheduled)>,
+    sources: Vec<Scheduled>,
 }
 
 fn prepare(config: &Config) -> Result<Prepared, ServeError> {
@@ -253,34 +249,16 @@ pub fn check(config: &Config) -> Result<(), ServeError> {
     prepare(config).map(|_| ())
 }
 
-/// The topics whose sources wait for acks.
-fn acked(sources: &[(Topic, Scheduled)]) -> HashSet<Topic> {
-    let waiting = sources.iter().filter(|(_, scheduled)| scheduled.interval_us.is_none());
-    waiting.map(|(topic, _)| topic.clone()).collect()
-}
-
-/// The topics whose events ack another's, and which.
-fn ack_topics(sources: &[(Topic, Scheduled)]) -> Vec<(Topic, Topic)> {
-    let acks = |(topic, scheduled): &(Topic, Scheduled)| {
-        scheduled.ack_topic.clone().map(|acks| (acks, topic.clone()))
-    };
-    sources.iter().filter_map(acks).collect()
-}
-
-fn scheduled_sources(config: &Config) -> Result<Vec<(Topic, Scheduled)>, ServeError> {
+fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
     let build = |wanted: &crate::config::SourceConfig| {
-        source::build(wanted)
-            .map(|scheduled| (wanted.topic.clone(), scheduled))
-            .map_err(|error| ServeError::Source(wanted.topic.clone(), error))
+        source::build(wanted).map_err(|error| ServeError::Source(wanted.topic.clone(), error))
     };
     config.sources.iter().map(build).collect()
 }
 
 /// What a shard has to do besides serving.
 struct Work {
-    sources: Vec<(Topic, Scheduled)>,
-    /// Topics whose events ack another's, and which.
-    acks: Vec<(Topic, Topic)>,
+    sources: Vec<Scheduled>,
     /// Each with the connections that it may accept.
     listeners: Vec<Listener>,
 }
@@ -303,6 +281,7 @@ fn run_shard(
     work: Work,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
+    let (shards, inputs) = (common.peers.len(), Arc::clone(&common.inputs));
     let prepare = || {
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let entered = runtime.enter();
@@ -322,11 +301,10 @@ fn run_shard(
     };
     let _ = started.send(Ok(()));
     LocalSet::new().block_on(&runtime, async move {
-        for (topic, scheduled) in work.sources {
-            handle.start_source(&topic, scheduled);
-        }
-        for (acks, topic) in work.acks {
-            handle.take_acks(&acks, &topic);
+        let is_own = |topic: &&Topic| home_of(topic, shards) == id;
+        inputs.events.iter().filter(is_own).for_each(|topic| handle.keep_input(topic));
+        for scheduled in work.sources {
+            handle.start_source(scheduled);
         }
         let (serving, over) = watch::channel(());
         let accept = |(listener, seats)| {

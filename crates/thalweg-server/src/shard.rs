@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! turn        the loop: hear sockets, tick sources, seal, post, walk, sleep
-//! ticking     sources at work
+//! sources     what makes events by itself: its ticks, its inputs, its output
 //! peers       mail in and out: batches to shards that read along
 //! walk        visits to dirty connections, within budgets
 //! feeds       the topics on this shard
@@ -13,7 +13,7 @@
 //! room        how many topics there may be
 //! shares      how many topics each address holds
 //! mail        what shards say to each other
-//! publish     events in: from requests, commands and other shards; acks
+//! publish     events in: from requests, commands, sources and other shards
 //! placed      what became of them
 //! retries     publishes that may come twice
 //! subscribe   a request becomes a slab entry
@@ -50,8 +50,8 @@ mod reading;
 mod retries;
 mod room;
 mod shares;
+mod sources;
 mod subscribe;
-mod ticking;
 mod turn;
 mod turns;
 mod upkeep;
@@ -60,7 +60,7 @@ mod walk;
 use std::{
     cell::{Cell, RefCell},
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, HashSet, VecDeque},
+    collections::{BinaryHeap, HashMap, VecDeque},
     io,
     os::fd::OwnedFd,
     rc::Rc,
@@ -91,18 +91,17 @@ use crate::{
     metrics::{Counts, Metrics},
     runs::Runs,
     seats::Seats,
-    source::Scheduled,
-    stream::Payloads,
+    source::{Inputs, Scheduled},
     transport::{Certificate, Connection},
 };
 use answers::Answers;
 use feeds::FeedTable;
 use hearing::Slice;
 use holder::Holder;
-use mail::Ack;
 use poll::Poll;
 use reading::Reading;
 use retries::Retries;
+use sources::Sources;
 use turns::Reads;
 
 /// What all shards of a server have in common.
@@ -124,8 +123,8 @@ pub(crate) struct Common {
     /// publish, and of the rest, each bounded apart.
     pub(crate) requests_of_publishers: Arc<Places>,
     pub(crate) requests_of_others: Arc<Places>,
-    /// Topics whose sources wait for acks.
-    pub(crate) acked: Arc<HashSet<Topic>>,
+    /// What sources take in, wherever they are.
+    pub(crate) inputs: Arc<Inputs>,
     pub(crate) retry_hasher: RetryHasher,
     pub(crate) seats: Arc<Seats>,
     /// Whose topics they are that only subscribers hold.
@@ -198,17 +197,13 @@ struct Shard {
     unposted: Vec<FeedKey>,
     /// Feeds whose home has not been asked for them.
     unattached: Vec<FeedKey>,
-    /// Acks that other shards have not been posted: one for each source, at most.
-    unposted_acks: Vec<Ack>,
-    /// What sources publish to topics of other shards that have not been posted it.
-    unposted_beside: VecDeque<(Topic, Payloads)>,
     attachments: u64,
     /// A timer will have mail tried again that did not fit.
     is_again_timed: bool,
     /// Connections taken over, ever.
     serials: u64,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    sources: Vec<Running>,
+    sources: Sources,
     retries: Retries,
     /// Memory of WebSocket messages that are unfinished or not heard yet.
     unfinished_bytes: usize,
@@ -226,19 +221,6 @@ struct Shard {
     slice: Slice,
     heartbeat_slot: usize,
     counts: Counts,
-}
-
-/// A source at work.
-struct Running {
-    feed: FeedKey,
-    scheduled: Scheduled,
-    next_us: u64,
-    /// It does not tick, because nobody subscribes.
-    rests: bool,
-    /// There is a timer for it.
-    is_timed: bool,
-    /// Memory for a tick's events.
-    payloads: Payloads,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -290,13 +272,11 @@ impl Handle {
             due: Vec::new(),
             unposted: Vec::new(),
             unattached: Vec::new(),
-            unposted_acks: Vec::new(),
-            unposted_beside: VecDeque::new(),
             attachments: 0,
             is_again_timed: false,
             serials: 0,
             timers: BinaryHeap::new(),
-            sources: Vec::new(),
+            sources: Sources::default(),
             retries: Retries::default(),
             unfinished_bytes: 0,
             answers: Answers::default(),
@@ -331,9 +311,9 @@ impl Handle {
         result
     }
 
-    /// Puts a source to work on its home shard.
-    pub(crate) fn start_source(&self, topic: &Topic, scheduled: Scheduled) {
-        self.step(|shard| shard.start_source(topic, scheduled));
+    /// Puts a source to work on its output's home shard.
+    pub(crate) fn start_source(&self, scheduled: Scheduled) {
+        self.step(|shard| shard.start_source(scheduled));
     }
 
     /// Counts something.
@@ -341,10 +321,9 @@ impl Handle {
         count(&mut self.shard.borrow_mut().counts);
     }
 
-    /// Has events of `acks` taken for acks of `topic`, whose source waits for them;
-    /// on the home shard of `acks`.
-    pub(crate) fn take_acks(&self, acks: &Topic, topic: &Topic) {
-        self.step(|shard| shard.take_acks(acks, topic));
+    /// Makes a topic that sources take in, on its home shard.
+    pub(crate) fn keep_input(&self, topic: &Topic) {
+        self.step(|shard| shard.keep_input(topic));
     }
 
     fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
@@ -373,9 +352,12 @@ impl Shard {
         }
     }
 
-    /// Something is due to all of a feed's subscribers.
+    /// Something is due to all who read a feed.
     fn mark_subscribers(&mut self, key: FeedKey) {
         let Some(feed) = self.feeds.get(key) else { return };
+        if feed.is_input {
+            self.sources.has_input(key);
+        }
         for connection in &feed.subscribers {
             if self.flags[*connection as usize].begin_dirty() {
                 self.dirty.push_back(*connection);

@@ -3,7 +3,7 @@
 //! ```text
 //! posted      what publishers send: bodies and lines
 //! cars        car_live_data: cars driving on roads
-//! max_speed   the highest of their speeds in each second
+//! max_speed   the highest of their speeds in each second, made from their events
 //! constant    the published experiment's fixed row, any batch and interval
 //! dummy       padding of any size
 //! runner      the published round trip: the next event when the last is acked
@@ -12,7 +12,9 @@
 //! The synthetic sources are deterministic by seed and open-loop: ticks follow a
 //! schedule set in advance, events carry their intended time, and a late tick is
 //! made up for, never left out, unless nobody subscribes to a source that is told to rest
-//! then (`when=subscribed`). Pure: the shard tells them the time.
+//! then (`when=subscribed`). Each feeds one topic, its output, and may take in the events of
+//! others, its inputs, and the acks of its output; the shard brings them, wherever those
+//! topics are at home. Pure: the shard tells them the time.
 
 mod cars;
 mod constant;
@@ -20,6 +22,11 @@ mod dummy;
 mod max_speed;
 pub(crate) mod posted;
 mod runner;
+
+use std::{
+    collections::HashSet,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use thalweg_wire::{Offset, Topic, topic::TopicError};
 
@@ -31,44 +38,58 @@ use crate::{
 /// A synthetic source.
 pub(crate) trait Source: Send {
     /// Appends the events of the tick that is due at `due_us`.
-    fn tick(&mut self, due_us: u64, out: &mut Payloads);
+    fn tick(&mut self, _due_us: u64, _out: &mut Payloads) {}
 
-    /// Hears that the topic's events up to `offset` have been processed; may append
-    /// what comes of that.
-    fn ack(&mut self, _offset: Offset, _now_us: u64, _out: &mut Payloads) {}
+    /// Takes something in; may append what comes of that.
+    fn input(&mut self, _input: Input<'_>, _now_us: u64, _out: &mut Payloads) {}
 
     /// Hears that it has rested: the time since its last tick did not pass for it.
     fn pause(&mut self) {}
-
-    /// Gives away what it has made for another topic than its own.
-    fn take_beside(&mut self) -> Payloads {
-        Payloads::default()
-    }
 }
 
-/// A source and its schedule.
+/// What a source takes in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Input<'a> {
+    /// An event of one of its inputs.
+    Event(&'a [u8]),
+    /// A client has processed the events of its output up to this one.
+    Ack(Offset),
+}
+
+/// A source, what it feeds and takes in, and its schedule.
 pub(crate) struct Scheduled {
     /// What makes the events.
     pub source: Box<dyn Source>,
+    /// The topic that it feeds.
+    pub output: Topic,
+    /// The topics whose events it takes in.
+    pub inputs: Vec<Topic>,
+    /// Whether it takes in the acks of its output.
+    pub takes_acks: bool,
     /// The first tick, in µs of the monotonic clock; `None`: at once.
     pub start_us: Option<u64>,
-    /// From tick to tick, in µs; `None`: it only answers acks.
+    /// From tick to tick, in µs; `None`: it makes events only of what it takes in.
     pub interval_us: Option<u64>,
     /// It ticks only while somebody subscribes to its topic; its first tick is one interval
     /// after that, then.
     pub while_subscribed: bool,
-    /// The topic whose events ack its own.
-    pub ack_topic: Option<Topic>,
-    /// The topic that it feeds besides its own.
-    pub beside_topic: Option<Topic>,
 }
 
-impl Scheduled {
-    /// What it has made for another topic than its own, if it has.
-    pub(crate) fn take_beside(&mut self) -> Option<(Topic, Payloads)> {
-        let topic = self.beside_topic.as_ref()?;
-        let payloads = self.source.take_beside();
-        (!payloads.is_empty()).then(|| (topic.clone(), payloads))
+/// What the sources of a server take in, by topic.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    /// Topics whose events they take in.
+    pub events: HashSet<Topic>,
+    /// Topics whose acks they take in.
+    pub acks: HashSet<Topic>,
+}
+
+impl Inputs {
+    pub(crate) fn of(sources: &[Scheduled]) -> Self {
+        let events = sources.iter().flat_map(|source| &source.inputs).cloned();
+        let takes_acks = sources.iter().filter(|source| source.takes_acks);
+        let acks = takes_acks.map(|source| source.output.clone());
+        Self { events: events.collect(), acks: acks.collect() }
     }
 }
 
@@ -76,7 +97,7 @@ impl Scheduled {
 /// nothing else, and these are more than ten megabytes.
 const ROWS_MAX: u64 = 100_000;
 
-const KINDS: [&str; 4] = ["cars", "constant", "dummy", "runner"];
+const KINDS: [&str; 5] = ["cars", "constant", "dummy", "max-speed", "runner"];
 
 /// When a source ticks.
 const WHENS: [&str; 2] = ["always", "subscribed"];
@@ -86,33 +107,44 @@ const WHENS: [&str; 2] = ["always", "subscribed"];
 /// # Errors
 /// One sentence naming the wrong kind, key or value.
 pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
-    let options = &config.options;
-    if config.kind == "runner" {
-        options.check_keys(&["ack"])?;
-        return Ok(Scheduled {
-            source: Box::new(runner::Runner::default()),
-            start_us: None,
-            interval_us: None,
-            while_subscribed: false,
-            ack_topic: topic(options, "ack")?,
-            beside_topic: None,
-        });
+    match config.kind.as_str() {
+        "runner" => {
+            config.options.check_keys(&["ack"])?;
+            let source = Box::new(runner::Runner::default());
+            Ok(Scheduled { takes_acks: true, ..unscheduled(source, config, input(config, "ack")?) })
+        }
+        "max-speed" => {
+            config.options.check_keys(&["of"])?;
+            let cars = input(config, "of")?.ok_or("of: name the topic of the cars")?;
+            Ok(unscheduled(Box::new(max_speed::MaxSpeed::default()), config, Some(cars)))
+        }
+        _ => generator(config),
     }
+}
+
+/// A source that makes events only of what it takes in.
+fn unscheduled(source: Box<dyn Source>, config: &SourceConfig, input: Option<Topic>) -> Scheduled {
+    Scheduled {
+        source,
+        output: config.topic.clone(),
+        inputs: Vec::from_iter(input),
+        takes_acks: false,
+        start_us: None,
+        interval_us: None,
+        while_subscribed: false,
+    }
+}
+
+/// A source that takes nothing in.
+fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
+    let options = &config.options;
     let seed = options.number("seed");
-    let mut beside_topic = None;
     let (source, known, default_interval_us): (Box<dyn Source>, &[&str], u64) =
         match config.kind.as_str() {
             "cars" => {
                 let count = rows(options, "cars")?.unwrap_or(100);
-                let mut cars = cars::Cars::new(seed?.unwrap_or(1), count);
-                beside_topic = topic(options, "max-speed")?;
-                if beside_topic.as_ref() == Some(&config.topic) {
-                    return Err("max-speed: another topic than that of the cars".into());
-                }
-                if beside_topic.is_some() {
-                    cars = cars.with_max_speed();
-                }
-                (Box::new(cars), &["cars", "seed", "max-speed"], 100_000)
+                let cars = cars::Cars::new(seed?.unwrap_or(1), count);
+                (Box::new(cars), &["cars", "seed"], 100_000)
             }
             "constant" => {
                 let batch = rows(options, "batch")?.unwrap_or(1);
@@ -132,7 +164,7 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     }
     let (start_us, while_subscribed) = start(options)?;
     let interval_us = Some(interval_us);
-    Ok(Scheduled { source, start_us, interval_us, while_subscribed, ack_topic: None, beside_topic })
+    Ok(Scheduled { start_us, interval_us, while_subscribed, ..unscheduled(source, config, None) })
 }
 
 /// When it starts, if that is said, and whether it ticks only while somebody subscribes.
@@ -148,9 +180,13 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     }
 }
 
-fn topic(options: &Options, key: &str) -> Result<Option<Topic>, String> {
-    let topic = options.text(key).map(str::parse).transpose();
-    topic.map_err(|error: TopicError| format!("{key}: {error}"))
+/// The topic that `key` names. Not the source's own: it would answer itself for ever.
+fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
+    let topic = config.options.text(key).map(str::parse).transpose();
+    match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {
+        Some(topic) if topic == config.topic => Err(format!("{key}: another topic than its own")),
+        topic => Ok(topic),
+    }
 }
 
 fn rows(options: &Options, key: &str) -> Result<Option<u64>, String> {
@@ -166,6 +202,11 @@ fn push(out: &mut Payloads, write: impl FnOnce(&mut Vec<u8>)) {
         write(bytes);
         Ok(())
     });
+}
+
+/// RFC 3339 with milliseconds, from ms since 1970.
+fn timestamp(ms: u64) -> String {
+    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
 }
 
 #[cfg(test)]
@@ -205,13 +246,30 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_speed_has_a_topic_of_its_own() {
-        let built = |text: &str| build(&SourceConfig::parse(text).unwrap());
-        let beside = |text: &str| built(text).ok().and_then(|scheduled| scheduled.beside_topic);
-        assert_eq!(beside("a=cars,max-speed=a/max"), Some("a/max".parse().unwrap()));
-        assert_eq!(beside("a=cars"), None);
-        assert!(built("a=cars,max-speed=a").is_err());
-        assert!(built("a=cars,max-speed=a//b").is_err());
-        assert!(built("a=dummy,max-speed=b").is_err());
+    fn what_a_source_takes_in_is_another_topic() {
+        let check = |text: &str, expected: Result<&[&str], &str>| {
+            let built = build(&SourceConfig::parse(text).unwrap());
+            let inputs = built.map(|scheduled| scheduled.inputs);
+            let topics = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect();
+            assert_eq!(inputs, expected.map(topics).map_err(str::to_owned), "{text}");
+        };
+        check("a=cars", Ok(&[]));
+        check("a=runner", Ok(&[]));
+        check("a=runner,ack=b", Ok(&["b"]));
+        check("a=runner,ack=a", Err("ack: another topic than its own"));
+        check("a/max=max-speed,of=a", Ok(&["a"]));
+        check("a=max-speed,of=a", Err("of: another topic than its own"));
+        check("a=max-speed", Err("of: name the topic of the cars"));
+        assert!(build(&SourceConfig::parse("a=max-speed,of=b//c").unwrap()).is_err());
+        assert!(build(&SourceConfig::parse("a=cars,max-speed=b").unwrap()).is_err());
+    }
+
+    #[test]
+    fn what_is_taken_in_is_known_by_topic() {
+        let sources = ["a=runner,ack=c", "b=runner,ack=c", "m=max-speed,of=a", "d=cars"];
+        let build = |text: &str| build(&SourceConfig::parse(text).unwrap()).unwrap();
+        let inputs = Inputs::of(&sources.map(build));
+        let topics = |names: [&str; 2]| names.map(|name| name.parse().unwrap()).into();
+        assert_eq!((inputs.events, inputs.acks), (topics(["a", "c"]), topics(["a", "b"])));
     }
 }

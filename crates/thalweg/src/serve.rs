@@ -56,9 +56,10 @@ Examples:
   thalweg serve --runs thalweg-runs
   thalweg serve --config thalweg.toml --check
 
-Sources: cars (cars, seed, max-speed=TOPIC), constant (batch), dummy (size, seed);
+Sources: cars (cars, seed), constant (batch), dummy (size, seed);
          each with interval, start, when=subscribed: only while somebody subscribes to it.
-         runner (ack): the next event when the last one is acked.")]
+         max-speed (of=TOPIC): the highest speed of the cars there in each second.
+         runner (ack=TOPIC): the next event when the last one is acked.")]
 pub(crate) struct ServeArgs {
     /// Reads a TOML file with the names below as keys; what is said here wins
     #[arg(long, value_name = "FILE")]

@@ -291,7 +291,7 @@ impl Shard {
             connection.subscriber.ack(&self.feeds, feed, position);
             self.mark_dirty(key);
         }
-        self.hear_ack(topic, Some(position.epoch), position.offset);
+        self.hear_ack(topic, position);
     }
 
     /// A subscription that has left is not told of its feed any more.

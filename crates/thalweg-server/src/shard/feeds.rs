@@ -48,7 +48,9 @@ pub(super) struct Feed {
     pub(super) home: Option<Home>,
     /// Connections that subscribe to it; each subscription knows its place here.
     pub(super) subscribers: Vec<u32>,
-    /// How many of them use each format.
+    /// Sources of this shard take its events in.
+    pub(super) is_input: bool,
+    /// How many of its subscribers use each format.
     format_users: FormatMap<u32>,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
@@ -72,10 +74,8 @@ pub(super) struct Home {
     pub(super) is_timed: bool,
     /// Among those to post.
     pub(super) is_unposted: bool,
-    /// A source makes its events, or they are acks.
+    /// A source makes its events, or takes them in.
     pub(super) is_fed: bool,
-    /// Its events ack those of this topic, whose source waits for it.
-    pub(super) acks_of: Option<Topic>,
 }
 
 /// A shard that reads along. It is a cursor too: what it has not been posted
@@ -129,7 +129,6 @@ impl FeedTable {
             is_timed: false,
             is_unposted: false,
             is_fed: false,
-            acks_of: None,
         });
         let log = home
             .as_ref()
@@ -140,6 +139,7 @@ impl FeedTable {
             log,
             home,
             subscribers: Vec::new(),
+            is_input: false,
             format_users: FormatMap::default(),
             attachment: 0,
         }) as FeedKey;
@@ -310,7 +310,11 @@ impl Feed {
     /// Whether anybody subscribes, here or by another shard.
     pub(super) fn is_read(&self) -> bool {
         let is_posted = |home: &Home| !home.readers.is_empty();
-        !self.subscribers.is_empty() || self.home.as_ref().is_some_and(is_posted)
+        self.is_read_here() || self.home.as_ref().is_some_and(is_posted)
+    }
+
+    fn is_read_here(&self) -> bool {
+        !self.subscribers.is_empty() || self.is_input
     }
 
     /// Looks at who subscribes; what comes of that is for whoever feeds the topic.
@@ -321,12 +325,12 @@ impl Feed {
 
     /// Whether it waits for its home, and nobody for it.
     pub(super) fn is_forlorn(&self) -> bool {
-        self.home.is_none() && self.log.is_none() && self.subscribers.is_empty()
+        self.home.is_none() && self.log.is_none() && !self.is_read_here()
     }
 
     /// Whether its home must be asked for it.
     pub(super) fn is_wanting(&self) -> bool {
-        self.home.is_none() && self.log.is_none() && !self.subscribers.is_empty()
+        self.home.is_none() && self.log.is_none() && self.is_read_here()
     }
 
     /// Whether nothing would be lost with it.

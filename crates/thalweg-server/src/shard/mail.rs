@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, StartAt, Topic};
+use thalweg_wire::{Epoch, Offset, Position, StartAt, Topic};
 use tokio::sync::oneshot;
 
 use super::{
@@ -97,10 +97,8 @@ pub(crate) enum Mail {
 pub(crate) struct Ack {
     /// The source's topic.
     pub(crate) topic: Topic,
-    /// The position's epoch, where one was named.
-    pub(crate) epoch: Option<Epoch>,
     /// The event processed.
-    pub(crate) offset: Offset,
+    pub(crate) position: Position,
 }
 
 /// A socket that was accepted, and its place.

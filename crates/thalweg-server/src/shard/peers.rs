@@ -20,8 +20,8 @@ impl Handle {
             Mail::Connection(arrival) => {
                 spawn_local(super::serve_connection(Rc::clone(self), arrival));
             }
-            Mail::Ack(Ack { topic, epoch, offset }) => {
-                self.step(|shard| shard.ack_source(&topic, epoch, offset));
+            Mail::Ack(Ack { topic, position }) => {
+                self.step(|shard| shard.ack_sources(&topic, position));
             }
             Mail::Read { topic, start, limit, answer } => {
                 let _ = answer.send(self.shard.borrow().read_history(&topic, start, limit));
@@ -155,9 +155,7 @@ impl Shard {
         };
         // If the topic is new, it is of the share of whoever wanted it first.
         let first = feed.subscribers.first().and_then(|key| self.connections.get(*key as usize));
-        let Some(address) = first.map(|connection| connection.client.counted()) else {
-            return true;
-        };
+        let address = first.and_then(|connection| connection.client.counted());
         let home = super::home_of(&feed.topic, self.common.peers.len());
         let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
         self.attachments += 1;

@@ -1,27 +1,15 @@
 use std::rc::Rc;
 
-use serde::Deserialize;
-use thalweg_wire::{Epoch, ErrorCode, Offset, Topic};
-use tokio::sync::{
-    mpsc::{self, error::TrySendError},
-    oneshot,
-};
+use thalweg_wire::{ErrorCode, Topic};
+use tokio::sync::{mpsc, oneshot};
 
 use super::{
     Handle, Mail, Peer, Shard, Timer, home_of,
-    mail::Ack,
     placed::Placed,
     retries::{Known, Retry},
     room::Maker,
 };
 use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
-
-/// What of an event that acks another is looked at: the offset it acks, which a
-/// source that waits for acks calls its events' `id`.
-#[derive(Deserialize)]
-struct AckEvent {
-    id: Offset,
-}
 
 impl Handle {
     /// Appends events to a topic wherever its home is; says where they stand.
@@ -91,7 +79,6 @@ impl Shard {
         payloads: &mut Payloads,
         now_us: u64,
     ) -> Option<Placed> {
-        self.hear_acks(key, payloads);
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
         let appended = home.sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
@@ -107,72 +94,5 @@ impl Shard {
             }
         }
         Some(placed)
-    }
-
-    /// Takes events for acks, if those of their topic are.
-    fn hear_acks(&mut self, key: FeedKey, payloads: &Payloads) {
-        let home = self.feeds.get(key).and_then(|feed| feed.home.as_ref());
-        let Some(topic) = home.and_then(|home| home.acks_of.clone()) else { return };
-        for event in payloads.iter() {
-            if let Ok(AckEvent { id }) = serde_json::from_slice(event) {
-                self.hear_ack(&topic, None, id);
-            }
-        }
-    }
-
-    /// Tells the source of `topic`, if that waits for it, that everything up to
-    /// `offset` has been processed.
-    pub(super) fn hear_ack(&mut self, topic: &Topic, epoch: Option<Epoch>, offset: Offset) {
-        self.counts.acks += 1;
-        if !self.common.acked.contains(topic) {
-            return;
-        }
-        if self.is_home_of(topic) {
-            return self.ack_source(topic, epoch, offset);
-        }
-        // The last of them says it all.
-        let mut unposted = self.unposted_acks.iter_mut();
-        match unposted.find(|ack| ack.topic == *topic && ack.epoch == epoch) {
-            Some(ack) => ack.offset = ack.offset.max(offset),
-            None => self.unposted_acks.push(Ack { topic: topic.clone(), epoch, offset }),
-        }
-    }
-
-    /// Posts the acks of other shards' topics.
-    pub(super) fn post_acks(&mut self) {
-        let mut unposted = std::mem::take(&mut self.unposted_acks);
-        unposted.retain(|ack| {
-            let home = home_of(&ack.topic, self.common.peers.len());
-            match self.common.peers[home].publishes.try_send(Mail::Ack(ack.clone())) {
-                Err(TrySendError::Full(_)) => true,
-                // A shard that has drained needs no acks.
-                Ok(()) | Err(TrySendError::Closed(_)) => false,
-            }
-        });
-        self.unposted_acks = unposted;
-        if !self.unposted_acks.is_empty() {
-            self.try_again();
-        }
-    }
-
-    pub(super) fn ack_source(&mut self, topic: &Topic, epoch: Option<Epoch>, offset: Offset) {
-        let Some(key) = self.feeds.find(topic) else { return };
-        let home = self.feeds.get(key).and_then(|feed| feed.home.as_ref());
-        let own_epoch = home.map(|home| home.sequencer.epoch());
-        if epoch.is_some() && epoch != own_epoch {
-            return;
-        }
-        let Some(running) = self.sources.iter_mut().find(|running| running.feed == key) else {
-            return;
-        };
-        let mut payloads = std::mem::take(&mut running.payloads);
-        let now_us = now_us();
-        running.scheduled.source.ack(offset, now_us, &mut payloads);
-        if !payloads.is_empty() {
-            self.append_to(key, &mut payloads, now_us);
-        }
-        if let Some(running) = self.sources.iter_mut().find(|running| running.feed == key) {
-            running.payloads = payloads;
-        }
     }
 }

@@ -61,10 +61,15 @@ impl Shard {
         self.read(handle, heard_us);
         self.ring(heard_us);
         // Not the time of `ring`: what its sources appended is due after that.
-        self.seal(now_us());
+        let now_us = now_us();
+        self.seal(now_us);
+        if self.sources.has_unread() {
+            // What sources make of it goes out with it.
+            self.take_inputs(now_us);
+            self.seal(now_us);
+        }
         self.post();
         self.post_acks();
-        self.post_beside();
         self.ask();
         self.walk();
         let looks_again = self.keep_answers_within();
@@ -78,7 +83,7 @@ impl Shard {
             self.poll.wake_at(*at_us);
         }
         let has_more = !self.dirty.is_empty() || !self.readable.is_empty() || !self.due.is_empty();
-        more_ready || looks_again || has_more
+        more_ready || looks_again || has_more || self.sources.has_unread()
     }
 
     /// Sees what happened to the sockets.

@@ -1,7 +1,7 @@
-use super::{Mail, Shard, Timer, mail::Reader, room::Maker};
+use super::{Mail, Shard, Timer, mail::Reader};
 use crate::{clock::now_us, fanout::FeedKey};
 use smallvec::SmallVec;
-use thalweg_wire::{GapReason, Topic, close};
+use thalweg_wire::{GapReason, close};
 
 /// The heartbeat passes by all connections in this many steps, so that they are
 /// not all sent at once.
@@ -18,15 +18,6 @@ impl Shard {
         let now_us = now_us();
         self.set_timer(now_us + SWEEP_US, Timer::Sweep);
         self.set_timer(now_us, Timer::Heartbeat);
-    }
-
-    /// Has events of `acks` taken for acks of `topic`.
-    pub(super) fn take_acks(&mut self, acks: &Topic, topic: &Topic) {
-        let key = self.feeds.open(acks, true, Maker::Publisher);
-        match key.ok().and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
-            Some(home) => (home.is_fed, home.acks_of) = (true, Some(topic.clone())),
-            None => tracing::error!(topic = %acks, "too many topics: nothing is acked by it"),
-        }
     }
 
     /// Sends a heartbeat to those of the next slot that were sent nothing since

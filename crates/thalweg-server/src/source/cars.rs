@@ -1,7 +1,6 @@
 use std::io::Write;
-use std::time::{Duration, UNIX_EPOCH};
 
-use super::{Source, max_speed::MaxSpeed, push};
+use super::{Source, push, timestamp};
 use crate::stream::Payloads;
 
 /// `car_live_data`: cars driving up and down straight roads, one row per car
@@ -13,8 +12,6 @@ pub(super) struct Cars {
     cars: Vec<Car>,
     /// Intended time of the tick before, in µs.
     before_us: Option<u64>,
-    /// If somebody wants to know.
-    max_speed: Option<MaxSpeed>,
 }
 
 struct Car {
@@ -60,12 +57,7 @@ impl Cars {
                 total_km: random.f64() * 2000.0,
             })
             .collect();
-        Self { random, cars, before_us: None, max_speed: None }
-    }
-
-    /// The same, which also tells the highest speed of each second.
-    pub(super) fn with_max_speed(self) -> Self {
-        Self { max_speed: Some(MaxSpeed::default()), ..self }
+        Self { random, cars, before_us: None }
     }
 }
 
@@ -73,23 +65,15 @@ impl Source for Cars {
     fn tick(&mut self, due_us: u64, out: &mut Payloads) {
         let elapsed_us = self.before_us.map_or(0, |before_us| due_us - before_us);
         self.before_us = Some(due_us);
-        let now_ms = EPOCH_MS + due_us / 1000;
-        let time = timestamp(now_ms);
+        let time = timestamp(EPOCH_MS + due_us / 1000);
         for (index, car) in self.cars.iter_mut().enumerate() {
             car.drive(elapsed_us as f64 / 3.6e9, &mut self.random);
             push(out, |row| car.write(index, &time, row));
-        }
-        if let Some(max_speed) = &mut self.max_speed {
-            max_speed.see(now_ms, self.cars.iter().map(|car| car.speed_kmh));
         }
     }
 
     fn pause(&mut self) {
         self.before_us = None;
-    }
-
-    fn take_beside(&mut self) -> Payloads {
-        self.max_speed.as_mut().map(MaxSpeed::take).unwrap_or_default()
     }
 }
 
@@ -130,11 +114,6 @@ impl Road {
     }
 }
 
-/// RFC 3339 with milliseconds, from ms since 1970.
-pub(super) fn timestamp(ms: u64) -> String {
-    humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,27 +141,6 @@ mod tests {
         assert!(rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == 11)));
         assert_eq!(rows[0][7], "c00000");
         assert_ne!(rows[0][1], rows[57][1]);
-    }
-
-    #[test]
-    fn the_highest_speed_of_a_second_is_that_of_its_rows() {
-        let mut cars = Cars::new(3, 5).with_max_speed();
-        let (mut rows, mut seconds) = (Payloads::default(), Vec::new());
-        for tick in 0..35 {
-            cars.tick(tick * 100_000, &mut rows);
-            let beside = cars.take_beside();
-            seconds.extend(beside.iter().map(|it| serde_json::from_slice(it).unwrap()));
-        }
-        let seconds: Vec<serde_json::Value> = seconds;
-        let rows: Vec<serde_json::Value> =
-            rows.iter().map(|row| serde_json::from_slice(row).unwrap()).collect();
-        assert_eq!(seconds.len(), 3);
-        for (number, second) in seconds.iter().enumerate() {
-            let speeds = rows[number * 50..][..50].iter().map(|row| row[3].as_f64().unwrap());
-            assert_eq!(second["max_speed"].as_f64(), speeds.reduce(f64::max));
-            assert_eq!((&second["time"], &second["cars"]), (&rows[number * 50][8], &5.into()));
-        }
-        assert!(Cars::new(3, 5).take_beside().is_empty());
     }
 
     #[test]

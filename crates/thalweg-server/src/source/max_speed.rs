@@ -1,53 +1,76 @@
-use std::io::Write;
+use std::{io::Write, time::UNIX_EPOCH};
 
-use super::{cars::timestamp, push};
+use serde::{Deserialize, de::IgnoredAny};
+
+use super::{Input, Source, push, timestamp};
 use crate::stream::Payloads;
 
-/// The published real-time chart (2022): of each second of the rows' own time, and one
+/// The published real-time chart (2022): of each second of the cars' own time, and one
 /// second after the other, the highest speed in it and how many cars it is of. A second
-/// is told of when the first row after it is due.
+/// is told of when the first row after it comes.
 #[derive(Default)]
 pub(super) struct MaxSpeed {
     window: Option<Window>,
-    out: Payloads,
 }
 
 /// A second that is not over.
 struct Window {
-    /// Since 1970.
-    second: u64,
+    /// Of the first rows in it.
+    first_ms: u64,
     kmh: f64,
+    /// Those that have a row at that time.
     cars: u64,
 }
 
-impl MaxSpeed {
-    /// Sees a tick of all cars: its time, in ms since 1970, and the speed of each.
-    pub(super) fn see(&mut self, ms: u64, speeds_kmh: impl Iterator<Item = f64>) {
-        let second = ms / 1000;
-        let (mut highest, mut cars) = (0_f64, 0);
-        for kmh in speeds_kmh {
-            highest = highest.max(kmh);
-            cars += 1;
-        }
-        if cars == 0 {
-            return;
-        }
-        if let Some(over) = self.window.take_if(|window| window.second != second) {
-            over.write(&mut self.out);
-        }
-        let window = self.window.get_or_insert(Window { second, kmh: 0.0, cars });
-        window.kmh = window.kmh.max(highest);
-    }
+/// What is looked at of a row, of which cars have eleven columns.
+#[derive(Deserialize)]
+struct Row<'a>(
+    IgnoredAny,
+    IgnoredAny,
+    IgnoredAny,
+    f64,
+    IgnoredAny,
+    IgnoredAny,
+    IgnoredAny,
+    IgnoredAny,
+    &'a str,
+    IgnoredAny,
+    IgnoredAny,
+);
 
-    /// Seconds that are over and were not told of.
-    pub(super) fn take(&mut self) -> Payloads {
-        std::mem::take(&mut self.out)
+impl Source for MaxSpeed {
+    fn input(&mut self, input: Input<'_>, _now_us: u64, out: &mut Payloads) {
+        let Input::Event(event) = input else { return };
+        // Anybody may publish anything to that topic.
+        let Ok(Row(_, _, _, kmh, _, _, _, _, time, _, _)) = serde_json::from_slice(event) else {
+            return;
+        };
+        let time = humantime::parse_rfc3339(time).ok();
+        if let Some(Ok(since_1970)) = time.map(|time| time.duration_since(UNIX_EPOCH)) {
+            self.see(since_1970.as_millis() as u64, kmh, out);
+        }
+    }
+}
+
+impl MaxSpeed {
+    fn see(&mut self, ms: u64, kmh: f64, out: &mut Payloads) {
+        if let Some(over) = self.window.take_if(|window| window.second() != ms / 1000) {
+            over.write(out);
+        }
+        let window = self.window.get_or_insert(Window { first_ms: ms, kmh: 0.0, cars: 0 });
+        window.kmh = window.kmh.max(kmh);
+        window.cars += u64::from(window.first_ms == ms);
     }
 }
 
 impl Window {
+    /// Since 1970.
+    fn second(&self) -> u64 {
+        self.first_ms / 1000
+    }
+
     fn write(&self, out: &mut Payloads) {
-        let time = timestamp(self.second * 1000);
+        let time = timestamp(self.second() * 1000);
         push(out, |event| {
             // Writing to a Vec cannot fail. Decimals as in a row.
             let _ = write!(
@@ -61,15 +84,23 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::cars::Cars, *};
+
+    fn texts(out: &Payloads) -> Vec<String> {
+        out.iter().map(|event| String::from_utf8(event.to_vec()).unwrap()).collect()
+    }
 
     #[test]
     fn a_second_is_told_of_when_it_is_over() {
         let mut max_speed = MaxSpeed::default();
         let mut see = |ms, speeds: &[f64]| {
-            max_speed.see(ms, speeds.iter().copied());
-            let out = max_speed.take();
-            out.iter().map(|event| String::from_utf8(event.to_vec()).unwrap()).collect::<Vec<_>>()
+            let mut out = Payloads::default();
+            for kmh in speeds {
+                let time = timestamp(ms);
+                let row = format!(r#"[1,0,0,{kmh},"",0,0,"c","{time}","{time}",""]"#);
+                max_speed.input(Input::Event(row.as_bytes()), 0, &mut out);
+            }
+            texts(&out)
         };
         assert_eq!(see(1_000, &[10.0, 60.126]), [""; 0]);
         assert_eq!(see(1_999, &[59.0, 50.0]), [""; 0]);
@@ -79,5 +110,51 @@ mod tests {
         let second = r#"{"time":"1970-01-01T00:00:02.000Z","max_speed":0.00,"cars":2}"#;
         assert_eq!(see(7_500, &[1.0]), [second]);
         assert_eq!(see(7_500, &[2.0]), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_row_is_left_out() {
+        let (mut max_speed, mut out) = (MaxSpeed::default(), Payloads::default());
+        for event in [
+            "7",
+            "{}",
+            "[]",
+            r#"[1,2,3,"fast",5,6,7,8,"1970-01-01T00:00:01Z",10,11]"#,
+            r#"[1,2,3,4,5,6,7,8,"1970-01-01T00:00:01Z",10,11,12]"#,
+            r#"[1,2,3,4,5,6,7,8,"\"",10,11]"#,
+        ] {
+            max_speed.input(Input::Event(event.as_bytes()), 0, &mut out);
+        }
+        max_speed.input(Input::Ack(1), 0, &mut out);
+        assert!(max_speed.window.is_none() && out.is_empty());
+        let times =
+            ["soon", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59.9Z", "1970-01-01T00:00:01Z"];
+        for time in times {
+            let row = format!(r#"[1,2,3,1e300,5,6,7,8,"{time}",10,11]"#);
+            max_speed.input(Input::Event(row.as_bytes()), 0, &mut out);
+        }
+        let [one] = &texts(&out)[..] else { panic!("{:?}", texts(&out)) };
+        serde_json::from_str::<serde_json::Value>(one).unwrap();
+    }
+
+    #[test]
+    fn the_highest_speed_of_a_second_is_that_of_its_rows() {
+        let (mut cars, mut max_speed) = (Cars::new(3, 5), MaxSpeed::default());
+        let (mut rows, mut seconds) = (Payloads::default(), Payloads::default());
+        for tick in 0..35 {
+            cars.tick(tick * 100_000, &mut rows);
+        }
+        rows.iter().for_each(|row| max_speed.input(Input::Event(row), 0, &mut seconds));
+        let values = |payloads: &Payloads| -> Vec<serde_json::Value> {
+            payloads.iter().map(|event| serde_json::from_slice(event).unwrap()).collect()
+        };
+        let (rows, seconds) = (values(&rows), values(&seconds));
+        assert_eq!(seconds.len(), 3);
+        for (number, second) in seconds.iter().enumerate() {
+            let begin = number * 50;
+            let speeds = rows[begin..][..50].iter().map(|row| row[3].as_f64().unwrap());
+            assert_eq!(second["max_speed"].as_f64(), speeds.reduce(f64::max));
+            assert_eq!((&second["time"], &second["cars"]), (&rows[begin][8], &5.into()));
+        }
     }
 }

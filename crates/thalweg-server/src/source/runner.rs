@@ -1,6 +1,7 @@
+use serde::Deserialize;
 use thalweg_wire::Offset;
 
-use super::{Source, push};
+use super::{Input, Source, push};
 use crate::stream::Payloads;
 
 /// The published round trip between a hub and its client (2013): one record, and
@@ -12,10 +13,22 @@ pub(super) struct Runner {
     last: Offset,
 }
 
-impl Source for Runner {
-    fn tick(&mut self, _due_us: u64, _out: &mut Payloads) {}
+/// What of an event of its input is looked at: the `id` of the event processed.
+#[derive(Deserialize)]
+struct AckEvent {
+    id: Offset,
+}
 
-    fn ack(&mut self, offset: Offset, now_us: u64, out: &mut Payloads) {
+impl Source for Runner {
+    fn input(&mut self, input: Input<'_>, now_us: u64, out: &mut Payloads) {
+        let offset = match input {
+            Input::Ack(offset) => offset,
+            Input::Event(event) => match serde_json::from_slice(event) {
+                Ok(AckEvent { id }) => id,
+                // Anybody may publish anything to that topic.
+                Err(_) => return,
+            },
+        };
         if offset < self.last {
             return;
         }
@@ -51,7 +64,7 @@ mod tests {
     fn ids(acks: &[Offset]) -> Vec<Offset> {
         let (mut runner, mut out) = (Runner::default(), Payloads::default());
         for ack in acks {
-            runner.ack(*ack, 7, &mut out);
+            runner.input(Input::Ack(*ack), 7, &mut out);
         }
         let id = |event: &[u8]| {
             let event: serde_json::Value = serde_json::from_slice(event).unwrap();
@@ -59,6 +72,15 @@ mod tests {
             event["id"].as_u64().unwrap()
         };
         out.iter().map(id).collect()
+    }
+
+    #[test]
+    fn an_event_acks_as_a_command_does() {
+        let (mut runner, mut out) = (Runner::default(), Payloads::default());
+        for event in ["{}", "7", r#"{"id":"0"}"#, r#"{"id":0,"by":"somebody"}"#, r#"{"id":0}"#] {
+            runner.input(Input::Event(event.as_bytes()), 7, &mut out);
+        }
+        assert_eq!(out.count(), 1);
     }
 
     #[test]

@@ -113,6 +113,12 @@ impl Batch {
         self.start_of((offset - self.first) as usize)
     }
 
+    /// Its events from `from` on, each in bytes.
+    pub fn events_from(&self, from: Offset) -> impl Iterator<Item = &[u8]> {
+        let index = from.saturating_sub(self.first) as usize;
+        (index..self.count()).map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
+    }
+
     /// Bytes of its events from `from` on.
     pub fn event_bytes(&self, from: Offset) -> usize {
         self.bytes.len() - self.start_of_event(from)

@@ -10,8 +10,9 @@ use super::{
 
 /// What `--demo` adds: something to see, and what the lab page measures the browser
 /// with, which costs nothing until somebody does (the published experiments A and B).
-const DEMO_SOURCES: [&str; 10] = [
-    "cars=cars,cars=100,interval=100ms,max-speed=cars/max-speed",
+const DEMO_SOURCES: [&str; 11] = [
+    "cars=cars,cars=100,interval=100ms",
+    "cars/max-speed=max-speed,of=cars",
     "ticker=dummy,interval=1s",
     "lab/rows/1=constant,batch=1,interval=1ms,when=subscribed",
     "lab/rows/10=constant,batch=10,interval=1ms,when=subscribed",

@@ -8,8 +8,8 @@ use crate::harness::{Server, Subscriber, Transport};
 const TOPICS: [&str; 3] = ["a", "b", "c"];
 
 fn command(subscriber: &mut Subscriber, command: &str, topic: &str) {
-    let answer = subscriber
-        .command(&format!(r#"{{"command":"{command}","id":1,"topic":"{topic}"}}"#));
+    let answer =
+        subscriber.command(&format!(r#"{{"command":"{command}","id":1,"topic":"{topic}"}}"#));
     assert_eq!(answer["answer"]["topic"], topic);
 }
 
@@ -25,7 +25,8 @@ fn who_stays_is_sent_everything_whoever_leaves() {
     // Knuth's linear congruential generator (MMIX): the same way each time.
     let mut state = 7_u64;
     let mut random = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
     for number in 0..40 {
@@ -47,7 +48,8 @@ fn who_stays_is_sent_everything_whoever_leaves() {
         server.await_connections(subscribers.len());
         TOPICS.iter().for_each(|topic| _ = server.publish(topic, number..number + 1));
         for (subscriber, reads) in &mut subscribers {
-            let mut heard: Vec<String> = reads.iter().map(|_| subscriber.envelope().topic).collect();
+            let mut heard: Vec<String> =
+                reads.iter().map(|_| subscriber.envelope().topic).collect();
             heard.sort_unstable();
             reads.sort_unstable();
             assert_eq!(heard, *reads);

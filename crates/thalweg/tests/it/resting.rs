@@ -1,5 +1,5 @@
-//! Sources that tick only while somebody subscribes to their topics; and what a source
-//! publishes beside its topic.
+//! Sources that tick only while somebody subscribes to their topics; and sources that make
+//! their events of another topic's.
 
 use std::collections::BTreeMap;
 
@@ -126,6 +126,11 @@ fn polls_keep_it_awake_between_them() {
     assert_eq!(last.1 - first_due_us, (last.0 - first) * 1_000, "{begun}");
 }
 
+fn with_speeds(shards: &str, cars: &str) -> Server {
+    let sources = ["--source", cars, "--source", "max=max-speed,of=cars"];
+    Server::start(&[&["--shards", shards], &sources[..]].concat())
+}
+
 /// What a subscriber to the cars and to their highest speed hears, until so many seconds
 /// of that are over.
 fn speeds(server: &Server, seconds: usize) -> (Vec<Value>, Vec<Value>) {
@@ -144,8 +149,7 @@ fn speeds(server: &Server, seconds: usize) -> (Vec<Value>, Vec<Value>) {
 fn the_highest_speed_of_a_second_is_that_of_the_rows_in_it() {
     // Names whose homes differ, some of them.
     for (shards, cars) in [("1", 5), ("2", 5), ("3", 7), ("4", 7)] {
-        let source = format!("cars=cars,cars={cars},interval=20ms,max-speed=max");
-        let server = Server::start(&["--shards", shards, "--source", &source]);
+        let server = with_speeds(shards, &format!("cars=cars,cars={cars},interval=20ms"));
         let (rows, told) = speeds(&server, 2);
         let mut highest = BTreeMap::<&str, f64>::new();
         for row in &rows {
@@ -162,6 +166,38 @@ fn the_highest_speed_of_a_second_is_that_of_the_rows_in_it() {
             assert_eq!(event["cars"], json!(cars));
         }
         assert!(told[0]["time"].as_str() < told[1]["time"].as_str());
+    }
+}
+
+#[test]
+fn a_source_that_takes_a_topic_in_wants_it() {
+    for shards in ["1", "2", "4"] {
+        let server = with_speeds(shards, "cars=cars,cars=5,interval=20ms,when=subscribed");
+        await_resting(&server, 0);
+        let mut subscriber = server.subscribe(Transport::Sse, "/max");
+        subscriber.confirmed();
+        assert_eq!(subscriber.envelope().events[0]["cars"], json!(5));
+    }
+}
+
+#[test]
+fn what_anybody_publishes_to_an_input_does_no_harm() {
+    for shards in ["1", "2"] {
+        let server = with_speeds(shards, "other=cars");
+        let mut subscriber = server.subscribe(Transport::WebSocket, "/max");
+        subscriber.confirmed();
+        let row = |time: &str, kmh: f64| {
+            format!(r#"[1,2,3,{kmh},"4",5,6,"c","{time}","{time}","1970-01-01T00:00:00Z"]"#)
+        };
+        let (first, second) =
+            (row("2022-07-13T21:04:08.9Z", 7.0), row("2022-07-13T21:04:09Z", 1.0));
+        let lines = ["7", "{}", &first, "[1,2,3]", &row("soon", 9.0), &second].join("\n");
+        server.post("cars", "application/x-ndjson", lines).published();
+        let told = subscriber.envelope().events;
+        assert_eq!(
+            told,
+            [json!({"time": "2022-07-13T21:04:08.000Z", "max_speed": 7.0, "cars": 1})]
+        );
     }
 }
 

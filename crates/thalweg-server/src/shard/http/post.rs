@@ -248,7 +248,7 @@ async fn grant(
         }
         What::Ack { topic, position } => {
             gate.authorise(identity, Right::Subscribe(&topic))?;
-            handle.step(|shard| shard.hear_ack(&topic, Some(position.epoch), position.offset));
+            handle.step(|shard| shard.hear_ack(&topic, position));
             Ok(wish.done(&topic, Some(position)))
         }
         What::Subscribe { .. } | What::Unsubscribe { .. } => Err(Refusal::new(

@@ -1,0 +1,316 @@
+//! Sources at work: their ticks, what they take in, and whether somebody wants what they
+//! make. Whatever a source makes is appended to its output, whose home this is.
+
+use std::{cmp::Reverse, collections::HashMap};
+
+use thalweg_wire::{Offset, Position, Topic};
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{
+    Mail, Shard, Timer,
+    demand::{Change, Demand},
+    home_of,
+    mail::Ack,
+    room::Maker,
+};
+use crate::{
+    clock::now_us,
+    fanout::FeedKey,
+    source::{Input, Scheduled},
+    stream::Payloads,
+};
+
+/// Ticks a source makes up for in one turn, so that one that cannot keep up
+/// does not keep its shard from everything else.
+const TICKS_PER_TURN: u32 = 64;
+
+/// The same for its bytes, taken in and made, after which nothing further begins: an answer
+/// should wait for no more than one of the largest events, and what two of them need is never
+/// at hand.
+const BYTES_PER_TURN: usize = 1 << 19;
+
+/// All sources of a shard.
+#[derive(Default)]
+pub(super) struct Sources {
+    running: Vec<Running>,
+    /// Those that feed a topic.
+    by_output: HashMap<FeedKey, Vec<usize>>,
+    /// Those that take a topic's events in.
+    by_input: HashMap<FeedKey, Vec<Reader>>,
+    /// Inputs with events that were not taken in.
+    unread: Vec<FeedKey>,
+    /// Acks for sources of other shards that those have not been posted: one for each topic.
+    unposted_acks: Vec<Ack>,
+}
+
+/// A source at work.
+struct Running {
+    /// Its output.
+    feed: FeedKey,
+    scheduled: Scheduled,
+    next_us: u64,
+    /// It does not tick, because nobody subscribes.
+    rests: bool,
+    /// There is a timer for it.
+    is_timed: bool,
+    /// Memory for what it makes.
+    payloads: Payloads,
+}
+
+/// A source that takes a topic's events in. It is a cursor, as a subscriber is: what it has
+/// not taken in stays in the history.
+struct Reader {
+    source: usize,
+    next: Offset,
+}
+
+impl Sources {
+    /// A topic that sources may take in has new events.
+    pub(super) fn has_input(&mut self, key: FeedKey) {
+        if !self.unread.contains(&key) {
+            self.unread.push(key);
+        }
+    }
+
+    /// Whether there is something to take in.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.unread.is_empty()
+    }
+
+    /// One after the other, those that feed a topic.
+    fn feeding(&self, key: FeedKey, nth: usize) -> Option<usize> {
+        self.by_output.get(&key)?.get(nth).copied()
+    }
+}
+
+impl Shard {
+    /// Puts a source to work on its output's home shard.
+    pub(super) fn start_source(&mut self, scheduled: Scheduled) {
+        let Some((feed, demand)) = self.open_fed(&scheduled.output) else {
+            tracing::error!(topic = %scheduled.output, "too many topics: the source does not run");
+            return;
+        };
+        let index = self.sources.running.len();
+        let next_us = scheduled.start_us.unwrap_or_else(now_us);
+        let rests = scheduled.while_subscribed && demand == Demand::None;
+        let is_timed = !rests && scheduled.interval_us.is_some();
+        self.counts.sources_resting += u64::from(rests);
+        if is_timed {
+            self.set_timer(next_us, Timer::Source(index));
+        }
+        let inputs = scheduled.inputs.clone();
+        let payloads = Payloads::default();
+        let running = Running { feed, scheduled, next_us, rests, is_timed, payloads };
+        self.sources.running.push(running);
+        self.sources.by_output.entry(feed).or_default().push(index);
+        for input in inputs {
+            self.start_input(&input, index);
+        }
+    }
+
+    /// Has a source take in the events of a topic, wherever that is at home.
+    fn start_input(&mut self, topic: &Topic, source: usize) {
+        let key = if self.is_home_of(topic) {
+            self.open_fed(topic).map(|(key, _)| key)
+        } else {
+            self.feeds.open(topic, false, Maker::Subscriber(None)).ok()
+        };
+        let Some((key, feed)) = key.and_then(|key| Some((key, self.feeds.get_mut(key)?))) else {
+            tracing::error!(%topic, "too many topics: no source takes it in");
+            return;
+        };
+        feed.is_input = true;
+        if feed.is_wanting() && feed.attachment == 0 {
+            self.unattached.push(key);
+        }
+        self.sources.by_input.entry(key).or_default().push(Reader { source, next: 1 });
+        self.want(key, now_us());
+    }
+
+    /// Makes a topic whose home this is, and which sources of other shards take in.
+    pub(super) fn keep_input(&mut self, topic: &Topic) {
+        if self.open_fed(topic).is_none() {
+            tracing::error!(%topic, "too many topics: no source takes it in");
+        }
+    }
+
+    /// Opens a topic that stays, whether it has events or not.
+    fn open_fed(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
+        let key = self.feeds.open(topic, true, Maker::Publisher).ok()?;
+        let home = self.feeds.get_mut(key)?.home.as_mut()?;
+        home.is_fed = true;
+        Some((key, home.demand))
+    }
+
+    pub(super) fn tick(&mut self, index: usize, now_us: u64) {
+        let running = &mut self.sources.running[index];
+        let interval_us = running.scheduled.interval_us.filter(|_| !running.rests);
+        let Some(interval_us) = interval_us else {
+            running.is_timed = false;
+            return;
+        };
+        let (mut ticks, mut late, mut late_us_max) = (0, 0, 0);
+        let next_us = self.run_source(index, now_us, |running, out| {
+            while running.next_us <= now_us
+                && ticks < TICKS_PER_TURN
+                && out.joined().len() < BYTES_PER_TURN
+            {
+                let late_us = now_us - running.next_us;
+                late += u64::from(late_us > 1_000);
+                late_us_max = late_us.max(late_us_max);
+                running.scheduled.source.tick(running.next_us, out);
+                // An interval may be longer than the clock is.
+                running.next_us = running.next_us.saturating_add(interval_us);
+                ticks += 1;
+            }
+            running.next_us
+        });
+        self.counts.source_ticks += u64::from(ticks);
+        self.counts.source_ticks_late += late;
+        let lateness = &mut self.counts.source_lateness_seconds_max;
+        *lateness = late_us_max.max(*lateness);
+        self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
+    }
+
+    /// Has a source make events, and appends them to its output.
+    fn run_source<T>(
+        &mut self,
+        index: usize,
+        now_us: u64,
+        run: impl FnOnce(&mut Running, &mut Payloads) -> T,
+    ) -> T {
+        let running = &mut self.sources.running[index];
+        let mut payloads = std::mem::take(&mut running.payloads);
+        let result = run(running, &mut payloads);
+        let feed = running.feed;
+        if !payloads.is_empty() {
+            self.append_to(feed, &mut payloads, now_us);
+        }
+        self.sources.running[index].payloads = payloads;
+        result
+    }
+
+    /// Has sources take in what has come of their inputs.
+    pub(super) fn take_inputs(&mut self, now_us: u64) {
+        for key in std::mem::take(&mut self.sources.unread) {
+            let readers = self.sources.by_input.get(&key).map_or(0, Vec::len);
+            for nth in 0..readers {
+                self.take_input(key, nth, now_us);
+            }
+        }
+    }
+
+    fn take_input(&mut self, key: FeedKey, nth: usize, now_us: u64) -> Option<()> {
+        let log = self.feeds.get(key)?.log.as_ref()?;
+        let reader = self.sources.by_input.get_mut(&key)?.get_mut(nth)?;
+        let (source, from) = (reader.source, reader.next);
+        reader.next = log.head();
+        let mut batches = Vec::new();
+        let mut bytes = 0;
+        for batch in log.batches_from(from) {
+            if bytes >= BYTES_PER_TURN {
+                // The rest is taken in at the next turn.
+                reader.next = batch.first();
+                self.sources.unread.push(key);
+                break;
+            }
+            bytes += batch.event_bytes(from.max(batch.first()));
+            batches.push(std::sync::Arc::clone(batch));
+        }
+        self.run_source(source, now_us, |running, out| {
+            for event in batches.iter().flat_map(|batch| batch.events_from(from)) {
+                running.scheduled.source.input(Input::Event(event), now_us, out);
+            }
+        });
+        Some(())
+    }
+
+    /// A client has processed the events of a topic up to `position`: tells its sources, if
+    /// they wait for that.
+    pub(super) fn hear_ack(&mut self, topic: &Topic, position: Position) {
+        self.counts.acks += 1;
+        if !self.common.inputs.acks.contains(topic) {
+            return;
+        }
+        if self.is_home_of(topic) {
+            return self.ack_sources(topic, position);
+        }
+        // The last of them says it all.
+        let mut unposted = self.sources.unposted_acks.iter_mut();
+        match unposted.find(|ack| ack.topic == *topic) {
+            Some(Ack { position: last, .. }) if last.epoch == position.epoch => {
+                last.offset = last.offset.max(position.offset);
+            }
+            Some(ack) => ack.position = position,
+            None => self.sources.unposted_acks.push(Ack { topic: topic.clone(), position }),
+        }
+    }
+
+    /// Tells the sources of a topic whose home this is how far a client has come.
+    pub(super) fn ack_sources(&mut self, topic: &Topic, position: Position) {
+        let Some(key) = self.feeds.find(topic) else { return };
+        let home = self.feeds.get(key).and_then(|feed| feed.home.as_ref());
+        if home.is_none_or(|home| home.sequencer.epoch() != position.epoch) {
+            return;
+        }
+        let now_us = now_us();
+        let mut nth = 0;
+        while let Some(index) = self.sources.feeding(key, nth) {
+            nth += 1;
+            self.run_source(index, now_us, |running, out| {
+                running.scheduled.source.input(Input::Ack(position.offset), now_us, out);
+            });
+        }
+    }
+
+    /// Posts the acks for sources of other shards.
+    pub(super) fn post_acks(&mut self) {
+        let peers = &self.common.peers;
+        self.sources.unposted_acks.retain(|ack| {
+            let home = home_of(&ack.topic, peers.len());
+            match peers[home].publishes.try_send(Mail::Ack(ack.clone())) {
+                Err(TrySendError::Full(_)) => true,
+                // A shard that has drained needs no acks.
+                Ok(()) | Err(TrySendError::Closed(_)) => false,
+            }
+        });
+        if !self.sources.unposted_acks.is_empty() {
+            self.try_again();
+        }
+    }
+
+    /// Somebody subscribes to a topic. That nobody does any more is found by the sweep.
+    pub(super) fn want(&mut self, key: FeedKey, now_us: u64) {
+        let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
+        if let Some(change) = change {
+            self.tell_sources(key, change, now_us);
+        }
+    }
+
+    /// Has the sources of a topic that tick only while it is wanted go by that. One that
+    /// begins anew does so an interval from now: what it would have made meanwhile is not
+    /// made up for.
+    pub(super) fn tell_sources(&mut self, key: FeedKey, change: Change, now_us: u64) {
+        let mut nth = 0;
+        while let Some(index) = self.sources.feeding(key, nth) {
+            nth += 1;
+            let running = &mut self.sources.running[index];
+            if !running.scheduled.while_subscribed {
+                continue;
+            }
+            running.rests = change == Change::Stop;
+            if running.rests {
+                self.counts.sources_resting += 1;
+                continue;
+            }
+            self.counts.sources_resting -= 1;
+            running.scheduled.source.pause();
+            let interval_us = running.scheduled.interval_us.unwrap_or_default();
+            running.next_us = now_us.saturating_add(interval_us);
+            // A timer of before it rested is earlier, and finds nothing to do.
+            if !std::mem::replace(&mut running.is_timed, true) {
+                self.timers.push(Reverse((running.next_us, Timer::Source(index))));
+            }
+        }
+    }
+}
