@@ -9,7 +9,9 @@
 //! fanout      who gets what next                                  (pure)
 //! transport   ways out: the only place with subscribers' sockets
 //! shard       one thread that wires the four above together
+//! http        requests: routing, publishing, takeover
 //! serve       shards, listener, shutdown
+//! answers     what clients do not take of their answers                (pure)
 //! metrics     what is counted
 //! access      who may do what                                     (pure)
 //! seats       who may connect
@@ -21,12 +23,14 @@
 //! ```
 
 mod access;
+mod answers;
 mod clock;
 pub mod config;
 pub mod fanout;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod http;
 mod metrics;
 pub mod pages;
 mod refusal;

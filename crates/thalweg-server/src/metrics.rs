@@ -4,6 +4,7 @@
 //! turn: there is no read-modify-write, and no line is shared, on the hot path.
 
 use std::{
+    cell::Cell,
     fmt::{Display, Write},
     sync::{
         Arc,
@@ -35,16 +36,54 @@ impl Form {
     }
 }
 
+/// A counter or a gauge of one shard. Whatever runs on the shard's thread counts in it.
+#[derive(Debug, Default)]
+pub(crate) struct Metric(Cell<u64>);
+
+impl Metric {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.set(value);
+    }
+
+    pub(crate) fn add(&self, value: u64) {
+        self.set(self.get() + value);
+    }
+
+    pub(crate) fn sub(&self, value: u64) {
+        self.set(self.get() - value);
+    }
+
+    /// Keeps the largest.
+    pub(crate) fn raise(&self, value: u64) {
+        self.set(self.get().max(value));
+    }
+}
+
 macro_rules! counts {
     ($($(#[doc = $help:literal])+ $name:ident: $kind:ident,)+) => {
         /// One shard's counts.
-        #[derive(Debug, Default, Clone, Copy)]
+        #[derive(Debug)]
         pub(crate) struct Counts {
-            $($(#[doc = $help])+ pub(crate) $name: u64,)+
+            $($(#[doc = $help])+ pub(crate) $name: Metric,)+
             /// Refusals by code.
-            refused: [u64; ErrorCode::ALL.len()],
+            refused: [Metric; ErrorCode::ALL.len()],
             /// Closes by code.
-            closed: [u64; close::ALL.len()],
+            closed: [Metric; close::ALL.len()],
+        }
+
+        impl Default for Counts {
+            fn default() -> Self {
+                let zeros = || Metric::default();
+                Self {
+                    $($name: zeros(),)+
+                    refused: std::array::from_fn(|_| zeros()),
+                    closed: std::array::from_fn(|_| zeros()),
+                }
+            }
         }
 
         impl Counts {
@@ -56,7 +95,7 @@ macro_rules! counts {
 
             /// The numbers that are one each; those by code follow them.
             fn singles(&self) -> [u64; Self::ALL.len()] {
-                [$(self.$name,)+]
+                [$(self.$name.get(),)+]
             }
         }
     };
@@ -142,14 +181,14 @@ impl Counts {
     const LEN: usize = Self::ALL.len() + ErrorCode::ALL.len() + close::ALL.len();
 
     /// One more refusal.
-    pub(crate) fn count_refused(&mut self, code: ErrorCode) {
-        self.refused[code as usize] += 1;
+    pub(crate) fn count_refused(&self, code: ErrorCode) {
+        self.refused[code as usize].add(1);
     }
 
     /// One more connection closed with a code.
-    pub(crate) fn count_closed(&mut self, code: u16) {
+    pub(crate) fn count_closed(&self, code: u16) {
         if let Some(index) = close::ALL.iter().position(|close| close.code == code) {
-            self.closed[index] += 1;
+            self.closed[index].add(1);
         }
     }
 }
@@ -184,8 +223,8 @@ impl Metrics {
         let (singles, by_code) = self.0[shard].split_at(Counts::ALL.len());
         let (refused, closed) = by_code.split_at(counts.refused.len());
         store(singles, &counts.singles());
-        store(refused, &counts.refused);
-        store(closed, &counts.closed);
+        store(refused, &counts.refused.each_ref().map(Metric::get));
+        store(closed, &counts.closed.each_ref().map(Metric::get));
     }
 
     /// All counts.

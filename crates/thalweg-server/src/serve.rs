@@ -24,12 +24,11 @@ use tokio::{
 use crate::{
     access::Gate,
     config::Config,
+    http::{Http, Leaving, Places, Shared, serve_connection},
     metrics::Metrics,
     runs::Runs,
     seats::Seats,
-    shard::{
-        self, Common, Handle, Leaving, Letterbox, Mail, Peer, Places, RetryHasher, Shares, home_of,
-    },
+    shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, Shares, home_of},
     source::{self, Inputs, Scheduled},
     transport::Certificate,
 };
@@ -110,20 +109,22 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         metrics: Metrics::new(config.shards),
         peers: peers.clone(),
         gate: Arc::new(gate),
+        inputs: Arc::new(Inputs::of(&sources)),
+        retry_hasher: RetryHasher::default(),
+        shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
+    };
+    let shared = Shared {
         admin: admin.map(Arc::new),
         tls: certificate.clone(),
         runs: runs.map(Arc::new),
         requests_of_publishers: Arc::new(Places::new(limits.requests)),
         requests_of_others: Arc::new(Places::new(limits.requests_of_others())),
-        inputs: Arc::new(Inputs::of(&sources)),
-        retry_hasher: RetryHasher::default(),
-        shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
-        seats: Seats::new(config.shards, config.limits, &config.access.trusted_proxies),
         leaving: Arc::clone(&leaving),
     };
+    let seats = Seats::new(config.shards, config.limits, &config.access.trusted_proxies);
     let listener = listen(&config, config.listen, "--listen")?;
     let address = listener.local_addr()?;
-    let mut listeners = vec![(listener, Arc::clone(&common.seats))];
+    let mut listeners = vec![(listener, seats)];
     let mut admin_address = None;
     if let Some(listen_at) = config.admin_listen {
         let listener = listen(&config, listen_at, "--admin-listen")?;
@@ -134,7 +135,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let mut threads = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
     for (id, letterbox) in letterboxes.into_iter().enumerate() {
-        let common = common.clone();
+        let (common, shared) = (common.clone(), shared.clone());
         let is_own = |source: &mut Scheduled| home_of(&source.output, config.shards) == id;
         let own_sources: Vec<_> = sources.extract_if(.., is_own).collect();
         // The first shard accepts for all.
@@ -146,7 +147,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
                 pin_to(core);
             }
             let work = Work { sources: own_sources, listeners };
-            run_shard(id, common, letterbox, work, &started)
+            run_shard(id, common, shared, letterbox, work, &started)
         })?);
     }
     drop(started);
@@ -277,6 +278,7 @@ fn listen(
 fn run_shard(
     id: usize,
     common: Common,
+    shared: Shared,
     letterbox: Letterbox,
     work: Work,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
@@ -306,12 +308,16 @@ fn run_shard(
         for scheduled in work.sources {
             handle.start_source(scheduled);
         }
+        let http = Http::new(Rc::clone(&handle), shared);
         let (serving, over) = watch::channel(());
         let accept = |(listener, seats)| {
-            spawn_local(listener::accept(Rc::clone(&handle), listener, seats, over.clone()))
+            spawn_local(listener::accept(Rc::clone(&http), listener, seats, over.clone()))
         };
         let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
-        let ended = shard::run(Rc::clone(&handle), letterbox).await;
+        let serve = |arrival| {
+            spawn_local(serve_connection(Rc::clone(&http), arrival));
+        };
+        let ended = shard::run(Rc::clone(&handle), letterbox, serve).await;
         drop(serving);
         for accepting in accepting {
             let _ = accepting.await;

@@ -21,29 +21,22 @@
 //! commands    what a client asks for
 //! reading     history and topics, for who does not subscribe
 //! turns       whose turn it is to read
-//! holder      what one connection holds of answers that its client does not take
-//! answers     what all hold of them, and who has to go for that
-//! answering   what a shard does about them
+//! answering   what a shard does about answers that clients do not take
 //! upkeep      heartbeats, stalls, and giving memory back
-//! http        requests: routing, publishing, takeover
 //! poll        the shard's own epoll and timer
 //! ```
 
 mod answering;
-mod answers;
 mod commands;
 mod demand;
 mod feeds;
 #[cfg(fuzzing)]
 mod fuzzing;
 mod hearing;
-mod holder;
 mod home;
-mod http;
 mod mail;
 mod peers;
 mod placed;
-mod places;
 mod poll;
 mod publish;
 mod reading;
@@ -64,40 +57,39 @@ use std::{
     io,
     os::fd::OwnedFd,
     rc::Rc,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
 };
 
 use slab::Slab;
 use thalweg_wire::Topic;
 use tokio::{
     io::unix::AsyncFd,
-    sync::{Notify, Semaphore, mpsc},
+    sync::{Notify, futures::Notified, mpsc},
 };
 
+pub(crate) use commands::{What, Wish};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
 pub(crate) use home::home_of;
-pub(crate) use http::{serve_connection, turn_away};
 pub(crate) use mail::{Arrival, Mail};
-pub(crate) use places::Places;
-pub(crate) use retries::RetryHasher;
+pub(crate) use placed::Placed;
+pub(crate) use reading::{Listing, Sending};
+pub(crate) use retries::{Retry, RetryHasher};
 pub(crate) use shares::Shares;
+pub(crate) use subscribe::{Newcomer, SubscriberId};
 pub(crate) use turn::run;
 
 use crate::{
     access::Gate,
-    config::{Config, SOCKET_READ_BYTES, UNREAD_BODIES},
+    answers::{Answers, Holder},
+    config::{Config, SOCKET_READ_BYTES},
     fanout::{FeedKey, Scratch},
     metrics::{Counts, Metrics},
-    runs::Runs,
-    seats::Seats,
     source::{Inputs, Scheduled},
-    transport::{Certificate, Connection},
+    transport::Connection,
 };
-use answers::Answers;
 use feeds::FeedTable;
 use hearing::Slice;
-use holder::Holder;
 use poll::Poll;
 use reading::Reading;
 use retries::Retries;
@@ -113,32 +105,11 @@ pub(crate) struct Common {
     pub(crate) peers: Vec<Peer>,
     /// Who may do what.
     pub(crate) gate: Arc<Gate>,
-    /// The same on the listener for whoever looks after the server, if there is one.
-    pub(crate) admin: Option<Arc<Gate>>,
-    /// TLS, if sockets are to speak it; those of that listener do not.
-    pub(crate) tls: Option<Certificate>,
-    /// The lab's runs, if they are to be shown.
-    pub(crate) runs: Option<Arc<Runs>>,
-    /// Places of requests whose bodies are being read, on all shards: of clients that may
-    /// publish, and of the rest, each bounded apart.
-    pub(crate) requests_of_publishers: Arc<Places>,
-    pub(crate) requests_of_others: Arc<Places>,
     /// What sources take in, wherever they are.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) retry_hasher: RetryHasher,
-    pub(crate) seats: Arc<Seats>,
     /// Whose topics they are that only subscribers hold.
     pub(crate) shares: Arc<Shares>,
-    pub(crate) leaving: Arc<Leaving>,
-}
-
-/// How far the end of the server has come, on all shards.
-#[derive(Debug, Default)]
-pub(crate) struct Leaving {
-    /// It is near: the server is not ready any more, and serves on.
-    pub(crate) is_announced: AtomicBool,
-    /// Nobody new is served.
-    pub(crate) is_closed: AtomicBool,
 }
 
 /// How to reach a shard.
@@ -163,20 +134,17 @@ pub(crate) struct Letterbox {
 pub(crate) struct Handle {
     pub(crate) id: usize,
     pub(crate) common: Common,
+    pub(crate) counts: Rc<Counts>,
     shard: RefCell<Shard>,
     /// Rouses the turn after a step that made work for it.
     wake: Notify,
     draining: Cell<bool>,
     /// Ends the tasks of requests once draining.
     drain: Notify,
-    /// Connections that HTTP serves.
+    /// Connections that are not subscribers' yet, or serve several.
     serving: Cell<usize>,
-    /// Memory that those of HTTP/2 send from.
-    spare: http::Spare,
     /// Has reads wait for each other.
     reads: Reads,
-    /// Bounds how many bodies are read away at a time.
-    unread: Semaphore,
 }
 
 struct Shard {
@@ -220,7 +188,7 @@ struct Shard {
     /// How long this turn goes on reading.
     slice: Slice,
     heartbeat_slot: usize,
-    counts: Counts,
+    counts: Rc<Counts>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -261,6 +229,7 @@ impl Handle {
     /// # Errors
     /// When the kernel has no epoll or timer left.
     pub(crate) fn new(id: usize, common: Common) -> io::Result<Rc<Self>> {
+        let counts = Rc::<Counts>::default();
         let shard = Shard {
             id,
             feeds: FeedTable::new(Arc::clone(&common.config), Arc::clone(&common.shares)),
@@ -288,19 +257,18 @@ impl Handle {
             read_buffer: vec![0; SOCKET_READ_BYTES],
             slice: Slice::default(),
             heartbeat_slot: 0,
-            counts: Counts::default(),
+            counts: Rc::clone(&counts),
         };
         Ok(Rc::new(Self {
             id,
             common,
+            counts,
             shard: RefCell::new(shard),
             wake: Notify::new(),
             draining: Cell::new(false),
             drain: Notify::new(),
             serving: Cell::new(0),
-            spare: http::Spare::default(),
             reads: Reads::default(),
-            unread: Semaphore::new(UNREAD_BODIES),
         }))
     }
 
@@ -316,18 +284,39 @@ impl Handle {
         self.step(|shard| shard.start_source(scheduled));
     }
 
-    /// Counts something.
-    pub(crate) fn count(&self, count: impl FnOnce(&mut Counts)) {
-        count(&mut self.shard.borrow_mut().counts);
-    }
-
     /// Makes a topic that sources take in, on its home shard.
     pub(crate) fn keep_input(&self, topic: &Topic) {
         self.step(|shard| shard.keep_input(topic));
     }
 
+    /// Whether it ends, and nobody new is to be served.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// Until it ends.
+    pub(crate) fn drain(&self) -> Notified<'_> {
+        self.drain.notified()
+    }
+
+    /// Has it wait at its end for a connection, for as long as this is kept.
+    pub(crate) fn serve(&self) -> Serving<'_> {
+        self.serving.set(self.serving.get() + 1);
+        Serving(self)
+    }
+
     fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
         self.shard.borrow().poll.readiness()
+    }
+}
+
+/// A connection that a shard waits for at its end.
+pub(crate) struct Serving<'a>(&'a Handle);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        self.0.serving.set(self.0.serving.get() - 1);
+        self.0.wake.notify_one();
     }
 }
 

@@ -19,9 +19,10 @@ use tokio::{
 
 use crate::{
     config::{Limits, TURNED_AWAY},
+    http::{Http, serve_connection, turn_away},
     refusal::Refusal,
     seats::Seats,
-    shard::{Arrival, Handle, Mail, serve_connection, turn_away},
+    shard::{Arrival, Mail},
     transport::Certificate,
 };
 
@@ -68,13 +69,13 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
 /// Accepts for all shards that `seats` are of, until they are `over`; each socket goes to the
 /// least-loaded. Ends when all that are turned away have been told why.
 pub(super) async fn accept(
-    handle: Rc<Handle>,
+    http: Rc<Http>,
     listener: TcpListener,
     seats: Arc<Seats>,
     mut over: watch::Receiver<()>,
 ) {
     let mut turning_away = JoinSet::new();
-    let tls = handle.common.tls.as_ref().filter(|_| !seats.is_admin());
+    let tls = http.shared.tls.as_ref().filter(|_| !seats.is_admin());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -90,9 +91,9 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        handle.count(|counts| counts.accepted += 1);
-        if handle.common.leaving.is_closed.load(Relaxed) {
-            refuse(&handle, &mut turning_away, socket, tls, Refusal::draining());
+        http.shard.counts.accepted.add(1);
+        if http.shared.leaving.is_closed.load(Relaxed) {
+            refuse(&http, &mut turning_away, socket, tls, Refusal::draining());
             continue;
         }
         let seat = match seats.take(from.ip()) {
@@ -100,17 +101,18 @@ pub(super) async fn accept(
             Err(refused) => {
                 // Without a handshake there is nothing to tell, and it costs too much.
                 match tls {
-                    None => refuse(&handle, &mut turning_away, socket, None, refused),
-                    Some(_) => handle.count(|counts| counts.count_refused(refused.code)),
+                    None => refuse(&http, &mut turning_away, socket, None, refused),
+                    Some(_) => http.shard.counts.count_refused(refused.code),
                 }
                 continue;
             }
         };
         let shard = seat.shard();
         let arrival = Arrival { socket, seat };
-        if shard == handle.id {
-            spawn_local(serve_connection(Rc::clone(&handle), arrival));
-        } else if handle.common.peers[shard].mail.send(Mail::Connection(arrival)).await.is_err() {
+        if shard == http.shard.id {
+            spawn_local(serve_connection(Rc::clone(&http), arrival));
+        } else if http.shard.common.peers[shard].mail.send(Mail::Connection(arrival)).await.is_err()
+        {
             return;
         }
     }
@@ -120,13 +122,13 @@ pub(super) async fn accept(
 
 /// Tells a connection why it is not served, unless too many are being told already.
 fn refuse(
-    handle: &Handle,
+    http: &Http,
     turning_away: &mut JoinSet<()>,
     socket: TcpStream,
     tls: Option<&Certificate>,
     refused: Refusal,
 ) {
-    handle.count(|counts| counts.count_refused(refused.code));
+    http.shard.counts.count_refused(refused.code);
     while turning_away.try_join_next().is_some() {}
     if turning_away.len() == TURNED_AWAY {
         return;

@@ -6,23 +6,27 @@ use thalweg_wire::{ErrorCode, close};
 
 use super::{
     Handle, Shard,
-    holder::{Holder, Who},
     reading::{Full, Reading},
 };
 use crate::{
-    clock::now_us, config::IDLE_READING, refusal::Refusal, seats::Address, stream::Batch,
+    answers::{Holder, Who},
+    clock::now_us,
+    config::IDLE_READING,
+    refusal::Refusal,
+    seats::Address,
+    stream::Batch,
     transport::Client,
 };
 
 impl Handle {
     /// A connection that HTTP serves, as one that may hold answers.
-    pub(super) fn holder(&self) -> Arc<Holder> {
+    pub(crate) fn holder(&self) -> Arc<Holder> {
         self.shard.borrow().answers.holder(Who::Http)
     }
 
     /// Looks after a connection that was given an answer of the client at `address`. It is
     /// judged in the shard's turns, once HTTP has had its own to send it.
-    pub(super) fn watch(&self, holder: &Arc<Holder>, address: Address) {
+    pub(crate) fn watch(&self, holder: &Arc<Holder>, address: Address) {
         let mut shard = self.shard.borrow_mut();
         shard.answers.list(holder, address, now_us);
         if shard.has_too_many_answers() {
@@ -51,7 +55,7 @@ impl Shard {
     pub(super) fn keep_answers_within(&mut self) -> bool {
         let beyond = self.answers.beyond(self.common.config.answers_max());
         for holder in beyond.ended {
-            self.counts.answers_cut += 1;
+            self.counts.answers_cut.add(1);
             self.end_holder(&holder);
         }
         beyond.has_new
@@ -69,7 +73,7 @@ impl Shard {
             self.end_holder(&holder);
         }
         self.sweep_readings(limits.pinned_bytes);
-        self.counts.answer_bytes = self.answers.bytes() as u64;
+        self.counts.answer_bytes.set(self.answers.bytes() as u64);
     }
 
     /// Whether a client's history has to wait until another is sent.
@@ -110,7 +114,7 @@ impl Shard {
     /// Ends a connection for the answers that it holds, unless it ends already.
     fn cut(&mut self, holder: &Arc<Holder>) {
         if self.answers.leave(holder) {
-            self.counts.answers_cut += 1;
+            self.counts.answers_cut.add(1);
             self.end_holder(holder);
         }
     }
@@ -164,7 +168,7 @@ impl Shard {
             *pinned.entry(*client).or_default() += share(&sharers, batches);
         }
         self.answers.note_pinned(pinned);
-        self.counts.answer_pinned_bytes = all as u64;
+        self.counts.answer_pinned_bytes.set(all as u64);
     }
 
     /// Counts what a subscriber's own frames hold beyond what every subscriber's may.

@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// A command, checked.
-pub(super) struct Wish {
+pub(crate) struct Wish {
     /// Comes back with the answer.
-    pub(super) id: Option<Box<RawValue>>,
-    pub(super) what: What,
+    pub(crate) id: Option<Box<RawValue>>,
+    pub(crate) what: What,
 }
 
-pub(super) enum What {
+pub(crate) enum What {
     Publish {
         topic: Topic,
         payloads: Payloads,
@@ -66,7 +66,7 @@ pub(super) enum Errand {
 impl Wish {
     /// Reads a command of a client whose events may have so many bytes, if it may publish. If
     /// not, its events are not looked at: they may be many.
-    pub(super) fn read(text: &str, event_bytes_max: Option<usize>) -> Self {
+    pub(crate) fn read(text: &str, event_bytes_max: Option<usize>) -> Self {
         let Asked { id, command } = Asked::parse(text);
         let what = match command {
             Ok(command) => What::check(command, event_bytes_max).unwrap_or_else(What::Refused),
@@ -75,15 +75,15 @@ impl Wish {
         Self { id: id.map(ToOwned::to_owned), what }
     }
 
-    pub(super) fn refuse(&self, refused: &Refusal) -> Vec<u8> {
+    pub(crate) fn refuse(&self, refused: &Refusal) -> Vec<u8> {
         refusal(refused.code, &refused.message, self.id.as_deref(), None)
     }
 
-    pub(super) fn done(&self, topic: &Topic, position: Option<Position>) -> Vec<u8> {
+    pub(crate) fn done(&self, topic: &Topic, position: Option<Position>) -> Vec<u8> {
         done(self.id.as_deref(), topic, position)
     }
 
-    pub(super) fn echo(&self, data: &RawValue) -> Vec<u8> {
+    pub(crate) fn echo(&self, data: &RawValue) -> Vec<u8> {
         echo(self.id.as_deref(), data)
     }
 }

@@ -17,9 +17,8 @@ const AGAIN_US: u64 = 1_000;
 impl Handle {
     pub(super) fn open(self: &Rc<Self>, letter: Mail) {
         match letter {
-            Mail::Connection(arrival) => {
-                spawn_local(super::serve_connection(Rc::clone(self), arrival));
-            }
+            // For whoever serves sockets: `run` gives it to them.
+            Mail::Connection(_) => {}
             Mail::Ack(Ack { topic, position }) => {
                 self.step(|shard| shard.ack_sources(&topic, position));
             }

@@ -1,6 +1,6 @@
 use std::rc::Rc;
 
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::{ErrorCode, Position, Topic};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -13,7 +13,7 @@ use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
 
 impl Handle {
     /// Appends events to a topic wherever its home is; says where they stand.
-    pub(super) async fn publish(
+    pub(crate) async fn publish(
         self: &Rc<Self>,
         topic: &Topic,
         payloads: &mut Payloads,
@@ -28,6 +28,13 @@ impl Handle {
         let (home, letter, placed) = append_letter(&self.common.peers, topic, payloads, retry);
         home.send(letter).await.map_err(|_| Refusal::draining())?;
         placed.await.map_err(|_| Refusal::draining())?
+    }
+}
+
+impl Handle {
+    /// Tells the sources of `topic`, if they wait for it, how far its client has come.
+    pub(crate) fn hear_ack(&self, topic: &Topic, position: Position) {
+        self.step(|shard| shard.hear_ack(topic, position));
     }
 }
 
@@ -54,7 +61,7 @@ impl Shard {
         match retry.map(|retry| self.retries.look(retry)) {
             None | Some(Known::New) => {}
             Some(Known::Done(placed)) => {
-                self.counts.retries_replayed += 1;
+                self.counts.retries_replayed.add(1);
                 return Ok(Placed { replayed: true, ..placed });
             }
             Some(Known::Other) => {
@@ -83,7 +90,7 @@ impl Shard {
         let appended = home.sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
         let placed = Placed { epoch: home.sequencer.epoch(), appended, count, replayed: false };
-        self.counts.events_published += count;
+        self.counts.events_published.add(count);
         if let Some(due_us) = home.sequencer.due_us() {
             let is_due = due_us <= now_us;
             let mark = if is_due { &mut home.is_due } else { &mut home.is_timed };

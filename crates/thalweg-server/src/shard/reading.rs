@@ -15,8 +15,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Handle, Mail, Shard, holder::Holder, home_of};
+use super::{Handle, Mail, Shard, home_of};
 use crate::{
+    answers::Holder,
     clock::now_us,
     config::READ_BYTES,
     refusal::Refusal,
@@ -37,11 +38,11 @@ pub(crate) struct Page {
 }
 
 /// The same, while it is sent.
-pub(super) struct Sending {
-    pub(super) before: Bytes,
+pub(crate) struct Sending {
+    pub(crate) before: Bytes,
     /// Shared with the shard, which looks at the memory that it alone keeps.
-    pub(super) events: Rc<RefCell<Slice>>,
-    pub(super) after: Bytes,
+    pub(crate) events: Rc<RefCell<Slice>>,
+    pub(crate) after: Bytes,
     _place: SendingPlace,
 }
 
@@ -95,7 +96,7 @@ pub(crate) struct Listing {
 
 impl Sending {
     /// Bytes that are left.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.before.len() + self.events.borrow().bytes() + self.after.len()
     }
 }
@@ -121,7 +122,7 @@ impl Handle {
     ///
     /// # Errors
     /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`], or while none is over.
-    pub(super) async fn read(
+    pub(crate) async fn read(
         self: &Rc<Self>,
         client: Client,
         holder: &Arc<Holder>,
@@ -182,7 +183,7 @@ impl Handle {
     }
 
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
-    pub(super) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
+    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
         let _turn = self.reads.turn().await?;
         let mut all: Vec<Listed> = Vec::new();
         for (shard, peer) in self.common.peers.iter().enumerate() {

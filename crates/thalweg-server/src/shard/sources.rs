@@ -94,7 +94,7 @@ impl Shard {
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
         let rests = scheduled.while_subscribed && demand == Demand::None;
         let is_timed = !rests && scheduled.interval_us.is_some();
-        self.counts.sources_resting += u64::from(rests);
+        self.counts.sources_resting.add(u64::from(rests));
         if is_timed {
             self.set_timer(next_us, Timer::Source(index));
         }
@@ -165,10 +165,9 @@ impl Shard {
             }
             running.next_us
         });
-        self.counts.source_ticks += u64::from(ticks);
-        self.counts.source_ticks_late += late;
-        let lateness = &mut self.counts.source_lateness_seconds_max;
-        *lateness = late_us_max.max(*lateness);
+        self.counts.source_ticks.add(u64::from(ticks));
+        self.counts.source_ticks_late.add(late);
+        self.counts.source_lateness_seconds_max.raise(late_us_max);
         self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
     }
 
@@ -228,7 +227,7 @@ impl Shard {
     /// A client has processed the events of a topic up to `position`: tells its sources, if
     /// they wait for that.
     pub(super) fn hear_ack(&mut self, topic: &Topic, position: Position) {
-        self.counts.acks += 1;
+        self.counts.acks.add(1);
         if !self.common.inputs.acks.contains(topic) {
             return;
         }
@@ -300,10 +299,10 @@ impl Shard {
             }
             running.rests = change == Change::Stop;
             if running.rests {
-                self.counts.sources_resting += 1;
+                self.counts.sources_resting.add(1);
                 continue;
             }
-            self.counts.sources_resting -= 1;
+            self.counts.sources_resting.sub(1);
             running.scheduled.source.pause();
             let interval_us = running.scheduled.interval_us.unwrap_or_default();
             running.next_us = now_us.saturating_add(interval_us);

@@ -1,4 +1,4 @@
-use std::{io, rc::Rc};
+use std::io;
 
 use thalweg_wire::{Format, Topic, close};
 use tokio::sync::oneshot;
@@ -14,24 +14,31 @@ use crate::{
 };
 
 /// Who a new subscriber is, and how it is reached.
-pub(super) struct Newcomer<'a> {
-    pub(super) outlet: Outlet,
+pub(crate) struct Newcomer<'a> {
+    pub(crate) outlet: Outlet,
     /// What it is sent first.
-    pub(super) head: &'a [u8],
-    pub(super) ask: &'a Ask,
-    pub(super) feeds: &'a [FeedKey],
-    pub(super) client: Client,
+    pub(crate) head: &'a [u8],
+    pub(crate) ask: &'a Ask,
+    pub(crate) feeds: &'a [FeedKey],
+    pub(crate) client: Client,
     /// Its own, unless it has that of a connection which HTTP serves.
-    pub(super) seat: Option<Seat>,
+    pub(crate) seat: Option<Seat>,
+}
+
+/// Names a subscriber, and none that has its place later.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SubscriberId {
+    key: u32,
+    serial: u64,
 }
 
 impl Handle {
     /// Makes a subscriber; `read_before` is what came after its request's head.
-    pub(super) fn subscribe(
-        self: &Rc<Self>,
+    pub(crate) fn subscribe(
+        &self,
         newcomer: Newcomer<'_>,
         read_before: &[u8],
-    ) -> io::Result<(u32, u64)> {
+    ) -> io::Result<SubscriberId> {
         self.step(|shard| {
             let (key, serial) = shard.subscribe(newcomer)?;
             // Its head is due, whether it has topics or not.
@@ -41,18 +48,53 @@ impl Handle {
             if self.draining.get() {
                 shard.close(key, close::DRAINING);
             }
-            Ok((key, serial))
+            Ok(SubscriberId { key, serial })
         })
     }
-}
 
-impl Handle {
+    /// The feeds of an ask by whoever counts for `address`, made if there are none: all of
+    /// them or none.
+    ///
+    /// # Errors
+    /// When there may be no more of them.
+    pub(crate) fn open_feeds(
+        &self,
+        ask: &Ask,
+        address: Option<Address>,
+    ) -> Result<Vec<FeedKey>, Refusal> {
+        self.step(|shard| shard.open_feeds(ask, address))
+    }
+
+    /// What a subscriber is sent through takes more again.
+    pub(crate) fn unblock(&self, id: SubscriberId) {
+        self.step_of(id, |shard| shard.unblock(id.key));
+    }
+
+    /// A subscriber is gone.
+    pub(crate) fn remove(&self, id: SubscriberId) {
+        self.step_of(id, |shard| shard.remove(id.key));
+    }
+
+    /// Whether a subscriber was told where it begins, or is gone.
+    pub(crate) fn has_begun(&self, id: SubscriberId) -> bool {
+        self.step(|shard| shard.has_begun(id.key, id.serial))
+    }
+
+    /// A step for a subscriber, if it is still there.
+    fn step_of(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
+        self.step(|shard| {
+            if shard.is_there(id.key, id.serial) {
+                step(shard);
+            }
+        });
+    }
+
     /// Looks for topics at their homes, where whoever counts for `address` makes none
     /// by subscribing.
     ///
     /// # Errors
     /// When there is one that is not there.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         &self,
         topics: impl Iterator<Item = &Topic>,
         address: Option<Address>,
@@ -83,11 +125,7 @@ impl Handle {
 impl Shard {
     /// The feeds of an ask by whoever counts for `address`, made if there are none: all of
     /// them or none.
-    pub(super) fn open_feeds(
-        &mut self,
-        ask: &Ask,
-        address: Option<Address>,
-    ) -> Result<Vec<FeedKey>, Refusal> {
+    fn open_feeds(&mut self, ask: &Ask, address: Option<Address>) -> Result<Vec<FeedKey>, Refusal> {
         let (mut opened, mut made) = (Vec::new(), Vec::new());
         for (topic, _) in &ask.topics {
             let is_new = self.feeds.find(topic).is_none();

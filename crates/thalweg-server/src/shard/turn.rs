@@ -2,7 +2,7 @@ use std::{cmp::Reverse, io, rc::Rc, sync::Arc};
 
 use tokio::task::yield_now;
 
-use super::{Handle, Letterbox, Shard, Timer, poll::Ready};
+use super::{Arrival, Handle, Letterbox, Mail, Shard, Timer, poll::Ready};
 use crate::{clock::now_us, fanout::FeedKey, transport::Heard};
 
 /// Pieces of mail taken in one turn.
@@ -11,18 +11,25 @@ const MAIL_PER_TURN: usize = 256;
 /// Sockets read in one turn, once each.
 const READS_PER_TURN: usize = 64;
 
-/// The shard's loop, until it has drained.
+/// The shard's loop, until it has drained. `accept` is given the sockets to serve.
 ///
 /// # Errors
 /// When the runtime cannot watch the shard's epoll.
-pub(crate) async fn run(handle: Rc<Handle>, letterbox: Letterbox) -> io::Result<()> {
+pub(crate) async fn run(
+    handle: Rc<Handle>,
+    letterbox: Letterbox,
+    accept: impl Fn(Arrival),
+) -> io::Result<()> {
     let Letterbox { mut mail, mut publishes } = letterbox;
     let readiness = handle.readiness()?;
     handle.step(Shard::start_upkeep);
     let mut letters = Vec::with_capacity(MAIL_PER_TURN);
     loop {
         for letter in letters.drain(..) {
-            handle.open(letter);
+            match letter {
+                Mail::Connection(arrival) => accept(arrival),
+                letter => handle.open(letter),
+            }
         }
         let busy = handle.shard.borrow_mut().turn(&handle);
         if handle.is_drained() {
@@ -73,11 +80,6 @@ impl Shard {
         self.ask();
         self.walk();
         let looks_again = self.keep_answers_within();
-        if self.id == 0 {
-            let common = &self.common;
-            let taken = common.requests_of_publishers.taken() + common.requests_of_others.taken();
-            self.counts.requests = taken as u64;
-        }
         self.common.metrics.store(self.id, &self.counts);
         if let Some(Reverse((at_us, _))) = self.timers.peek() {
             self.poll.wake_at(*at_us);
@@ -194,7 +196,7 @@ impl Shard {
             if batches.is_empty() {
                 continue;
             }
-            self.counts.batches_sealed += batches.len() as u64;
+            self.counts.batches_sealed.add(batches.len() as u64);
             let before = log.history_bytes();
             for batch in batches {
                 log.push(Arc::new(batch), now_us);

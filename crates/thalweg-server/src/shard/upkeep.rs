@@ -33,7 +33,7 @@ impl Shard {
             }
             let Some(connection) = self.connections.get_mut(key) else { continue };
             if connection.subscriber.heartbeat() {
-                self.counts.heartbeats += 1;
+                self.counts.heartbeats.add(1);
                 self.mark_dirty(key as u32);
             }
         }
@@ -49,10 +49,10 @@ impl Shard {
         self.sweep_connections(now_us);
         self.sweep_answers(now_us);
         self.retries.sweep(now_us, &self.common.config.limits);
-        self.counts.gaps_slow = self.scratch.gaps(GapReason::Slow);
-        self.counts.gaps_trimmed = self.scratch.gaps(GapReason::Trimmed);
-        self.counts.gaps_epoch = self.scratch.gaps(GapReason::Epoch);
-        self.counts.unfinished_bytes = self.unfinished_bytes as u64;
+        self.counts.gaps_slow.set(self.scratch.gaps(GapReason::Slow));
+        self.counts.gaps_trimmed.set(self.scratch.gaps(GapReason::Trimmed));
+        self.counts.gaps_epoch.set(self.scratch.gaps(GapReason::Epoch));
+        self.counts.unfinished_bytes.set(self.unfinished_bytes as u64);
         self.set_timer(now_us + SWEEP_US, Timer::Sweep);
     }
 
@@ -83,17 +83,17 @@ impl Shard {
             self.tell_sources(key, change, now_us);
         }
         self.history_bytes = history;
-        self.counts.topics = topics;
-        self.counts.history_bytes = history as u64;
-        self.counts.tail_bytes = tails as u64;
-        self.counts.pinned_bytes = pinned as u64;
+        self.counts.topics.set(topics);
+        self.counts.history_bytes.set(history as u64);
+        self.counts.tail_bytes.set(tails as u64);
+        self.counts.pinned_bytes.set(pinned as u64);
         spent.into_iter().for_each(|key| self.feeds.spend(key, now_us));
         for key in idle {
             if self.let_go(key) {
                 self.feeds.remove(key);
             }
         }
-        self.counts.subscribed_topics = self.feeds.held() as u64;
+        self.counts.subscribed_topics.set(self.feeds.held() as u64);
         for key in self.feeds.spent_too_many() {
             self.give_up(key);
         }
@@ -138,7 +138,7 @@ impl Shard {
                 holders.push((stalled_us, key as u32, is_over));
             }
         }
-        self.counts.lag_events_max = lag;
+        self.counts.lag_events_max.set(lag);
         over.into_iter().for_each(|key| self.remove(key));
         unfinished.into_iter().for_each(|key| self.close(key, close::TOO_SLOW));
         // The longest-stalled first.

@@ -50,13 +50,13 @@ impl Shard {
         if !std::mem::take(&mut flags.dirty) || flags.lingering {
             return false;
         }
-        let sent_before = self.counts.sent_bytes;
-        self.counts.visits += 1;
+        let sent_before = self.counts.sent_bytes.get();
+        self.counts.visits.add(1);
         if !connection.outlet.flush() {
             self.block(key, now_us);
             return false;
         }
-        let mut sink = Counting { outlet: &mut connection.outlet, counts: &mut self.counts };
+        let mut sink = Counting { outlet: &mut connection.outlet, counts: &self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
         let delivered = connection.subscriber.deliver(
             &mut self.feeds,
@@ -65,7 +65,7 @@ impl Shard {
             budget,
             &mut self.scratch,
         );
-        let sent = self.counts.sent_bytes - sent_before;
+        let sent = self.counts.sent_bytes.get() - sent_before;
         flags.sent |= sent > 0;
         let is_read_again = flags.unread && connection.may_be_read(&self.common.config.limits);
         flags.unread &= !is_read_again;
@@ -91,7 +91,7 @@ impl Shard {
                 return false;
             }
             Delivered::Full => {
-                self.counts.full_sends += 1;
+                self.counts.full_sends.add(1);
                 self.block(key, now_us);
             }
             _ if waits => self.block(key, now_us),
@@ -113,7 +113,7 @@ impl Shard {
     fn block(&mut self, key: u32, now_us: u64) {
         self.connections[key as usize].block(&self.feeds, now_us);
         if !std::mem::replace(&mut self.flags[key as usize].blocked, true) {
-            self.counts.blocked_connections += 1;
+            self.counts.blocked_connections.add(1);
         }
     }
 
@@ -147,7 +147,7 @@ impl Shard {
     /// Its socket drained.
     pub(super) fn unblock(&mut self, key: u32) {
         if std::mem::take(&mut self.flags[key as usize].blocked) {
-            self.counts.blocked_connections -= 1;
+            self.counts.blocked_connections.sub(1);
             self.mark_dirty(key);
         }
     }
@@ -158,11 +158,11 @@ impl Shard {
             self.flags.resize(key as usize + 1, Flags::default());
         }
         self.flags[key as usize] = Flags::default();
-        self.counts.connections += 1;
+        self.counts.connections.add(1);
         if self.connections[key as usize].outlet.socket().is_none() {
-            self.counts.piped_connections += 1;
+            self.counts.piped_connections.add(1);
         }
-        self.counts.subscribed += 1;
+        self.counts.subscribed.add(1);
         key
     }
 
@@ -178,28 +178,28 @@ impl Shard {
         let connection = self.connections.remove(key as usize);
         self.unfinished_bytes -= connection.unfinished_bytes();
         if connection.outlet.socket().is_none() {
-            self.counts.piped_connections -= 1;
+            self.counts.piped_connections.sub(1);
         }
         if self.flags[key as usize].blocked {
-            self.counts.blocked_connections -= 1;
+            self.counts.blocked_connections.sub(1);
         }
         self.flags[key as usize] = Flags::default();
-        self.counts.connections -= 1;
+        self.counts.connections.sub(1);
     }
 }
 
 /// A socket whose sends are counted.
 struct Counting<'a> {
     outlet: &'a mut Outlet,
-    counts: &'a mut Counts,
+    counts: &'a Counts,
 }
 
 impl Sink for Counting<'_> {
     fn send(&mut self, slices: &[std::io::IoSlice<'_>]) -> Sent {
         let sent = self.outlet.send(slices);
-        self.counts.sends += 1;
+        self.counts.sends.add(1);
         if let Sent::Bytes(bytes) = sent {
-            self.counts.sent_bytes += bytes as u64;
+            self.counts.sent_bytes.add(bytes as u64);
         }
         sent
     }

@@ -4,6 +4,7 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 use super::{
+    Http,
     content::{Content, FileBody},
     pages::harden,
     respond::{Answer, Refused, json, text},
@@ -14,7 +15,6 @@ use crate::{
     config::nearest,
     refusal::Refusal,
     runs::RunFile,
-    shard::Handle,
     transport::{Query, parameters::bad},
 };
 
@@ -32,7 +32,7 @@ pub(super) fn path(path: &str) -> Option<&str> {
 
 /// The list of runs, or a file of one. They are data: whoever may subscribe may see them.
 pub(super) async fn answer(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     on: &On,
     parts: &Parts,
     rest: &str,
@@ -40,8 +40,8 @@ pub(super) async fn answer(
     if parts.method != Method::GET {
         return Err(Refused::method("GET, HEAD"));
     }
-    handle.may(Right::Look, parts, &query(parts)?)?;
-    let Some(runs) = &handle.common.runs else {
+    http.may(Right::Look, parts, &query(parts)?)?;
+    let Some(runs) = &http.shared.runs else {
         let message = "this server shows no runs: start it with --runs and the folder that \
                        thalweg bench writes them to, thalweg-runs";
         return Err(Refusal::new(ErrorCode::NotFound, message).into());

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    content, count_impatience,
+    Http, content, count_impatience,
     gather::gather,
     patience::{Impatience, Patient, Running, Streams, Taken},
     routes::{self, On},
@@ -21,24 +21,23 @@ use super::{
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
     seats::Seat,
-    shard::Handle,
 };
 
 /// Serves a connection of HTTP/2 until it ends.
 pub(super) async fn serve(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     seat: Seat,
 ) {
-    let config = &handle.common.config;
+    let config = http.config();
     let limits = &config.limits;
-    let holder = handle.holder();
+    let holder = http.shard.holder();
     let on = On::new(seat, &holder);
-    let served = Rc::new((Rc::clone(handle), on));
+    let served = Rc::new((Rc::clone(http), on));
     let running = Rc::<Running>::default();
-    let streams = Streams { handle: Rc::clone(handle), running: Rc::clone(&running) };
+    let streams = Streams { http: Rc::clone(http), running: Rc::clone(&running) };
     let patient = Patient::new(stream, limits.stall).with_hello(limits.head_wait);
-    let (gathering, gathered) = gather(patient, &handle.spare);
+    let (gathering, gathered) = gather(patient, &http.spare);
     let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
@@ -56,28 +55,28 @@ pub(super) async fn serve(
             service_fn(move |request| {
                 let served = Rc::clone(&served);
                 async move {
-                    let (handle, on) = &*served;
-                    let mut answer = routes::answer(handle, None, on, request).await;
-                    content::count(handle, &mut answer, on);
+                    let (http, on) = &*served;
+                    let mut answer = routes::answer(http, None, on, request).await;
+                    content::count(http, &mut answer, on);
                     Ok::<_, Infallible>(answer.map(Taken::new))
                 }
             }),
         );
-    let mut told = pin!(told(handle, &holder));
+    let mut told = pin!(told(http, &holder));
     let mut idle = pin!(running.idle(limits.stall));
     let (mut listening, mut draining) = (false, false);
     let ended = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {
             let _ = told.as_mut().poll(context);
         }
-        if !draining && (handle.draining.get() || idle.as_mut().poll(context).is_ready()) {
+        if !draining && (http.shard.is_draining() || idle.as_mut().poll(context).is_ready()) {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
         let polled = Pin::new(&mut connection).poll(context);
         let refused = gathered.take_refused();
         if refused > 0 {
-            handle.count(|counts| counts.h2_refused_streams += refused);
+            http.shard.counts.h2_refused_streams.add(refused);
         }
         if holder.is_cut() {
             return Poll::Ready(Ok(()));
@@ -92,10 +91,10 @@ pub(super) async fn serve(
     });
     match ended.await {
         Ok(()) => {}
-        Err(Ended::Send(error)) => _ = count_impatience(handle, Impatience::of(&error)),
+        Err(Ended::Send(error)) => _ = count_impatience(http, Impatience::of(&error)),
         Err(Ended::Http(error)) => {
-            if !count_impatience(handle, Impatience::behind(&error)) && is_misuse(&error) {
-                handle.count(|counts| counts.h2_misuses += 1);
+            if !count_impatience(http, Impatience::behind(&error)) && is_misuse(&error) {
+                http.shard.counts.h2_misuses.add(1);
             }
         }
     }

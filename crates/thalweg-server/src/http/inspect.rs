@@ -3,11 +3,14 @@ use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
-use super::respond::{Answer, Refused, json, text};
+use super::{
+    Http,
+    respond::{Answer, Refused, json, text},
+};
 use crate::{
     metrics::{self, Form},
     refusal::Refusal,
-    shard::{Handle, reading::Listing},
+    shard::Listing,
     transport::{Query, takes},
 };
 
@@ -15,7 +18,7 @@ use crate::{
 const LIMIT: usize = 1_000;
 
 /// What there is on the listener for whoever looks after the server.
-pub(super) async fn answer(handle: &Rc<Handle>, parts: &Parts) -> Result<Answer, Refused> {
+pub(super) async fn answer(http: &Rc<Http>, parts: &Parts) -> Result<Answer, Refused> {
     let path = parts.uri.path();
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
         let message = "here there are /metrics, /v1/topics, /healthz and /readyz: everything else \
@@ -27,9 +30,9 @@ pub(super) async fn answer(handle: &Rc<Handle>, parts: &Parts) -> Result<Answer,
     }
     match path {
         "/healthz" => Ok(healthy()),
-        "/readyz" => ready(handle),
-        "/metrics" => Ok(metrics(handle, &parts.headers)),
-        _ => list(handle, &Query::parse(parts.uri.query().unwrap_or_default())?).await,
+        "/readyz" => ready(http),
+        "/metrics" => Ok(metrics(http, &parts.headers)),
+        _ => list(http, &Query::parse(parts.uri.query().unwrap_or_default())?).await,
     }
 }
 
@@ -38,27 +41,27 @@ pub(super) fn healthy() -> Answer {
 }
 
 /// Whether it takes work.
-pub(super) fn ready(handle: &Handle) -> Result<Answer, Refused> {
-    match handle.common.leaving.is_announced.load(Relaxed) {
+pub(super) fn ready(http: &Http) -> Result<Answer, Refused> {
+    match http.shared.leaving.is_announced.load(Relaxed) {
         true => Err(Refusal::draining().into()),
         false => Ok(healthy()),
     }
 }
 
-pub(super) fn metrics(handle: &Handle, headers: &HeaderMap) -> Answer {
+pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
     let form = match takes(headers, header::ACCEPT, metrics::OPEN_METRICS) {
         true => Form::OpenMetrics,
         false => Form::Text,
     };
-    let mut answer = text(form.content_type(), handle.common.metrics.text(form));
+    let mut answer = text(form.content_type(), http.shard.common.metrics.text(form));
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     answer
 }
 
 /// The list of topics, or a part of it.
-pub(super) async fn list(handle: &Rc<Handle>, query: &Query<'_>) -> Result<Answer, Refused> {
+pub(super) async fn list(http: &Rc<Http>, query: &Query<'_>) -> Result<Answer, Refused> {
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
     let limit = query.limit.unwrap_or(LIMIT);
     let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit };
-    Ok(json(StatusCode::OK, handle.list(listing).await?))
+    Ok(json(StatusCode::OK, http.shard.list(listing).await?))
 }

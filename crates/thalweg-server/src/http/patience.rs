@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 
-use super::{Handle, PREFACE, content::Content};
+use super::{Http, PREFACE, content::Content};
 use crate::{config::is_share, transport::Cut};
 
 /// A socket that HTTP serves, given up when its peer takes too long.
@@ -243,19 +243,19 @@ impl Drop for Run {
 /// little: its window is shut, and HTTP/2 would wait for ever.
 #[derive(Clone)]
 pub(super) struct Streams {
-    pub(super) handle: Rc<Handle>,
+    pub(super) http: Rc<Http>,
     pub(super) running: Rc<Running>,
 }
 
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let handle = Rc::clone(&self.handle);
+        let http = Rc::clone(&self.http);
         let run = Run::enter(&self.running);
         let taking = Rc::new(Taking::default());
         spawn_local(TAKING.scope(Rc::clone(&taking), async move {
             let _run = run;
             let mut stream = pin!(stream);
-            let stall = handle.common.config.limits.stall;
+            let stall = http.limits().stall;
             let mut alarm: Option<Pin<Box<Sleep>>> = None;
             poll_fn(|context| {
                 if stream.as_mut().poll(context).is_ready() {
@@ -273,7 +273,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
                     }
                     ready!(alarm.as_mut().poll(context));
                     if !taking.is_share() {
-                        handle.count(|counts| counts.count_closed(close::STALLED.code));
+                        http.shard.counts.count_closed(close::STALLED.code);
                         return Poll::Ready(());
                     }
                 }

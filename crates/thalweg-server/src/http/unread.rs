@@ -8,11 +8,11 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::timeout;
 
-use super::respond::{Answer, leave_body_away};
-use crate::{
-    config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT},
-    shard::Handle,
+use super::{
+    Http,
+    respond::{Answer, leave_body_away},
 };
+use crate::config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT};
 
 /// What of a request's head is wanted when it is answered.
 #[derive(Debug, Clone, Copy)]
@@ -30,22 +30,22 @@ impl Asked {
 }
 
 /// The last before an answer goes out. Its request's head is not needed any more: drop it.
-pub(super) async fn last(handle: &Handle, asked: Asked, body: &mut Incoming, answer: &mut Answer) {
+pub(super) async fn last(http: &Http, asked: Asked, body: &mut Incoming, answer: &mut Answer) {
     if asked.is_head {
         leave_body_away(answer);
     }
     // What did not come in time is not waited for again.
     let is_late = answer.status() == StatusCode::REQUEST_TIMEOUT;
     if !body.is_end_stream() && !asked.is_held_back && !is_late {
-        read_away(handle, body).await;
+        read_away(http, body).await;
     }
 }
 
 /// Reads away the rest of a body that a request was answered without, before the answer
 /// goes out, within the bounds of `config/limits.rs`.
-async fn read_away(handle: &Handle, body: &mut Incoming) {
+async fn read_away(http: &Http, body: &mut Incoming) {
     let Some(wait) = wait(body) else { return };
-    let Ok(_place) = handle.unread.try_acquire() else { return };
+    let Ok(_place) = http.unread.try_acquire() else { return };
     let reading = async {
         let mut bytes = 0;
         while bytes < UNREAD_BODY_BYTES

@@ -13,6 +13,7 @@ use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
+    Http,
     content::{Content, History},
     inspect, pages,
     post::{self, Publisher},
@@ -22,11 +23,12 @@ use super::{
 };
 use crate::{
     access::{Admitted, Identity, Right},
+    answers::Holder,
     clock::now_us,
     fanout::{FeedKey, Life},
     refusal::Refusal,
     seats::{Address, Caller, Forwarded, Seat},
-    shard::{Handle, holder::Holder, subscribe::Newcomer},
+    shard::{Newcomer, SubscriberId},
     transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
 
@@ -70,7 +72,7 @@ const BEGUN_WAIT: Duration = Duration::from_secs(2);
 
 /// Answers a request. `takeover` is there if its connection's socket may be taken over.
 pub(super) async fn answer(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     takeover: Option<&Cell<Option<Takeover>>>,
     on: &On,
     request: Request<Incoming>,
@@ -81,12 +83,12 @@ pub(super) async fn answer(
         // It is answered as GET is, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
-    let (forwarded, admitted) = match handle.admit(&on.seat, &parts) {
+    let (forwarded, admitted) = match http.admit(&on.seat, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
             drop(parts);
-            let mut answer = handle.refuse(refusal.into());
-            last(handle, asked, &mut body, &mut answer).await;
+            let mut answer = http.refuse(refusal.into());
+            last(http, asked, &mut body, &mut answer).await;
             return answer;
         }
     };
@@ -97,19 +99,19 @@ pub(super) async fn answer(
     }
     if on.seat.is_admin() {
         let inspected = match has_no_body_to_read(&parts, &body) {
-            Ok(()) => inspect::answer(handle, &parts).await,
+            Ok(()) => inspect::answer(http, &parts).await,
             Err(refused) => Err(refused),
         };
         drop(parts);
-        let mut answer = handle.finish(inspected, &admitted);
-        last(handle, asked, &mut body, &mut answer).await;
+        let mut answer = http.finish(inspected, &admitted);
+        last(http, asked, &mut body, &mut answer).await;
         return answer;
     }
     let caller = on.seat.caller(&forwarded).map_err(Refused::from);
     let begun = caller.and_then(|caller| {
         on.address.set(caller.address());
         has_no_body_to_read(&parts, &body)?;
-        Ok((begin(handle, &parts)?, caller))
+        Ok((begin(http, &parts)?, caller))
     });
     let routed = match begun {
         Ok((Some(begun), _)) if asked.is_head => begun.head(),
@@ -117,17 +119,17 @@ pub(super) async fn answer(
             // It may wait for long: what was sent to ask for it does not.
             drop((parts, body));
             begun.ask.head.extend(admitted.headers());
-            let subscribed = subscribe(handle, takeover, on, begun, caller).await;
-            return subscribed.unwrap_or_else(|refused| handle.finish(Err(refused), &admitted));
+            let subscribed = subscribe(http, takeover, on, begun, caller).await;
+            return subscribed.unwrap_or_else(|refused| http.finish(Err(refused), &admitted));
         }
-        Ok((None, caller)) => route(handle, on, caller, &mut parts, &mut body).await,
+        Ok((None, caller)) => route(http, on, caller, &mut parts, &mut body).await,
         Err(refused) => {
             drop(parts);
             Err(refused)
         }
     };
-    let mut answer = handle.finish(routed, &admitted);
-    last(handle, asked, &mut body, &mut answer).await;
+    let mut answer = http.finish(routed, &admitted);
+    last(http, asked, &mut body, &mut answer).await;
     answer
 }
 
@@ -151,14 +153,14 @@ fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
     Err(parameters::bad("a GET has no body: leave it away, or POST it".into()).into())
 }
 
-impl Handle {
+impl Http {
     /// Whether a request is let in, and what a trusted proxy says of its client.
     fn admit(&self, seat: &Seat, parts: &Parts) -> Result<(Forwarded, Admitted), Refusal> {
         let forwarded = seat.forwarded(&parts.headers)?;
-        let admin = self.common.admin.as_ref().filter(|_| seat.is_admin());
-        let is_https = self.common.tls.is_some() && admin.is_none();
+        let admin = self.shared.admin.as_ref().filter(|_| seat.is_admin());
+        let is_https = self.shared.tls.is_some() && admin.is_none();
         let is_https = forwarded.is_https.unwrap_or(is_https);
-        let admitted = admin.unwrap_or(&self.common.gate).admit(parts, is_https)?;
+        let admitted = admin.map_or(self.gate(), |admin| admin).admit(parts, is_https)?;
         Ok((forwarded, admitted))
     }
 
@@ -170,12 +172,12 @@ impl Handle {
     }
 
     fn refuse(&self, refused: Refused) -> Answer {
-        self.count(|counts| counts.count_refused(refused.refusal.code));
+        self.shard.counts.count_refused(refused.refusal.code);
         refused.into_answer()
     }
 
     fn identify(&self, parts: &Parts, ticket: Option<&str>) -> Result<Identity, Refusal> {
-        self.common.gate.identify(&parts.headers, ticket, now_us())
+        self.gate().identify(&parts.headers, ticket, now_us())
     }
 
     /// Whether its client has a right that is to no single topic.
@@ -186,7 +188,7 @@ impl Handle {
         query: &Query<'_>,
     ) -> Result<(), Refusal> {
         let identity = self.identify(parts, query.ticket.as_deref())?;
-        self.common.gate.authorise(identity, right)
+        self.gate().authorise(identity, right)
     }
 }
 
@@ -200,12 +202,12 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 }
 
 /// Begins a subscription, if the request asks for one; its feeds are still to open.
-fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Begun>, Refused> {
+fn begin(http: &Http, parts: &Parts) -> Result<Option<Begun>, Refused> {
     if parts.method != Method::GET {
         return Ok(None);
     }
     let path = parts.uri.path();
-    if handle.common.config.echo_path.as_deref() == Some(path) {
+    if http.config().echo_path.as_deref() == Some(path) {
         let ask = Ask::echo(parts)?;
         return Ok(Some(Begun { ask, identity: Identity::Nobody }));
     }
@@ -215,19 +217,19 @@ fn begin(handle: &Handle, parts: &Parts) -> Result<Option<Begun>, Refused> {
     if reads && Transport::asked(parts, &query).is_none() {
         return Ok(None);
     }
-    if handle.draining.get() {
+    if http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let ask = negotiate(parts, &query, path_topic, &handle.common.config, &handle.common.gate)?;
-    let identity = handle.identify(parts, query.ticket.as_deref())?;
+    let ask = negotiate(parts, &query, path_topic, http.config(), http.gate())?;
+    let identity = http.identify(parts, query.ticket.as_deref())?;
     for (topic, _) in &ask.topics {
-        handle.common.gate.authorise(identity, Right::Subscribe(topic))?;
+        http.gate().authorise(identity, Right::Subscribe(topic))?;
     }
     Ok(Some(Begun { ask, identity }))
 }
 
 async fn subscribe(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     takeover: Option<&Cell<Option<Takeover>>>,
     on: &On,
     begun: Begun,
@@ -242,9 +244,9 @@ async fn subscribe(
         Some(_) => None,
         None => caller.take().map(|caller| on.seat.beside(caller)).transpose()?,
     };
-    handle.find(ask.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
+    http.shard.find(ask.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now: one that has no place leaves no topic behind.
-    let feeds = handle.step(|shard| shard.open_feeds(&ask, client.counted()))?;
+    let feeds = http.shard.open_feeds(&ask, client.counted())?;
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(caller) = caller.take()
     {
@@ -252,7 +254,7 @@ async fn subscribe(
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
-    let (end, mut body) = pipe(handle.common.config.limits.stream_buffer_bytes);
+    let (end, mut body) = pipe(http.limits().stream_buffer_bytes);
     let newcomer = Newcomer {
         outlet: Outlet::Pipe(end),
         head: &ask.head.first(ask.format),
@@ -262,47 +264,40 @@ async fn subscribe(
         seat,
     };
     // A pipe needs nothing of the system.
-    let Ok((key, serial)) = handle.subscribe(newcomer, &[]) else {
+    let Ok(id) = http.shard.subscribe(newcomer, &[]) else {
         return Err(Refusal::busy("connections").into());
     };
-    let listening = Rc::clone(handle);
-    body.listen(Box::new(move |news| {
-        listening.step(|shard| match news {
-            _ if !shard.is_there(key, serial) => {}
-            PipeNews::Room => shard.unblock(key),
-            PipeNews::Gone => shard.remove(key),
-        });
+    let shard = Rc::clone(&http.shard);
+    body.listen(Box::new(move |news| match news {
+        PipeNews::Room => shard.unblock(id),
+        PipeNews::Gone => shard.remove(id),
     }));
     if is_poll {
         let deadline = Instant::now() + Duration::from_micros(ask.wait_us);
         let settled = timeout_at(deadline, poll_fn(|context| body.poll_settled(context))).await;
         if settled.is_err() {
-            begun_at_least(handle, key, serial).await;
+            begun_at_least(http, id).await;
             body.end_here();
-            handle.step(|shard| {
-                if shard.is_there(key, serial) {
-                    shard.remove(key);
-                }
-            });
+            http.shard.remove(id);
         }
     }
     let content = match is_poll {
-        true => Content::poll(body, &on.holder, handle.common.config.limits.stream_buffer_bytes),
+        true => Content::poll(body, &on.holder, http.limits().stream_buffer_bytes),
         false => Content::Pipe(body, None),
     };
     Ok(ask.head.into_response(content))
 }
 
 /// Waits until a poll has been told where it stands, which it is in any case.
-async fn begun_at_least(handle: &Handle, key: u32, serial: u64) {
+async fn begun_at_least(http: &Http, id: SubscriberId) {
     let deadline = Instant::now() + BEGUN_WAIT;
-    while Instant::now() < deadline && !handle.step(|shard| shard.has_begun(key, serial)) {
+    while Instant::now() < deadline && !http.shard.has_begun(id) {
         sleep(BEGUN_LOOK).await;
     }
 }
 
 async fn route(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     on: &On,
     // Its place is held until it is answered.
     caller: Caller,
@@ -312,39 +307,39 @@ async fn route(
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
-            (&Method::GET, _) => read(handle, on, &caller, parts, path_topic).await,
+            (&Method::GET, _) => read(http, on, &caller, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
-                let publisher = Publisher::new(handle, &caller, topic, parts)?;
+                let publisher = Publisher::new(http, &caller, topic, parts)?;
                 // Lines may be far apart, as a subscriber's events may: it has a place as one.
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // Nor is what was sent to ask for it kept.
                 (parts.uri, parts.headers) = Default::default();
                 let _seat = if is_beside { Some(on.seat.beside(caller)?) } else { None };
-                publisher.publish(handle, body).await
+                publisher.publish(http, body).await
             }
             (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
             (_, None) => Err(Refused::method("GET, HEAD")),
         };
     }
     if let Some(rest) = runs::path(path) {
-        return runs::answer(handle, on, parts, rest).await;
+        return runs::answer(http, on, parts, rest).await;
     }
-    let shown = &handle.common.config.pages;
+    let shown = &http.config().pages;
     match path {
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(Refused::method("POST"))
         }
-        "/v1/commands" => post::command(handle, &caller, parts, body).await,
-        "/v1/tickets" => post::ticket(handle, parts),
+        "/v1/commands" => post::command(http, &caller, parts, body).await,
+        "/v1/tickets" => post::ticket(http, parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(Refused::method("GET, HEAD"))
         }
         "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(pages::hello)),
         "/healthz" => Ok(inspect::healthy()),
-        "/readyz" => inspect::ready(handle),
+        "/readyz" => inspect::ready(http),
         "/metrics" => {
-            handle.may(Right::Inspect, parts, &Query::default())?;
-            Ok(inspect::metrics(handle, &parts.headers))
+            http.may(Right::Inspect, parts, &Query::default())?;
+            Ok(inspect::metrics(http, &parts.headers))
         }
         _ => pages::at(shown, parts)?.ok_or_else(|| {
             let path = Excerpt(path);
@@ -356,7 +351,7 @@ async fn route(
 
 /// A topic's history, or the list of topics.
 async fn read(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     on: &On,
     caller: &Caller,
     parts: &Parts,
@@ -364,8 +359,8 @@ async fn read(
 ) -> Result<Answer, Refused> {
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
-        handle.may(Right::Inspect, parts, &query)?;
-        return inspect::list(handle, &query).await;
+        http.may(Right::Inspect, parts, &query)?;
+        return inspect::list(http, &query).await;
     };
     if query.topics.len() + usize::from(path_topic.is_some()) > 1 {
         return Err(parameters::bad("one topic is read at a time".into()).into());
@@ -376,11 +371,11 @@ async fn read(
         [cursor] => parameters::start(cursor)?,
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
-    let identity = handle.identify(parts, query.ticket.as_deref())?;
-    handle.common.gate.authorise(identity, Right::Subscribe(&topic))?;
+    let identity = http.identify(parts, query.ticket.as_deref())?;
+    http.gate().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);
-    let sending = handle.read(client, &on.holder, &topic, start, limit).await?;
+    let sending = http.shard.read(client, &on.holder, &topic, start, limit).await?;
     let history = History::new(sending, &on.holder);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

@@ -11,6 +11,7 @@
 //! inspect       how the server is: health, metrics, the list of topics
 //! pages         what browsers are shown
 //! runs          the lab's runs: their list, their files
+//! places        how many bodies are read at a time
 //! respond       answers' heads
 //! content       answers' bodies
 //! patience      how long a peer may take
@@ -26,6 +27,7 @@ mod http2;
 mod inspect;
 mod pages;
 mod patience;
+mod places;
 mod post;
 mod refusals;
 mod respond;
@@ -42,7 +44,7 @@ use std::{
     mem::MaybeUninit,
     pin::{Pin, pin},
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     task::Poll,
     time::Duration,
 };
@@ -55,17 +57,23 @@ use thalweg_wire::{ErrorCode, close};
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest},
     net::TcpStream,
+    sync::Semaphore,
     time::{sleep, timeout},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::{Arrival, Handle, holder::Holder, subscribe::Newcomer};
 use crate::{
+    access::Gate,
+    answers::Holder,
+    config::{Config, Limits, UNREAD_BODIES},
+    runs::Runs,
     seats::Seat,
-    transport::{Outlet, Socket, TlsSocket},
+    shard::{Arrival, Handle, Newcomer},
+    transport::{Certificate, Outlet, Socket, TlsSocket},
 };
-pub(super) use gather::Spare;
+use gather::Spare;
 use patience::{Impatience, Patient, Run, Running};
+pub(crate) use places::Places;
 use routes::{On, Takeover};
 pub(crate) use turning_away::turn_away;
 use turning_away::{point_to_https, refuse_draining, refuse_slow};
@@ -82,35 +90,90 @@ const PREFACE_LOOK_MAX: Duration = Duration::from_millis(200);
 /// to send what it has, not to receive the rest of a head.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
 
+/// HTTP on the thread of one shard.
+pub(crate) struct Http {
+    pub(crate) shard: Rc<Handle>,
+    pub(crate) shared: Shared,
+    /// Memory that connections of HTTP/2 send from.
+    spare: Spare,
+    /// Bounds how many bodies are read away at a time.
+    unread: Semaphore,
+}
+
+/// What HTTP has in common on all shards.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    /// Who may do what on the listener for whoever looks after the server, if there is one.
+    pub(crate) admin: Option<Arc<Gate>>,
+    /// TLS, if sockets are to speak it; those of that listener do not.
+    pub(crate) tls: Option<Certificate>,
+    /// The lab's runs, if they are to be shown.
+    pub(crate) runs: Option<Arc<Runs>>,
+    /// Places of requests whose bodies are being read: of clients that may publish, and of
+    /// the rest, each bounded apart.
+    pub(crate) requests_of_publishers: Arc<Places>,
+    pub(crate) requests_of_others: Arc<Places>,
+    pub(crate) leaving: Arc<Leaving>,
+}
+
+/// How far the end of the server has come, on all shards.
+#[derive(Debug, Default)]
+pub(crate) struct Leaving {
+    /// It is near: the server is not ready any more, and serves on.
+    pub(crate) is_announced: AtomicBool,
+    /// Nobody new is served.
+    pub(crate) is_closed: AtomicBool,
+}
+
+impl Http {
+    /// On the thread of `shard`.
+    pub(crate) fn new(shard: Rc<Handle>, shared: Shared) -> Rc<Self> {
+        let (spare, unread) = (Spare::default(), Semaphore::new(UNREAD_BODIES));
+        Rc::new(Self { shard, shared, spare, unread })
+    }
+
+    fn config(&self) -> &Config {
+        &self.shard.common.config
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.config().limits
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.shard.common.gate
+    }
+}
+
 /// Serves one socket until it ends or becomes a subscriber's.
-pub(crate) async fn serve_connection(handle: Rc<Handle>, arrival: Arrival) {
+pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
     let Arrival { socket, seat } = arrival;
-    let _serving = Serving::enter(&handle);
+    let _serving = http.shard.serve();
     let Ok(stream) = TcpStream::from_std(socket) else { return };
-    let Some(tls) = handle.common.tls.as_ref().filter(|_| !seat.is_admin()) else {
-        match begun(&handle, begins_with_preface(&stream)).await {
-            Begun::InTime(Ok(true)) => http2::serve(&handle, stream, seat).await,
-            Begun::InTime(Ok(false)) => serve_http1(&handle, stream, seat).await,
-            Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&handle, stream).await,
-            Begun::Draining if has_begun(&stream) => refuse_draining(&handle, stream).await,
+    let Some(tls) = http.shared.tls.as_ref().filter(|_| !seat.is_admin()) else {
+        match begun(&http, begins_with_preface(&stream)).await {
+            Begun::InTime(Ok(true)) => http2::serve(&http, stream, seat).await,
+            Begun::InTime(Ok(false)) => serve_http1(&http, stream, seat).await,
+            Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&http, stream).await,
+            Begun::Draining if has_begun(&stream) => refuse_draining(&http, stream).await,
             // Said nothing: browsers connect in advance.
             Begun::InTime(Err(_)) | Begun::Late | Begun::Draining => {}
         }
         return;
     };
-    match begun(&handle, begin_tls(stream, tls.current())).await {
+    match begun(&http, begin_tls(stream, tls.current())).await {
         Begun::InTime(Ok(Spoken::Tls(stream))) => {
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                http2::serve(&handle, *stream, seat).await;
+                http2::serve(&http, *stream, seat).await;
             } else {
-                serve_http1(&handle, *stream, seat).await;
+                serve_http1(&http, *stream, seat).await;
             }
         }
         Begun::InTime(Ok(Spoken::Clear(stream))) => {
-            handle.count(|counts| counts.tls_failures += 1);
-            point_to_https(&handle, stream).await;
+            http.shard.counts.tls_failures.add(1);
+            point_to_https(&http, stream).await;
         }
-        Begun::InTime(Err(_)) | Begun::Late => handle.count(|counts| counts.tls_failures += 1),
+        Begun::InTime(Err(_)) | Begun::Late => http.shard.counts.tls_failures.add(1),
         Begun::Draining => {}
     }
 }
@@ -140,13 +203,13 @@ enum Begun<T> {
     Draining,
 }
 
-async fn begun<T>(handle: &Handle, begin: impl Future<Output = T>) -> Begun<T> {
-    let drain = handle.drain.notified();
-    if handle.draining.get() {
+async fn begun<T>(http: &Http, begin: impl Future<Output = T>) -> Begun<T> {
+    let drain = http.shard.drain();
+    if http.shard.is_draining() {
         return Begun::Draining;
     }
     tokio::select! {
-        begun = timeout(handle.common.config.limits.head_wait, begin) => {
+        begun = timeout(http.limits().head_wait, begin) => {
             begun.map_or(Begun::Late, Begun::InTime)
         }
         () = drain => Begun::Draining,
@@ -197,11 +260,11 @@ impl Stream for TlsStream<TcpStream> {
     }
 }
 
-async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
+async fn serve_http1(http: &Rc<Http>, stream: impl Stream, seat: Seat) {
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
-    let limits = &handle.common.config.limits;
+    let limits = http.limits();
     let running = Rc::<Running>::default();
-    let holder = handle.holder();
+    let holder = http.shard.holder();
     let on = On::new(seat, &holder);
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -211,19 +274,19 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
             TokioIo::new(Patient::new(stream, limits.stall)),
             service_fn(async |request| {
                 let _run = Run::enter(&running);
-                let mut answer = routes::answer(handle, Some(&takeover), &on, request).await;
-                content::count(handle, &mut answer, &on);
+                let mut answer = routes::answer(http, Some(&takeover), &on, request).await;
+                content::count(http, &mut answer, &on);
                 Ok::<_, Infallible>(answer)
             }),
         );
-    let mut told = pin!(told(handle, &holder));
+    let mut told = pin!(told(http, &holder));
     let mut idle = pin!(running.idle(DRAIN_GRACE));
     let (mut listening, mut draining) = (false, false);
     let served = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {
             let _ = told.as_mut().poll(context);
         }
-        if !draining && handle.draining.get() {
+        if !draining && http.shard.is_draining() {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
@@ -249,7 +312,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         Ok(None) => return,
         // Between requests one may be silent: browsers keep connections.
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
-        Err(error) => return count_http1_error(handle, &error, stream).await,
+        Err(error) => return count_http1_error(http, &error, stream).await,
     };
     let Takeover { ask, feeds, client, caller } = taken;
     let seat = Some(on.seat.given_to(caller));
@@ -257,7 +320,7 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
         let head = ask.head.to_bytes(ask.format);
         let (head, ask, feeds) = (&*head, &ask, &*feeds);
         let newcomer = Newcomer { outlet, head, ask, feeds, client, seat };
-        handle.subscribe(newcomer, &read_buf)
+        http.shard.subscribe(newcomer, &read_buf)
     });
     if let Err(error) = subscribed {
         tracing::warn!(%error, "a socket could not be taken over");
@@ -266,8 +329,8 @@ async fn serve_http1(handle: &Rc<Handle>, stream: impl Stream, seat: Seat) {
 
 /// hyper answers most of what is wrong itself; a head that never comes it leaves
 /// unanswered.
-async fn count_http1_error(handle: &Handle, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
-    if count_impatience(handle, Impatience::behind(error)) {
+async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
+    if count_impatience(http, Impatience::behind(error)) {
         return;
     }
     let code = if error.is_timeout() {
@@ -280,41 +343,24 @@ async fn count_http1_error(handle: &Handle, error: &hyper::Error, stream: impl A
         return;
     };
     match code {
-        ErrorCode::SlowRequest => refuse_slow(handle, stream).await,
-        _ => handle.count(|counts| counts.count_refused(code)),
+        ErrorCode::SlowRequest => refuse_slow(http, stream).await,
+        _ => http.shard.counts.count_refused(code),
     }
 }
 
 /// Counts a connection that was given up because its peer took too long; whether it was.
-fn count_impatience(handle: &Handle, impatience: Option<Impatience>) -> bool {
-    handle.count(|counts| match impatience {
-        Some(Impatience::Hello) => counts.count_refused(ErrorCode::SlowRequest),
-        Some(Impatience::Stall) => counts.count_closed(close::STALLED.code),
+fn count_impatience(http: &Http, impatience: Option<Impatience>) -> bool {
+    match impatience {
+        Some(Impatience::Hello) => http.shard.counts.count_refused(ErrorCode::SlowRequest),
+        Some(Impatience::Stall) => http.shard.counts.count_closed(close::STALLED.code),
         None => {}
-    });
+    }
     impatience.is_some()
 }
 
 /// Wakes a connection's task at a drain and when the connection is to end. Poll it once, in
 /// the task that lasts as long as the connection, then look at the marks that both set
 /// before they wake: a poll at each turn would cost every request.
-async fn told(handle: &Handle, holder: &Holder) {
-    tokio::join!(handle.drain.notified(), holder.cut());
-}
-
-/// Counts a socket among those that HTTP serves for as long as it does.
-struct Serving<'a>(&'a Handle);
-
-impl<'a> Serving<'a> {
-    fn enter(handle: &'a Handle) -> Self {
-        handle.serving.set(handle.serving.get() + 1);
-        Self(handle)
-    }
-}
-
-impl Drop for Serving<'_> {
-    fn drop(&mut self) {
-        self.0.serving.set(self.0.serving.get() - 1);
-        self.0.wake.notify_one();
-    }
+async fn told(http: &Http, holder: &Holder) {
+    tokio::join!(http.shard.drain(), holder.cut());
 }

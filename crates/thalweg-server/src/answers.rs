@@ -1,14 +1,17 @@
 //! Answers that their clients have not taken: what they hold, who holds most, and who
 //! takes too little of what it is owed. Pure: time comes in as `now_us`.
 
+mod holder;
+
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use super::holder::{Count, Holder, Who};
 use crate::{config::is_share, seats::Address, transport::Client};
+use holder::Count;
+pub(crate) use holder::{Charge, Holder, Who};
 
 /// All answers of a shard.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(crate) struct Answers {
     all: Arc<Count>,
     listed: Vec<Listed>,
     /// They held too much when they were looked at last.
@@ -19,11 +22,11 @@ pub(super) struct Answers {
 
 /// What comes of all holding too much.
 #[derive(Debug, Default)]
-pub(super) struct Beyond {
+pub(crate) struct Beyond {
     /// Connections that are to end.
-    pub(super) ended: Vec<Arc<Holder>>,
+    pub(crate) ended: Vec<Arc<Holder>>,
     /// There are some that were not looked at before.
-    pub(super) has_new: bool,
+    pub(crate) has_new: bool,
 }
 
 /// A connection that holds or is owed something, and since when it is watched.
@@ -48,18 +51,18 @@ impl Listed {
 
 impl Answers {
     /// A connection that holds nothing yet.
-    pub(super) fn holder(&self, who: Who) -> Arc<Holder> {
+    pub(crate) fn holder(&self, who: Who) -> Arc<Holder> {
         Arc::new(Holder::new(who, &self.all))
     }
 
     /// Bytes that all hold.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.all.get()
     }
 
     /// Looks after a connection for as long as it holds or is owed something. `address` is
     /// its client's.
-    pub(super) fn list(
+    pub(crate) fn list(
         &mut self,
         holder: &Arc<Holder>,
         address: Address,
@@ -79,7 +82,7 @@ impl Answers {
     /// Whether all hold more than `bytes_max`, and those that are to end for it: they are
     /// counted no more. Call it again a turn later while there are new ones: only then
     /// can their clients have taken something.
-    pub(super) fn beyond(&mut self, bytes_max: usize) -> Beyond {
+    pub(crate) fn beyond(&mut self, bytes_max: usize) -> Beyond {
         let is_beyond = self.bytes() > bytes_max;
         let was_beyond = std::mem::replace(&mut self.was_beyond, is_beyond);
         if !is_beyond {
@@ -125,7 +128,7 @@ impl Answers {
 
     /// Those whose clients have taken less than their share of what they were owed for
     /// `stall_us`: they are to end, and are counted no more.
-    pub(super) fn stalled(&mut self, now_us: u64, stall_us: u64) -> Vec<Arc<Holder>> {
+    pub(crate) fn stalled(&mut self, now_us: u64, stall_us: u64) -> Vec<Arc<Holder>> {
         let mut stalled = Vec::new();
         for index in (0..self.listed.len()).rev() {
             let listed = &mut self.listed[index];
@@ -148,18 +151,18 @@ impl Answers {
     }
 
     /// A connection that is to end is counted no more; whether it was until now.
-    pub(super) fn leave(&mut self, holder: &Arc<Holder>) -> bool {
+    pub(crate) fn leave(&mut self, holder: &Arc<Holder>) -> bool {
         self.listed.retain(|listed| !Arc::ptr_eq(&listed.holder, holder));
         holder.leave()
     }
 
     /// Notes what each client's reads alone keep.
-    pub(super) fn note_pinned(&mut self, pinned: HashMap<Client, usize>) {
+    pub(crate) fn note_pinned(&mut self, pinned: HashMap<Client, usize>) {
         self.pinned = pinned;
     }
 
     /// What a client's reads alone keep, as it was noted last.
-    pub(super) fn pinned_by(&self, client: Client) -> usize {
+    pub(crate) fn pinned_by(&self, client: Client) -> usize {
         self.pinned.get(&client).copied().unwrap_or(0)
     }
 }

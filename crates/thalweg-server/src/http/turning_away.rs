@@ -12,8 +12,8 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::{PREFACE, begins_with_preface, respond};
-use crate::{config::TURNED_AWAY_WAIT, refusal::Refusal, shard::Handle};
+use super::{Http, PREFACE, begins_with_preface, respond};
+use crate::{config::TURNED_AWAY_WAIT, refusal::Refusal};
 
 /// An empty SETTINGS, which comes first (RFC 9113 §3.4).
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -31,7 +31,7 @@ const INADEQUATE_SECURITY: u32 = 12;
 
 /// How a client speaks that is to be told something.
 #[derive(Clone, Copy)]
-enum Http {
+enum Version {
     One,
     Two { reason: u32 },
 }
@@ -49,12 +49,12 @@ pub(crate) async fn turn_away(
                 // Who says nothing is told all the same.
                 let begun = timeout(TURNED_AWAY_WAIT / 2, begins_with_preface(&stream)).await;
                 let is_http2 = begun.unwrap_or(Ok(false)).ok()?;
-                tell(stream, Http::of(is_http2), refused).await
+                tell(stream, Version::of(is_http2), refused).await
             }
             Some(tls) => {
                 let stream = TlsAcceptor::from(tls).accept(stream).await.ok()?;
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                tell(stream, Http::of(is_http2), refused).await
+                tell(stream, Version::of(is_http2), refused).await
             }
         }
     };
@@ -63,17 +63,17 @@ pub(crate) async fn turn_away(
 }
 
 /// Tells a client that speaks in the clear where TLS is spoken what to do.
-pub(super) async fn point_to_https(handle: &Handle, stream: TcpStream) {
+pub(super) async fn point_to_https(http: &Http, stream: TcpStream) {
     let code = ErrorCode::BadParameter;
-    handle.count(|counts| counts.count_refused(code));
+    http.shard.counts.count_refused(code);
     let message = "this port speaks https: write https:// in place of http://";
     tell_begun(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
 }
 
 /// Tells a client that has just begun a request that there is no time for it any more.
-pub(super) async fn refuse_draining(handle: &Handle, stream: TcpStream) {
+pub(super) async fn refuse_draining(http: &Http, stream: TcpStream) {
     let refused = Refusal::draining();
-    handle.count(|counts| counts.count_refused(refused.code));
+    http.shard.counts.count_refused(refused.code);
     tell_begun(stream, NO_ERROR, &refused).await;
 }
 
@@ -82,20 +82,20 @@ async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
     let mut first = [0; 3];
     let telling = async {
         stream.peek(&mut first).await.ok()?;
-        let http = match PREFACE.starts_with(&first) {
-            true => Http::Two { reason },
-            false => Http::One,
+        let version = match PREFACE.starts_with(&first) {
+            true => Version::Two { reason },
+            false => Version::One,
         };
-        tell(stream, http, refused).await
+        tell(stream, version, refused).await
     };
     let _ = timeout(TURNED_AWAY_WAIT, telling).await;
 }
 
 /// Has one attempt at telling a client that its head did not come in time: one that does
 /// not read either is not waited for.
-pub(super) async fn refuse_slow(handle: &Handle, mut stream: impl AsyncWrite + Unpin) {
+pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin) {
     let code = ErrorCode::SlowRequest;
-    handle.count(|counts| counts.count_refused(code));
+    http.shard.counts.count_refused(code);
     let message = "the request's head did not arrive in time: send it at once";
     let answer = respond::bare(&Refusal::new(code, message));
     std::future::poll_fn(|context| {
@@ -106,12 +106,12 @@ pub(super) async fn refuse_slow(handle: &Handle, mut stream: impl AsyncWrite + U
 
 async fn tell(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    http: Http,
+    version: Version,
     refused: &Refusal,
 ) -> Option<()> {
-    let answer = match http {
-        Http::One => respond::bare(refused),
-        Http::Two { reason } => goaway(reason, &refused.message),
+    let answer = match version {
+        Version::One => respond::bare(refused),
+        Version::Two { reason } => goaway(reason, &refused.message),
     };
     stream.write_all(&answer).await.ok()?;
     stream.shutdown().await.ok()?;
@@ -121,7 +121,7 @@ async fn tell(
     Some(())
 }
 
-impl Http {
+impl Version {
     fn of(is_http2: bool) -> Self {
         if is_http2 { Self::Two { reason: NO_ERROR } } else { Self::One }
     }

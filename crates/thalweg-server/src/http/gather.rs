@@ -20,7 +20,7 @@ const GATHERED_BYTES: usize = 64 << 10;
 
 /// The memory that the connections of a shard gather in, one after the other: only
 /// those whose socket is full hold some of their own.
-pub(in crate::shard) type Spare = Rc<Cell<Vec<u8>>>;
+pub(super) type Spare = Rc<Cell<Vec<u8>>>;
 
 /// The sending end of a [`Gathering`]: for whoever polls what writes to it.
 pub(super) struct Gathered<S>(Rc<RefCell<State<S>>>);

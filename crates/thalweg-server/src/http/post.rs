@@ -7,19 +7,17 @@ use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Topic, event::EventError, limits::COMMAND_BYTES_MAX};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::respond::{Answer, Refused, json};
+use super::{
+    Http,
+    places::Share,
+    respond::{Answer, Refused, json},
+};
 use crate::{
     access::{Identity, Issued, Right, TICKET_LIFE_S},
     clock::now_us,
     refusal::Refusal,
     seats::Caller,
-    shard::{
-        Handle,
-        commands::{What, Wish},
-        placed::Placed,
-        places::Share,
-        retries::Retry,
-    },
+    shard::{Placed, Retry, What, Wish},
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
     transport::{Client, Query, parameters::bad},
@@ -34,10 +32,10 @@ const KEY_BYTES_MAX: usize = 128;
 /// Where a client's requests have their places while their bodies are read. Who may not
 /// publish has places apart, so that publishers find theirs however slowly others send their
 /// commands.
-fn share(handle: &Handle, client: Client) -> Share<'_> {
-    match handle.common.gate.lets_publish(client.identity) {
-        true => handle.common.requests_of_publishers.share(client),
-        false => handle.common.requests_of_others.share(client),
+fn share(http: &Http, client: Client) -> Share<'_> {
+    match http.gate().lets_publish(client.identity) {
+        true => http.shared.requests_of_publishers.share(&http.shard.counts.requests, client),
+        false => http.shared.requests_of_others.share(&http.shard.counts.requests, client),
     }
 }
 
@@ -56,17 +54,17 @@ impl Publisher {
     /// # Errors
     /// When it may not, or asks for what there is not.
     pub(super) fn new(
-        handle: &Handle,
+        http: &Http,
         caller: &Caller,
         topic: &str,
         parts: &Parts,
     ) -> Result<Self, Refusal> {
         let topic: Topic = topic.parse()?;
-        if handle.draining.get() {
+        if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let identity = identify(handle, parts)?;
-        handle.common.gate.authorise(identity, Right::Publish(&topic))?;
+        let identity = identify(http, parts)?;
+        http.gate().authorise(identity, Right::Publish(&topic))?;
         is_as_it_is(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
         let kind = BodyKind::of(content_type);
@@ -90,18 +88,18 @@ impl Publisher {
     /// When it is refused; what of it is published is said then.
     pub(super) async fn publish(
         self,
-        handle: &Rc<Handle>,
+        http: &Rc<Http>,
         body: &mut Incoming,
     ) -> Result<Answer, Refused> {
-        let share = share(handle, self.client);
+        let share = share(http, self.client);
         let place = share.try_take()?;
         let mut placed = None;
         let published = if self.is_of_lines() {
             // Taken again with each line.
             drop(place);
-            self.publish_lines(handle, body, &share, &mut placed).await
+            self.publish_lines(http, body, &share, &mut placed).await
         } else {
-            self.publish_one(handle, body, &mut placed).await
+            self.publish_one(http, body, &mut placed).await
         };
         let answered = placed.map(|placed| placed.published(&self.topic));
         match (published, answered) {
@@ -119,20 +117,19 @@ impl Publisher {
 
     async fn publish_one(
         &self,
-        handle: &Rc<Handle>,
+        http: &Rc<Http>,
         body: &mut Incoming,
         placed: &mut Option<Placed>,
     ) -> Result<(), Refusal> {
-        let bytes_max = handle.common.config.limits.event_bytes;
-        let body =
-            whole(handle, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
+        let bytes_max = http.limits().event_bytes;
+        let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
         let mut payloads =
             posted::one(self.kind, &body, bytes_max).map_err(|error| refused(&error))?;
         let retry = self.key.as_ref().map(|key| -> Retry {
-            let hasher = &handle.common.retry_hasher;
+            let hasher = &http.shard.common.retry_hasher;
             hasher.retry(&self.topic, self.client.identity, key, payloads.joined())
         });
-        *placed = Some(handle.publish(&self.topic, &mut payloads, retry).await?);
+        *placed = Some(http.shard.publish(&self.topic, &mut payloads, retry).await?);
         Ok(())
     }
 
@@ -141,14 +138,14 @@ impl Publisher {
     /// other connection, and bounded with those.
     async fn publish_lines(
         &self,
-        handle: &Rc<Handle>,
+        http: &Rc<Http>,
         body: &mut Incoming,
         share: &Share<'_>,
         placed: &mut Option<Placed>,
     ) -> Result<(), Refusal> {
-        let limits = &handle.common.config.limits;
+        let limits = http.limits();
         let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
-        let mut drain = pin!(handle.drain.notified());
+        let mut drain = pin!(http.shard.drain());
         // Lines may be far between, but one that is begun is to be finished.
         let mut deadline = None;
         let mut place = None;
@@ -178,13 +175,13 @@ impl Publisher {
                     let finished = lines.finish(&mut payloads);
                     // An empty body has a position too, but no other's events.
                     if !payloads.is_empty() || placed.is_none() {
-                        append(handle, &self.topic, &mut payloads, placed).await?;
+                        append(http, &self.topic, &mut payloads, placed).await?;
                     }
                     return finished.map_err(|error| refused(&error));
                 }
             };
             if !payloads.is_empty() {
-                append(handle, &self.topic, &mut payloads, placed).await?;
+                append(http, &self.topic, &mut payloads, placed).await?;
             }
             read.map_err(|error| refused(&error))?;
             if !lines.is_unfinished() {
@@ -198,7 +195,7 @@ impl Publisher {
 
 /// Answers a command.
 pub(super) async fn command(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     caller: &Caller,
     parts: &Parts,
     body: &mut Incoming,
@@ -207,12 +204,12 @@ pub(super) async fn command(
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
-    let identity = identify(handle, parts)?;
+    let identity = identify(http, parts)?;
     is_as_it_is(parts)?;
-    let share = share(handle, Client::new(identity, caller));
+    let share = share(http, Client::new(identity, caller));
     let _place = share.try_take()?;
-    let limits = &handle.common.config.limits;
-    let may_publish = handle.common.gate.lets_publish(identity);
+    let limits = http.limits();
+    let may_publish = http.gate().lets_publish(identity);
     let (bytes_max, whose) = match may_publish {
         true => (limits.command_bytes(), ""),
         false => (COMMAND_BYTES_MAX, " of who may not publish"),
@@ -221,34 +218,34 @@ pub(super) async fn command(
         let message = format!("a command{whose} has at most {bytes_max} bytes: split it");
         Refusal::new(ErrorCode::EventTooLarge, message)
     };
-    let body = whole(handle, body, bytes_max, too_large).await?;
+    let body = whole(http, body, bytes_max, too_large).await?;
     let text = std::str::from_utf8(&body)
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
     let mut wish = Wish::read(text, may_publish.then_some(limits.event_bytes));
     let what = std::mem::replace(&mut wish.what, What::Refused(Refusal::draining()));
-    match grant(handle, identity, &wish, what).await {
+    match grant(http, identity, &wish, what).await {
         Ok(answer) => Ok(json(StatusCode::OK, answer)),
         Err(refusal) => Err(Refused::from(refusal).of_command(wish.id)),
     }
 }
 
 async fn grant(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     identity: Identity,
     wish: &Wish,
     what: What,
 ) -> Result<Vec<u8>, Refusal> {
-    let gate = &handle.common.gate;
+    let gate = http.gate();
     match what {
         What::Echo { data } => Ok(wish.echo(&data)),
         What::Publish { topic, mut payloads } => {
             gate.authorise(identity, Right::Publish(&topic))?;
-            let placed = handle.publish(&topic, &mut payloads, None).await?;
+            let placed = http.shard.publish(&topic, &mut payloads, None).await?;
             Ok(placed.published(&topic).to_answer(wish.id.as_deref()))
         }
         What::Ack { topic, position } => {
             gate.authorise(identity, Right::Subscribe(&topic))?;
-            handle.step(|shard| shard.hear_ack(&topic, position));
+            http.shard.hear_ack(&topic, position);
             Ok(wish.done(&topic, Some(position)))
         }
         What::Subscribe { .. } | What::Unsubscribe { .. } => Err(Refusal::new(
@@ -260,21 +257,21 @@ async fn grant(
 }
 
 /// Gives a ticket for a token, not for a ticket: that would be as good as the token.
-pub(super) fn ticket(handle: &Handle, parts: &Parts) -> Result<Answer, Refused> {
+pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
     if Query::parse(parts.uri.query().unwrap_or_default())?.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
-    let identity = handle.common.gate.identify(&parts.headers, None, now_us())?;
-    let Issued { ticket, has_replaced } = handle.common.gate.issue_ticket(identity, now_us())?;
-    handle.count(|counts| counts.tickets_replaced += u64::from(has_replaced));
+    let identity = http.gate().identify(&parts.headers, None, now_us())?;
+    let Issued { ticket, has_replaced } = http.gate().issue_ticket(identity, now_us())?;
+    http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
     Ok(json(StatusCode::OK, body.into_bytes()))
 }
 
-fn identify(handle: &Handle, parts: &Parts) -> Result<Identity, Refusal> {
+fn identify(http: &Http, parts: &Parts) -> Result<Identity, Refusal> {
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-    handle.common.gate.identify(&parts.headers, query.ticket.as_deref(), now_us())
+    http.gate().identify(&parts.headers, query.ticket.as_deref(), now_us())
 }
 
 /// Whether a body is what it stands for: one that is compressed would be inflated for
@@ -302,13 +299,13 @@ fn idempotency_key(parts: &Parts) -> Result<Option<&[u8]>, Refusal> {
 
 /// Reads a whole body.
 async fn whole(
-    handle: &Handle,
+    http: &Http,
     body: &mut Incoming,
     bytes_max: usize,
     too_large: impl FnOnce() -> Refusal,
 ) -> Result<Bytes, Refusal> {
     let body = Limited::new(body, bytes_max).collect();
-    let body = timeout(handle.common.config.limits.body_wait, body).await.map_err(|_| slow())?;
+    let body = timeout(http.limits().body_wait, body).await.map_err(|_| slow())?;
     let body = body.map_err(|error| match error.is::<LengthLimitError>() {
         true => too_large(),
         false => broken_off(),
@@ -325,12 +322,12 @@ async fn until(deadline: Option<Instant>) {
 
 /// Appends, and widens what this request has published.
 async fn append(
-    handle: &Rc<Handle>,
+    http: &Rc<Http>,
     topic: &Topic,
     payloads: &mut Payloads,
     placed: &mut Option<Placed>,
 ) -> Result<(), Refusal> {
-    let now = handle.publish(topic, payloads, None).await?;
+    let now = http.shard.publish(topic, payloads, None).await?;
     match placed {
         Some(placed) => placed.extend(&now),
         None => *placed = Some(now),

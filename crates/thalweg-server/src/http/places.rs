@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{config::share_of_requests, refusal::Refusal, transport::Client};
+use crate::{config::share_of_requests, metrics::Metric, refusal::Refusal, transport::Client};
 
 /// All places.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Places {
 #[derive(Debug)]
 pub(crate) struct Share<'a> {
     places: &'a Places,
+    /// How many are taken on this shard.
+    taken: &'a Metric,
     /// Not of one that is not counted.
     own: Option<(Client, Arc<Semaphore>)>,
 }
@@ -29,6 +31,7 @@ pub(crate) struct Share<'a> {
 /// One of them, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
+    taken: &'a Metric,
     _of_own: Option<SemaphorePermit<'a>>,
     _of_all: SemaphorePermit<'a>,
 }
@@ -39,20 +42,15 @@ impl Places {
         Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
     }
 
-    /// How many are taken.
-    pub(crate) fn taken(&self) -> usize {
-        self.count.saturating_sub(self.free.available_permits())
-    }
-
-    /// What a client may have of them.
-    pub(crate) fn share(&self, client: Client) -> Share<'_> {
+    /// What a client may have of them; `taken` counts those.
+    pub(crate) fn share<'a>(&'a self, taken: &'a Metric, client: Client) -> Share<'a> {
         let own = client.is_counted.then(|| {
             let mut by_client = self.lock();
             let own = by_client.entry(client);
             let share = || Arc::new(Semaphore::new(share_of_requests(self.count)));
             (client, Arc::clone(own.or_insert_with(share)))
         });
-        Share { places: self, own }
+        Share { places: self, taken, own }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Client, Arc<Semaphore>>> {
@@ -69,7 +67,8 @@ impl Share<'_> {
         let busy = |_| Refusal::busy("requests with a body");
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
         let _of_own = own.map_err(busy)?;
-        Ok(Place { _of_own, _of_all: self.places.free.try_acquire().map_err(busy)? })
+        let _of_all = self.places.free.try_acquire().map_err(busy)?;
+        Ok(Place::new(self.taken, _of_own, _of_all))
     }
 
     /// A place as soon as there is one.
@@ -82,7 +81,25 @@ impl Share<'_> {
             Some((_, own)) => Some(own.acquire().await.map_err(draining)?),
             None => None,
         };
-        Ok(Place { _of_own, _of_all: self.places.free.acquire().await.map_err(draining)? })
+        let _of_all = self.places.free.acquire().await.map_err(draining)?;
+        Ok(Place::new(self.taken, _of_own, _of_all))
+    }
+}
+
+impl<'a> Place<'a> {
+    fn new(
+        taken: &'a Metric,
+        _of_own: Option<SemaphorePermit<'a>>,
+        _of_all: SemaphorePermit<'a>,
+    ) -> Self {
+        taken.add(1);
+        Self { taken, _of_own, _of_all }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.taken.sub(1);
     }
 }
 
@@ -105,21 +122,21 @@ mod tests {
 
     #[test]
     fn a_client_has_half_and_is_forgotten() {
-        let places = Places::new(4);
+        let (places, taken) = (Places::new(4), Metric::default());
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::of(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
-            places.share(Client { identity: Identity::Nobody, address, is_counted })
+            places.share(&taken, Client { identity: Identity::Nobody, address, is_counted })
         });
-        let same = places.share(one.own.as_ref().unwrap().0);
-        let taken = [one.try_take().unwrap(), same.try_take().unwrap()];
+        let same = places.share(&taken, one.own.as_ref().unwrap().0);
+        let held = [one.try_take().unwrap(), same.try_take().unwrap()];
         assert!(one.try_take().is_err() && same.try_take().is_err());
         let rest = [other.try_take().unwrap(), here.try_take().unwrap()];
         assert!(here.try_take().is_err());
-        assert_eq!(places.taken(), 4);
-        drop((taken, rest));
+        assert_eq!(taken.get(), 4);
+        drop((held, rest));
         assert!(one.try_take().is_ok());
         drop((one, other, same, here));
-        assert_eq!((places.taken(), places.lock().len()), (0, 0));
+        assert_eq!((taken.get(), places.lock().len()), (0, 0));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// Whose connection holds answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Who {
+pub(crate) enum Who {
     /// One that HTTP serves: its task ends it.
     Http,
     /// A subscriber, by its place in the slab.
@@ -24,7 +24,7 @@ pub(super) enum Who {
 pub(super) struct Count(AtomicUsize);
 
 impl Count {
-    pub(super) fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Relaxed)
     }
 
@@ -39,7 +39,7 @@ impl Count {
 
 /// What one connection holds of answers.
 #[derive(Debug)]
-pub(super) struct Holder {
+pub(crate) struct Holder {
     who: Who,
     /// What all hold: those that are cut have left it.
     all: Arc<Count>,
@@ -57,7 +57,7 @@ pub(super) struct Holder {
 
 /// Bytes of an answer that are held and owed, until this is dropped.
 #[derive(Debug)]
-pub(super) struct Charge {
+pub(crate) struct Charge {
     holder: Arc<Holder>,
     held: usize,
     owed: usize,
@@ -79,21 +79,21 @@ impl Holder {
     }
 
     /// Until its connection is to end.
-    pub(super) async fn cut(&self) {
+    pub(crate) async fn cut(&self) {
         self.cut.notified().await;
     }
 
     /// Has its task end it.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.cut.notify_one();
     }
 
-    pub(super) fn who(&self) -> Who {
+    pub(crate) fn who(&self) -> Who {
         self.who
     }
 
     /// What is charged counts at once. Call `Answers::list` for the first of an answer.
-    pub(super) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
+    pub(crate) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
         self.add(held);
         self.owed.add(owed);
         Charge { holder: Arc::clone(self), held, owed }
@@ -101,37 +101,37 @@ impl Holder {
 
     /// It holds so much now, its client has taken so much more, and it is owed nothing: for
     /// a subscriber, whose connection knows itself whether its peer takes enough.
-    pub(super) fn set(&self, held: usize, taken: usize) {
+    pub(crate) fn set(&self, held: usize, taken: usize) {
         self.add(held);
         self.sub(self.held() - held);
         self.taken.add(taken);
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.held.get()
     }
 
-    pub(super) fn owed(&self) -> usize {
+    pub(crate) fn owed(&self) -> usize {
         self.owed.get()
     }
 
-    pub(super) fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         self.taken.get()
     }
 
-    pub(super) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.is_cut.load(Relaxed)
     }
 
     /// Whether it is looked after, from now on; what it was.
-    pub(super) fn set_listed(&self, is_listed: bool) -> bool {
+    pub(crate) fn set_listed(&self, is_listed: bool) -> bool {
         let was_listed = self.is_listed.load(Relaxed);
         self.is_listed.store(is_listed, Relaxed);
         was_listed
     }
 
     /// Has it counted no more; whether it was until now.
-    pub(super) fn leave(&self) -> bool {
+    pub(crate) fn leave(&self) -> bool {
         let was_there = !self.is_cut.swap(true, Relaxed);
         if was_there {
             self.all.sub(self.held());
@@ -156,18 +156,18 @@ impl Holder {
 
 impl Charge {
     /// These bytes, which the charge lasts as long as.
-    pub(super) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+    pub(crate) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Charged { bytes, _charge: self })
     }
 
     /// So many of the bytes owed are another charge's from now on.
-    pub(super) fn hand_over(&mut self, bytes: usize) {
+    pub(crate) fn hand_over(&mut self, bytes: usize) {
         let bytes = bytes.min(self.owed);
         self.owed -= bytes;
         self.holder.owed.sub(bytes);
     }
 
-    pub(super) fn holder(&self) -> &Arc<Holder> {
+    pub(crate) fn holder(&self) -> &Arc<Holder> {
         &self.holder
     }
 }

@@ -16,13 +16,10 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::routes::On;
+use super::{Http, routes::On};
 use crate::{
-    shard::{
-        Handle,
-        holder::{Charge, Holder},
-        reading::Sending,
-    },
+    answers::{Charge, Holder},
+    shard::Sending,
     transport::{Cut, PipeBody},
 };
 
@@ -156,10 +153,10 @@ fn hand_over(charge: &mut Charge, piece: Bytes) -> Bytes {
 }
 
 /// Counts an answer for its connection until its client has taken it.
-pub(super) fn count(handle: &Handle, answer: &mut Response<Content>, on: &On) {
+pub(super) fn count(http: &Http, answer: &mut Response<Content>, on: &On) {
     if !answer.body().is_end_stream() {
         answer.body_mut().count(&on.holder);
-        handle.watch(&on.holder, on.address.get());
+        http.shard.watch(&on.holder, on.address.get());
     }
 }
 
