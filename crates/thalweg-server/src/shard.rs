@@ -67,7 +67,7 @@ use tokio::{
     sync::{Notify, futures::Notified, mpsc},
 };
 
-pub(crate) use commands::{What, Wish};
+pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
 pub(crate) use home::home_of;

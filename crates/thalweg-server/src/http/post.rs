@@ -17,7 +17,7 @@ use crate::{
     clock::now_us,
     refusal::Refusal,
     seats::Caller,
-    shard::{Placed, Retry, What, Wish},
+    shard::{Context, Placed, Request, Retry},
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
     transport::{Client, Query, parameters::bad},
@@ -206,7 +206,8 @@ pub(super) async fn command(
     }
     let identity = identify(http, parts)?;
     is_as_it_is(parts)?;
-    let share = share(http, Client::new(identity, caller));
+    let client = Client::new(identity, caller);
+    let share = share(http, client);
     let _place = share.try_take()?;
     let limits = http.limits();
     let may_publish = http.gate().lets_publish(identity);
@@ -221,38 +222,15 @@ pub(super) async fn command(
     let body = whole(http, body, bytes_max, too_large).await?;
     let text = std::str::from_utf8(&body)
         .map_err(|_| Refusal::new(ErrorCode::BadCommand, "a command is JSON in UTF-8"))?;
-    let mut wish = Wish::read(text, may_publish.then_some(limits.event_bytes));
-    let what = std::mem::replace(&mut wish.what, What::Refused(Refusal::draining()));
-    match grant(http, identity, &wish, what).await {
-        Ok(answer) => Ok(json(StatusCode::OK, answer)),
-        Err(refusal) => Err(Refused::from(refusal).of_command(wish.id)),
-    }
-}
-
-async fn grant(
-    http: &Rc<Http>,
-    identity: Identity,
-    wish: &Wish,
-    what: What,
-) -> Result<Vec<u8>, Refusal> {
-    let gate = http.gate();
-    match what {
-        What::Echo { data } => Ok(wish.echo(&data)),
-        What::Publish { topic, mut payloads } => {
-            gate.authorise(identity, Right::Publish(&topic))?;
-            let placed = http.shard.publish(&topic, &mut payloads, None).await?;
-            Ok(placed.published(&topic).to_answer(wish.id.as_deref()))
-        }
-        What::Ack { topic, position } => {
-            gate.authorise(identity, Right::Subscribe(&topic))?;
-            http.shard.hear_ack(&topic, position);
-            Ok(wish.done(&topic, Some(position)))
-        }
-        What::Subscribe { .. } | What::Unsubscribe { .. } => Err(Refusal::new(
-            ErrorCode::BadCommand,
-            "a subscription belongs to a connection: open another GET, at its cursors",
-        )),
-        What::Refused(refusal) => Err(refusal),
+    let request = Request::read(text, may_publish.then_some(limits.event_bytes));
+    let context = Context { client, subscriber: None };
+    let answer = match request.command {
+        Ok(command) => http.shard.execute(command, &context).await,
+        Err(refused) => Err(refused),
+    };
+    match answer {
+        Ok(answer) => Ok(json(StatusCode::OK, answer.to_json(request.id.as_deref()))),
+        Err(refusal) => Err(Refused::from(refusal).of_command(request.id)),
     }
 }
 

@@ -1,97 +1,102 @@
-//! What a client asks for: read once, done here or handed to its topic's home.
+//! What a client asks for: read once, executed in one place.
 
 use serde_json::value::RawValue;
 use thalweg_wire::{
     ErrorCode, Excerpt, Position, StartAt, Topic,
-    answer::{done, echo, refusal},
-    command::{self, Asked, Command},
+    answer::{self, Published},
+    command::{self, Asked},
     event,
 };
 
-use super::{Shard, home_of, placed::Placed, room::Maker};
+use super::{Handle, Shard, publish::Appending, room::Maker, subscribe::SubscriberId};
 use crate::{
-    access::{Identity, Right},
+    access::Right,
     fanout::{Subscribe, Terms},
     refusal::Refusal,
-    seats::Address,
     stream::Payloads,
-    transport::parameters,
+    transport::{Client, parameters},
 };
 
-/// A command, checked.
-pub(crate) struct Wish {
+/// What a client asks for, read and checked.
+pub(crate) struct Request {
     /// Comes back with the answer.
     pub(crate) id: Option<Box<RawValue>>,
-    pub(crate) what: What,
+    pub(crate) command: Result<Command, Refusal>,
 }
 
-pub(crate) enum What {
-    Publish {
-        topic: Topic,
-        payloads: Payloads,
-    },
-    Subscribe {
-        topic: Topic,
-        start: StartAt,
-        terms: Terms,
-    },
-    Unsubscribe {
-        topic: Topic,
-    },
-    Echo {
-        data: Box<RawValue>,
-    },
-    Ack {
-        topic: Topic,
-        position: Position,
-    },
-    /// It was none.
-    Refused(Refusal),
+pub(crate) enum Command {
+    Publish { topic: Topic, payloads: Payloads },
+    Subscribe { topic: Topic, start: StartAt, terms: Terms },
+    Unsubscribe { topic: Topic },
+    Echo { data: Box<RawValue> },
+    Ack { topic: Topic, position: Position },
 }
 
-/// What a topic's home, another shard, is asked for first.
-pub(super) struct Elsewhere {
-    pub(super) wish: Wish,
-    pub(super) topic: Topic,
-    pub(super) errand: Errand,
+/// Who asks for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    /// The subscriber whose connection it came on; a `POST` has none.
+    pub(crate) subscriber: Option<SubscriberId>,
 }
 
-pub(super) enum Errand {
-    /// To append events.
-    Append(Payloads),
-    /// To say that there is the topic: only then it is subscribed to.
-    Find { address: Option<Address>, start: StartAt, terms: Terms },
+/// What a command comes to, unless it is refused.
+pub(crate) enum Answer {
+    Echo(Box<RawValue>),
+    Published(Published),
+    Done(Topic, Option<Position>),
 }
 
-impl Wish {
+/// A command that is executed, or has to wait for another shard first.
+pub(super) enum Execution {
+    Done(Result<Answer, Refusal>),
+    Waiting(Waiting),
+}
+
+pub(super) enum Waiting {
+    /// For the events to be appended.
+    Append(Topic, Appending),
+    /// To be told that there is the topic: only then it is subscribed to.
+    Find(Topic, StartAt, Terms),
+}
+
+impl Request {
     /// Reads a command of a client whose events may have so many bytes, if it may publish. If
     /// not, its events are not looked at: they may be many.
     pub(crate) fn read(text: &str, event_bytes_max: Option<usize>) -> Self {
         let Asked { id, command } = Asked::parse(text);
-        let what = match command {
-            Ok(command) => What::check(command, event_bytes_max).unwrap_or_else(What::Refused),
-            Err(message) => What::Refused(Refusal::new(ErrorCode::BadCommand, message)),
-        };
-        Self { id: id.map(ToOwned::to_owned), what }
-    }
-
-    pub(crate) fn refuse(&self, refused: &Refusal) -> Vec<u8> {
-        refusal(refused.code, &refused.message, self.id.as_deref(), None)
-    }
-
-    pub(crate) fn done(&self, topic: &Topic, position: Option<Position>) -> Vec<u8> {
-        done(self.id.as_deref(), topic, position)
-    }
-
-    pub(crate) fn echo(&self, data: &RawValue) -> Vec<u8> {
-        echo(self.id.as_deref(), data)
+        let command = command
+            .map_err(|message| Refusal::new(ErrorCode::BadCommand, message))
+            .and_then(|command| Command::check(command, event_bytes_max));
+        Self { id: id.map(ToOwned::to_owned), command }
     }
 }
 
-impl What {
-    fn check(command: Command<'_>, event_bytes_max: Option<usize>) -> Result<Self, Refusal> {
+impl Answer {
+    /// As docs/wire.md, "Commands", has it, for the request of that id.
+    pub(crate) fn to_json(&self, id: Option<&RawValue>) -> Vec<u8> {
+        match self {
+            Self::Echo(data) => answer::echo(id, data),
+            Self::Published(published) => published.to_answer(id),
+            Self::Done(topic, position) => answer::done(id, topic, *position),
+        }
+    }
+}
+
+impl Waiting {
+    /// Whether what its connection says next has to wait too, to keep its order.
+    pub(super) fn is_first(&self) -> bool {
+        !matches!(self, Self::Append(_, Appending::Posted(_)))
+    }
+}
+
+impl Command {
+    fn check(
+        command: command::Command<'_>,
+        event_bytes_max: Option<usize>,
+    ) -> Result<Self, Refusal> {
         Ok(match command {
-            Command::Publish { topic, events } => {
+            command::Command::Publish { topic, events } => {
                 let mut payloads = Payloads::default();
                 if let Some(bytes_max) = event_bytes_max {
                     for raw in events {
@@ -101,7 +106,13 @@ impl What {
                 }
                 Self::Publish { topic: topic.parse()?, payloads }
             }
-            Command::Subscribe(command::Subscribe { topic, cursor, policy, interval, window }) => {
+            command::Command::Subscribe(command::Subscribe {
+                topic,
+                cursor,
+                policy,
+                interval,
+                window,
+            }) => {
                 let read_time = |text: &str| parameters::time_us("interval", text);
                 Self::Subscribe {
                     topic: topic.parse()?,
@@ -125,173 +136,153 @@ impl What {
                     },
                 }
             }
-            Command::Unsubscribe { topic } => Self::Unsubscribe { topic: topic.parse()? },
-            Command::Echo { data } => {
+            command::Command::Unsubscribe { topic } => Self::Unsubscribe { topic: topic.parse()? },
+            command::Command::Echo { data } => {
                 event::check_depth(data)?;
                 Self::Echo { data: data.to_owned() }
             }
-            Command::Ack { topic, position } => {
+            command::Command::Ack { topic, position } => {
                 Self::Ack { topic: topic.parse()?, position: position.parse()? }
             }
         })
     }
 }
 
+impl Handle {
+    /// Executes a command of whoever waits for its answer.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub(crate) async fn execute(
+        &self,
+        command: Command,
+        context: &Context,
+    ) -> Result<Answer, Refusal> {
+        match self.step(|shard| shard.execute(command, context)) {
+            Execution::Done(answer) => answer,
+            Execution::Waiting(waiting) => self.finish(waiting, context).await,
+        }
+    }
+
+    /// Executes what had to wait.
+    pub(super) async fn finish(
+        &self,
+        waiting: Waiting,
+        context: &Context,
+    ) -> Result<Answer, Refusal> {
+        match waiting {
+            Waiting::Append(topic, appending) => {
+                appending.placed().await.map(|placed| Answer::Published(placed.published(&topic)))
+            }
+            Waiting::Find(topic, start, terms) => {
+                self.find(std::iter::once(&topic), context.client.counted()).await?;
+                self.step(|shard| shard.begin_subscription(context, &topic, start, terms))?;
+                Ok(Answer::Done(topic, None))
+            }
+        }
+    }
+}
+
 impl Shard {
-    /// Does what a subscriber's connection asks for; what is another shard's to do
-    /// is given back.
-    pub(super) fn grant(&mut self, key: u32, mut wish: Wish) -> Option<Elsewhere> {
-        let client = self.connections.get(key as usize)?.client;
-        let (identity, address) = (client.identity, client.counted());
-        match std::mem::replace(&mut wish.what, What::Refused(Refusal::draining())) {
-            What::Echo { data } => self.answer(key, &wish.echo(&data)),
-            What::Publish { topic, payloads } => {
-                return self.grant_publish(key, identity, wish, topic, payloads);
-            }
-            What::Subscribe { topic, start, terms }
-                if self.authorise(identity, Right::Subscribe(&topic)).is_ok()
-                    && self.is_to_be_found(&topic, address) =>
-            {
-                return Some(Elsewhere {
-                    wish,
-                    topic,
-                    errand: Errand::Find { address, start, terms },
-                });
-            }
-            What::Subscribe { topic, start, terms } => {
-                let subscribed = self.grant_subscribe(key, identity, &topic, start, terms);
-                self.answer_done(key, &wish, &topic, subscribed);
-            }
-            What::Unsubscribe { topic } => {
-                let unsubscribed = self.grant_unsubscribe(key, &topic);
-                self.answer_done(key, &wish, &topic, unsubscribed);
-            }
-            What::Ack { topic, position } => {
-                let acked = self.authorise(identity, Right::Subscribe(&topic));
-                match acked {
-                    Ok(()) => self.grant_ack(key, &topic, position),
-                    Err(refused) => {
-                        self.refuse(key, &wish, &refused);
-                        return None;
+    /// Executes a command, as far as that is this shard's to do: the one place where they are.
+    pub(super) fn execute(&mut self, command: Command, context: &Context) -> Execution {
+        Execution::Done(match command {
+            Command::Echo { data } => Ok(Answer::Echo(data)),
+            Command::Publish { topic, mut payloads } => {
+                if let Err(refused) = self.authorise(context, Right::Publish(&topic)) {
+                    return Execution::Done(Err(refused));
+                }
+                match self.publish(&topic, &mut payloads, None) {
+                    Appending::Done(placed) => {
+                        placed.map(|placed| Answer::Published(placed.published(&topic)))
                     }
-                }
-                if wish.id.is_some() {
-                    self.answer(key, &wish.done(&topic, Some(position)));
+                    appending => return Execution::Waiting(Waiting::Append(topic, appending)),
                 }
             }
-            What::Refused(refused) => self.refuse(key, &wish, &refused),
-        }
-        None
-    }
-
-    fn authorise(&self, identity: Identity, right: Right<'_>) -> Result<(), Refusal> {
-        self.common.gate.authorise(identity, right)
-    }
-
-    fn grant_publish(
-        &mut self,
-        key: u32,
-        identity: Identity,
-        wish: Wish,
-        topic: Topic,
-        mut payloads: Payloads,
-    ) -> Option<Elsewhere> {
-        let placed = match self.authorise(identity, Right::Publish(&topic)) {
-            Ok(()) if !self.is_home_of(&topic) => {
-                return Some(Elsewhere { wish, topic, errand: Errand::Append(payloads) });
+            Command::Subscribe { topic, start, terms } => {
+                let may = self.authorise(context, Right::Subscribe(&topic));
+                let is_found = !self.is_to_be_found(&topic, context.client.counted());
+                match may {
+                    Ok(()) if context.subscriber.is_some() && !is_found => {
+                        return Execution::Waiting(Waiting::Find(topic, start, terms));
+                    }
+                    _ => self
+                        .begin_subscription(context, &topic, start, terms)
+                        .map(|()| Answer::Done(topic, None)),
+                }
             }
-            Ok(()) => self.append(&topic, &mut payloads, None),
-            Err(refused) => Err(refused),
-        };
-        self.answer_publish(key, &wish, &topic, placed);
-        None
-    }
-
-    pub(super) fn answer_publish(
-        &mut self,
-        key: u32,
-        wish: &Wish,
-        topic: &Topic,
-        placed: Result<Placed, Refusal>,
-    ) {
-        match placed {
-            Ok(placed) => {
-                let json = placed.published(topic).to_answer(wish.id.as_deref());
-                self.answer(key, &json);
+            Command::Unsubscribe { topic } => {
+                self.end_subscription(context, &topic).map(|()| Answer::Done(topic, None))
             }
-            Err(refused) => self.refuse(key, wish, &refused),
-        }
+            Command::Ack { topic, position } => {
+                self.ack(context, &topic, position).map(|()| Answer::Done(topic, Some(position)))
+            }
+        })
     }
 
-    /// Subscribes to a topic that was looked for.
-    pub(super) fn answer_found(
-        &mut self,
-        key: u32,
-        wish: &Wish,
-        topic: &Topic,
-        found: Result<(), Refusal>,
-        start: StartAt,
-        terms: Terms,
-    ) {
-        let Some(connection) = self.connections.get(key as usize) else { return };
-        let identity = connection.client.identity;
-        let grant = |()| self.grant_subscribe(key, identity, topic, start, terms);
-        let subscribed = found.and_then(grant);
-        self.answer_done(key, wish, topic, subscribed);
+    fn authorise(&self, context: &Context, right: Right<'_>) -> Result<(), Refusal> {
+        self.common.gate.authorise(context.client.identity, right)
     }
 
-    fn grant_subscribe(
+    fn begin_subscription(
         &mut self,
-        key: u32,
-        identity: Identity,
+        context: &Context,
         topic: &Topic,
         start: StartAt,
         terms: Terms,
     ) -> Result<(), Refusal> {
-        self.authorise(identity, Right::Subscribe(topic))?;
+        let id = context.subscriber()?;
+        self.authorise(context, Right::Subscribe(topic))?;
         let known = self.feeds.find(topic);
-        let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
+        let Some(connection) = self.connection_mut(id) else { return Ok(()) };
         let subscriber = &mut connection.subscriber;
         if known.is_some_and(|feed| subscriber.reads(feed)) {
             let topic = Excerpt(topic.as_str());
             let message = format!("this connection has {topic} already: unsubscribe first");
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
+        let count = subscriber.feeds().count();
+        let format = subscriber.format();
         let subscriptions_max = self.common.config.limits.subscriptions;
-        if subscriber.feeds().count() >= subscriptions_max {
+        if count >= subscriptions_max {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
         // Only now: one that is refused leaves no topic behind.
-        let is_home = home_of(topic, self.common.peers.len()) == self.id;
-        let maker = Maker::Subscriber(connection.client.counted());
-        let feed = self.feeds.open(topic, is_home, maker)?;
-        subscriber.subscribe(Subscribe { feed, start, terms });
-        let format = subscriber.format();
-        self.join(key, feed, format);
+        let maker = Maker::Subscriber(context.client.counted());
+        let feed = self.feeds.open(topic, self.is_home_of(topic), maker)?;
+        if let Some(connection) = self.connection_mut(id) {
+            connection.subscriber.subscribe(Subscribe { feed, start, terms });
+        }
+        self.join(id.key, feed, format);
         Ok(())
     }
 
-    fn grant_unsubscribe(&mut self, key: u32, topic: &Topic) -> Result<(), Refusal> {
+    fn end_subscription(&mut self, context: &Context, topic: &Topic) -> Result<(), Refusal> {
+        let id = context.subscriber()?;
         let feed = self.feeds.find(topic);
-        let Some(connection) = self.connections.get_mut(key as usize) else { return Ok(()) };
+        let Some(connection) = self.connection_mut(id) else { return Ok(()) };
         let Some(feed) = feed.filter(|feed| connection.subscriber.reads(*feed)) else {
             let topic = Excerpt(topic.as_str());
             let message = format!("this connection does not have {topic}: nothing is to be done");
             return Err(Refusal::new(ErrorCode::NotSubscribed, message));
         };
         connection.subscriber.unsubscribe(feed);
-        self.take_left(key);
+        self.take_left(id.key);
         Ok(())
     }
 
-    fn grant_ack(&mut self, key: u32, topic: &Topic, position: Position) {
+    /// Opens the window of whoever acks, if it has one, and tells the topic's source.
+    fn ack(&mut self, context: &Context, topic: &Topic, position: Position) -> Result<(), Refusal> {
+        self.authorise(context, Right::Subscribe(topic))?;
         if let Some(feed) = self.feeds.find(topic)
-            && let Some(connection) = self.connections.get_mut(key as usize)
+            && let Some(id) = context.subscriber
+            && let Some(connection) = self.connections.get_mut(id.key as usize)
         {
             connection.subscriber.ack(&self.feeds, feed, position);
-            self.mark_dirty(key);
+            self.mark_dirty(id.key);
         }
         self.hear_ack(topic, position);
+        Ok(())
     }
 
     /// A subscription that has left is not told of its feed any more.
@@ -301,24 +292,14 @@ impl Shard {
         let format = connection.subscriber.format();
         self.leave(feed, place, format);
     }
+}
 
-    fn answer_done(&mut self, key: u32, wish: &Wish, topic: &Topic, done: Result<(), Refusal>) {
-        match done {
-            Ok(()) => self.answer(key, &wish.done(topic, None)),
-            Err(refused) => self.refuse(key, wish, &refused),
-        }
-    }
-
-    fn refuse(&mut self, key: u32, wish: &Wish, refused: &Refusal) {
-        self.counts.count_refused(refused.code);
-        self.answer(key, &wish.refuse(refused));
-    }
-
-    fn answer(&mut self, key: u32, json: &[u8]) {
-        if let Some(connection) = self.connections.get_mut(key as usize) {
-            connection.answer(json);
-            self.mark_dirty(key);
-            self.count_own(key, 0);
-        }
+impl Context {
+    fn subscriber(&self) -> Result<SubscriberId, Refusal> {
+        self.subscriber.ok_or_else(|| {
+            let message =
+                "a subscription belongs to a connection: open another GET, at its cursors";
+            Refusal::new(ErrorCode::BadCommand, message)
+        })
     }
 }

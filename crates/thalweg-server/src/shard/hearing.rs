@@ -3,13 +3,14 @@
 
 use std::{rc::Rc, time::Duration};
 
-use thalweg_wire::close;
-use tokio::{sync::mpsc::error::TrySendError, task::spawn_local};
+use serde_json::value::RawValue;
+use thalweg_wire::{answer::refusal, close};
+use tokio::task::spawn_local;
 
 use super::{
     Handle, Shard,
-    commands::{Elsewhere, Errand, Wish},
-    publish::append_letter,
+    commands::{Answer, Command, Context, Execution, Request},
+    subscribe::SubscriberId,
 };
 use crate::{
     clock::now_us,
@@ -105,11 +106,11 @@ impl Shard {
         let connection = &mut self.connections[key as usize];
         let may_publish = self.common.gate.lets_publish(connection.client.identity);
         let event_bytes_max = may_publish.then_some(self.common.config.limits.event_bytes);
-        let (mut wish, mut bytes) = (None, 0);
+        let (mut request, mut bytes) = (None, 0);
         let held_before = connection.unfinished_bytes();
         connection.hear(rest, now_us, &mut |text| {
             bytes = text.len();
-            wish = Some(Wish::read(text, event_bytes_max));
+            request = Some(Request::read(text, event_bytes_max));
         });
         self.slice.spend(bytes);
         let is_answered = connection.subscriber.own_bytes() > 0;
@@ -118,8 +119,8 @@ impl Shard {
             self.mark_dirty(key);
             self.count_own(key, 0);
         }
-        if let Some(elsewhere) = wish.and_then(|wish| self.grant(key, wish)) {
-            self.grant_elsewhere(handle, key, elsewhere);
+        if let Some(request) = request {
+            self.execute_for(handle, key, request);
         }
     }
 
@@ -143,62 +144,49 @@ impl Shard {
         }
     }
 
-    /// Asks a topic's home for something, and answers when that has.
-    fn grant_elsewhere(&mut self, handle: &Rc<Handle>, key: u32, elsewhere: Elsewhere) {
-        let Elsewhere { wish, topic, errand } = elsewhere;
+    /// Executes a command that came on a connection, and answers when that is done.
+    fn execute_for(&mut self, handle: &Rc<Handle>, key: u32, request: Request) {
+        let Request { id, command } = request;
         let connection = &mut self.connections[key as usize];
-        let serial = connection.serial;
-        let handle = Rc::clone(handle);
-        let payloads = match errand {
-            Errand::Append(payloads) => payloads,
-            Errand::Find { address, start, terms } => {
-                connection.waits = true;
-                spawn_local(async move {
-                    let found = handle.find(std::iter::once(&topic), address).await;
-                    handle.step(|shard| {
-                        if shard.is_there(key, serial) {
-                            shard.answer_found(key, &wish, &topic, found, start, terms);
-                            shard.waits_no_more(key);
-                        }
-                    });
-                });
-                return;
-            }
+        let subscriber = SubscriberId { key, serial: connection.serial };
+        let context = Context { client: connection.client, subscriber: Some(subscriber) };
+        // An ack without an id wants no answer.
+        let is_silent = id.is_none() && matches!(command, Ok(Command::Ack { .. }));
+        let waiting = match command.map(|command| self.execute(command, &context)) {
+            Ok(Execution::Done(Ok(_))) if is_silent => return,
+            Ok(Execution::Done(answer)) => return self.answer(key, id.as_deref(), answer),
+            Err(refused) => return self.answer(key, id.as_deref(), Err(refused)),
+            Ok(Execution::Waiting(waiting)) => waiting,
         };
-        let (home, letter, placed) = append_letter(&self.common.peers, &topic, payloads, None);
-        let unposted = match home.try_send(letter) {
-            Err(TrySendError::Full(letter)) => Some(letter),
-            // One that has drained answers nothing, as is found out below.
-            Ok(()) | Err(TrySendError::Closed(_)) => None,
-        };
+        let connection = &mut self.connections[key as usize];
+        let is_first = waiting.is_first();
+        connection.waits |= is_first;
         connection.unanswered += 1;
-        // What it publishes to a topic keeps its order.
-        connection.waits = unposted.is_some();
-        let home = home.clone();
+        let handle = Rc::clone(handle);
         spawn_local(async move {
-            if let Some(letter) = unposted {
-                // Whether it could be shows in the answer.
-                let _ = home.send(letter).await;
-                handle.step(|shard| {
-                    if shard.is_there(key, serial) {
-                        shard.waits_no_more(key);
-                    }
-                });
-            }
-            let placed = placed.await.unwrap_or_else(|_| Err(Refusal::draining()));
-            handle.step(|shard| {
-                if shard.is_there(key, serial) {
-                    shard.connections[key as usize].unanswered -= 1;
-                    shard.answer_publish(key, &wish, &topic, placed);
-                    shard.read_again(key);
-                }
+            let answer = handle.finish(waiting, &context).await;
+            handle.step_of(subscriber, |shard| {
+                let connection = &mut shard.connections[key as usize];
+                connection.unanswered -= 1;
+                connection.waits &= !is_first;
+                shard.answer(key, id.as_deref(), answer);
+                shard.read_again(key);
             });
         });
     }
 
-    fn waits_no_more(&mut self, key: u32) {
-        self.connections[key as usize].waits = false;
-        self.read_again(key);
+    fn answer(&mut self, key: u32, id: Option<&RawValue>, answer: Result<Answer, Refusal>) {
+        let json = match answer {
+            Ok(answer) => answer.to_json(id),
+            Err(refused) => {
+                self.counts.count_refused(refused.code);
+                refusal(refused.code, &refused.message, id, None)
+            }
+        };
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        connection.answer(&json);
+        self.mark_dirty(key);
+        self.count_own(key, 0);
     }
 
     /// Has a connection read that waited for it, if it may be again.

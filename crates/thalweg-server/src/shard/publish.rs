@@ -1,10 +1,13 @@
 use std::rc::Rc;
 
-use thalweg_wire::{ErrorCode, Position, Topic};
-use tokio::sync::{mpsc, oneshot};
+use thalweg_wire::{ErrorCode, Topic};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 
 use super::{
-    Handle, Mail, Peer, Shard, Timer, home_of,
+    Handle, Mail, Shard, Timer, home_of,
     placed::Placed,
     retries::{Known, Retry},
     room::Maker,
@@ -19,38 +22,65 @@ impl Handle {
         payloads: &mut Payloads,
         retry: Option<Retry>,
     ) -> Result<Placed, Refusal> {
-        let home = home_of(topic, self.common.peers.len());
-        if home == self.id {
-            let placed = self.step(|shard| shard.append(topic, payloads, retry));
-            return placed;
+        let appending = self.shard.borrow_mut().publish(topic, payloads, retry);
+        if let Appending::Done(_) = appending {
+            self.wake.notify_one();
         }
-        let payloads = std::mem::take(payloads);
-        let (home, letter, placed) = append_letter(&self.common.peers, topic, payloads, retry);
-        home.send(letter).await.map_err(|_| Refusal::draining())?;
+        appending.placed().await
+    }
+}
+
+/// Events on their way to their topic's home. A home on this shard has appended them at once;
+/// others complete it later.
+pub(super) enum Appending {
+    Done(Result<Placed, Refusal>),
+    /// The home has them, and will answer.
+    Posted(oneshot::Receiver<Result<Placed, Refusal>>),
+    /// The home takes no more at present: they wait here.
+    Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<Placed, Refusal>>),
+}
+
+impl Appending {
+    /// Where they stand.
+    ///
+    /// # Errors
+    /// When the home refuses them, or has ended.
+    pub(super) async fn placed(self) -> Result<Placed, Refusal> {
+        let placed = match self {
+            Self::Done(placed) => return placed,
+            Self::Posted(placed) => placed,
+            Self::Waiting(home, letter, placed) => {
+                home.send(letter).await.map_err(|_| Refusal::draining())?;
+                placed
+            }
+        };
         placed.await.map_err(|_| Refusal::draining())?
     }
 }
 
-impl Handle {
-    /// Tells the sources of `topic`, if they wait for it, how far its client has come.
-    pub(crate) fn hear_ack(&self, topic: &Topic, position: Position) {
-        self.step(|shard| shard.hear_ack(topic, position));
-    }
-}
-
-/// Events for a topic as a letter; where it goes, and where its answer comes.
-pub(super) fn append_letter<'a>(
-    peers: &'a [Peer],
-    topic: &Topic,
-    payloads: Payloads,
-    retry: Option<Retry>,
-) -> (&'a mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<Placed, Refusal>>) {
-    let (answer, placed) = oneshot::channel();
-    let letter = Mail::Append { topic: topic.clone(), payloads, retry, answer };
-    (&peers[home_of(topic, peers.len())].publishes, letter, placed)
-}
-
 impl Shard {
+    /// Gives events to their topic's home: the one way in, for requests and commands.
+    pub(super) fn publish(
+        &mut self,
+        topic: &Topic,
+        payloads: &mut Payloads,
+        retry: Option<Retry>,
+    ) -> Appending {
+        let home = home_of(topic, self.common.peers.len());
+        if home == self.id {
+            return Appending::Done(self.append(topic, payloads, retry));
+        }
+        let (answer, placed) = oneshot::channel();
+        let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
+        let letter = Mail::Append { topic, payloads, retry, answer };
+        let home = &self.common.peers[home].publishes;
+        match home.try_send(letter) {
+            Err(TrySendError::Full(letter)) => Appending::Waiting(home.clone(), letter, placed),
+            // One that has drained answers nothing.
+            Ok(()) | Err(TrySendError::Closed(_)) => Appending::Posted(placed),
+        }
+    }
+
     /// Appends events to a topic whose home this is, unless they are there already.
     pub(super) fn append(
         &mut self,

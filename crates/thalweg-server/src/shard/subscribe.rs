@@ -28,8 +28,8 @@ pub(crate) struct Newcomer<'a> {
 /// Names a subscriber, and none that has its place later.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SubscriberId {
-    key: u32,
-    serial: u64,
+    pub(super) key: u32,
+    pub(super) serial: u64,
 }
 
 impl Handle {
@@ -81,7 +81,7 @@ impl Handle {
     }
 
     /// A step for a subscriber, if it is still there.
-    fn step_of(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
+    pub(super) fn step_of(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
         self.step(|shard| {
             if shard.is_there(id.key, id.serial) {
                 step(shard);
@@ -216,6 +216,11 @@ impl Shard {
             && self.feeds.find(topic).is_none()
             && (config.subscribe == Subscribing::Existing
                 || address.is_some_and(|address| shares.is_spent(address)))
+    }
+
+    /// A subscriber's connection, if it is still there.
+    pub(super) fn connection_mut(&mut self, id: SubscriberId) -> Option<&mut Connection> {
+        self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
     }
 
     /// The connection at `key`, if it is still the one of that serial.
