@@ -2,28 +2,40 @@
 //! what is read comes from `stream`, who gets it is `fanout`'s to say, how it
 //! goes out is `transport`'s.
 //!
+//! A shard has three owners, and each field has one of them: `topics` never sees a subscriber,
+//! `subscribers` and `ingest` see topics and not each other. What needs all three is done here:
+//! a turn, a command, a new subscriber.
+//!
 //! ```text
-//! turn        the loop: hear sockets, tick sources, seal, post, walk, sleep
-//! sources     what makes events by itself: its ticks, its inputs, its output
-//! peers       mail in and out: batches to shards that read along
-//! walk        visits to dirty connections, within budgets
-//! feeds       the topics on this shard
-//! demand      whether somebody wants a topic
-//! home        which shard is a topic's home
-//! room        how many topics there may be
-//! shares      how many topics each address holds
-//! mail        what shards say to each other
-//! publish     events in: from requests, commands, sources and other shards
-//! placed      what became of them
-//! retries     publishes that may come twice
-//! subscribe   a request becomes a slab entry
-//! hearing     what connections say, in the order they say it
-//! commands    what a client asks for
-//! reading     history and topics, for who does not subscribe
-//! turns       whose turn it is to read
-//! answering   what a shard does about answers that clients do not take
-//! upkeep      heartbeats, stalls, and giving memory back
-//! poll        the shard's own epoll and timer
+//! turn          the loop: hear sockets, run sources, seal, post, walk, sleep
+//! commands      what a client asks for, executed
+//! subscribe     a request becomes a subscriber
+//! hearing       what connections say, in the order they say it
+//! peers         what a shard does with its mail
+//!
+//! topics        order, batches, history
+//!   feeds         the topics on this shard
+//!   demand        whether somebody wants a topic
+//!   home          which shard is a topic's home
+//!   room          how many topics there may be
+//!   shares        how many topics each address holds
+//!   replication   topics that other shards read along
+//!   reading       history and topics, for who does not subscribe
+//!   turns         whose turn it is to read
+//!
+//! subscribers   connections, and what is due to them
+//!   walk          visits to dirty connections, within budgets
+//!   upkeep        heartbeats and stalls
+//!   answering     answers that clients do not take
+//!   poll          the shard's own epoll and timer
+//!
+//! ingest        events in: from requests, commands, sources and other shards
+//!   sources       what makes events by itself: its ticks, its inputs, its output
+//!   placed        what became of events
+//!   retries       publishes that may come twice
+//!
+//! mail          what shards say to each other
+//! timers        what is due by time
 //! ```
 
 mod answering;
@@ -34,17 +46,21 @@ mod feeds;
 mod fuzzing;
 mod hearing;
 mod home;
+mod ingest;
 mod mail;
 mod peers;
 mod placed;
 mod poll;
-mod publish;
 mod reading;
+mod replication;
 mod retries;
 mod room;
 mod shares;
 mod sources;
 mod subscribe;
+mod subscribers;
+mod timers;
+mod topics;
 mod turn;
 mod turns;
 mod upkeep;
@@ -52,15 +68,12 @@ mod walk;
 
 use std::{
     cell::{Cell, RefCell},
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap, VecDeque},
     io,
     os::fd::OwnedFd,
     rc::Rc,
     sync::Arc,
 };
 
-use slab::Slab;
 use thalweg_wire::Topic;
 use tokio::{
     io::unix::AsyncFd,
@@ -76,24 +89,21 @@ pub(crate) use placed::Placed;
 pub(crate) use reading::{Listing, Sending};
 pub(crate) use retries::{Retry, RetryHasher};
 pub(crate) use shares::Shares;
-pub(crate) use subscribe::{Newcomer, SubscriberId};
+pub(crate) use subscribe::Newcomer;
+pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
 
 use crate::{
     access::Gate,
-    answers::{Answers, Holder},
-    config::{Config, SOCKET_READ_BYTES},
-    fanout::{FeedKey, Scratch},
+    config::Config,
     metrics::{Counts, Metrics},
+    refusal::Refusal,
     source::{Inputs, Scheduled},
-    transport::Connection,
+    stream::Payloads,
 };
-use feeds::FeedTable;
-use hearing::Slice;
-use poll::Poll;
-use reading::Reading;
-use retries::Retries;
-use sources::Sources;
+use ingest::{Appending, Ingest};
+use subscribers::Subscribers;
+use topics::Topics;
 use turns::Reads;
 
 /// What all shards of a server have in common.
@@ -150,77 +160,12 @@ pub(crate) struct Handle {
 struct Shard {
     id: usize,
     common: Common,
-    feeds: FeedTable,
-    connections: Slab<Connection>,
-    /// What a walk must know of a connection before it touches it: dense, so
-    /// that marking ten thousand connections dirty stays in the cache.
-    flags: Vec<Flags>,
-    /// Connections to visit, each at most once.
-    dirty: VecDeque<u32>,
-    /// Connections to read from.
-    readable: VecDeque<u32>,
-    /// Feeds with batches to seal now.
-    due: Vec<FeedKey>,
-    /// Feeds with batches that other shards have not been posted.
-    unposted: Vec<FeedKey>,
-    /// Feeds whose home has not been asked for them.
-    unattached: Vec<FeedKey>,
-    attachments: u64,
-    /// A timer will have mail tried again that did not fit.
-    is_again_timed: bool,
-    /// Connections taken over, ever.
-    serials: u64,
-    timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    sources: Sources,
-    retries: Retries,
-    /// Memory of WebSocket messages that are unfinished or not heard yet.
-    unfinished_bytes: usize,
-    answers: Answers,
-    /// Subscribers whose own frames hold more than every subscriber's may.
-    own_holders: HashMap<u32, Arc<Holder>>,
-    /// Reads that are being sent.
-    readings: Vec<Reading>,
-    /// Memory of the histories, other shards' copies included.
-    history_bytes: usize,
-    poll: Poll,
-    scratch: Scratch,
-    read_buffer: Vec<u8>,
-    /// How long this turn goes on reading.
-    slice: Slice,
-    heartbeat_slot: usize,
+    topics: Topics,
+    subscribers: Subscribers,
+    ingest: Ingest,
+    /// When time's remains are swept next, in µs.
+    sweep_us: u64,
     counts: Rc<Counts>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Source(usize),
-    Flush(FeedKey),
-    /// A subscription's interval has passed.
-    Visit(u32),
-    Heartbeat,
-    Sweep,
-    /// Post and ask again what did not fit.
-    Again,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Flags {
-    /// In the queue of visits.
-    dirty: bool,
-    /// In the queue of reads.
-    readable: bool,
-    /// Its socket is full.
-    blocked: bool,
-    /// Was sent something since the heartbeat passed by.
-    sent: bool,
-    /// Has more to read when it may be read again.
-    unread: bool,
-    /// Its peer has finished: reads go on until they say so too.
-    gone: bool,
-    /// Said good-bye; waits for the peer's.
-    lingering: bool,
-    /// Has begun a message and not finished it, or said what is not heard yet.
-    unfinished: bool,
 }
 
 impl Handle {
@@ -232,31 +177,11 @@ impl Handle {
         let counts = Rc::<Counts>::default();
         let shard = Shard {
             id,
-            feeds: FeedTable::new(Arc::clone(&common.config), Arc::clone(&common.shares)),
+            topics: Topics::new(id, common.clone(), &counts),
+            subscribers: Subscribers::new(common.clone(), &counts)?,
+            ingest: Ingest::new(id, common.clone(), &counts),
             common: common.clone(),
-            connections: Slab::new(),
-            flags: Vec::new(),
-            dirty: VecDeque::new(),
-            readable: VecDeque::new(),
-            due: Vec::new(),
-            unposted: Vec::new(),
-            unattached: Vec::new(),
-            attachments: 0,
-            is_again_timed: false,
-            serials: 0,
-            timers: BinaryHeap::new(),
-            sources: Sources::default(),
-            retries: Retries::default(),
-            unfinished_bytes: 0,
-            answers: Answers::default(),
-            own_holders: HashMap::new(),
-            readings: Vec::new(),
-            history_bytes: 0,
-            poll: Poll::new()?,
-            scratch: Scratch::default(),
-            read_buffer: vec![0; SOCKET_READ_BYTES],
-            slice: Slice::default(),
-            heartbeat_slot: 0,
+            sweep_us: 0,
             counts: Rc::clone(&counts),
         };
         Ok(Rc::new(Self {
@@ -281,12 +206,34 @@ impl Handle {
 
     /// Puts a source to work on its output's home shard.
     pub(crate) fn start_source(&self, scheduled: Scheduled) {
-        self.step(|shard| shard.start_source(scheduled));
+        self.step(|shard| shard.ingest.sources.start(&mut shard.topics, scheduled));
     }
 
     /// Makes a topic that sources take in, on its home shard.
     pub(crate) fn keep_input(&self, topic: &Topic) {
-        self.step(|shard| shard.keep_input(topic));
+        if self.step(|shard| shard.topics.open_fed(topic).is_none()) {
+            tracing::error!(%topic, "too many topics: no source takes it in");
+        }
+    }
+
+    /// Gives events to a topic, wherever its home is; says where they stand.
+    ///
+    /// # Errors
+    /// When the home refuses them, or has ended.
+    pub(crate) async fn publish(
+        &self,
+        topic: &Topic,
+        payloads: &mut Payloads,
+        retry: Option<Retry>,
+    ) -> Result<Placed, Refusal> {
+        let appending = {
+            let shard = &mut *self.shard.borrow_mut();
+            shard.ingest.publish(&mut shard.topics, topic, payloads, retry)
+        };
+        if let Appending::Done(_) = appending {
+            self.wake.notify_one();
+        }
+        appending.placed().await
     }
 
     /// Whether it ends, and nobody new is to be served.
@@ -306,7 +253,7 @@ impl Handle {
     }
 
     fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        self.shard.borrow().poll.readiness()
+        self.shard.borrow().subscribers.readiness()
     }
 }
 
@@ -317,48 +264,5 @@ impl Drop for Serving<'_> {
     fn drop(&mut self) {
         self.0.serving.set(self.0.serving.get() - 1);
         self.0.wake.notify_one();
-    }
-}
-
-impl Shard {
-    fn is_home_of(&self, topic: &Topic) -> bool {
-        home_of(topic, self.common.peers.len()) == self.id
-    }
-
-    fn set_timer(&mut self, at_us: u64, timer: Timer) {
-        self.timers.push(Reverse((at_us, timer)));
-    }
-
-    fn mark_dirty(&mut self, key: u32) {
-        if self.flags[key as usize].begin_dirty() {
-            self.dirty.push_back(key);
-        }
-    }
-
-    fn mark_readable(&mut self, key: u32) {
-        if !std::mem::replace(&mut self.flags[key as usize].readable, true) {
-            self.readable.push_back(key);
-        }
-    }
-
-    /// Something is due to all who read a feed.
-    fn mark_subscribers(&mut self, key: FeedKey) {
-        let Some(feed) = self.feeds.get(key) else { return };
-        if feed.is_input {
-            self.sources.has_input(key);
-        }
-        for connection in &feed.subscribers {
-            if self.flags[*connection as usize].begin_dirty() {
-                self.dirty.push_back(*connection);
-            }
-        }
-    }
-}
-
-impl Flags {
-    /// Marks it dirty; `true` if it is to be queued for that: it was not, and its
-    /// socket takes something.
-    fn begin_dirty(&mut self) -> bool {
-        !self.blocked && !std::mem::replace(&mut self.dirty, true)
     }
 }

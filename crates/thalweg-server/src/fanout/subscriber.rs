@@ -189,6 +189,11 @@ impl Subscriber {
         self.ending.is_some()
     }
 
+    /// Whether it is on its way out, and everything was sent to it.
+    pub fn has_said_goodbye(&self) -> bool {
+        self.is_ending() && self.own.is_empty() && !self.is_in_frame()
+    }
+
     /// The code that it was closed with.
     pub fn close_code(&self) -> Option<u16> {
         self.ending

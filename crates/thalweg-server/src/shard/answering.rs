@@ -5,8 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use thalweg_wire::{ErrorCode, close};
 
 use super::{
-    Handle, Shard,
+    Handle,
     reading::{Full, Reading},
+    subscribers::Subscribers,
+    topics::Topics,
 };
 use crate::{
     answers::{Holder, Who},
@@ -21,15 +23,15 @@ use crate::{
 impl Handle {
     /// A connection that HTTP serves, as one that may hold answers.
     pub(crate) fn holder(&self) -> Arc<Holder> {
-        self.shard.borrow().answers.holder(Who::Http)
+        self.shard.borrow().subscribers.answers.holder(Who::Http)
     }
 
     /// Looks after a connection that was given an answer of the client at `address`. It is
     /// judged in the shard's turns, once HTTP has had its own to send it.
     pub(crate) fn watch(&self, holder: &Arc<Holder>, address: Address) {
-        let mut shard = self.shard.borrow_mut();
-        shard.answers.list(holder, address, now_us);
-        if shard.has_too_many_answers() {
+        let subscribers = &mut self.shard.borrow_mut().subscribers;
+        subscribers.answers.list(holder, address, now_us);
+        if subscribers.has_too_many_answers() {
             self.wake.notify_one();
         }
     }
@@ -39,7 +41,7 @@ impl Handle {
     /// # Errors
     /// `Busy` while what it does not take of it keeps too much memory alone.
     pub(super) fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
-        let pinned = self.shard.borrow().answers.pinned_by(client);
+        let pinned = self.shard.borrow().subscribers.answers.pinned_by(client);
         if pinned > self.common.config.limits.pinned_share_bytes() {
             let message = "this client has not taken the history that it asked for: read it, or \
                            close its connection";
@@ -49,14 +51,14 @@ impl Handle {
     }
 }
 
-impl Shard {
+impl Subscribers {
     /// Has connections go until all hold what they may; `true` if the next turn is to look
     /// again.
-    pub(super) fn keep_answers_within(&mut self) -> bool {
+    pub(super) fn keep_answers_within(&mut self, topics: &mut Topics) -> bool {
         let beyond = self.answers.beyond(self.common.config.answers_max());
         for holder in beyond.ended {
             self.counts.answers_cut.add(1);
-            self.end_holder(&holder);
+            self.end_holder(topics, &holder);
         }
         beyond.has_new
     }
@@ -67,12 +69,12 @@ impl Shard {
     }
 
     /// Looks after answers: who takes too little of them, and what memory reads keep.
-    pub(super) fn sweep_answers(&mut self, now_us: u64) {
+    pub(super) fn sweep_answers(&mut self, topics: &mut Topics, now_us: u64) {
         let limits = self.common.config.limits;
         for holder in self.answers.stalled(now_us, limits.stall.as_micros() as u64) {
-            self.end_holder(&holder);
+            self.end_holder(topics, &holder);
         }
-        self.sweep_readings(limits.pinned_bytes);
+        self.sweep_readings(topics, limits.pinned_bytes);
         self.counts.answer_bytes.set(self.answers.bytes() as u64);
     }
 
@@ -90,7 +92,7 @@ impl Shard {
 
     /// Ends a connection whose client takes nothing of the history that it is sent: of those,
     /// the longest idle one of the client that has most.
-    pub(super) fn end_idle_reading(&mut self, full: Full) {
+    pub(super) fn end_idle_reading(&mut self, topics: &mut Topics, full: Full) {
         let now_us = now_us();
         let idle_us = now_us.saturating_sub(IDLE_READING.as_micros() as u64);
         let mut by_client: HashMap<Client, Vec<(u64, &Arc<Holder>)>> = HashMap::new();
@@ -107,21 +109,21 @@ impl Shard {
         let most = by_client.into_values().max_by_key(Vec::len).unwrap_or_default();
         let longest = most.into_iter().min_by_key(|(since_us, _)| *since_us);
         if let Some(holder) = longest.map(|(_, holder)| Arc::clone(holder)) {
-            self.cut(&holder);
+            self.cut(topics, &holder);
         }
     }
 
     /// Ends a connection for the answers that it holds, unless it ends already.
-    fn cut(&mut self, holder: &Arc<Holder>) {
+    fn cut(&mut self, topics: &mut Topics, holder: &Arc<Holder>) {
         if self.answers.leave(holder) {
             self.counts.answers_cut.add(1);
-            self.end_holder(holder);
+            self.end_holder(topics, holder);
         }
     }
 
     /// Has the connections go whose reads keep most of what no history retains any more. A
     /// batch counts once, and is shared among those who keep it.
-    fn sweep_readings(&mut self, bytes_max: usize) {
+    fn sweep_readings(&mut self, topics: &mut Topics, bytes_max: usize) {
         self.readings.retain(Reading::is_sent);
         let mut sharers: HashMap<*const Batch, usize> = HashMap::new();
         let mut keeping = Vec::new();
@@ -160,7 +162,7 @@ impl Shard {
                     all = all.saturating_sub(batch.memory_bytes());
                 }
             }
-            self.cut(&Arc::clone(holder));
+            self.cut(topics, &Arc::clone(holder));
             ended = keeping.pop().map(|(holder, ..)| holder);
         }
         let mut pinned: HashMap<Client, usize> = HashMap::new();
@@ -196,7 +198,7 @@ impl Shard {
     }
 
     /// Ends a connection for the answers that it holds.
-    fn end_holder(&mut self, holder: &Holder) {
+    fn end_holder(&mut self, topics: &mut Topics, holder: &Holder) {
         self.counts.count_closed(close::STALLED.code);
         match holder.who() {
             Who::Http => holder.end(),
@@ -204,7 +206,7 @@ impl Shard {
                 if let Some(connection) = self.connections.get(key as usize) {
                     connection.outlet.reset();
                 }
-                self.remove(key);
+                self.remove(topics, key);
             }
         }
     }

@@ -8,9 +8,10 @@ use thalweg_wire::{
     event,
 };
 
-use super::{Handle, Shard, publish::Appending, room::Maker, subscribe::SubscriberId};
+use super::{Handle, Shard, ingest::Appending, room::Maker, subscribers::SubscriberId};
 use crate::{
     access::Right,
+    clock::now_us,
     fanout::{Subscribe, Terms},
     refusal::Refusal,
     stream::Payloads,
@@ -192,7 +193,7 @@ impl Shard {
                 if let Err(refused) = self.authorise(context, Right::Publish(&topic)) {
                     return Execution::Done(Err(refused));
                 }
-                match self.publish(&topic, &mut payloads, None) {
+                match self.ingest.publish(&mut self.topics, &topic, &mut payloads, None) {
                     Appending::Done(placed) => {
                         placed.map(|placed| Answer::Published(placed.published(&topic)))
                     }
@@ -201,7 +202,7 @@ impl Shard {
             }
             Command::Subscribe { topic, start, terms } => {
                 let may = self.authorise(context, Right::Subscribe(&topic));
-                let is_found = !self.is_to_be_found(&topic, context.client.counted());
+                let is_found = !self.topics.is_to_be_found(&topic, context.client.counted());
                 match may {
                     Ok(()) if context.subscriber.is_some() && !is_found => {
                         return Execution::Waiting(Waiting::Find(topic, start, terms));
@@ -233,8 +234,8 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let id = context.subscriber()?;
         self.authorise(context, Right::Subscribe(topic))?;
-        let known = self.feeds.find(topic);
-        let Some(connection) = self.connection_mut(id) else { return Ok(()) };
+        let known = self.topics.feeds.find(topic);
+        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
         let subscriber = &mut connection.subscriber;
         if known.is_some_and(|feed| subscriber.reads(feed)) {
             let topic = Excerpt(topic.as_str());
@@ -242,55 +243,46 @@ impl Shard {
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
         let count = subscriber.feeds().count();
-        let format = subscriber.format();
         let subscriptions_max = self.common.config.limits.subscriptions;
         if count >= subscriptions_max {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
         // Only now: one that is refused leaves no topic behind.
         let maker = Maker::Subscriber(context.client.counted());
-        let feed = self.feeds.open(topic, self.is_home_of(topic), maker)?;
-        if let Some(connection) = self.connection_mut(id) {
+        let feed = self.topics.open(topic, maker)?;
+        if let Some(connection) = self.subscribers.get_mut(id) {
             connection.subscriber.subscribe(Subscribe { feed, start, terms });
         }
-        self.join(id.key, feed, format);
+        self.subscribers.join(&mut self.topics, id.key, feed, now_us());
         Ok(())
     }
 
     fn end_subscription(&mut self, context: &Context, topic: &Topic) -> Result<(), Refusal> {
         let id = context.subscriber()?;
-        let feed = self.feeds.find(topic);
-        let Some(connection) = self.connection_mut(id) else { return Ok(()) };
+        let feed = self.topics.feeds.find(topic);
+        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
         let Some(feed) = feed.filter(|feed| connection.subscriber.reads(*feed)) else {
             let topic = Excerpt(topic.as_str());
             let message = format!("this connection does not have {topic}: nothing is to be done");
             return Err(Refusal::new(ErrorCode::NotSubscribed, message));
         };
         connection.subscriber.unsubscribe(feed);
-        self.take_left(id.key);
+        self.subscribers.take_left(&mut self.topics, id.key);
         Ok(())
     }
 
     /// Opens the window of whoever acks, if it has one, and tells the topic's source.
     fn ack(&mut self, context: &Context, topic: &Topic, position: Position) -> Result<(), Refusal> {
         self.authorise(context, Right::Subscribe(topic))?;
-        if let Some(feed) = self.feeds.find(topic)
+        if let Some(feed) = self.topics.feeds.find(topic)
             && let Some(id) = context.subscriber
-            && let Some(connection) = self.connections.get_mut(id.key as usize)
+            && let Some(connection) = self.subscribers.get_mut(id)
         {
-            connection.subscriber.ack(&self.feeds, feed, position);
-            self.mark_dirty(id.key);
+            connection.subscriber.ack(&self.topics.feeds, feed, position);
+            self.subscribers.mark_dirty(id.key);
         }
-        self.hear_ack(topic, position);
+        self.ingest.sources.hear_ack(&mut self.topics, topic, position);
         Ok(())
-    }
-
-    /// A subscription that has left is not told of its feed any more.
-    pub(super) fn take_left(&mut self, key: u32) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        let Some((feed, place)) = connection.subscriber.take_left() else { return };
-        let format = connection.subscriber.format();
-        self.leave(feed, place, format);
     }
 }
 

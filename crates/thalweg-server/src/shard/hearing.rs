@@ -10,13 +10,16 @@ use tokio::task::spawn_local;
 use super::{
     Handle, Shard,
     commands::{Answer, Command, Context, Execution, Request},
-    subscribe::SubscriberId,
+    subscribers::{Phase, SubscriberId, Subscribers},
 };
 use crate::{
     clock::now_us,
     refusal::Refusal,
     transport::{Connection, Heard},
 };
+
+/// Sockets read in one turn, once each.
+const READS_PER_TURN: usize = 64;
 
 /// Bytes heard between two looks at the clock.
 const BYTES_PER_LOOK: usize = 16 << 10;
@@ -56,22 +59,113 @@ impl Slice {
 }
 
 impl Shard {
+    /// Hears what subscribers say, each once, until its time is spent.
+    pub(super) fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
+        self.subscribers.slice.begin(now_us, self.common.config.limits.read_slice);
+        for _ in 0..self.subscribers.readable.len().min(READS_PER_TURN) {
+            // What is held is sent and judged first.
+            if self.subscribers.slice.is_over() || self.subscribers.has_too_many_answers() {
+                return;
+            }
+            let Some(key) = self.subscribers.next_readable() else { continue };
+            match self.hear(handle, key, now_us) {
+                Heard::More => self.subscribers.mark_readable(key),
+                // An end that came before this read has had its edge.
+                Heard::Nothing if self.subscribers.flags[key as usize].phase == Phase::Gone => {
+                    self.subscribers.mark_readable(key);
+                }
+                Heard::Nothing => {}
+                Heard::Gone => self.subscribers.remove(&mut self.topics, key),
+            }
+        }
+    }
+
     /// Reads a connection once.
-    pub(super) fn hear(&mut self, handle: &Rc<Handle>, key: u32, now_us: u64) -> Heard {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return Heard::Gone };
+    fn hear(&mut self, handle: &Rc<Handle>, key: u32, now_us: u64) -> Heard {
+        let unheard = self.subscribers.take_unheard(key);
+        if !unheard.is_empty() {
+            self.take_in(handle, key, &unheard, now_us);
+            return Heard::More;
+        }
+        let mut buffer = std::mem::take(&mut self.subscribers.read_buffer);
+        let (bytes, heard) = self.subscribers.connections[key as usize].read(&mut buffer);
+        self.subscribers.slice.spend(0);
+        self.take_in(handle, key, &buffer[..bytes], now_us);
+        self.subscribers.read_buffer = buffer;
+        heard
+    }
+
+    /// Takes in what a connection said, a message at a time. Once its answers are too many,
+    /// one must be waited for, or time is over, the rest is kept.
+    fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if !self.subscribers.may_be_heard(key) {
+                return self.subscribers.keep_unheard(key, rest);
+            }
+            if let Some(request) = self.subscribers.next_request(key, &mut rest, now_us) {
+                self.execute_for(handle, key, request);
+            }
+        }
+    }
+
+    /// Executes a command that came on a connection, and answers when that is done.
+    fn execute_for(&mut self, handle: &Rc<Handle>, key: u32, request: Request) {
+        let Request { id, command } = request;
+        let connection = &self.subscribers.connections[key as usize];
+        let subscriber = SubscriberId { key, serial: connection.serial };
+        let context = Context { client: connection.client, subscriber: Some(subscriber) };
+        // An ack without an id wants no answer.
+        let is_silent = id.is_none() && matches!(command, Ok(Command::Ack { .. }));
+        let execution = match command {
+            Ok(command) => self.execute(command, &context),
+            Err(refused) => Execution::Done(Err(refused)),
+        };
+        let waiting = match execution {
+            Execution::Done(Ok(_)) if is_silent => return,
+            Execution::Done(answer) => return self.subscribers.answer(key, id.as_deref(), answer),
+            Execution::Waiting(waiting) => waiting,
+        };
+        let connection = &mut self.subscribers.connections[key as usize];
+        let is_first = waiting.is_first();
+        connection.waits |= is_first;
+        connection.unanswered += 1;
+        let handle = Rc::clone(handle);
+        spawn_local(async move {
+            let answer = handle.finish(waiting, &context).await;
+            handle.step_of(subscriber, |shard| {
+                let connection = &mut shard.subscribers.connections[key as usize];
+                connection.unanswered -= 1;
+                connection.waits &= !is_first;
+                shard.subscribers.answer(key, id.as_deref(), answer);
+                shard.subscribers.read_again(key);
+            });
+        });
+    }
+}
+
+impl Subscribers {
+    /// The next connection to read, if there is one and it may be read.
+    fn next_readable(&mut self) -> Option<u32> {
+        let key = self.readable.pop_front()?;
+        self.flags[key as usize].readable = false;
+        let connection = self.connections.get(key as usize)?;
+        if connection.may_be_read(&self.common.config.limits) {
+            return Some(key);
+        }
+        self.flags[key as usize].unread = true;
+        None
+    }
+
+    /// What a connection said and is not heard yet.
+    fn take_unheard(&mut self, key: u32) -> Vec<u8> {
+        let connection = &mut self.connections[key as usize];
         let held_before = connection.unfinished_bytes();
         let unheard = connection.take_unheard();
         if !unheard.is_empty() {
             self.count_unfinished(key, held_before);
-            self.take_in(handle, key, &unheard, now_us);
-            return Heard::More;
         }
-        let mut buffer = std::mem::take(&mut self.read_buffer);
-        let (bytes, heard) = connection.read(&mut buffer);
-        self.slice.spend(0);
-        self.take_in(handle, key, &buffer[..bytes], now_us);
-        self.read_buffer = buffer;
-        heard
+        unheard
     }
 
     /// Keeps what a connection said until it is read.
@@ -82,27 +176,20 @@ impl Shard {
         self.count_unfinished(key, held_before);
     }
 
-    /// Takes in what a connection said, a message at a time. Once its answers are too many,
-    /// one must be waited for, or time is over, the rest is kept.
-    fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let Some(connection) = self.connections.get(key as usize) else { return };
-            let may_be_read = connection.may_be_read(&self.common.config.limits);
-            if may_be_read && !self.slice.is_over() {
-                self.take_in_message(handle, key, &mut rest, now_us);
-                continue;
-            }
-            if may_be_read {
-                self.mark_readable(key);
-            } else {
-                self.flags[key as usize].unread = true;
-            }
-            return self.keep_unheard(key, rest);
+    /// Whether the next message of a connection may be taken in now. If not, it is read again
+    /// when it may.
+    fn may_be_heard(&mut self, key: u32) -> bool {
+        let Some(connection) = self.connections.get(key as usize) else { return false };
+        let may_be_read = connection.may_be_read(&self.common.config.limits);
+        if may_be_read && self.slice.is_over() {
+            self.mark_readable(key);
         }
+        self.flags[key as usize].unread |= !may_be_read;
+        may_be_read && !self.slice.is_over()
     }
 
-    fn take_in_message(&mut self, handle: &Rc<Handle>, key: u32, rest: &mut &[u8], now_us: u64) {
+    /// Takes the next message out of what a connection said: a request, if it is one.
+    fn next_request(&mut self, key: u32, rest: &mut &[u8], now_us: u64) -> Option<Request> {
         let connection = &mut self.connections[key as usize];
         let may_publish = self.common.gate.lets_publish(connection.client.identity);
         let event_bytes_max = may_publish.then_some(self.common.config.limits.event_bytes);
@@ -119,9 +206,7 @@ impl Shard {
             self.mark_dirty(key);
             self.count_own(key, 0);
         }
-        if let Some(request) = request {
-            self.execute_for(handle, key, request);
-        }
+        request
     }
 
     /// Counts what a connection holds of what it said, unheard or unfinished, which was
@@ -142,37 +227,6 @@ impl Shard {
         if let Some((largest, _)) = largest {
             self.close(largest as u32, close::BUSY);
         }
-    }
-
-    /// Executes a command that came on a connection, and answers when that is done.
-    fn execute_for(&mut self, handle: &Rc<Handle>, key: u32, request: Request) {
-        let Request { id, command } = request;
-        let connection = &mut self.connections[key as usize];
-        let subscriber = SubscriberId { key, serial: connection.serial };
-        let context = Context { client: connection.client, subscriber: Some(subscriber) };
-        // An ack without an id wants no answer.
-        let is_silent = id.is_none() && matches!(command, Ok(Command::Ack { .. }));
-        let waiting = match command.map(|command| self.execute(command, &context)) {
-            Ok(Execution::Done(Ok(_))) if is_silent => return,
-            Ok(Execution::Done(answer)) => return self.answer(key, id.as_deref(), answer),
-            Err(refused) => return self.answer(key, id.as_deref(), Err(refused)),
-            Ok(Execution::Waiting(waiting)) => waiting,
-        };
-        let connection = &mut self.connections[key as usize];
-        let is_first = waiting.is_first();
-        connection.waits |= is_first;
-        connection.unanswered += 1;
-        let handle = Rc::clone(handle);
-        spawn_local(async move {
-            let answer = handle.finish(waiting, &context).await;
-            handle.step_of(subscriber, |shard| {
-                let connection = &mut shard.connections[key as usize];
-                connection.unanswered -= 1;
-                connection.waits &= !is_first;
-                shard.answer(key, id.as_deref(), answer);
-                shard.read_again(key);
-            });
-        });
     }
 
     fn answer(&mut self, key: u32, id: Option<&RawValue>, answer: Result<Answer, Refusal>) {

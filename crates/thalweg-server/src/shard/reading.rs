@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Handle, Mail, Shard, home_of};
+use super::{Handle, Mail, home_of, topics::Topics};
 use crate::{
     answers::Holder,
     clock::now_us,
@@ -136,7 +136,7 @@ impl Handle {
         let _turn = self.reads.turn().await?;
         let Page { before, events, after } = self.read_home(topic, start, limit).await?;
         let events = Rc::new(RefCell::new(events));
-        self.shard.borrow_mut().readings.push(Reading {
+        self.shard.borrow_mut().subscribers.readings.push(Reading {
             client,
             holder: Arc::clone(holder),
             events: Rc::downgrade(&events),
@@ -153,12 +153,14 @@ impl Handle {
         let deadline = Instant::now() + self.common.config.limits.stall;
         loop {
             let is_sent = self.reads.is_sent.notified();
-            let Some(full) = self.shard.borrow().full_of_readings(client) else { return Ok(()) };
+            let Some(full) = self.shard.borrow().subscribers.full_of_readings(client) else {
+                return Ok(());
+            };
             if Instant::now() > deadline {
                 return Err(Refusal::busy("histories that are sent at a time"));
             }
             if timeout(LOOK, is_sent).await.is_err() {
-                self.step(|shard| shard.end_idle_reading(full));
+                self.step(|shard| shard.subscribers.end_idle_reading(&mut shard.topics, full));
             }
         }
     }
@@ -171,7 +173,7 @@ impl Handle {
     ) -> Result<Page, Refusal> {
         let home = home_of(topic, self.common.peers.len());
         let read = if home == self.id {
-            self.shard.borrow().read_history(topic, start, limit)
+            self.shard.borrow().topics.read_history(topic, start, limit)
         } else {
             let (answer, read) = oneshot::channel();
             let letter = Mail::Read { topic: topic.clone(), start, limit, answer };
@@ -188,7 +190,7 @@ impl Handle {
         let mut all: Vec<Listed> = Vec::new();
         for (shard, peer) in self.common.peers.iter().enumerate() {
             if shard == self.id {
-                all.extend(self.shard.borrow().list_topics(&listing));
+                all.extend(self.shard.borrow().topics.list(&listing));
                 continue;
             }
             let (answer, listed) = oneshot::channel();
@@ -201,7 +203,7 @@ impl Handle {
     }
 }
 
-impl Shard {
+impl Topics {
     pub(super) fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<Page> {
         let log = self.feeds.get(self.feeds.find(topic)?)?.log.as_ref()?;
         Some(page(log, start, limit))
@@ -209,7 +211,7 @@ impl Shard {
 
     /// At most `limit` of the topics that come next, by name. One may be listed by two
     /// shards: its home and one that reads along.
-    pub(super) fn list_topics(&self, listing: &Listing) -> Vec<Listed> {
+    pub(super) fn list(&self, listing: &Listing) -> Vec<Listed> {
         let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
         next.map(|feed| {
             let log = feed.home.is_some().then_some(feed.log.as_ref()).flatten();

@@ -1,21 +1,23 @@
 //! Sources at work: their ticks, what they take in, and whether somebody wants what they
 //! make. Whatever a source makes is appended to its output, whose home this is.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{collections::HashMap, rc::Rc};
 
 use thalweg_wire::{Offset, Position, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
-    Mail, Shard, Timer,
+    Common, Mail,
     demand::{Change, Demand},
     home_of,
     mail::Ack,
-    room::Maker,
+    timers::Timers,
+    topics::Topics,
 };
 use crate::{
     clock::now_us,
     fanout::FeedKey,
+    metrics::Counts,
     source::{Input, Scheduled},
     stream::Payloads,
 };
@@ -30,8 +32,8 @@ const TICKS_PER_TURN: u32 = 64;
 const BYTES_PER_TURN: usize = 1 << 19;
 
 /// All sources of a shard.
-#[derive(Default)]
 pub(super) struct Sources {
+    common: Common,
     running: Vec<Running>,
     /// Those that feed a topic.
     by_output: HashMap<FeedKey, Vec<usize>>,
@@ -41,6 +43,9 @@ pub(super) struct Sources {
     unread: Vec<FeedKey>,
     /// Acks for sources of other shards that those have not been posted: one for each topic.
     unposted_acks: Vec<Ack>,
+    /// When they tick.
+    timers: Timers<usize>,
+    counts: Rc<Counts>,
 }
 
 /// A source at work.
@@ -65,6 +70,31 @@ struct Reader {
 }
 
 impl Sources {
+    pub(super) fn new(common: Common, counts: &Rc<Counts>) -> Self {
+        Self {
+            common,
+            running: Vec::new(),
+            by_output: HashMap::new(),
+            by_input: HashMap::new(),
+            unread: Vec::new(),
+            unposted_acks: Vec::new(),
+            timers: Timers::default(),
+            counts: Rc::clone(counts),
+        }
+    }
+
+    /// When one ticks next, in µs.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        self.timers.next_us()
+    }
+
+    /// Has those tick whose time has come.
+    pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
+        while let Some(index) = self.timers.take_due(now_us) {
+            self.tick_one(topics, index, now_us);
+        }
+    }
+
     /// A topic that sources may take in has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         if !self.unread.contains(&key) {
@@ -83,74 +113,50 @@ impl Sources {
     }
 }
 
-impl Shard {
+impl Sources {
     /// Puts a source to work on its output's home shard.
-    pub(super) fn start_source(&mut self, scheduled: Scheduled) {
-        let Some((feed, demand)) = self.open_fed(&scheduled.output) else {
+    pub(super) fn start(&mut self, topics: &mut Topics, scheduled: Scheduled) {
+        let Some((feed, demand)) = topics.open_fed(&scheduled.output) else {
             tracing::error!(topic = %scheduled.output, "too many topics: the source does not run");
             return;
         };
-        let index = self.sources.running.len();
+        let index = self.running.len();
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
         let rests = scheduled.while_subscribed && demand == Demand::None;
         let is_timed = !rests && scheduled.interval_us.is_some();
         self.counts.sources_resting.add(u64::from(rests));
         if is_timed {
-            self.set_timer(next_us, Timer::Source(index));
+            self.timers.set(next_us, index);
         }
         let inputs = scheduled.inputs.clone();
         let payloads = Payloads::default();
         let running = Running { feed, scheduled, next_us, rests, is_timed, payloads };
-        self.sources.running.push(running);
-        self.sources.by_output.entry(feed).or_default().push(index);
+        self.running.push(running);
+        self.by_output.entry(feed).or_default().push(index);
         for input in inputs {
-            self.start_input(&input, index);
+            self.start_input(topics, &input, index);
         }
     }
 
     /// Has a source take in the events of a topic, wherever that is at home.
-    fn start_input(&mut self, topic: &Topic, source: usize) {
-        let key = if self.is_home_of(topic) {
-            self.open_fed(topic).map(|(key, _)| key)
-        } else {
-            self.feeds.open(topic, false, Maker::Subscriber(None)).ok()
-        };
-        let Some((key, feed)) = key.and_then(|key| Some((key, self.feeds.get_mut(key)?))) else {
-            tracing::error!(%topic, "too many topics: no source takes it in");
-            return;
-        };
-        feed.is_input = true;
-        if feed.is_wanting() && feed.attachment == 0 {
-            self.unattached.push(key);
-        }
-        self.sources.by_input.entry(key).or_default().push(Reader { source, next: 1 });
-        self.want(key, now_us());
-    }
-
-    /// Makes a topic whose home this is, and which sources of other shards take in.
-    pub(super) fn keep_input(&mut self, topic: &Topic) {
-        if self.open_fed(topic).is_none() {
-            tracing::error!(%topic, "too many topics: no source takes it in");
+    fn start_input(&mut self, topics: &mut Topics, topic: &Topic, source: usize) {
+        match topics.open_input(topic, now_us()) {
+            Some(key) => {
+                self.by_input.entry(key).or_default().push(Reader { source, next: 1 });
+            }
+            None => tracing::error!(%topic, "too many topics: no source takes it in"),
         }
     }
 
-    /// Opens a topic that stays, whether it has events or not.
-    fn open_fed(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
-        let key = self.feeds.open(topic, true, Maker::Publisher).ok()?;
-        let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        home.is_fed = true;
-        Some((key, home.demand))
-    }
-
-    pub(super) fn tick(&mut self, index: usize, now_us: u64) {
-        let running = &mut self.sources.running[index];
+    fn tick_one(&mut self, topics: &mut Topics, index: usize, now_us: u64) {
+        let running = &mut self.running[index];
         let interval_us = running.scheduled.interval_us.filter(|_| !running.rests);
         let Some(interval_us) = interval_us else {
             running.is_timed = false;
             return;
         };
         let (mut ticks, mut late, mut late_us_max) = (0, 0, 0);
-        let next_us = self.run_source(index, now_us, |running, out| {
+        let next_us = self.run(topics, index, now_us, |running, out| {
             while running.next_us <= now_us
                 && ticks < TICKS_PER_TURN
                 && out.joined().len() < BYTES_PER_TURN
@@ -168,40 +174,47 @@ impl Shard {
         self.counts.source_ticks.add(u64::from(ticks));
         self.counts.source_ticks_late.add(late);
         self.counts.source_lateness_seconds_max.raise(late_us_max);
-        self.set_timer(next_us.max(now_us + 1), Timer::Source(index));
+        self.timers.set(next_us.max(now_us + 1), index);
     }
 
     /// Has a source make events, and appends them to its output.
-    fn run_source<T>(
+    fn run<T>(
         &mut self,
+        topics: &mut Topics,
         index: usize,
         now_us: u64,
         run: impl FnOnce(&mut Running, &mut Payloads) -> T,
     ) -> T {
-        let running = &mut self.sources.running[index];
+        let running = &mut self.running[index];
         let mut payloads = std::mem::take(&mut running.payloads);
         let result = run(running, &mut payloads);
         let feed = running.feed;
         if !payloads.is_empty() {
-            self.append_to(feed, &mut payloads, now_us);
+            topics.append(feed, &mut payloads, now_us);
         }
-        self.sources.running[index].payloads = payloads;
+        self.running[index].payloads = payloads;
         result
     }
 
     /// Has sources take in what has come of their inputs.
-    pub(super) fn take_inputs(&mut self, now_us: u64) {
-        for key in std::mem::take(&mut self.sources.unread) {
-            let readers = self.sources.by_input.get(&key).map_or(0, Vec::len);
+    pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
+        for key in std::mem::take(&mut self.unread) {
+            let readers = self.by_input.get(&key).map_or(0, Vec::len);
             for nth in 0..readers {
-                self.take_input(key, nth, now_us);
+                self.take_input(topics, key, nth, now_us);
             }
         }
     }
 
-    fn take_input(&mut self, key: FeedKey, nth: usize, now_us: u64) -> Option<()> {
-        let log = self.feeds.get(key)?.log.as_ref()?;
-        let reader = self.sources.by_input.get_mut(&key)?.get_mut(nth)?;
+    fn take_input(
+        &mut self,
+        topics: &mut Topics,
+        key: FeedKey,
+        nth: usize,
+        now_us: u64,
+    ) -> Option<()> {
+        let log = topics.feeds.get(key)?.log.as_ref()?;
+        let reader = self.by_input.get_mut(&key)?.get_mut(nth)?;
         let (source, from) = (reader.source, reader.next);
         reader.next = log.head();
         let mut batches = Vec::new();
@@ -210,13 +223,13 @@ impl Shard {
             if bytes >= BYTES_PER_TURN {
                 // The rest is taken in at the next turn.
                 reader.next = batch.first();
-                self.sources.unread.push(key);
+                self.unread.push(key);
                 break;
             }
             bytes += batch.event_bytes(from.max(batch.first()));
             batches.push(std::sync::Arc::clone(batch));
         }
-        self.run_source(source, now_us, |running, out| {
+        self.run(topics, source, now_us, |running, out| {
             for event in batches.iter().flat_map(|batch| batch.events_from(from)) {
                 running.scheduled.source.input(Input::Event(event), now_us, out);
             }
@@ -226,46 +239,46 @@ impl Shard {
 
     /// A client has processed the events of a topic up to `position`: tells its sources, if
     /// they wait for that.
-    pub(super) fn hear_ack(&mut self, topic: &Topic, position: Position) {
+    pub(super) fn hear_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         self.counts.acks.add(1);
         if !self.common.inputs.acks.contains(topic) {
             return;
         }
-        if self.is_home_of(topic) {
-            return self.ack_sources(topic, position);
+        if topics.is_home_of(topic) {
+            return self.ack(topics, topic, position);
         }
         // The last of them says it all.
-        let mut unposted = self.sources.unposted_acks.iter_mut();
+        let mut unposted = self.unposted_acks.iter_mut();
         match unposted.find(|ack| ack.topic == *topic) {
             Some(Ack { position: last, .. }) if last.epoch == position.epoch => {
                 last.offset = last.offset.max(position.offset);
             }
             Some(ack) => ack.position = position,
-            None => self.sources.unposted_acks.push(Ack { topic: topic.clone(), position }),
+            None => self.unposted_acks.push(Ack { topic: topic.clone(), position }),
         }
     }
 
     /// Tells the sources of a topic whose home this is how far a client has come.
-    pub(super) fn ack_sources(&mut self, topic: &Topic, position: Position) {
-        let Some(key) = self.feeds.find(topic) else { return };
-        let home = self.feeds.get(key).and_then(|feed| feed.home.as_ref());
+    pub(super) fn ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
+        let Some(key) = topics.feeds.find(topic) else { return };
+        let home = topics.feeds.get(key).and_then(|feed| feed.home.as_ref());
         if home.is_none_or(|home| home.sequencer.epoch() != position.epoch) {
             return;
         }
         let now_us = now_us();
         let mut nth = 0;
-        while let Some(index) = self.sources.feeding(key, nth) {
+        while let Some(index) = self.feeding(key, nth) {
             nth += 1;
-            self.run_source(index, now_us, |running, out| {
+            self.run(topics, index, now_us, |running, out| {
                 running.scheduled.source.input(Input::Ack(position.offset), now_us, out);
             });
         }
     }
 
-    /// Posts the acks for sources of other shards.
-    pub(super) fn post_acks(&mut self) {
+    /// Posts the acks for sources of other shards; `false` if a letterbox was full.
+    pub(super) fn post_acks(&mut self) -> bool {
         let peers = &self.common.peers;
-        self.sources.unposted_acks.retain(|ack| {
+        self.unposted_acks.retain(|ack| {
             let home = home_of(&ack.topic, peers.len());
             match peers[home].publishes.try_send(Mail::Ack(ack.clone())) {
                 Err(TrySendError::Full(_)) => true,
@@ -273,27 +286,17 @@ impl Shard {
                 Ok(()) | Err(TrySendError::Closed(_)) => false,
             }
         });
-        if !self.sources.unposted_acks.is_empty() {
-            self.try_again();
-        }
-    }
-
-    /// Somebody subscribes to a topic. That nobody does any more is found by the sweep.
-    pub(super) fn want(&mut self, key: FeedKey, now_us: u64) {
-        let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
-        if let Some(change) = change {
-            self.tell_sources(key, change, now_us);
-        }
+        self.unposted_acks.is_empty()
     }
 
     /// Has the sources of a topic that tick only while it is wanted go by that. One that
     /// begins anew does so an interval from now: what it would have made meanwhile is not
     /// made up for.
-    pub(super) fn tell_sources(&mut self, key: FeedKey, change: Change, now_us: u64) {
+    pub(super) fn demand_changed(&mut self, key: FeedKey, change: Change, now_us: u64) {
         let mut nth = 0;
-        while let Some(index) = self.sources.feeding(key, nth) {
+        while let Some(index) = self.feeding(key, nth) {
             nth += 1;
-            let running = &mut self.sources.running[index];
+            let running = &mut self.running[index];
             if !running.scheduled.while_subscribed {
                 continue;
             }
@@ -308,7 +311,7 @@ impl Shard {
             running.next_us = now_us.saturating_add(interval_us);
             // A timer of before it rested is earlier, and finds nothing to do.
             if !std::mem::replace(&mut running.is_timed, true) {
-                self.timers.push(Reverse((running.next_us, Timer::Source(index))));
+                self.timers.set(running.next_us, index);
             }
         }
     }

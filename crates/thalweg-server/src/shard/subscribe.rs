@@ -1,9 +1,9 @@
 use std::io;
 
-use thalweg_wire::{Format, Topic, close};
+use thalweg_wire::{Topic, close};
 use tokio::sync::oneshot;
 
-use super::{Common, Handle, Mail, Shard, Shares, feeds::Moved, home_of, room::Maker};
+use super::{Handle, Mail, Shard, Shares, home_of, room::Maker, subscribers::SubscriberId};
 use crate::{
     clock::now_us,
     config::Subscribing,
@@ -25,13 +25,6 @@ pub(crate) struct Newcomer<'a> {
     pub(crate) seat: Option<Seat>,
 }
 
-/// Names a subscriber, and none that has its place later.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SubscriberId {
-    pub(super) key: u32,
-    pub(super) serial: u64,
-}
-
 impl Handle {
     /// Makes a subscriber; `read_before` is what came after its request's head.
     pub(crate) fn subscribe(
@@ -40,15 +33,13 @@ impl Handle {
         read_before: &[u8],
     ) -> io::Result<SubscriberId> {
         self.step(|shard| {
-            let (key, serial) = shard.subscribe(newcomer)?;
-            // Its head is due, whether it has topics or not.
-            shard.mark_dirty(key);
-            shard.keep_unheard(key, read_before);
+            let id = shard.subscribe(newcomer)?;
+            shard.subscribers.keep_unheard(id.key, read_before);
             // A shutdown may have begun since the request was read.
             if self.draining.get() {
-                shard.close(key, close::DRAINING);
+                shard.subscribers.close(id.key, close::DRAINING);
             }
-            Ok(SubscriberId { key, serial })
+            Ok(id)
         })
     }
 
@@ -62,28 +53,30 @@ impl Handle {
         ask: &Ask,
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
-        self.step(|shard| shard.open_feeds(ask, address))
+        let topics = ask.topics.iter().map(|(topic, _)| topic);
+        self.step(|shard| shard.topics.open_all(topics, Maker::Subscriber(address)))
     }
 
     /// What a subscriber is sent through takes more again.
     pub(crate) fn unblock(&self, id: SubscriberId) {
-        self.step_of(id, |shard| shard.unblock(id.key));
+        self.step_of(id, |shard| shard.subscribers.unblock(id.key));
     }
 
     /// A subscriber is gone.
     pub(crate) fn remove(&self, id: SubscriberId) {
-        self.step_of(id, |shard| shard.remove(id.key));
+        self.step_of(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
     }
 
     /// Whether a subscriber was told where it begins, or is gone.
     pub(crate) fn has_begun(&self, id: SubscriberId) -> bool {
-        self.step(|shard| shard.has_begun(id.key, id.serial))
+        let subscribers = &mut self.shard.borrow_mut().subscribers;
+        subscribers.get_mut(id).is_none_or(|connection| connection.subscriber.has_begun())
     }
 
     /// A step for a subscriber, if it is still there.
     pub(super) fn step_of(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
         self.step(|shard| {
-            if shard.is_there(id.key, id.serial) {
+            if shard.subscribers.contains(id) {
                 step(shard);
             }
         });
@@ -101,7 +94,9 @@ impl Handle {
     ) -> Result<(), Refusal> {
         let shards = self.common.peers.len();
         let mut by_home: Vec<Vec<Topic>> = vec![Vec::new(); shards];
-        for topic in topics.filter(|topic| self.shard.borrow().is_to_be_found(topic, address)) {
+        for topic in
+            topics.filter(|topic| self.shard.borrow().topics.is_to_be_found(topic, address))
+        {
             by_home[home_of(topic, shards)].push(topic.clone());
         }
         for (peer, topics) in self.common.peers.iter().zip(by_home) {
@@ -123,28 +118,7 @@ impl Handle {
 }
 
 impl Shard {
-    /// The feeds of an ask by whoever counts for `address`, made if there are none: all of
-    /// them or none.
-    fn open_feeds(&mut self, ask: &Ask, address: Option<Address>) -> Result<Vec<FeedKey>, Refusal> {
-        let (mut opened, mut made) = (Vec::new(), Vec::new());
-        for (topic, _) in &ask.topics {
-            let is_new = self.feeds.find(topic).is_none();
-            let is_home = self.is_home_of(topic);
-            match self.feeds.open(topic, is_home, Maker::Subscriber(address)) {
-                Ok(key) => {
-                    opened.push(key);
-                    made.extend(is_new.then_some(key));
-                }
-                Err(refusal) => {
-                    made.into_iter().for_each(|key| self.feeds.remove(key));
-                    return Err(refusal);
-                }
-            }
-        }
-        Ok(opened)
-    }
-
-    fn subscribe(&mut self, newcomer: Newcomer<'_>) -> io::Result<(u32, u64)> {
+    fn subscribe(&mut self, newcomer: Newcomer<'_>) -> io::Result<SubscriberId> {
         let Newcomer { outlet, head, ask, feeds, client, seat } = newcomer;
         let starts = ask.topics.iter().map(|(_, start)| *start);
         let subscriptions: Vec<Subscribe> = feeds
@@ -153,78 +127,22 @@ impl Shard {
             .map(|(feed, start)| Subscribe { feed: *feed, start, terms: ask.terms })
             .collect();
         let subscriber = Subscriber::new(ask.format, head, &subscriptions, ask.life.clone());
-        if let Some(socket) = outlet.socket() {
-            self.poll.add(socket, self.connections.vacant_key() as u32)?;
-        }
-        self.serials += 1;
-        let serial = self.serials;
         let may_say = match self.common.gate.lets_publish(client.identity) {
             _ if ask.echoes => MaySay::Anything,
             true => MaySay::Events(self.common.config.limits.command_bytes() as u32),
             false => MaySay::Commands,
         };
+        let serial = self.subscribers.next_serial();
         let connection = Connection::new(outlet, subscriber, serial, client, may_say, seat);
-        let key = self.insert(connection);
+        let id = self.subscribers.insert(connection)?;
+        let now_us = now_us();
         for feed in feeds {
-            self.join(key, *feed, ask.format);
+            self.subscribers.join(&mut self.topics, id.key, *feed, now_us);
         }
         // What was decrypted before has no edge of its own.
-        self.mark_readable(key);
-        Ok((key, serial))
-    }
-
-    /// A connection reads a feed.
-    pub(super) fn join(&mut self, key: u32, feed_key: FeedKey, format: Format) {
-        let Some(feed) = self.feeds.get_mut(feed_key) else { return };
-        let place = feed.join(key, format);
-        if let Some(connection) = self.connections.get_mut(key as usize) {
-            connection.subscriber.listed(feed_key, place);
-        }
-        if feed.is_wanting() && feed.attachment == 0 {
-            self.unattached.push(feed_key);
-        }
-        self.want(feed_key, now_us());
-        self.mark_dirty(key);
-    }
-
-    /// A connection reads the feed no more that lists it at `place`.
-    pub(super) fn leave(&mut self, feed_key: FeedKey, place: u32, format: Format) {
-        self.unlist(feed_key, place, format);
-        let Some(feed) = self.feeds.get(feed_key) else { return };
-        // Nothing is lost with one whose home has not answered, or had no room for it.
-        if feed.is_forlorn() && self.let_go(feed_key) {
-            self.feeds.remove(feed_key);
-        }
-    }
-
-    /// Has a feed list a subscription no more.
-    pub(super) fn unlist(&mut self, feed: FeedKey, place: u32, format: Format) {
-        let left = self.feeds.get_mut(feed).and_then(|feed| feed.leave(place, format));
-        if let Some(Moved { connection, from }) = left
-            && let Some(connection) = self.connections.get_mut(connection as usize)
-        {
-            connection.subscriber.moved(feed, from, place);
-        }
-    }
-
-    /// Whether a topic must be looked for at its home, another shard, before whoever counts
-    /// for `address` subscribes to it: that may make none. If it comes to that later, the home
-    /// can only have the connection closed.
-    pub(super) fn is_to_be_found(&self, topic: &Topic, address: Option<Address>) -> bool {
-        let Common { config, shares, .. } = &self.common;
-        !self.is_home_of(topic)
-            && self.feeds.find(topic).is_none()
-            && (config.subscribe == Subscribing::Existing
-                || address.is_some_and(|address| shares.is_spent(address)))
-    }
-
-    /// A subscriber's connection, if it is still there.
-    pub(super) fn connection_mut(&mut self, id: SubscriberId) -> Option<&mut Connection> {
-        self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
-    }
-
-    /// The connection at `key`, if it is still the one of that serial.
-    pub(super) fn is_there(&self, key: u32, serial: u64) -> bool {
-        self.connections.get(key as usize).is_some_and(|other| other.serial == serial)
+        self.subscribers.mark_readable(id.key);
+        // Its head is due, whether it has topics or not.
+        self.subscribers.mark_dirty(id.key);
+        Ok(id)
     }
 }

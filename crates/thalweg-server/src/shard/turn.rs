@@ -1,15 +1,19 @@
-use std::{cmp::Reverse, io, rc::Rc, sync::Arc};
+use std::{io, rc::Rc};
 
+use thalweg_wire::{ErrorCode, close};
 use tokio::task::yield_now;
 
-use super::{Arrival, Handle, Letterbox, Mail, Shard, Timer, poll::Ready};
-use crate::{clock::now_us, fanout::FeedKey, transport::Heard};
+use super::{Arrival, Handle, Letterbox, Mail, Shard, subscribers::Timer};
+use crate::{clock::now_us, fanout::FeedKey};
 
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
 
-/// Sockets read in one turn, once each.
-const READS_PER_TURN: usize = 64;
+/// From sweep to sweep, in µs.
+const SWEEP_US: u64 = 1_000_000;
+
+/// Until what did not fit into another shard's mail is tried again, in µs.
+const AGAIN_US: u64 = 1_000;
 
 /// The shard's loop, until it has drained. `accept` is given the sockets to serve.
 ///
@@ -22,7 +26,7 @@ pub(crate) async fn run(
 ) -> io::Result<()> {
     let Letterbox { mut mail, mut publishes } = letterbox;
     let readiness = handle.readiness()?;
-    handle.step(Shard::start_upkeep);
+    handle.step(Shard::start);
     let mut letters = Vec::with_capacity(MAIL_PER_TURN);
     loop {
         for letter in letters.drain(..) {
@@ -61,174 +65,102 @@ pub(crate) async fn run(
 }
 
 impl Shard {
+    /// Begins what is done again and again.
+    fn start(&mut self) {
+        let now_us = now_us();
+        self.sweep_us = now_us + SWEEP_US;
+        self.subscribers.timers.set(now_us, Timer::Heartbeat);
+    }
+
     /// One turn; `true` if there is more to do at once.
     fn turn(&mut self, handle: &Rc<Handle>) -> bool {
-        let more_ready = self.take_ready();
+        let more_ready = self.subscribers.take_ready();
         let heard_us = now_us();
         self.read(handle, heard_us);
-        self.ring(heard_us);
-        // Not the time of `ring`: what its sources appended is due after that.
-        let now_us = now_us();
-        self.seal(now_us);
-        if self.sources.has_unread() {
+        self.subscribers.run_timers(heard_us);
+        self.ingest.sources.tick(&mut self.topics, heard_us);
+        if self.sweep_us <= heard_us {
+            self.sweep(heard_us);
+        }
+        // Not the time before: what sources appended is due after that.
+        let sealed_us = now_us();
+        self.seal(sealed_us);
+        if self.ingest.sources.has_unread() {
             // What sources make of it goes out with it.
-            self.take_inputs(now_us);
-            self.seal(now_us);
+            self.ingest.sources.take_inputs(&mut self.topics, sealed_us);
+            self.seal(sealed_us);
         }
-        self.post();
-        self.post_acks();
-        self.ask();
-        self.walk();
-        let looks_again = self.keep_answers_within();
+        let is_posted = self.post();
+        self.subscribers.walk(&mut self.topics);
+        let looks_again = self.subscribers.keep_answers_within(&mut self.topics);
         self.common.metrics.store(self.id, &self.counts);
-        if let Some(Reverse((at_us, _))) = self.timers.peek() {
-            self.poll.wake_at(*at_us);
-        }
-        let has_more = !self.dirty.is_empty() || !self.readable.is_empty() || !self.due.is_empty();
-        more_ready || looks_again || has_more || self.sources.has_unread()
+        self.set_alarm(is_posted);
+        let has_more = self.subscribers.has_work() || self.topics.has_due();
+        more_ready || looks_again || has_more || self.ingest.sources.has_unread()
     }
 
-    /// Sees what happened to the sockets.
-    fn take_ready(&mut self) -> bool {
-        let mut ready = Vec::new();
-        let more = self.poll.take(&mut ready);
-        for Ready { key, readable, writable, gone } in ready {
-            if !self.connections.contains(key as usize) {
-                continue;
-            }
-            if writable {
-                self.unblock(key);
-            }
-            self.flags[key as usize].gone |= gone;
-            if readable {
-                self.mark_readable(key);
-            }
-        }
-        more
+    /// Has the next turn come when something is due by time.
+    fn set_alarm(&mut self, is_posted: bool) {
+        let again_us = (!is_posted).then(|| now_us() + AGAIN_US);
+        let due =
+            [self.topics.next_us(), self.subscribers.next_us(), self.ingest.sources.next_us()];
+        let next_us = due.into_iter().chain([again_us]).flatten().min();
+        self.subscribers
+            .wake_at(next_us.map_or(self.sweep_us, |next_us| next_us.min(self.sweep_us)));
     }
 
-    /// Hears what subscribers say, each once, until its time is spent.
-    fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
-        self.slice.begin(now_us, self.common.config.limits.read_slice);
-        for _ in 0..self.readable.len().min(READS_PER_TURN) {
-            // What is held is sent and judged first.
-            if self.slice.is_over() || self.has_too_many_answers() {
-                return;
+    /// Seals what is due, and tells whoever reads it.
+    fn seal(&mut self, now_us: u64) {
+        self.topics.seal(now_us);
+        let news = self.topics.take_news();
+        for key in &news.batches {
+            let Some(feed) = self.topics.feeds.get(*key) else { continue };
+            if feed.is_input {
+                self.ingest.sources.has_input(*key);
             }
-            let Some(key) = self.readable.pop_front() else { return };
-            self.flags[key as usize].readable = false;
-            let Some(connection) = self.connections.get(key as usize) else { continue };
-            if !connection.may_be_read(&self.common.config.limits) {
-                self.flags[key as usize].unread = true;
-                continue;
-            }
-            match self.hear(handle, key, now_us) {
-                Heard::More => self.mark_readable(key),
-                // An end that came before this read has had its edge.
-                Heard::Nothing if self.flags[key as usize].gone => self.mark_readable(key),
-                Heard::Nothing => {}
-                Heard::Gone => self.remove(key),
-            }
+            self.subscribers.mark_all_dirty(&feed.subscribers);
         }
+        for (key, change) in &news.demand {
+            self.ingest.sources.demand_changed(*key, *change, now_us);
+        }
+        self.topics.return_news(news);
     }
 
-    /// Does what is due by time.
-    fn ring(&mut self, now_us: u64) {
-        while let Some(Reverse((at_us, timer))) = self.timers.peek().copied() {
-            if at_us > now_us {
-                return;
-            }
-            self.timers.pop();
-            match timer {
-                Timer::Source(index) => self.tick(index, now_us),
-                Timer::Flush(feed) => self.ring_flush(feed),
-                Timer::Visit(key) => {
-                    if let Some(connection) = self.connections.get_mut(key as usize) {
-                        connection.timer_rang();
-                        self.mark_dirty(key);
-                    }
-                }
-                Timer::Heartbeat => self.heartbeat(now_us),
-                Timer::Sweep => self.sweep(now_us),
-                Timer::Again => self.is_again_timed = false,
-            }
-        }
+    /// Posts what is for other shards; `false` if one of them has no room for it now.
+    fn post(&mut self) -> bool {
+        let connections = &self.subscribers.connections;
+        let counted = |key| connections.get(key as usize)?.client.counted();
+        let is_exchanged = self.topics.exchange(|key: u32| counted(key));
+        self.ingest.sources.post_acks() && is_exchanged
     }
 
     /// What has been published is sent to whoever can take it: a good-bye after this is
     /// one after it. Whoever is behind by more than a visit sends is told to come back
     /// where it is.
     pub(super) fn settle(&mut self) {
-        for (key, feed) in self.feeds.iter_mut() {
-            let Some(home) = &mut feed.home else { continue };
-            home.sequencer.stop_waiting();
-            if !std::mem::replace(&mut home.is_due, true) {
-                self.due.push(key);
-            }
-        }
+        self.topics.make_all_due();
         self.seal(now_us());
         self.post();
-        self.walk_round();
+        self.subscribers.walk_round(&mut self.topics);
     }
 
-    fn ring_flush(&mut self, key: FeedKey) {
-        let Some(home) = self.feeds.get_mut(key).and_then(|feed| feed.home.as_mut()) else {
-            return;
-        };
-        home.is_timed = false;
-        if !std::mem::replace(&mut home.is_due, true) {
-            self.due.push(key);
+    /// Gives back what time has made superfluous.
+    fn sweep(&mut self, now_us: u64) {
+        for key in self.topics.sweep(now_us) {
+            self.give_up(key);
         }
+        self.subscribers.sweep(&mut self.topics, now_us);
+        self.ingest.sweep(now_us);
+        self.sweep_us = now_us + SWEEP_US;
     }
 
-    /// Seals the batches that are due, into the log and every hot tail.
-    fn seal(&mut self, now_us: u64) {
-        for key in std::mem::take(&mut self.due) {
-            let Some(feed) = self.feeds.get_mut(key) else { continue };
-            let (Some(home), Some(log)) = (&mut feed.home, &mut feed.log) else { continue };
-            home.is_due = false;
-            let batches = home.sequencer.seal(now_us);
-            if let Some(again_us) = home.sequencer.due_us()
-                && !std::mem::replace(&mut home.is_timed, true)
-            {
-                self.timers.push(Reverse((again_us, Timer::Flush(key))));
+    /// There is no room for a topic: its subscribers go, here and on other shards.
+    pub(super) fn give_up(&mut self, key: FeedKey) {
+        for key in self.topics.give_up(key) {
+            if !self.subscribers.connections[key as usize].subscriber.is_ending() {
+                self.counts.count_refused(ErrorCode::TooManyTopics);
+                self.subscribers.close(key, close::BUSY);
             }
-            if batches.is_empty() {
-                continue;
-            }
-            self.counts.batches_sealed.add(batches.len() as u64);
-            let before = log.history_bytes();
-            for batch in batches {
-                log.push(Arc::new(batch), now_us);
-            }
-            if !home.readers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
-                self.unposted.push(key);
-            }
-            self.keep_within(key, before);
-            self.mark_subscribers(key);
         }
-        // Of many topics each may have grown by its only batch.
-        let over = self.history_bytes_over();
-        if over > 0 {
-            self.history_bytes -= self.feeds.shed(over, now_us);
-        }
-    }
-
-    /// Counts what a topic's history has grown by since it had `before` bytes, and has it
-    /// give way if all are too large together. A copy of another shard's topic counts as
-    /// much: it may outlive the original.
-    pub(super) fn keep_within(&mut self, key: FeedKey, before: usize) {
-        self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
-        let over = self.history_bytes_over();
-        let log = self.feeds.get_mut(key).and_then(|feed| feed.log.as_mut());
-        if let Some(log) = log.filter(|_| over > 0) {
-            self.history_bytes -= log.shed(over);
-        }
-    }
-
-    /// How far the histories are over the memory that they may have on this shard.
-    fn history_bytes_over(&self) -> usize {
-        let shards = self.common.peers.len();
-        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
     }
 }

@@ -1,8 +1,7 @@
-use std::cmp::Reverse;
-
-use thalweg_wire::Close;
-
-use super::{Flags, Shard, Timer};
+use super::{
+    subscribers::{Phase, Subscribers, Timer},
+    topics::Topics,
+};
 use crate::{
     clock::now_us,
     fanout::{Budget, Delivered, Sent, Sink},
@@ -13,16 +12,16 @@ use crate::{
 /// Visits between two looks at the clock.
 const VISITS_PER_LOOK: u32 = 16;
 
-impl Shard {
+impl Subscribers {
     /// One slice of the walk: visits dirty connections, each once, until its
     /// time is spent. What is sealed before the next slice goes out with it.
-    pub(super) fn walk(&mut self) {
+    pub(super) fn walk(&mut self, topics: &mut Topics) {
         let start_us = now_us();
         let end_us = start_us + self.common.config.limits.walk_slice.as_micros() as u64;
         let mut look_us = start_us;
         let mut visits = 0;
         while let Some(key) = self.dirty.pop_front() {
-            let is_long = self.visit(key, look_us);
+            let is_long = self.visit(topics, key, look_us);
             visits += 1;
             if is_long || visits % VISITS_PER_LOOK == 0 {
                 look_us = now_us();
@@ -34,32 +33,32 @@ impl Shard {
     }
 
     /// Visits all that are dirty, once, however long that takes.
-    pub(super) fn walk_round(&mut self) {
+    pub(super) fn walk_round(&mut self, topics: &mut Topics) {
         for _ in 0..self.dirty.len() {
             if let Some(key) = self.dirty.pop_front() {
-                self.visit(key, now_us());
+                self.visit(topics, key, now_us());
             }
         }
     }
 
     /// One visit; `true` if it may have taken long.
-    fn visit(&mut self, key: u32, now_us: u64) -> bool {
+    fn visit(&mut self, topics: &mut Topics, key: u32, now_us: u64) -> bool {
         let Some(connection) = self.connections.get_mut(key as usize) else { return false };
         let flags = &mut self.flags[key as usize];
         // A place in the queue may outlive its connection and be another's.
-        if !std::mem::take(&mut flags.dirty) || flags.lingering {
+        if !std::mem::take(&mut flags.dirty) || flags.phase.is_over(connection) {
             return false;
         }
         let sent_before = self.counts.sent_bytes.get();
         self.counts.visits.add(1);
         if !connection.outlet.flush() {
-            self.block(key, now_us);
+            self.block(topics, key, now_us);
             return false;
         }
         let mut sink = Counting { outlet: &mut connection.outlet, counts: &self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
         let delivered = connection.subscriber.deliver(
-            &mut self.feeds,
+            &mut topics.feeds,
             &mut sink,
             now_us,
             budget,
@@ -73,7 +72,7 @@ impl Shard {
         if let Delivered::CaughtUp(Some(due_us)) = delivered
             && connection.wants_timer(due_us)
         {
-            self.timers.push(Reverse((due_us, Timer::Visit(key))));
+            self.timers.set(due_us, Timer::Visit(key));
         }
         // What the outlet took may wait in it: as good as full.
         let waits = !connection.outlet.flush();
@@ -84,19 +83,19 @@ impl Shard {
             self.count_own(key, sent as usize);
         }
         // Also of a connection that ends: what it left is not among what it reads.
-        self.take_left(key);
+        self.take_left(topics, key);
         match delivered {
             Delivered::Gone => {
-                self.remove(key);
+                self.remove(topics, key);
                 return false;
             }
             Delivered::Full => {
                 self.counts.full_sends.add(1);
-                self.block(key, now_us);
+                self.block(topics, key, now_us);
             }
-            _ if waits => self.block(key, now_us),
+            _ if waits => self.block(topics, key, now_us),
             Delivered::Closed => {
-                self.finish(key, now_us);
+                self.finish(topics, key, now_us);
                 return false;
             }
             Delivered::More => self.mark_dirty(key),
@@ -110,81 +109,38 @@ impl Shard {
 
     /// Its outlet takes nothing more until its peer has read; what it took last is
     /// how far its peer has come.
-    fn block(&mut self, key: u32, now_us: u64) {
-        self.connections[key as usize].block(&self.feeds, now_us);
+    fn block(&mut self, topics: &Topics, key: u32, now_us: u64) {
+        self.connections[key as usize].block(&topics.feeds, now_us);
         if !std::mem::replace(&mut self.flags[key as usize].blocked, true) {
             self.counts.blocked_connections.add(1);
         }
     }
 
     /// Everything is said: its peer may answer to that, or it goes at once.
-    fn finish(&mut self, key: u32, now_us: u64) {
+    fn finish(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
         let connection = &mut self.connections[key as usize];
         if let Some(code) = connection.subscriber.close_code() {
             self.counts.count_closed(code);
         }
         if !connection.outlet.finish() {
-            return self.remove(key);
+            return self.remove(topics, key);
         }
         connection.stalled_us = now_us;
-        self.flags[key as usize].lingering = true;
-    }
-
-    /// Whether a poll has begun, or is gone.
-    pub(super) fn has_begun(&self, key: u32, serial: u64) -> bool {
-        !self.is_there(key, serial) || self.connections[key as usize].subscriber.has_begun()
-    }
-
-    /// Says good-bye to a connection.
-    pub(super) fn close(&mut self, key: u32, close: Close) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        self.unfinished_bytes -= connection.unfinished_bytes();
-        connection.close(close);
-        self.flags[key as usize].unfinished = false;
-        self.mark_dirty(key);
-    }
-
-    /// Its socket drained.
-    pub(super) fn unblock(&mut self, key: u32) {
-        if std::mem::take(&mut self.flags[key as usize].blocked) {
-            self.counts.blocked_connections.sub(1);
-            self.mark_dirty(key);
+        let phase = &mut self.flags[key as usize].phase;
+        if *phase == Phase::Serving {
+            *phase = Phase::Lingering;
         }
     }
+}
 
-    pub(super) fn insert(&mut self, connection: Connection) -> u32 {
-        let key = self.connections.insert(connection) as u32;
-        if self.flags.len() <= key as usize {
-            self.flags.resize(key as usize + 1, Flags::default());
+impl Phase {
+    /// Whether everything is said to a connection: nothing may come after a good-bye.
+    pub(super) fn is_over(self, connection: &Connection) -> bool {
+        match self {
+            Self::Serving => false,
+            Self::Lingering => true,
+            Self::Gone => connection.subscriber.has_said_goodbye(),
         }
-        self.flags[key as usize] = Flags::default();
-        self.counts.connections.add(1);
-        if self.connections[key as usize].outlet.socket().is_none() {
-            self.counts.piped_connections.add(1);
-        }
-        self.counts.subscribed.add(1);
-        key
-    }
-
-    pub(super) fn remove(&mut self, key: u32) {
-        let Some(connection) = self.connections.get_mut(key as usize) else { return };
-        let format = connection.subscriber.format();
-        connection.subscriber.leave(&mut self.feeds);
-        // It is still there: what takes the place of one subscription may be another of its.
-        while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
-            self.unlist(feed, place, format);
-        }
-        self.forget_own(key);
-        let connection = self.connections.remove(key as usize);
-        self.unfinished_bytes -= connection.unfinished_bytes();
-        if connection.outlet.socket().is_none() {
-            self.counts.piped_connections.sub(1);
-        }
-        if self.flags[key as usize].blocked {
-            self.counts.blocked_connections.sub(1);
-        }
-        self.flags[key as usize] = Flags::default();
-        self.counts.connections.sub(1);
     }
 }
 

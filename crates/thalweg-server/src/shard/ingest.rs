@@ -1,3 +1,5 @@
+//! Events in: from requests, commands, sources and other shards.
+
 use std::rc::Rc;
 
 use thalweg_wire::{ErrorCode, Topic};
@@ -7,27 +9,22 @@ use tokio::sync::{
 };
 
 use super::{
-    Handle, Mail, Shard, Timer, home_of,
+    Common, Mail, home_of,
     placed::Placed,
-    retries::{Known, Retry},
+    retries::{Known, Retries, Retry},
     room::Maker,
+    sources::Sources,
+    topics::Topics,
 };
-use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
+use crate::{clock::now_us, metrics::Counts, refusal::Refusal, stream::Payloads};
 
-impl Handle {
-    /// Appends events to a topic wherever its home is; says where they stand.
-    pub(crate) async fn publish(
-        self: &Rc<Self>,
-        topic: &Topic,
-        payloads: &mut Payloads,
-        retry: Option<Retry>,
-    ) -> Result<Placed, Refusal> {
-        let appending = self.shard.borrow_mut().publish(topic, payloads, retry);
-        if let Appending::Done(_) = appending {
-            self.wake.notify_one();
-        }
-        appending.placed().await
-    }
+/// The one way in of events.
+pub(super) struct Ingest {
+    shard: usize,
+    common: Common,
+    retries: Retries,
+    pub(super) sources: Sources,
+    counts: Rc<Counts>,
 }
 
 /// Events on their way to their topic's home. A home on this shard has appended them at once;
@@ -58,17 +55,24 @@ impl Appending {
     }
 }
 
-impl Shard {
+impl Ingest {
+    pub(super) fn new(shard: usize, common: Common, counts: &Rc<Counts>) -> Self {
+        let sources = Sources::new(common.clone(), counts);
+        let counts = Rc::clone(counts);
+        Self { shard, common, retries: Retries::default(), sources, counts }
+    }
+
     /// Gives events to their topic's home: the one way in, for requests and commands.
     pub(super) fn publish(
         &mut self,
+        topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
         retry: Option<Retry>,
     ) -> Appending {
         let home = home_of(topic, self.common.peers.len());
-        if home == self.id {
-            return Appending::Done(self.append(topic, payloads, retry));
+        if home == self.shard {
+            return Appending::Done(self.append(topics, topic, payloads, retry));
         }
         let (answer, placed) = oneshot::channel();
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
@@ -84,6 +88,7 @@ impl Shard {
     /// Appends events to a topic whose home this is, unless they are there already.
     pub(super) fn append(
         &mut self,
+        topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
         retry: Option<Retry>,
@@ -101,35 +106,17 @@ impl Shard {
                 ));
             }
         }
-        let key = self.feeds.open(topic, true, Maker::Publisher)?;
+        let key = topics.open(topic, Maker::Publisher)?;
         let now_us = now_us();
-        let placed = self.append_to(key, payloads, now_us).ok_or_else(Refusal::draining)?;
+        let placed = topics.append(key, payloads, now_us).ok_or_else(Refusal::draining)?;
         if let Some(retry) = retry {
             self.retries.remember(retry, placed, now_us, &self.common.config.limits);
         }
         Ok(placed)
     }
 
-    pub(super) fn append_to(
-        &mut self,
-        key: FeedKey,
-        payloads: &mut Payloads,
-        now_us: u64,
-    ) -> Option<Placed> {
-        let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        let appended = home.sequencer.append(payloads, now_us);
-        let count = appended.end - appended.first;
-        let placed = Placed { epoch: home.sequencer.epoch(), appended, count, replayed: false };
-        self.counts.events_published.add(count);
-        if let Some(due_us) = home.sequencer.due_us() {
-            let is_due = due_us <= now_us;
-            let mark = if is_due { &mut home.is_due } else { &mut home.is_timed };
-            match std::mem::replace(mark, true) {
-                true => {}
-                false if is_due => self.due.push(key),
-                false => self.set_timer(due_us, Timer::Flush(key)),
-            }
-        }
-        Some(placed)
+    /// Forgets what nobody may repeat any more.
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        self.retries.sweep(now_us, &self.common.config.limits);
     }
 }

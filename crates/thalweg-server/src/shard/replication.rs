@@ -1,0 +1,157 @@
+//! Topics that other shards read along. Each such shard is a cursor into the home's history.
+
+use std::sync::Arc;
+
+use thalweg_wire::{Epoch, Offset, Topic};
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{Mail, feeds::RemoteReader, home_of, mail::Reader, room::Maker, topics::Topics};
+use crate::{clock::now_us, fanout::FeedKey, seats::Address, stream::Batch};
+impl Topics {
+    /// Posts other shards what they have not seen, and asks homes for the topics that are read
+    /// here; `false` if a letterbox was full. `counted` says for which address a connection
+    /// counts, if for any.
+    pub(super) fn exchange(&mut self, counted: impl Fn(u32) -> Option<Address>) -> bool {
+        let mut unposted = std::mem::take(&mut self.unposted);
+        unposted.retain(|key| !self.post_feed(*key));
+        self.unposted = unposted;
+        let mut unattached = std::mem::take(&mut self.unattached);
+        unattached.dedup();
+        unattached.retain(|key| !self.ask_for(*key, &counted));
+        self.unattached = unattached;
+        self.unposted.is_empty() && self.unattached.is_empty()
+    }
+
+    /// Posts one topic's news; `false` if a letterbox was full.
+    fn post_feed(&mut self, key: FeedKey) -> bool {
+        let Some(feed) = self.feeds.get_mut(key) else { return true };
+        let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
+        let mut all = true;
+        for reader in &mut home.readers {
+            if reader.greeted && reader.next == log.head() {
+                continue;
+            }
+            match self.common.peers[reader.shard].mail.try_reserve() {
+                Ok(place) => place.send(Mail::Batches {
+                    topic: feed.topic.clone(),
+                    attachment: reader.attachment,
+                    epoch: home.sequencer.epoch(),
+                    from: reader.next,
+                    batches: log.batches_from(reader.next).cloned().collect(),
+                }),
+                Err(TrySendError::Full(())) => {
+                    all = false;
+                    continue;
+                }
+                // That shard has drained.
+                Err(TrySendError::Closed(())) => {}
+            }
+            reader.next = log.head();
+            reader.greeted = true;
+        }
+        home.is_unposted = !all;
+        all
+    }
+
+    /// Asks for one topic; `false` if the letterbox was full.
+    fn ask_for(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
+        let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.is_wanting()) else {
+            return true;
+        };
+        // If the topic is new, it is of the share of whoever wanted it first.
+        let address = feed.subscribers.first().and_then(|first| counted(*first));
+        let home = home_of(&feed.topic, self.common.peers.len());
+        let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
+        self.attachments += 1;
+        feed.attachment = self.attachments;
+        let (topic, attachment) = (feed.topic.clone(), feed.attachment);
+        let reader = Reader { topic, shard: self.shard, attachment };
+        place.send(Mail::Attach { reader, address });
+        true
+    }
+
+    /// Another shard reads a topic whose home this is.
+    pub(super) fn attach(&mut self, reader: &Reader, address: Option<Address>) {
+        let Ok(key) = self.open(&reader.topic, Maker::Subscriber(address)) else {
+            // If its letterbox is full, it asks again at its next sweep.
+            return self.post_no_room(reader.clone());
+        };
+        let Some(feed) = self.feeds.get_mut(key) else { return };
+        let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return };
+        home.readers.retain(|other| other.shard != reader.shard);
+        home.readers.push(RemoteReader {
+            shard: reader.shard,
+            attachment: reader.attachment,
+            next: log.first_retained(),
+            greeted: false,
+        });
+        if !std::mem::replace(&mut home.is_unposted, true) {
+            self.unposted.push(key);
+        }
+        self.look_at_demand(key, now_us());
+    }
+
+    fn post_no_room(&self, reader: Reader) {
+        let _ = self.common.peers[reader.shard].mail.try_send(Mail::NoRoom(reader));
+    }
+
+    /// The topic that its home has no room for, if it is still waited for.
+    pub(super) fn without_room(&self, reader: &Reader) -> Option<FeedKey> {
+        let key = self.feeds.find(&reader.topic)?;
+        (self.feeds.get(key)?.attachment == reader.attachment).then_some(key)
+    }
+
+    /// There is no room for a topic: other shards are told. Those are returned that subscribe
+    /// to it here, and have to go.
+    pub(super) fn give_up(&mut self, key: FeedKey) -> Vec<u32> {
+        let Some(feed) = self.feeds.get(key) else { return Vec::new() };
+        let readers = feed.home.iter().flat_map(|home| &home.readers);
+        for &RemoteReader { shard, attachment, .. } in readers {
+            self.post_no_room(Reader { topic: feed.topic.clone(), shard, attachment });
+        }
+        feed.subscribers.clone()
+    }
+
+    /// Another shard reads a topic no more.
+    pub(super) fn detach(&mut self, reader: &Reader) {
+        let key = self.feeds.find(&reader.topic);
+        if let Some(home) = key.and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
+            // Each shard numbers its own attachments.
+            home.readers.retain(|other| {
+                (other.shard, other.attachment) != (reader.shard, reader.attachment)
+            });
+        }
+    }
+
+    /// Tells a topic's home that nobody here reads it any more; `false` if that has to wait.
+    pub(super) fn detach_from_home(&mut self, key: FeedKey) -> bool {
+        let Some(feed) = self.feeds.get(key) else { return false };
+        if feed.home.is_some() || feed.attachment == 0 {
+            return true;
+        }
+        let home = home_of(&feed.topic, self.common.peers.len());
+        let attachment = feed.attachment;
+        let reader = Reader { topic: feed.topic.clone(), shard: self.shard, attachment };
+        self.common.peers[home].mail.try_send(Mail::Detach(reader)).is_ok()
+    }
+
+    /// What a topic's home has posted, for the attachment of that number.
+    pub(super) fn receive(
+        &mut self,
+        topic: &Topic,
+        attachment: u64,
+        epoch: Epoch,
+        from: Offset,
+        batches: Vec<Arc<Batch>>,
+    ) {
+        let key = self.feeds.find(topic);
+        let Some((key, feed)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
+            return;
+        };
+        if feed.attachment == attachment {
+            let before = self.feeds.history_bytes(key);
+            self.feeds.receive(key, epoch, from, batches, now_us());
+            self.has_grown(key, before);
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The subscribers of a shard: a slab of connections, each visited when something is due to it
+//! and read when it says something.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    os::fd::OwnedFd,
+    rc::Rc,
+    sync::Arc,
+};
+
+use slab::Slab;
+use thalweg_wire::{Close, Format};
+use tokio::io::unix::AsyncFd;
+
+use super::{
+    Common,
+    feeds::Moved,
+    hearing::Slice,
+    poll::{Poll, Ready},
+    reading::Reading,
+    timers::Timers,
+    topics::Topics,
+};
+use crate::{
+    answers::{Answers, Holder},
+    config::SOCKET_READ_BYTES,
+    fanout::{FeedKey, Scratch},
+    metrics::Counts,
+    transport::Connection,
+};
+
+pub(super) struct Subscribers {
+    pub(super) common: Common,
+    pub(super) connections: Slab<Connection>,
+    /// What a walk must know of a connection before it touches it: dense, so
+    /// that marking ten thousand connections dirty stays in the cache.
+    pub(super) flags: Vec<Flags>,
+    /// Connections to visit, each at most once.
+    pub(super) dirty: VecDeque<u32>,
+    /// Connections to read from.
+    pub(super) readable: VecDeque<u32>,
+    /// Connections taken over, ever.
+    serials: u64,
+    pub(super) timers: Timers<Timer>,
+    /// Memory of WebSocket messages that are unfinished or not heard yet.
+    pub(super) unfinished_bytes: usize,
+    pub(super) answers: Answers,
+    /// Those whose own frames hold more than every subscriber's may.
+    pub(super) own_holders: HashMap<u32, Arc<Holder>>,
+    /// Reads that are being sent.
+    pub(super) readings: Vec<Reading>,
+    poll: Poll,
+    pub(super) scratch: Scratch,
+    pub(super) read_buffer: Vec<u8>,
+    /// How long this turn goes on reading.
+    pub(super) slice: Slice,
+    pub(super) heartbeat_slot: usize,
+    pub(super) counts: Rc<Counts>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// A subscription's interval has passed.
+    Visit(u32),
+    Heartbeat,
+}
+
+/// Names a subscriber, and none that has its place later.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SubscriberId {
+    pub(super) key: u32,
+    pub(super) serial: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Flags {
+    pub(super) phase: Phase,
+    /// In the queue of visits.
+    pub(super) dirty: bool,
+    /// In the queue of reads.
+    pub(super) readable: bool,
+    /// Its socket is full.
+    pub(super) blocked: bool,
+    /// Was sent something since the heartbeat passed by.
+    pub(super) sent: bool,
+    /// Has more to read when it may be read again.
+    pub(super) unread: bool,
+    /// Has begun a message and not finished it, or said what is not heard yet.
+    pub(super) unfinished: bool,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    #[default]
+    Serving,
+    /// Said good-bye; waits for the peer's.
+    Lingering,
+    /// Its peer has finished: it is read until its end.
+    Gone,
+}
+
+impl Subscribers {
+    /// # Errors
+    /// When the kernel has no epoll or timer left.
+    pub(super) fn new(common: Common, counts: &Rc<Counts>) -> io::Result<Self> {
+        Ok(Self {
+            common,
+            connections: Slab::new(),
+            flags: Vec::new(),
+            dirty: VecDeque::new(),
+            readable: VecDeque::new(),
+            serials: 0,
+            timers: Timers::default(),
+            unfinished_bytes: 0,
+            answers: Answers::default(),
+            own_holders: HashMap::new(),
+            readings: Vec::new(),
+            poll: Poll::new()?,
+            scratch: Scratch::default(),
+            read_buffer: vec![0; SOCKET_READ_BYTES],
+            slice: Slice::default(),
+            heartbeat_slot: 0,
+            counts: Rc::clone(counts),
+        })
+    }
+
+    pub(super) fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        self.poll.readiness()
+    }
+
+    /// Has the shard take its next turn at a time, in µs.
+    pub(super) fn wake_at(&mut self, at_us: u64) {
+        self.poll.wake_at(at_us);
+    }
+
+    /// When something is due to one of them by time, in µs.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        self.timers.next_us()
+    }
+
+    /// Whether some are to be visited or read at once.
+    pub(super) fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || !self.readable.is_empty()
+    }
+
+    /// Does what is due by time.
+    pub(super) fn run_timers(&mut self, now_us: u64) {
+        while let Some(timer) = self.timers.take_due(now_us) {
+            match timer {
+                Timer::Heartbeat => self.heartbeat(now_us),
+                Timer::Visit(key) => {
+                    if let Some(connection) = self.connections.get_mut(key as usize) {
+                        connection.timer_rang();
+                        self.mark_dirty(key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sees what happened to the sockets; `true` if there may be more.
+    pub(super) fn take_ready(&mut self) -> bool {
+        let mut ready = Vec::new();
+        let more = self.poll.take(&mut ready);
+        for Ready { key, readable, writable, gone } in ready {
+            if !self.connections.contains(key as usize) {
+                continue;
+            }
+            if writable {
+                self.unblock(key);
+            }
+            if gone {
+                self.flags[key as usize].phase = Phase::Gone;
+            }
+            if readable {
+                self.mark_readable(key);
+            }
+        }
+        more
+    }
+
+    /// A number that no connection had before.
+    pub(super) fn next_serial(&mut self) -> u64 {
+        self.serials += 1;
+        self.serials
+    }
+
+    /// Serves one more connection.
+    ///
+    /// # Errors
+    /// When its socket cannot be watched.
+    pub(super) fn insert(&mut self, connection: Connection) -> io::Result<SubscriberId> {
+        let is_piped = connection.outlet.socket().is_none();
+        if let Some(socket) = connection.outlet.socket() {
+            self.poll.add(socket, self.connections.vacant_key() as u32)?;
+        }
+        let serial = connection.serial;
+        let key = self.connections.insert(connection) as u32;
+        if self.flags.len() <= key as usize {
+            self.flags.resize(key as usize + 1, Flags::default());
+        }
+        self.flags[key as usize] = Flags::default();
+        self.counts.connections.add(1);
+        self.counts.piped_connections.add(u64::from(is_piped));
+        self.counts.subscribed.add(1);
+        Ok(SubscriberId { key, serial })
+    }
+
+    /// A subscriber's connection, if it is still there.
+    pub(super) fn get_mut(&mut self, id: SubscriberId) -> Option<&mut Connection> {
+        self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
+    }
+
+    /// Whether a subscriber is still there.
+    pub(super) fn contains(&self, id: SubscriberId) -> bool {
+        self.connections.get(id.key as usize).is_some_and(|other| other.serial == id.serial)
+    }
+
+    /// Ends a connection at once.
+    pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let format = connection.subscriber.format();
+        connection.subscriber.leave(&mut topics.feeds);
+        // It is still there: what takes the place of one subscription may be another of its.
+        while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
+            self.unlist(topics, feed, place, format);
+        }
+        self.forget_own(key);
+        let connection = self.connections.remove(key as usize);
+        self.unfinished_bytes -= connection.unfinished_bytes();
+        let is_piped = connection.outlet.socket().is_none();
+        self.counts.piped_connections.sub(u64::from(is_piped));
+        self.counts.blocked_connections.sub(u64::from(self.flags[key as usize].blocked));
+        self.flags[key as usize] = Flags::default();
+        self.counts.connections.sub(1);
+    }
+
+    /// A connection reads a feed.
+    pub(super) fn join(&mut self, topics: &mut Topics, key: u32, feed: FeedKey, now_us: u64) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        if let Some(place) = topics.join(feed, key, connection.subscriber.format(), now_us) {
+            connection.subscriber.listed(feed, place);
+        }
+        self.mark_dirty(key);
+    }
+
+    /// A subscription that has left is not told of its feed any more.
+    pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        let Some((feed, place)) = connection.subscriber.take_left() else { return };
+        let format = connection.subscriber.format();
+        self.unlist(topics, feed, place, format);
+        topics.forget_unread(feed);
+    }
+
+    /// Has a feed list a subscription no more.
+    fn unlist(&mut self, topics: &mut Topics, feed: FeedKey, place: u32, format: Format) {
+        if let Some(Moved { connection, from }) = topics.leave(feed, place, format)
+            && let Some(connection) = self.connections.get_mut(connection as usize)
+        {
+            connection.subscriber.moved(feed, from, place);
+        }
+    }
+
+    /// Says good-bye to a connection.
+    pub(super) fn close(&mut self, key: u32, close: Close) {
+        let Some(connection) = self.connections.get_mut(key as usize) else { return };
+        self.unfinished_bytes -= connection.unfinished_bytes();
+        connection.close(close);
+        self.flags[key as usize].unfinished = false;
+        self.mark_dirty(key);
+    }
+
+    /// Says good-bye to all.
+    pub(super) fn close_all(&mut self, close: Close) {
+        let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key as u32).collect();
+        keys.into_iter().for_each(|key| self.close(key, close));
+    }
+
+    /// Its socket drained.
+    pub(super) fn unblock(&mut self, key: u32) {
+        if std::mem::take(&mut self.flags[key as usize].blocked) {
+            self.counts.blocked_connections.sub(1);
+            self.mark_dirty(key);
+        }
+    }
+
+    pub(super) fn mark_dirty(&mut self, key: u32) {
+        if self.flags[key as usize].begin_dirty() {
+            self.dirty.push_back(key);
+        }
+    }
+
+    /// Something is due to all of these.
+    pub(super) fn mark_all_dirty(&mut self, keys: &[u32]) {
+        for key in keys {
+            if self.flags[*key as usize].begin_dirty() {
+                self.dirty.push_back(*key);
+            }
+        }
+    }
+
+    pub(super) fn mark_readable(&mut self, key: u32) {
+        if !std::mem::replace(&mut self.flags[key as usize].readable, true) {
+            self.readable.push_back(key);
+        }
+    }
+}
+
+impl Flags {
+    /// Marks it dirty; `true` if it is to be queued for that: it was not, and its
+    /// socket takes something.
+    fn begin_dirty(&mut self) -> bool {
+        !self.blocked && !std::mem::replace(&mut self.dirty, true)
+    }
+}

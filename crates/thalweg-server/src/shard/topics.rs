@@ -1,0 +1,346 @@
+//! The topics of a shard: their order, their batches, their history. Whoever reads them here
+//! is told what is new by [`Topics::take_news`].
+
+use std::{rc::Rc, sync::Arc};
+
+use thalweg_wire::{Format, Topic};
+
+use super::{
+    Common,
+    demand::{Change, Demand},
+    feeds::{Feed, FeedTable, Moved},
+    home_of,
+    placed::Placed,
+    room::Maker,
+    timers::Timers,
+};
+use crate::{
+    config::Subscribing, fanout::FeedKey, metrics::Counts, refusal::Refusal, seats::Address,
+    stream::Payloads,
+};
+
+pub(super) struct Topics {
+    pub(super) shard: usize,
+    pub(super) common: Common,
+    pub(super) feeds: FeedTable,
+    /// Feeds with batches to seal now.
+    due: Vec<FeedKey>,
+    /// When feeds have batches to seal.
+    timers: Timers<FeedKey>,
+    /// Feeds with batches that other shards have not been posted.
+    pub(super) unposted: Vec<FeedKey>,
+    /// Feeds whose home has not been asked for them.
+    pub(super) unattached: Vec<FeedKey>,
+    pub(super) attachments: u64,
+    /// Memory of the histories, other shards' copies included.
+    history_bytes: usize,
+    news: News,
+    counts: Rc<Counts>,
+}
+
+/// What has happened to topics since it was taken last.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// Those that have new batches.
+    pub(super) batches: Vec<FeedKey>,
+    /// Those that somebody wants now, or nobody any more.
+    pub(super) demand: Vec<(FeedKey, Change)>,
+}
+
+impl Topics {
+    pub(super) fn new(shard: usize, common: Common, counts: &Rc<Counts>) -> Self {
+        Self {
+            shard,
+            feeds: FeedTable::new(Arc::clone(&common.config), Arc::clone(&common.shares)),
+            common,
+            due: Vec::new(),
+            timers: Timers::default(),
+            unposted: Vec::new(),
+            unattached: Vec::new(),
+            attachments: 0,
+            history_bytes: 0,
+            news: News::default(),
+            counts: Rc::clone(counts),
+        }
+    }
+
+    pub(super) fn is_home_of(&self, topic: &Topic) -> bool {
+        home_of(topic, self.common.peers.len()) == self.shard
+    }
+
+    /// The feed of a topic, made if there is none.
+    ///
+    /// # Errors
+    /// When there may be no more of its kind, or subscribers may make none.
+    pub(super) fn open(&mut self, topic: &Topic, maker: Maker) -> Result<FeedKey, Refusal> {
+        let is_home = self.is_home_of(topic);
+        self.feeds.open(topic, is_home, maker)
+    }
+
+    /// The feeds of these topics, made if there are none: all of them or none.
+    pub(super) fn open_all<'a>(
+        &mut self,
+        topics: impl Iterator<Item = &'a Topic>,
+        maker: Maker,
+    ) -> Result<Vec<FeedKey>, Refusal> {
+        let (mut opened, mut made) = (Vec::new(), Vec::new());
+        for topic in topics {
+            let is_new = self.feeds.find(topic).is_none();
+            match self.open(topic, maker) {
+                Ok(key) => {
+                    opened.push(key);
+                    made.extend(is_new.then_some(key));
+                }
+                Err(refusal) => {
+                    made.into_iter().for_each(|key| self.feeds.remove(key));
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Opens a topic that stays, whether it has events or not: a source feeds it or takes it in.
+    pub(super) fn open_fed(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
+        let key = self.open(topic, Maker::Publisher).ok()?;
+        let home = self.feeds.get_mut(key)?.home.as_mut()?;
+        home.is_fed = true;
+        Some((key, home.demand))
+    }
+
+    /// Has sources of this shard take a topic's events in, wherever its home is.
+    pub(super) fn open_input(&mut self, topic: &Topic, now_us: u64) -> Option<FeedKey> {
+        let key = if self.is_home_of(topic) {
+            self.open_fed(topic)?.0
+        } else {
+            self.open(topic, Maker::Subscriber(None)).ok()?
+        };
+        self.feeds.get_mut(key)?.is_input = true;
+        self.want(key, now_us);
+        Some(key)
+    }
+
+    /// Whether a topic must be looked for at its home, another shard, before whoever counts
+    /// for `address` subscribes to it: that may make none. If it comes to that later, the home
+    /// can only have the connection closed.
+    pub(super) fn is_to_be_found(&self, topic: &Topic, address: Option<Address>) -> bool {
+        let Common { config, shares, .. } = &self.common;
+        !self.is_home_of(topic)
+            && self.feeds.find(topic).is_none()
+            && (config.subscribe == Subscribing::Existing
+                || address.is_some_and(|address| shares.is_spent(address)))
+    }
+
+    /// Gives events their offsets, in a topic whose home this is.
+    pub(super) fn append(
+        &mut self,
+        key: FeedKey,
+        payloads: &mut Payloads,
+        now_us: u64,
+    ) -> Option<Placed> {
+        let home = self.feeds.get_mut(key)?.home.as_mut()?;
+        let appended = home.sequencer.append(payloads, now_us);
+        let count = appended.end - appended.first;
+        let placed = Placed { epoch: home.sequencer.epoch(), appended, count, replayed: false };
+        self.counts.events_published.add(count);
+        if let Some(due_us) = home.sequencer.due_us() {
+            let is_due = due_us <= now_us;
+            let mark = if is_due { &mut home.is_due } else { &mut home.is_timed };
+            match std::mem::replace(mark, true) {
+                true => {}
+                false if is_due => self.due.push(key),
+                false => self.timers.set(due_us, key),
+            }
+        }
+        Some(placed)
+    }
+
+    /// When batches are to be sealed next, in µs.
+    pub(super) fn next_us(&self) -> Option<u64> {
+        self.timers.next_us()
+    }
+
+    /// Whether there are batches to seal now.
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Seals the batches that are due, into the log and every hot tail.
+    pub(super) fn seal(&mut self, now_us: u64) {
+        while let Some(key) = self.timers.take_due(now_us) {
+            if let Some(home) = self.feeds.get_mut(key).and_then(|feed| feed.home.as_mut()) {
+                home.is_timed = false;
+                if !std::mem::replace(&mut home.is_due, true) {
+                    self.due.push(key);
+                }
+            }
+        }
+        for key in std::mem::take(&mut self.due) {
+            self.seal_feed(key, now_us);
+        }
+        // Of many topics each may have grown by its only batch.
+        let over = self.history_bytes_over();
+        if over > 0 {
+            self.history_bytes -= self.feeds.shed(over, now_us);
+        }
+    }
+
+    fn seal_feed(&mut self, key: FeedKey, now_us: u64) {
+        let Some(feed) = self.feeds.get_mut(key) else { return };
+        let (Some(home), Some(log)) = (&mut feed.home, &mut feed.log) else { return };
+        home.is_due = false;
+        let batches = home.sequencer.seal(now_us);
+        if let Some(again_us) = home.sequencer.due_us()
+            && !std::mem::replace(&mut home.is_timed, true)
+        {
+            self.timers.set(again_us, key);
+        }
+        if batches.is_empty() {
+            return;
+        }
+        self.counts.batches_sealed.add(batches.len() as u64);
+        let before = log.history_bytes();
+        for batch in batches {
+            log.push(Arc::new(batch), now_us);
+        }
+        if !home.readers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
+            self.unposted.push(key);
+        }
+        self.has_grown(key, before);
+    }
+
+    /// Has everything sealed that waits for more events.
+    pub(super) fn make_all_due(&mut self) {
+        for (key, feed) in self.feeds.iter_mut() {
+            let Some(home) = &mut feed.home else { continue };
+            home.sequencer.stop_waiting();
+            if !std::mem::replace(&mut home.is_due, true) {
+                self.due.push(key);
+            }
+        }
+    }
+
+    /// A topic has new batches, and had `before` bytes of history: it gives way if all are too
+    /// large together. A copy of another shard's topic counts as much: it may outlive the
+    /// original.
+    pub(super) fn has_grown(&mut self, key: FeedKey, before: usize) {
+        self.news.batches.push(key);
+        self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
+        let over = self.history_bytes_over();
+        let log = self.feeds.get_mut(key).and_then(|feed| feed.log.as_mut());
+        if let Some(log) = log.filter(|_| over > 0) {
+            self.history_bytes -= log.shed(over);
+        }
+    }
+
+    /// How far the histories are over the memory that they may have on this shard.
+    fn history_bytes_over(&self) -> usize {
+        let shards = self.common.peers.len();
+        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
+    }
+
+    /// What has happened since it was taken last. Give its memory back with
+    /// [`Self::return_news`].
+    pub(super) fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    pub(super) fn return_news(&mut self, mut news: News) {
+        if self.news.batches.is_empty() && self.news.demand.is_empty() {
+            news.batches.clear();
+            news.demand.clear();
+            self.news = news;
+        }
+    }
+
+    /// A connection reads a feed, which lists it at the place returned.
+    pub(super) fn join(
+        &mut self,
+        key: FeedKey,
+        connection: u32,
+        format: Format,
+        now_us: u64,
+    ) -> Option<u32> {
+        let place = self.feeds.get_mut(key)?.join(connection, format);
+        self.want(key, now_us);
+        Some(place)
+    }
+
+    /// Somebody reads a topic here.
+    fn want(&mut self, key: FeedKey, now_us: u64) {
+        let Some(feed) = self.feeds.get_mut(key) else { return };
+        if feed.is_wanting() && feed.attachment == 0 {
+            self.unattached.push(key);
+        }
+        self.look_at_demand(key, now_us);
+    }
+
+    /// Somebody may have come for a topic. That nobody wants it any more is found by the sweep.
+    pub(super) fn look_at_demand(&mut self, key: FeedKey, now_us: u64) {
+        let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
+        self.news.demand.extend(change.map(|change| (key, change)));
+    }
+
+    /// A feed lists a subscription no more. The connection that takes its place must be told.
+    pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
+        self.feeds.get_mut(key)?.leave(place, format)
+    }
+
+    /// Forgets a topic if nothing is lost with it: its home has not answered, or has no room.
+    pub(super) fn forget_unread(&mut self, key: FeedKey) {
+        if self.feeds.get(key).is_some_and(Feed::is_forlorn) && self.detach_from_home(key) {
+            self.feeds.remove(key);
+        }
+    }
+
+    /// Gives back what time has made superfluous. Those topics are returned that are too many:
+    /// whoever reads them must go.
+    pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
+        let (mut idle, mut spent): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
+        let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
+        for (key, feed) in self.feeds.iter_mut() {
+            let change = feed.update_demand(now_us);
+            self.news.demand.extend(change.map(|change| (key, change)));
+            if let Some(log) = &mut feed.log {
+                log.sweep(now_us);
+                topics += 1;
+                history += log.history_bytes();
+                tails += log.tail_bytes();
+                pinned += log.pinned_bytes();
+            }
+            if feed.is_spent() {
+                spent.push(key);
+            }
+            if feed.is_idle() {
+                idle.push(key);
+            } else if feed.is_wanting() {
+                // Its home has not answered: it may keep no more topics.
+                self.unattached.push(key);
+            }
+        }
+        self.history_bytes = history;
+        self.counts.topics.set(topics);
+        self.counts.history_bytes.set(history as u64);
+        self.counts.tail_bytes.set(tails as u64);
+        self.counts.pinned_bytes.set(pinned as u64);
+        spent.into_iter().for_each(|key| self.feeds.spend(key, now_us));
+        for key in idle {
+            if self.detach_from_home(key) {
+                self.feeds.remove(key);
+            }
+        }
+        self.counts.subscribed_topics.set(self.feeds.held() as u64);
+        self.feeds.spent_too_many()
+    }
+
+    /// What partly sent frames of these feeds hold, in bytes.
+    pub(super) fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
+        let logs = feeds.iter().filter_map(|key| self.feeds.get(*key)?.log.as_ref());
+        logs.map(|log| log.pinned_bytes()).sum()
+    }
+
+    pub(super) fn all_pinned_bytes(&mut self) -> usize {
+        let logs = self.feeds.iter_mut().filter_map(|(_, feed)| feed.log.as_ref());
+        logs.map(|log| log.pinned_bytes()).sum()
+    }
+}
