@@ -3,6 +3,8 @@
  * processed, and soon in any case, so that a few large batches do as well as many small.
  */
 
+import type { Commands } from "./commands.js";
+import type { Connection } from "./connection.js";
 import type { AnySubscription } from "./subscription.js";
 
 /** The part of a window that is worth an ack at once. */
@@ -10,25 +12,21 @@ const SHARE = 1 / 4;
 /** Nothing waits longer to be acked, ms. */
 const SOON_MS = 50;
 
-/**
- * What is to be called with each subscription and how many bytes of its window were
- * processed; `Infinity`: the page wants an ack now, or as soon as there is something to ack.
- *
- * @param send - acks; `isTold`: because the page wants it. @internal
- */
-export function acks(
-  windowBytes: number,
-  send: (subscription: AnySubscription, isTold: boolean) => void,
-): (subscription: AnySubscription, bytes: number) => void {
-  /** Bytes processed since the last ack. */
+/** @internal */
+export interface Acks {
+  /** So many bytes of it have been processed. */
+  processed(subscription: AnySubscription, bytes: number): void;
+  /** The page wants an ack now, or as soon as there is something to ack. */
+  request(subscription: AnySubscription): void;
+}
+
+/** @param twoWay - the connection, if commands can go over it. @internal */
+export function acks(windowBytes: number, twoWay: () => Connection | null, execute: Commands["execute"]): Acks {
+  /** Bytes processed since the last ack; `Infinity`: the page wants one. */
   const unacked = new Map<AnySubscription, number>();
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const ack = (subscription: AnySubscription, due: number): void => {
-    if (!subscription.position) return;
-    unacked.delete(subscription);
-    send(subscription, due === Infinity);
-  };
-  return (subscription, bytes) => {
+
+  const add = (subscription: AnySubscription, bytes: number): void => {
     const due = (unacked.get(subscription) ?? 0) + bytes;
     if (!due) return;
     unacked.set(subscription, due);
@@ -39,5 +37,23 @@ export function acks(
         for (const [it, due] of unacked) ack(it, due);
       }, SOON_MS);
     }
+  };
+
+  const ack = (subscription: AnySubscription, due: number): void => {
+    const { topic, position } = subscription;
+    if (!position) return;
+    unacked.delete(subscription);
+    const connection = twoWay();
+    if (connection?.carried.get(topic)?.by === subscription) {
+      connection.send(JSON.stringify({ command: "ack", topic, position }));
+    } else if (!connection && due === Infinity) {
+      execute("ack", { topic, position }).catch(() => {});
+    }
+  };
+
+  return {
+    // Only a two-way connection has windows.
+    processed: (subscription, bytes) => add(subscription, windowBytes && twoWay() ? bytes : 0),
+    request: (subscription) => add(subscription, Infinity),
   };
 }

@@ -1,97 +1,94 @@
 /** Commands and their answers: over a connection that goes both ways, or by `POST`. */
 
-import { delay } from "./backoff.js";
 import type { Connection } from "./connection.js";
-import { isTransient, ThalwegError } from "./errors.js";
-import type { Answer, Message, Refusal } from "./wire.js";
+import { ThalwegError } from "./errors.js";
+import type { Post } from "./post.js";
+import type { Answer, Message, Position, Refusal } from "./wire.js";
 
-/** Attempts to publish what may be repeated. */
-const ATTEMPTS_MAX = 6;
+/** Where the server has appended what was published. */
+export interface Published {
+  /** The topic. */
+  topic: string;
+  /** The position of the last of the events. */
+  position: Position;
+  /** The offset of the first of them. */
+  first: number;
+  /** How many events there were. */
+  count: number;
+}
 
-interface Waiting {
-  by: Connection;
+/** A command that is not answered yet. */
+interface Pending {
+  readonly connection: Connection;
   resolve(answer: Answer): void;
   reject(error: ThalwegError): void;
 }
 
 /** @internal */
 export interface Commands {
+  /** Whether a command waits for its answer on a connection. */
+  isPending(): boolean;
+  /** Carries out a command, whichever way there is. */
+  execute(command: string, members: object): Promise<Answer | undefined>;
+  publish(topic: string, events: readonly unknown[]): Promise<Published>;
   /** Sends a command over a connection, and waits for the answer. */
-  send(by: Connection, command: string, members: object): Promise<Answer>;
+  send(connection: Connection, command: string, members: object): Promise<Answer>;
   /** A message has come: it may be an answer, or a refusal. */
-  receive(message: Message): void;
-  /** Whether a command waits for its answer. */
-  isWaiting(): boolean;
-  /** Nobody will answer what was sent over it. */
-  lost(by: Connection): void;
-  /**
-   * `POST`s text, which is to be answered in so long. With a `key` the server does it once,
-   * however often it is asked: then it is asked until it answers. Without a token the
-   * session's is asked for, each time.
-   */
-  post(
-    path: string,
-    body: string,
-    withinMs: number,
-    token?: string | null,
-    type?: string,
-    key?: string,
-  ): Promise<Message & Answer>;
+  received(message: Message): void;
+  /** Nobody will answer what was sent over this connection. */
+  lost(connection: Connection): void;
 }
 
-/** @internal */
-export function commands(base: URL, request: typeof fetch, freshToken: () => Promise<string | null>): Commands {
-  const waiting = new Map<unknown, Waiting>();
+/**
+ * @param twoWay - the connection, if commands can go over it.
+ * @param timeoutMs - how long a `POST` may be unanswered.
+ * @internal
+ */
+export function commands(twoWay: () => Connection | null, post: Post, timeoutMs: number): Commands {
+  const pending = new Map<unknown, Pending>();
   let last = 0;
+
+  const send = (connection: Connection, command: string, members: object): Promise<Answer> =>
+    new Promise((resolve, reject) => {
+      connection.send(JSON.stringify({ command, id: ++last, ...members }));
+      pending.set(last, { connection, resolve, reject });
+    });
+
   return {
-    send: (by, command, members) =>
-      new Promise((resolve, reject) => {
-        by.send(JSON.stringify({ command, id: ++last, ...members }));
-        waiting.set(last, { by, resolve, reject });
-      }),
-    receive({ answer, error }) {
+    isPending: () => pending.size > 0,
+    send,
+    async execute(command, members) {
+      const connection = twoWay();
+      if (connection) return send(connection, command, members);
+      const body = JSON.stringify({ command, ...members });
+      return (await post({ path: "v1/commands", body, timeoutMs })).answer;
+    },
+    async publish(topic, events) {
+      const connection = twoWay();
+      if (connection) return (await send(connection, "publish", { topic, events })) as Published;
+      const path = `v1/topics/${topic}`;
+      const body = events.map((event) => JSON.stringify(event)).join("\n");
+      const how = events.length === 1 ? { key: randomKey() } : { type: "application/x-ndjson" };
+      return (await post({ path, body, timeoutMs, ...how })) as Published;
+    },
+    received({ answer, error }) {
       const id = (answer ?? error)?.id;
-      const asked = waiting.get(id);
-      waiting.delete(id);
-      if (answer) asked?.resolve(answer);
-      else asked?.reject(new ThalwegError((error as Refusal).code, (error as Refusal).message));
+      const command = pending.get(id);
+      pending.delete(id);
+      if (answer) command?.resolve(answer);
+      else command?.reject(new ThalwegError((error as Refusal).code, (error as Refusal).message));
     },
-    isWaiting: () => waiting.size > 0,
-    lost(by) {
-      for (const [id, asked] of waiting) {
-        if (asked.by !== by) continue;
-        waiting.delete(id);
-        asked.reject(new ThalwegError("unanswered", "it broke before the answer came"));
-      }
-    },
-    async post(path, body, withinMs, token, type = "application/json", key) {
-      for (let attempt = 1; ; attempt++) {
-        const isLast = !key || attempt === ATTEMPTS_MAX;
-        try {
-          const shown = token ?? (await freshToken());
-          const response = await request(new URL(path, base), {
-            method: "POST",
-            headers: {
-              "Content-Type": type,
-              ...(shown && { Authorization: `Bearer ${shown}` }),
-              ...(key && { "Idempotency-Key": key }),
-            },
-            body,
-            signal: AbortSignal.timeout(withinMs),
-          });
-          const { ok, status } = response;
-          const said = (await response.json().catch(() => null)) as (Message & Answer) | null;
-          if (ok && said) return said;
-          // Whoever stands in between has answered, and not the server.
-          if (!said?.error) throw status;
-          const { code, message } = said.error;
-          if (isLast || !isTransient(status)) throw new ThalwegError(code, message, status);
-        } catch (error) {
-          if (error instanceof ThalwegError) throw error;
-          if (isLast) throw new ThalwegError("unreachable", `no answer from ${path}: ${error}`);
-        }
-        await new Promise((go) => setTimeout(go, delay(attempt - 1)));
+    lost(connection) {
+      for (const [id, command] of pending) {
+        if (command.connection !== connection) continue;
+        pending.delete(id);
+        command.reject(new ThalwegError("unanswered", "it broke before the answer came"));
       }
     },
   };
+}
+
+/** What no other publish has. A page that is not secure has no `crypto.randomUUID`. */
+function randomKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join("-");
 }

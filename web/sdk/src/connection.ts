@@ -1,9 +1,9 @@
 /**
- * One connection over one transport, judged by what arrives: it has so long to say its
- * first word, and may never be silent for longer than heartbeats allow.
+ * One connection over one transport, judged by what arrives: it has so long until its
+ * first message, and may never be silent for longer than heartbeats allow.
  */
 
-import type { ConnectPlan, End, Link, TopicCursor, Transport } from "./transports/transport.js";
+import type { ConnectPlan, End, Link, TopicCursor, Transport, TransportHandlers } from "./transports/transport.js";
 import type { Message } from "./wire.js";
 
 /** What a connection tells whoever opened it. @internal */
@@ -11,7 +11,7 @@ export interface ConnectionHooks {
   /** It can be spoken to. Two-way transports only. */
   opened(connection: Connection): void;
   /** The first message is here: it works. */
-  worked(connection: Connection): void;
+  established(connection: Connection): void;
   received(connection: Connection, message: Message, bytes: number): void;
   /** It is over. */
   lost(connection: Connection, end: End, why: string): void;
@@ -26,6 +26,14 @@ export interface Carried {
   interval: number | null;
 }
 
+/** How long a connection may be silent. @internal */
+export interface Timeouts {
+  /** Until its first message, ms. */
+  readonly connectTimeout: number;
+  /** Between two messages, ms. */
+  readonly idleTimeout: number;
+}
+
 /** @internal */
 export interface Connection {
   readonly transport: Transport;
@@ -34,35 +42,30 @@ export interface Connection {
   /** Whether it can be spoken to. */
   isOpen: boolean;
   /** Whether something has arrived. */
-  isWorking: boolean;
+  isEstablished: boolean;
   send(text: string): void;
   /** Ends it; its hooks hear no more. */
   close(): void;
 }
 
-/**
- * @param connectTimeoutMs - how long it may take until the first message.
- * @param idleTimeoutMs - how long between two messages.
- * @internal
- */
+/** @internal */
 export function connection(
   transport: Transport,
   plan: ConnectPlan,
   hooks: ConnectionHooks,
-  connectTimeoutMs: number,
-  idleTimeoutMs: number,
+  { connectTimeout, idleTimeout }: Timeouts,
 ): Connection {
   let link: Link | undefined;
   let isOver = false;
-  /** Whether it is the page that is waited for. */
-  let isHeld = false;
-  let heardAt = Date.now();
-  let allowedMs = connectTimeoutMs;
+  /** Whether it is the page that is waited for, and not the server. */
+  let isPaused = false;
+  let lastMessageAt = Date.now();
+  let timeoutMs = connectTimeout;
   const self: Connection = {
     transport,
     carried: new Map(transport.isTwoWay ? [] : plan.topics.map((by) => [by.topic, { by, interval: 0 }])),
     isOpen: false,
-    isWorking: false,
+    isEstablished: false,
     send: (text) => link?.send?.(text),
     close() {
       isOver = true;
@@ -71,60 +74,67 @@ export function connection(
       link?.close();
     },
   };
-  const over = (end: End, why: string): void => {
+
+  const finish = (end: End, why: string): void => {
     if (isOver) return;
     self.close();
     hooks.lost(self, end, why);
   };
-  /** Something is due by now. */
-  const judge = (): void => {
-    const left = isHeld ? allowedMs : heardAt + allowedMs - Date.now();
-    if (left > 0) timer = setTimeout(judge, left);
-    else over({}, "silent");
+
+  const checkTimeout = (): void => {
+    const leftMs = isPaused ? timeoutMs : lastMessageAt + timeoutMs - Date.now();
+    if (leftMs > 0) timer = setTimeout(checkTimeout, leftMs);
+    else finish({}, "silent");
   };
-  let timer = setTimeout(judge, allowedMs);
-  const message = (message: Message, bytes: number): void => {
+  let timer = setTimeout(checkTimeout, timeoutMs);
+
+  const establish = (): void => {
+    self.isEstablished = true;
+    timeoutMs = idleTimeout;
+    clearTimeout(timer);
+    checkTimeout();
+    hooks.established(self);
+  };
+
+  const receive = (message: Message, bytes: number): void => {
     if (isOver) return;
-    heardAt = Date.now();
+    lastMessageAt = Date.now();
     if (message.close) {
-      over(message as End, message.close.reason);
+      finish(message as End, message.close.reason);
       return;
     }
-    if (!self.isWorking) {
-      self.isWorking = true;
-      allowedMs = idleTimeoutMs;
-      clearTimeout(timer);
-      judge();
-      hooks.worked(self);
-    }
+    if (!self.isEstablished) establish();
     hooks.received(self, message, bytes);
   };
+
+  const handlers: TransportHandlers = {
+    opened() {
+      self.isOpen = true;
+      hooks.opened(self);
+    },
+    text(text) {
+      try {
+        receive(JSON.parse(text) as Message, text.length);
+      } catch (error) {
+        finish({}, `not the wire: ${error}`);
+      }
+    },
+    ended: (end) => finish(end, end.close?.reason || "cut"),
+    async drained() {
+      const drained = hooks.drained();
+      if (!drained) return;
+      isPaused = true;
+      await drained;
+      isPaused = false;
+      lastMessageAt = Date.now();
+    },
+  };
+
   try {
-    link = transport.open(plan, {
-      opened() {
-        self.isOpen = true;
-        hooks.opened(self);
-      },
-      text(text) {
-        try {
-          message(JSON.parse(text) as Message, text.length);
-        } catch (error) {
-          over({}, `not the wire: ${error}`);
-        }
-      },
-      ended: (end) => over(end, end.close?.reason || "cut"),
-      async drained() {
-        const drained = hooks.drained();
-        if (!drained) return;
-        isHeld = true;
-        await drained;
-        isHeld = false;
-        heardAt = Date.now();
-      },
-    });
+    link = transport.open(plan, handlers);
   } catch (error) {
     // Not here and now: whoever opened it does not know it yet.
-    queueMicrotask(() => over({}, `${error}`));
+    queueMicrotask(() => finish({}, `${error}`));
   }
   return self;
 }

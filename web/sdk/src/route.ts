@@ -1,31 +1,44 @@
 /**
  * The connection in use, and how the next one is found: retries, falls back, upgrades
  * again. Knows nothing of topics.
+ *
+ * One connect: `want` or `wake`, `#connect`, `#dial` (the session makes a plan, the
+ * transport opens a connection), `established` with the first message. One that is lost:
+ * `lost`, `#recover`, and `#connect` again, at once or after a delay. A better transport is
+ * dialled beside the connection in use, as the candidate that replaces it.
  */
 
 import { delay } from "./backoff.js";
 import { type Connection, type ConnectionHooks, connection } from "./connection.js";
 import { isTransient, ThalwegError } from "./errors.js";
-import { transportFallback } from "./fallback.js";
+import { type TransportFallback, transportFallback } from "./fallback.js";
+import type { Settings } from "./options.js";
 import type { Page } from "./page.js";
 import type { ConnectPlan, End, Transport, TransportName } from "./transports/transport.js";
+import { upgradeTimer } from "./upgrades.js";
+import type { Message } from "./wire.js";
 
-/** How a session is. */
+/**
+ * How a session is. It goes from one state to the next by itself; a page only shows it, and
+ * acts on `closed`.
+ *
+ * | `state` | when | what follows |
+ * |---|---|---|
+ * | `idle` | there is no subscription, and so no connection | `connecting`, with the first subscription |
+ * | `connecting` | a connection is being opened over `transport` | `open`, `waiting`, or `connecting` over another transport |
+ * | `open` | the first message has arrived over `transport`; comes again when another transport takes over | stays until the connection is lost |
+ * | `waiting` | there is no connection: the next attempt comes after a delay (at most 30 s), or when the page has processed what it holds; `reason` says which | `connecting` |
+ * | `closed` | the page closed the session (`reason` is `null`), or it cannot go on (`reason` says why) | nothing: all subscriptions have ended; `connect` makes another session |
+ */
 export interface Status {
-  /**
-   * `idle`: nobody wants anything; `connecting`; `open`: data arrives; `waiting`: for the
-   * next attempt, or for the page to catch up; `closed`: for good.
-   */
+  /** As in the table above. */
   readonly state: "idle" | "connecting" | "open" | "waiting" | "closed";
-  /** In use, or being tried; `null` if none is. */
+  /** The transport in use or being tried; `null` if there is none. */
   readonly transport: TransportName | null;
-  /** Why it is so, where there is something to say. */
+  /** Why the session is in this state, in words; `null` if nothing happened to it. */
   readonly reason: string | null;
 }
 
-/** When a better transport is tried again: after so long, then twice as long, ms. */
-const UPGRADE_MS = 30_000;
-const UPGRADE_MS_MAX = 15 * 60_000;
 /** So often a token may be refused before that is taken for the answer. */
 const UNAUTHORIZED_MAX = 2;
 
@@ -35,231 +48,245 @@ export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" 
   plan(transport: Transport): Promise<ConnectPlan>;
   /** Nothing comes over this connection any more. */
   left(connection: Connection): void;
-  status(status: Status): void;
-  /** There is no way, and there will be none. */
-  failed(error: ThalwegError): void;
+  onStatus(status: Status): void;
+  /** There is no way, and there will be none. `null`: the page says so. */
+  end(error: ThalwegError | null): void;
 }
 
 /** @internal */
-export interface Route {
-  /** The connection in use, whether it works or not. */
-  current(): Connection | null;
-  /** Whether there shall be a connection. */
-  want(isWanted: boolean): void;
-  /** What is to be carried has changed: opens anew what cannot be told so. */
-  renew(): void;
-  /** Gives up the connection until then. */
-  pause(reason: string, until: Promise<void> | null): void;
-  /** Whoever waits for the next attempt waits no longer. */
-  wake(): void;
-  /** This transport is the best from now on; `null`: the first of the order is. */
-  use(transport: Transport | null): void;
-  /** For good. */
-  close(reason: string | null): void;
-}
-
-/** @internal */
-export function route(
-  base: URL,
-  order: readonly Transport[],
-  page: Page,
-  hooks: RouteHooks,
-  connectTimeoutMs: number,
-  idleTimeoutMs: number,
-): Route {
-  const supported = order.filter((transport) => transport.isSupported(base));
-  if (!supported.length) throw new ThalwegError("no_transport", "there is no transport here");
-  const fallback = transportFallback(supported, page.recall(base.origin));
-  let isWanted = false;
-  let isPaused = false;
-  let current: Connection | null = null;
-  /** Takes over as soon as it works. */
-  let candidate: Connection | null = null;
+export class Route implements ConnectionHooks {
+  readonly #settings: Settings;
+  readonly #page: Page;
+  readonly #hooks: RouteHooks;
+  readonly #fallback: TransportFallback;
+  readonly #upgrades = upgradeTimer(() => this.#upgrade());
+  #isWanted = false;
+  #isPaused = false;
+  #current: Connection | null = null;
+  /** Replaces the current one as soon as it is established. */
+  #candidate: Connection | null = null;
   /** Whether the current one does not carry what is wanted: it must be replaced. */
-  let isStale = false;
-  /** What is being prepared. */
-  let dialled: object | null = null;
-  /** How often it was waited for the next attempt since something last arrived. */
-  let waits = 0;
-  let unauthorized = 0;
-  let upgradeMs = UPGRADE_MS;
-  let retryTimer: ReturnType<typeof setTimeout> | undefined;
-  let upgradeTimer: ReturnType<typeof setTimeout> | undefined;
+  #isStale = false;
+  /** Stands for the plan that is being made; one that is no longer here is given up. */
+  #planning: object | null = null;
+  #retryTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Retries, and refusals of a token, since something last arrived. */
+  #retries = 0;
+  #unauthorized = 0;
 
-  /** The last thing that is done: whoever hears of it may close the session, or use another transport. */
-  const say = (state: Status["state"], reason: string | null = null): void => {
-    const transport = current?.transport ?? (state === "connecting" ? fallback.current() : null);
-    hooks.status({ state, transport: transport && transport.name, reason });
-  };
+  /** @throws ThalwegError `no_transport` if none of the transports exists here. */
+  constructor(settings: Settings, page: Page, hooks: RouteHooks) {
+    const { base, transports } = settings;
+    const supported = transports.filter((transport) => transport.isSupported(base));
+    if (!supported.length) throw new ThalwegError("no_transport", "there is no transport here");
+    this.#settings = settings;
+    this.#page = page;
+    this.#hooks = hooks;
+    this.#fallback = transportFallback(supported, page.recall(base.origin));
+  }
 
-  const drop = (connection: Connection | null): void => {
-    connection?.close();
-    if (connection) hooks.left(connection);
-  };
+  /** The connection in use, whether it works or not. */
+  get current(): Connection | null {
+    return this.#current;
+  }
 
-  const become = (next: Connection | null): void => {
-    const last = current;
-    current = next;
-    // It was on its way.
-    if (next) candidate = null;
-    isStale = false;
-    clearTimeout(retryTimer);
-    drop(last);
-  };
+  /** The connection in use, if commands can go over it. */
+  get twoWay(): Connection | null {
+    return this.#current?.isEstablished && this.#current.isOpen ? this.#current : null;
+  }
+
+  /** Whether there shall be a connection. */
+  want(isWanted: boolean): void {
+    if (this.#isWanted === isWanted) return;
+    this.#isWanted = isWanted;
+    if (isWanted) this.wake();
+    else this.#disconnect("idle");
+  }
+
+  /** Whoever waits for the next attempt waits no longer. */
+  wake(): void {
+    if (this.#isWanted && !this.#isPaused && !this.#current && !this.#planning) this.#connect();
+  }
+
+  /** What is to be carried has changed: replaces a connection that cannot be told so. */
+  renew(): void {
+    if (!this.#current) return;
+    this.#isStale = !this.#current.transport.isTwoWay;
+    const transport = (this.#isStale ? this.#current : this.#candidate)?.transport;
+    if (transport && !transport.isTwoWay) this.#dial(transport, true);
+  }
+
+  /** Gives up the connection until then. */
+  pause(reason: string, until: Promise<void> | null): void {
+    this.#isPaused = true;
+    this.#disconnect("waiting", reason);
+    void until?.then(() => {
+      this.#isPaused = false;
+      this.wake();
+    });
+  }
+
+  /** This transport is the best from now on; `null`: the first of the order is. */
+  use(transport: Transport | null): void {
+    if (transport && !transport.isSupported(this.#settings.base)) {
+      throw new ThalwegError("no_transport", `there is no ${transport.name} here`);
+    }
+    this.#fallback.prefer(transport, this.#current && this.#current.transport);
+    if (!this.#isStale) this.#cancelDial();
+    // Should topics change before it is there, or it fail, it is tried again at once.
+    this.#upgrades.reset(0);
+    this.#upgrade();
+    this.wake();
+  }
+
+  /** For good. */
+  close(reason: string | null): void {
+    this.#isWanted = false;
+    this.#disconnect("closed", reason);
+  }
+
+  /** Opens the connection to use, over the transport whose turn it is. */
+  #connect(): void {
+    this.#dial(this.#fallback.current(), false);
+    this.#report("connecting");
+  }
+
+  /** Tries a better transport beside the connection in use. */
+  #upgrade(): void {
+    const better = this.#current && this.#fallback.better();
+    if (better) this.#dial(better, true);
+  }
+
+  /** @param isBeside - whether the connection in use stays until this one is established. */
+  #dial(transport: Transport, isBeside: boolean): void {
+    clearTimeout(this.#retryTimer);
+    this.#cancelDial();
+    const planning = {};
+    this.#planning = planning;
+    const unlessGivenUp = (goOn: () => void): void => {
+      if (planning !== this.#planning) return;
+      this.#planning = null;
+      goOn();
+    };
+    this.#hooks.plan(transport).then(
+      (plan) => unlessGivenUp(() => this.#open(transport, plan, isBeside)),
+      (error?: Partial<ThalwegError>) => unlessGivenUp(() => this.#planFailed(error, isBeside)),
+    );
+  }
+
+  #open(transport: Transport, plan: ConnectPlan, isBeside: boolean): void {
+    const next = connection(transport, plan, this, this.#settings);
+    if (isBeside && this.#current) this.#candidate = next;
+    else this.#changeTo(next);
+  }
+
+  #planFailed(error: Partial<ThalwegError> | undefined, isBeside: boolean): void {
+    const end = error instanceof ThalwegError && error.status ? { refusal: { status: error.status, error } } : {};
+    const why = error?.message ?? `${error}`;
+    if (isBeside) this.#candidateLost(end, why);
+    else this.#recover(end, why);
+  }
 
   /** Nothing is under way any more, but what is in use. */
-  const dismiss = (): void => {
-    dialled = null;
-    drop(candidate);
-    candidate = null;
-  };
+  #cancelDial(): void {
+    this.#planning = null;
+    this.#discard(this.#candidate);
+    this.#candidate = null;
+  }
 
-  /** Opens a connection: beside the current one over this transport, or the one to use. */
-  const dial = (beside?: Transport): void => {
-    const transport = beside ?? fallback.current();
-    clearTimeout(retryTimer);
-    dismiss();
-    const own = (dialled = {});
-    hooks.plan(transport).then(
-      (plan) => {
-        if (own !== dialled) return;
-        dialled = null;
-        const next = connection(transport, plan, connectionHooks, connectTimeoutMs, idleTimeoutMs);
-        if (beside && current) candidate = next;
-        else become(next);
-      },
-      (error?: Partial<ThalwegError>) => {
-        if (own !== dialled) return;
-        dialled = null;
-        const refusal = error instanceof ThalwegError && error.status ? { status: error.status, error } : undefined;
-        (beside ? missed : fallen)({ refusal }, error?.message ?? `${error}`);
-      },
-    );
-    if (!beside) say("connecting");
-  };
+  /** From now on this one is in use, or none. */
+  #changeTo(next: Connection | null): void {
+    const last = this.#current;
+    this.#current = next;
+    // The one that was under way is this one.
+    if (next) this.#candidate = null;
+    this.#isStale = false;
+    clearTimeout(this.#retryTimer);
+    this.#discard(last);
+  }
 
-  const upgrade = (): void => {
-    upgradeTimer = undefined;
-    const better = current && fallback.better();
-    if (better) dial(better);
-  };
+  #discard(connection: Connection | null): void {
+    connection?.close();
+    if (connection) this.#hooks.left(connection);
+  }
 
-  const upgradeLater = (): void => {
-    if (upgradeTimer || fallback.isBest()) return;
-    upgradeTimer = setTimeout(upgrade, upgradeMs);
-    upgradeMs = Math.min(upgradeMs * 2 || UPGRADE_MS, UPGRADE_MS_MAX);
-  };
+  #disconnect(state: Status["state"], reason?: string | null): void {
+    this.#upgrades.stop();
+    this.#cancelDial();
+    this.#changeTo(null);
+    this.#report(state, reason);
+  }
 
-  const cancelUpgrade = (): void => {
-    clearTimeout(upgradeTimer);
-    upgradeTimer = undefined;
-  };
+  /** The last thing that is done: whoever hears of it may close the session, or use another transport. */
+  #report(state: Status["state"], reason: string | null = null): void {
+    const transport = this.#current?.transport ?? (state === "connecting" ? this.#fallback.current() : null);
+    this.#hooks.onStatus({ state, transport: transport && transport.name, reason });
+  }
 
-  /** There is no connection any more: what now? */
-  const fallen = ({ close, refusal }: End, why: string): void => {
+  // What its connections tell.
+
+  opened(connection: Connection): void {
+    this.#hooks.opened(connection);
+  }
+
+  established(connection: Connection): void {
+    if (connection === this.#candidate) this.#changeTo(connection);
+    this.#retries = this.#unauthorized = 0;
+    if (this.#fallback.worked(connection.transport)) this.#upgrades.reset(0);
+    const { base, transports } = this.#settings;
+    // A choice of one says nothing of the way.
+    if (transports[1]) this.#page.remember(base.origin, connection.transport.name);
+    if (this.#fallback.isBest()) this.#upgrades.reset();
+    else this.#upgrades.start();
+    this.#report("open");
+  }
+
+  received(connection: Connection, message: Message, bytes: number): void {
+    this.#hooks.received(connection, message, bytes);
+  }
+
+  drained(): Promise<void> | null {
+    return this.#hooks.drained();
+  }
+
+  lost(connection: Connection, end: End, why: string): void {
+    if (connection === this.#candidate) {
+      this.#cancelDial();
+      this.#candidateLost(end, why);
+    } else if (connection === this.#current) this.#recover(end, why);
+  }
+
+  /** What was tried beside the connection in use did not come about. */
+  #candidateLost(end: End, why: string): void {
+    if (this.#isStale) this.#recover(end, why);
+    else if (!this.#fallback.isBest()) this.#upgrades.start();
+  }
+
+  /** The connection in use is over, or cannot stay: gives up for good, or finds the next one. */
+  #recover(end: End, why: string): void {
+    this.#changeTo(null);
+    const error = this.#finalError(end);
+    if (error) this.#hooks.end(error);
+    else if (this.#candidate) {
+      this.#changeTo(this.#candidate);
+      this.#report("connecting", why);
+    } else if (isServersDecision(end) || this.#fallback.failed()) {
+      this.#retryTimer = setTimeout(() => this.#connect(), delay(this.#retries++));
+      this.#report("waiting", end.refusal?.error?.message ?? why);
+    } else this.#connect();
+  }
+
+  /** Why there will be no other connection: the server says so, or would refuse it as well. */
+  #finalError({ close, refusal }: End): ThalwegError | null {
     const { status = 0, error } = refusal ?? {};
-    if (error && !isTransient(status) && (status !== 401 || ++unauthorized >= UNAUTHORIZED_MAX)) {
-      hooks.failed(new ThalwegError(error.code, error.message, status));
-    } else if (close && !close.reconnect) {
-      hooks.failed(new ThalwegError(`close_${close.code}`, close.reason));
-    } else if (candidate) {
-      become(candidate);
-      say("connecting", why);
-    } else {
-      // A transport that the server itself ended, or refused, has not failed.
-      const isOurs = error || (close && close.code !== 1006);
-      if (isOurs || fallback.failed()) {
-        retryTimer = setTimeout(dial, delay(waits++));
-        say("waiting", error?.message ?? why);
-      } else dial();
+    if (error && !isTransient(status) && (status !== 401 || ++this.#unauthorized >= UNAUTHORIZED_MAX)) {
+      return new ThalwegError(error.code, error.message, status);
     }
-  };
+    return close && !close.reconnect ? new ThalwegError(`close_${close.code}`, close.reason) : null;
+  }
+}
 
-  /** What was tried beside the current one did not come about. */
-  const missed = (end: End, why: string): void => {
-    if (isStale) {
-      become(null);
-      fallen(end, why);
-    } else upgradeLater();
-  };
-
-  const leave = (state: Status["state"], reason?: string | null): void => {
-    cancelUpgrade();
-    dismiss();
-    become(null);
-    say(state, reason);
-  };
-
-  const connectionHooks: ConnectionHooks = {
-    ...hooks,
-    worked(connection) {
-      if (connection === candidate) become(connection);
-      waits = unauthorized = 0;
-      if (fallback.worked(connection.transport)) {
-        cancelUpgrade();
-        upgradeMs = 0;
-      }
-      // A choice of one says nothing of the way.
-      if (order[1]) page.remember(base.origin, connection.transport.name);
-      if (fallback.isBest()) {
-        cancelUpgrade();
-        upgradeMs = UPGRADE_MS;
-      } else upgradeLater();
-      say("open");
-    },
-    lost(connection, end, why) {
-      if (connection === candidate) {
-        dismiss();
-        missed(end, why);
-      } else if (connection === current) {
-        become(null);
-        fallen(end, why);
-      }
-    },
-  };
-
-  const wake = (): void => {
-    if (isWanted && !isPaused && !current && !dialled) dial();
-  };
-
-  return {
-    current: () => current,
-    wake,
-    want(is) {
-      if (isWanted === is) return;
-      isWanted = is;
-      if (is) wake();
-      else leave("idle");
-    },
-    renew() {
-      if (!current) return;
-      isStale = !current.transport.isTwoWay;
-      const anew = (isStale ? current : candidate)?.transport;
-      if (anew && !anew.isTwoWay) dial(anew);
-    },
-    pause(reason, until) {
-      isPaused = true;
-      leave("waiting", reason);
-      void until?.then(() => {
-        isPaused = false;
-        wake();
-      });
-    },
-    use(wanted) {
-      if (wanted && !wanted.isSupported(base)) {
-        throw new ThalwegError("no_transport", `there is no ${wanted.name} here`);
-      }
-      cancelUpgrade();
-      fallback.prefer(wanted, current && current.transport);
-      if (!isStale) dismiss();
-      // Should topics change before it is there, or it fail, it is tried again at once.
-      upgradeMs = 0;
-      upgrade();
-      wake();
-    },
-    close(reason) {
-      isWanted = false;
-      leave("closed", reason);
-    },
-  };
+/** A transport that the server itself ended, or refused, has not failed. */
+function isServersDecision({ close, refusal }: End): boolean {
+  return refusal?.error !== undefined || (close !== undefined && close.code !== 1006);
 }

@@ -5,9 +5,11 @@
  * @packageDocumentation
  */
 
+export type { Published } from "./commands.js";
 export { ThalwegError } from "./errors.js";
+export type { ConnectOptions } from "./options.js";
 export type { Status } from "./route.js";
-export { type ConnectOptions, connect, type Published, type Session } from "./session.js";
+export { connect, type Session } from "./session.js";
 export type { Batch, Listener, Policy, SubscribeOptions, Subscription } from "./subscription.js";
 export type {
   ConnectPlan,

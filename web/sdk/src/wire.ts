@@ -3,81 +3,110 @@
  * positions. Pure.
  */
 
-/** Everything up to and including an event: `EPOCH.OFFSET`. */
+/**
+ * Everything up to and including an event: `EPOCH.OFFSET`, e.g. `9f3c21.1042`. It holds across
+ * transports and sessions, until the server loses the topic's history and begins a new epoch.
+ */
 export type Position = string;
 
-/** Where a subscription starts: after everything there is, before it, or after a position. */
+/**
+ * Where a subscription starts: with what is published from now on (`latest`), with all that
+ * the server retains (`earliest`), or after a position.
+ */
 export type Cursor = "latest" | "earliest" | Position;
 
-/** Consecutive events of a topic. Without events it confirms a subscription. */
+/**
+ * Events of a topic. The first one of each topic confirms the subscription: it has no events,
+ * and its position is where the subscription starts.
+ */
 export interface Envelope {
-  /** Whose events these are. */
+  /** The topic of the events. */
   topic: string;
-  /** Of the last event. */
+  /** The position of the last event. */
   position: Position;
-  /** Offset of the first event. */
+  /** The offset of the first event. */
   first: number;
-  /** One for each event, where they are not consecutive. */
+  /** The offset of each event, if they are not consecutive. */
   offsets?: number[];
   /** In order. */
   events: unknown[];
 }
 
-/** Events that this subscriber will not get. */
+/**
+ * Events that this subscriber will not get.
+ *
+ * | `reason` | when |
+ * |---|---|
+ * | `slow` | the subscriber fell behind the events that the server retains |
+ * | `trimmed` | the server no longer retained them when the subscription began, or resumed |
+ * | `epoch` | the server lost the topic's history: it is not known how many there were |
+ * | `unannounced` | offsets are missing, and the server has not said why |
+ */
 export interface Gap {
-  /** How many; `null` where it cannot be known. */
+  /** How many events; `null` if that cannot be known. */
   missed: number | null;
-  /** `slow`, `trimmed` or `epoch`; `unannounced` where the server did not say so. */
+  /** As in the table above. */
   reason: string;
 }
 
 /** Why a server ended a connection. */
 export interface Close {
-  /** As of a WebSocket. */
+  /** A close code, as a WebSocket's; docs/wire.md lists them. */
   code: number;
   /** In words. */
   reason: string;
-  /** Whether to come back. */
+  /** Whether the client shall reconnect. If not, the session is closed. */
   reconnect: boolean;
 }
 
-/** One message, whichever it is. */
+/**
+ * One message of the server, of any kind. Which members it has says of which kind it is.
+ *
+ * | members | when |
+ * |---|---|
+ * | those of an {@link Envelope} | events were published, or a subscription is confirmed |
+ * | `topic`, `position`, `gap` | events are missed, before those that follow |
+ * | `heartbeat` | nothing else was sent for a while |
+ * | `close` | the server ends the connection; the last message |
+ * | `answer` or `error` | a command has been carried out, or has not |
+ * | `ticket` | in the response to `POST /v1/tickets` |
+ */
 export interface Message extends Partial<Envelope> {
-  /** With `topic` and `position`, instead of events. */
+  /** Events that are missed; with `topic` and `position`. */
   gap?: Gap;
-  /** There is nothing to say. */
+  /** An empty object: the connection is alive. */
   heartbeat?: object;
-  /** The last message. */
+  /** Why the connection ends. */
   close?: Close;
-  /** To a command. */
+  /** The result of a command. */
   answer?: Answer;
-  /** To a command or a request. */
+  /** Why a command or a request was refused. */
   error?: Refusal;
-  /** To a request for one. */
+  /** Stands for a token in the URL of one connection. */
   ticket?: string;
 }
 
-/** To a command. */
+/** The result of a command; which members it has depends on the command. */
 export interface Answer {
-  /** The command's. */
+  /** The `id` of the command. */
   id?: number;
-  /** What was published to, subscribed to or acked. */
+  /** The topic that was published to, subscribed to or acked. */
   topic?: string;
-  /** Of the last event published, or acked. */
+  /** The position of the last event that was published or acked. */
   position?: Position;
-  /** Offset of the first event published. */
+  /** The offset of the first event that was published. */
   first?: number;
-  /** How many were published. */
+  /** How many events were published. */
   count?: number;
-  /** What comes back. */
+  /** The data of an `echo`. */
   data?: unknown;
 }
 
-/** To a command or a request that is not carried out. */
+/** Why a command or a request was not carried out. */
 export interface Refusal {
-  /** The command's. */
+  /** The `id` of the command, if the server could read it. */
   id?: number | null;
-  /** One of docs/wire.md. */
+  /** One of those in docs/wire.md. */
   code: string;
   /** A sentence with the remedy. */
   message: string;
@@ -108,6 +137,11 @@ export function isTopic(topic: string): boolean {
 /** Whether this says where to begin. @internal */
 export function isCursor(cursor: string): boolean {
   return cursor === "latest" || cursor === "earliest" || parsePosition(cursor) !== null;
+}
+
+/** A number with its unit; 0 is left out. @internal */
+export function quantity(value: number, unit: string): string | undefined {
+  return value ? value + unit : undefined;
 }
 
 /** Whether a client that does not know a close code comes back. @internal */

@@ -6,10 +6,12 @@
  * @packageDocumentation
  */
 
+import type { Published } from "./commands.js";
+import type { ConnectOptions } from "./options.js";
 import type { Page, PageEvents } from "./page.js";
 import type { Status } from "./route.js";
 import { remote, type SerializedError, serializeError } from "./rpc.js";
-import { type ConnectOptions, open, type Published, type Session } from "./session.js";
+import { open, type Session } from "./session.js";
 import type { AnySubscription, Batch, SubscribeOptions } from "./subscription.js";
 import type { TransportName } from "./transports/transport.js";
 import type { Position } from "./wire.js";
@@ -50,9 +52,9 @@ interface Relayed {
 }
 
 /**
- * Runs a session for whoever has the other end of this port. A Worker that starts with this
- * module does so by itself; to be called where messages come some other way (a Worker of
- * Node, a SharedWorker).
+ * Runs a session for the page at the other end of this port, until the page closes it. A
+ * browser's Worker that starts with this module calls it by itself. Call it where messages
+ * come some other way: in a Worker of Node, or a SharedWorker.
  */
 export function host(port: MessagePort): void {
   let session: Session;

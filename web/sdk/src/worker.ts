@@ -1,14 +1,15 @@
 /**
- * A session whose connection runs in a Worker: the page gets batches, and nothing else of
- * the work.
+ * A session whose connection runs in a Worker, which does the network and the JSON; the page
+ * gets batches.
  *
  * @packageDocumentation
  */
 
 import { safely, ThalwegError } from "./errors.js";
+import type { ConnectOptions } from "./options.js";
 import { thisPage } from "./page.js";
 import { deserializeError, remote, type SerializedError, serializeError } from "./rpc.js";
-import { type ConnectOptions, IDLE, root, type Session } from "./session.js";
+import { IDLE, root, type Session } from "./session.js";
 import {
   type AnySubscription,
   check,
@@ -24,19 +25,19 @@ import type { HostMethods, PageMethods } from "./worker-host.js";
 export { ThalwegError };
 
 /**
- * What such a session may be told: as {@link ConnectOptions}, but transports by their names
- * (there is no forever frame in a Worker), and the Worker's own `fetch`.
+ * Options of a session in a Worker: as {@link ConnectOptions}, but transports by their names
+ * (there is no forever frame in a Worker), and without `fetch`: the Worker's own is used.
  */
 export interface WorkerOptions extends Omit<ConnectOptions, "transports" | "fetch"> {
-  /** Transports to try, the best first; those that a Worker has not are passed over. */
+  /** Transports to try, the best first; those that do not exist in a Worker are left out. */
   transports?: readonly TransportName[];
 }
 
-/** What is needed of a Worker. */
+/** What a Worker must have: a `Worker` of a browser does. */
 export interface WorkerLike {
-  /** Brings it a port. */
+  /** Called once for each session, with a `MessagePort` as `message.thalweg`. */
   postMessage(message: unknown, transfer: Transferable[]): void;
-  /** Says that it could not be loaded. */
+  /** Tells that the Worker could not be loaded: the session is then closed with `no_worker`. */
   addEventListener?(type: "error", listener: (event: { message?: string }) => void): void;
 }
 
@@ -47,10 +48,15 @@ interface Progress {
 }
 
 /**
- * A session with the server at `url`, for a page whose Worker does the work. It is used as
+ * Makes a session with the server at `url` whose connection runs in a Worker. It is used like
  * one of `connect`.
  *
- * @param worker - one that runs `thalweg/worker-host`.
+ * ```js
+ * const worker = new Worker(new URL("thalweg/worker-host", import.meta.url), { type: "module" });
+ * const session = connectInWorker(worker, "/", { token: () => fetchToken() });
+ * ```
+ *
+ * @param worker - runs the module `thalweg/worker-host`; it may have several sessions.
  */
 export function connectInWorker(worker: WorkerLike, url: string | URL = "/", options: WorkerOptions = {}): Session {
   const { token, onStatus, ...plain } = options;
