@@ -1,21 +1,29 @@
 /** What goes wrong. */
 
 /**
- * What the server refused, with its code (docs/wire.md), or one of these: `closed` (the
- * session is), `close_1008` and its like (the server ended it with this code, for good),
- * `unanswered` (the connection broke before the answer came: whether it was done is not
- * known), `unreachable`, `no_transport`; in a Worker `no_worker` (it does not load) and
- * `failed` (what the page gave did).
+ * Why a session, a subscription or a call has failed. `code` is for programs and `message`
+ * for people: a sentence, mostly with the remedy.
+ *
+ * | `code` | when |
+ * |---|---|
+ * | one of docs/wire.md, e.g. `unauthorized` | the server refused a request or a command |
+ * | `close_1008` and its like | the server ended the connection with this close code, and reconnecting would not help |
+ * | `closed` | the session is closed |
+ * | `bad_topic`, `bad_cursor`, `already_subscribed` | what the page asked for cannot be; nothing was sent |
+ * | `no_transport` | none of the transports, or not the one asked for, exists here |
+ * | `unreachable` | a `POST` was not answered; an event with a key was sent six times |
+ * | `unanswered` | the connection broke before the answer came: the server may or may not have carried it out |
+ * | `no_worker`, `failed` | in a Worker only: it does not load; or the page's own code threw, e.g. its `token` |
  */
 export class ThalwegError extends Error {
   /** `ThalwegError`. */
   override readonly name = "ThalwegError";
-  /** What it is, for programs; the message is for people. */
+  /** As in the table above. */
   declare readonly code: string;
-  /** Over HTTP; `null` otherwise. */
+  /** The status of the HTTP response that refused it; `null` if there was none. */
   declare readonly status: number | null;
 
-  /** Made by sessions. */
+  /** Sessions make them; a page has no need to. */
   constructor(code: string, message: string, status: number | null = null) {
     super(message);
     this.code = code;
@@ -29,8 +37,8 @@ export function isTransient(status: number): boolean {
 }
 
 /**
- * Runs what the page gave. An error of it is the page's own: said where pages look, and no
- * reason to stop. @internal
+ * Calls the page's code. What it throws is reported as an uncaught error of the page, and
+ * does not stop the session. @internal
  */
 export function safely<T>(run: () => T): T | undefined {
   try {

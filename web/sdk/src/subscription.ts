@@ -5,46 +5,67 @@ import { safely, ThalwegError } from "./errors.js";
 import type { Status } from "./route.js";
 import { type Cursor, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
 
-/** What happens to a subscriber that falls behind what the server remembers. */
+/**
+ * What happens to a subscriber that falls behind the events that the server retains. What it
+ * misses is reported as a {@link Gap}.
+ *
+ * | policy | what happens |
+ * |---|---|
+ * | `skip` | goes on in the middle of what is retained |
+ * | `latest` | goes on with the newest batch |
+ * | `close` | the server closes the connection, and the session reconnects |
+ */
 export type Policy = "skip" | "latest" | "close";
 
-/** What a subscription asks for. */
+/** What a subscription asks for. All of it can be left out. */
 export interface SubscribeOptions {
-  /** Where to begin. `latest` if left out. */
+  /** Where to begin: usually the `position` of the last batch that was processed. `latest` if left out. */
   from?: Cursor;
   /**
-   * At least this long between two batches, ms. 0 if left out: as they come. On a one-way
-   * transport, whose connection has one interval, that is the smallest of all topics.
+   * At least this long between two batches, ms; events that come meanwhile are in the next one.
+   * 0 if left out: batches come as soon as they can. A one-way transport has one interval for
+   * its connection: the smallest of all topics.
    */
   interval?: number;
-  /** `skip` if left out. On a one-way transport only if all topics have the same. */
+  /** `skip` if left out. On a one-way transport it holds only if all topics have the same. */
   policy?: Policy;
   /**
-   * Hears what ended it, if that was not the page: a refusal, or the end of the session. Of
-   * subscriptions with a listener; a loop throws it.
+   * Called once if something else than the page ends a subscription that has a listener: the
+   * server refuses it, or the session has failed. Without it a refusal is an uncaught error.
+   * A `for await` loop throws the error instead.
    */
   onError?: (error: ThalwegError) => void;
 }
 
-/** Consecutive events, as they came. */
+/**
+ * Events of one topic, in order. There is at least one event or a gap. Each event comes once,
+ * whatever happens to connections meanwhile.
+ */
 export interface Batch<T> {
-  /** Whose events these are. */
+  /** The topic of the events. */
   readonly topic: string;
-  /** Behind its last event: what to keep if one wants to go on from here later. */
+  /**
+   * The position of the last event. To go on later, even in another session, keep it when the
+   * batch is processed, and give it as {@link SubscribeOptions.from}.
+   */
   readonly position: Position;
-  /** Offset of the first event. */
+  /** The offset of the first event. */
   readonly first: number;
-  /** In order; each as it was published. */
+  /** Each as it was published, after `JSON.parse`. */
   readonly events: readonly T[];
-  /** One for each event, where they are not consecutive. */
+  /** The offset of each event, if they are not consecutive. */
   readonly offsets?: readonly number[] | undefined;
-  /** What was missed before these events; then there may be none. */
+  /** Events that were missed before these; `null` if none were. */
   readonly gap: Gap | null;
-  /** About as many as it had on the wire. */
+  /** About its size on the wire. */
   readonly bytes: number;
 }
 
-/** Processes a batch. If it returns a promise, the next one waits for it. */
+/**
+ * Processes a batch. The batch counts as processed when it returns; if it returns a promise,
+ * when that is settled, and the next batch waits for it. What it throws is an uncaught error
+ * of the page; the subscription goes on.
+ */
 export type Listener<T> = (batch: Batch<T>) => void | Promise<void>;
 
 /** One whose events may be anything. @internal */
@@ -59,13 +80,20 @@ export interface Owner {
 }
 
 /**
- * One topic. Take its batches with `for await`, or give a listener to
+ * A subscription to one topic. Take its batches with `for await`, or give a listener to
  * {@link Session.subscribe}; not both.
+ *
+ * ```js
+ * const orders = session.subscribe("orders", { from: "earliest" });
+ * for await (const { events, position } of orders) {
+ *   await store(events, position); // the next batch waits
+ * }
+ * ```
  */
 export class Subscription<T> implements AsyncIterable<Batch<T>> {
-  /** What it is to. */
+  /** The topic. */
   declare readonly topic: string;
-  /** What was asked for. */
+  /** The options that it was made with. */
   declare readonly options: Readonly<SubscribeOptions>;
   /** @internal What has been received. */
   declare cursor: Cursor;
@@ -94,14 +122,14 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   }
 
   /**
-   * Behind the last batch that was processed; before the first, where the subscription
-   * began; `null` until that is known.
+   * The position of the last batch that was processed; before the first one, where the
+   * subscription began; `null` until the server has confirmed that.
    */
   get position(): Position | null {
     return this.#position;
   }
 
-  /** Ends it: nothing comes any more, and `for await` is over. */
+  /** Unsubscribes: no batch comes any more, and a `for await` loop ends. Does nothing if it has ended. */
   close(): void {
     if (this.#isClosed) return;
     this.#end(null);
@@ -109,10 +137,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   }
 
   /**
-   * Says that everything handed out so far has been processed, and tells the server at
-   * once; before anything has come, as soon as the subscription is confirmed. Otherwise it
-   * is told now and then, which is enough for a window; a source that waits for acks wants
-   * each.
+   * Declares everything received so far processed, and sends an ack at once (before anything
+   * has come: as soon as the subscription is confirmed). A page needs it only if the topic's
+   * source waits for acks: otherwise the session sends them by itself, often enough for the
+   * window.
    */
   ack(): void {
     this.#done();
@@ -158,8 +186,11 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   }
 
   /**
-   * The batches, one after the other; the last one counts as processed when the next is
-   * asked for. Leaving the loop ends the subscription.
+   * The batches, one after the other. A batch counts as processed when the loop asks for the
+   * next one. Leaving the loop closes the subscription.
+   *
+   * @throws ThalwegError what ended the subscription, if that was not the page.
+   * @throws TypeError if it has a listener.
    */
   [Symbol.asyncIterator](): AsyncGenerator<Batch<T>, void, undefined> {
     if (this.#listener) throw new TypeError("it has a listener");

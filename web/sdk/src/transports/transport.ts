@@ -1,88 +1,114 @@
 /**
- * What a transport is: from a plan to messages, and nothing else. It neither reconnects
- * nor judges itself; whoever opened it does.
+ * What a transport is: it turns a plan into messages, and does nothing else. It neither
+ * reconnects nor has timeouts; whoever opened it does.
  */
 
 import type { Close, Cursor, Refusal } from "../wire.js";
 
-/** A topic, and where one is in it. */
+/** A topic, and where the subscription is. */
 export interface TopicCursor {
-  /** What it is called. */
+  /** The topic. */
   readonly topic: string;
-  /** Behind what has been received. */
+  /** After what has been received: it changes while the connection lasts. */
   readonly cursor: Cursor;
 }
 
 /** What a connection is to carry. */
 export interface ConnectPlan {
-  /** Where the server's `/v1` is. */
+  /** The server's root: `v1/…` is below it. */
   base: URL;
   /**
-   * In order, each with where it is: as long as the connection lasts, that moves. A
-   * two-way transport does without: it is told by commands.
+   * The topics to subscribe to. A two-way transport leaves them out: the session subscribes
+   * by commands once the connection is open.
    */
   topics: readonly TopicCursor[];
-  /** Parameters of the connection: `policy` and `interval`. */
+  /** `policy` and `interval`, as parameters of the URL; of one-way transports only. */
   terms: Readonly<Record<string, string | undefined>>;
-  /** Presented in a header where there are headers. */
+  /** For the header `Authorization: Bearer …`, if the transport has headers; `null`: none. */
   token: string | null;
-  /** Stands for the token where there are none. */
+  /** For the parameter `ticket` of the URL, if the transport has no headers. */
   ticket: string | null | undefined;
-  /** The one to use. */
+  /** To be used instead of the platform's. */
   fetch: typeof fetch;
 }
 
-/** Where a connection puts what comes. After {@link Link.close} they do nothing. */
+/**
+ * What a transport calls. In order: `opened` once, if it is two-way; `text` for each message;
+ * `ended` when nothing comes any more. After {@link Link.close} `text` and `ended` do nothing.
+ */
 export interface TransportHandlers {
-  /** It can be spoken to. Two-way transports only. */
+  /** {@link Link.send} can be called from now on. Of two-way transports only. */
   opened(): void;
-  /** A message as JSON; whatever is none ends the connection. */
+  /** A message, as JSON. Text that is not one ends the connection. */
   text(text: string): void;
-  /** Nothing comes after it; then {@link Link.close} is called. */
+  /** Nothing comes any more. The session calls {@link Link.close} in turn. */
   ended(end: End): void;
-  /** What to wait for before more is read, where a transport can. */
+  /** A transport with backpressure waits for it before it reads more. */
   drained(): Promise<void>;
 }
 
-/** How a connection ended: the server's word, a refusal, or neither: it was cut. */
+/**
+ * How a connection ended: the server closed it (`close`), refused it (`refusal`), or neither:
+ * it was cut.
+ */
 export interface End {
-  /** The server's word. */
+  /** What the server closed it with. A `close` message that came as text need not be repeated. */
   close?: Close;
-  /** The status it was refused with, and why. */
+  /** The HTTP response that refused it. */
   refusal?:
     | {
-        /** Of the response. */
+        /** The status of the response. */
         status: number;
-        /** What the server said, if it was the server. */
+        /** What the server said; without it, it was somebody in between. */
         error?: Refusal | undefined;
       }
     | undefined;
 }
 
-/** A connection. */
+/** An open connection of a transport. */
 export interface Link {
-  /** Says something to the server, where that is possible. */
+  /** Sends a command, as JSON. Of two-way transports only. */
   send?(text: string): void;
-  /** Ends it, and whatever it holds; also after it has ended by itself. */
+  /** Closes it and releases what it holds. Also called after it has ended by itself, perhaps twice. */
   close(): void;
 }
 
-/** A way from the server to the page. */
+/** The name of a transport. */
 export type TransportName = "websocket" | "http-streaming" | "sse" | "forever-frame" | "long-polling";
 
-/** A way to open one. */
+/**
+ * A way to receive messages from a server. The session decides when to open a connection, and
+ * when to give it up; {@link ConnectOptions.transports} takes transports of a page's own.
+ *
+ * ```js
+ * // For sessions with one topic.
+ * const lines = {
+ *   name: "http-streaming", isTwoWay: false, hasHeaders: true, hasBackpressure: false,
+ *   isSupported: () => true,
+ *   open({ base, topics: [{ topic, cursor }] }, handlers) {
+ *     const source = myLines(new URL(`v1/topics/${topic}?cursor=${cursor}&transport=http-streaming`, base));
+ *     source.onLine = handlers.text;
+ *     source.onEnd = () => handlers.ended({});
+ *     return { close: () => source.stop() };
+ *   },
+ * };
+ * ```
+ */
 export interface Transport {
-  /** What it is called. */
+  /** The name that {@link Status} shows. */
   name: TransportName;
-  /** Whether the client can speak: then it subscribes by commands. */
+  /** Whether commands can be sent over its connections. */
   isTwoWay: boolean;
-  /** Whether headers, and so a token, can be set. */
+  /** Whether its requests can have headers, and so a token; if not, they get a ticket. */
   hasHeaders: boolean;
-  /** Whether the server is held back when the page does not keep up. */
+  /** Whether it waits for {@link TransportHandlers.drained}; if not, the session leaves a connection that brings more than the page can process. */
   hasBackpressure: boolean;
-  /** Whether it exists here, for this server. */
+  /** Whether it exists here, for the server at `base`. */
   isSupported(base: URL): boolean;
-  /** Opens a connection, whose messages go to `handlers` from now on, and not before it has returned. */
+  /**
+   * Opens a connection. It must not call `handlers` before it has returned. If it throws, the
+   * connection counts as cut.
+   */
   open(plan: ConnectPlan, handlers: TransportHandlers): Link;
 }
 
