@@ -20,6 +20,8 @@ struct Car {
     along: f64,
     forth: bool,
     speed_kmh: f64,
+    /// What its speed goes back to: without it, one of many cars is always at the limit.
+    cruising_kmh: f64,
     fuel_percent: f64,
     total_km: f64,
 }
@@ -48,13 +50,17 @@ impl Cars {
             .map(|_| Road { from: around(&mut random), to: around(&mut random) })
             .collect();
         let cars = (0..count)
-            .map(|index| Car {
-                road: roads[index as usize % ROADS],
-                along: random.f64(),
-                forth: random.bool(),
-                speed_kmh: 30.0 + random.f64() * 60.0,
-                fuel_percent: 20.0 + random.f64() * 80.0,
-                total_km: random.f64() * 2000.0,
+            .map(|index| {
+                let cruising_kmh = 30.0 + random.f64() * 60.0;
+                Car {
+                    road: roads[index as usize % ROADS],
+                    along: random.f64(),
+                    forth: random.bool(),
+                    speed_kmh: cruising_kmh,
+                    cruising_kmh,
+                    fuel_percent: 20.0 + random.f64() * 80.0,
+                    total_km: random.f64() * 2000.0,
+                }
             })
             .collect();
         Self { random, cars, before_us: None }
@@ -79,7 +85,8 @@ impl Source for Cars {
 
 impl Car {
     fn drive(&mut self, hours: f64, random: &mut fastrand::Rng) {
-        self.speed_kmh = (self.speed_kmh + (random.f64() - 0.5) * 4.0).clamp(0.0, 130.0);
+        let change = (random.f64() - 0.5) * 4.0 + (self.cruising_kmh - self.speed_kmh) * 0.01;
+        self.speed_kmh = (self.speed_kmh + change).clamp(0.0, 130.0);
         let km = self.speed_kmh * hours;
         self.total_km += km;
         self.fuel_percent -= km * 0.02;
@@ -141,6 +148,17 @@ mod tests {
         assert!(rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == 11)));
         assert_eq!(rows[0][7], "c00000");
         assert_ne!(rows[0][1], rows[57][1]);
+    }
+
+    #[test]
+    fn the_highest_speed_goes_up_and_down_however_long_cars_drive() {
+        let Cars { mut cars, mut random, .. } = Cars::new(1, 100);
+        let mut ticks_at_the_limit = 0;
+        for _ in 0..10_000 {
+            cars.iter_mut().for_each(|car| car.drive(0.1 / 3600.0, &mut random));
+            ticks_at_the_limit += u32::from(cars.iter().any(|car| car.speed_kmh >= 130.0));
+        }
+        assert!(ticks_at_the_limit < 100, "{ticks_at_the_limit}");
     }
 
     #[test]
