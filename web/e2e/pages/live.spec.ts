@@ -278,6 +278,19 @@ test.describe("with data that flows", () => {
 test.describe("of the demo", () => {
   test.use({ args: ["--demo"] });
 
+  test("the chart of the cars shows the highest speed of each second, or the mean and range", async ({ page }) => {
+    await page.goto("/?topic=cars&view=chart");
+    await expect(
+      page.getByRole("img", { name: "Chart of max(speed_kmh) of each second, the last 1 min" }),
+    ).toBeVisible();
+    const highest = page.locator(".chart .legend b");
+    await expect.poll(async () => Number(await highest.textContent())).toBeGreaterThan(90);
+    await expect(page.locator(".chart .range")).toHaveCount(0);
+    await page.getByLabel("Aggregate").selectOption({ label: "mean, range" });
+    await expect(page.getByRole("img", { name: "Chart of speed_kmh, the last 1 min" })).toBeVisible();
+    await expect(page.locator(".chart .range")).toHaveText(/ to /);
+  });
+
   test("the highest speed of each second is a chart by itself", async ({ page }) => {
     await page.goto("/?topic=cars/max-speed");
     await expect(page.getByRole("img", { name: "Chart of max_speed, the last 1 min" })).toBeVisible({

@@ -7,7 +7,7 @@ import { read, write } from "../src/live/address.js";
 import { Ages } from "../src/live/age.js";
 import { Columns } from "../src/live/columns.js";
 import { beginning } from "../src/live/connection.js";
-import { coordinates, firstSeries, firstView } from "../src/live/defaults.js";
+import { coordinates, firstAggregate, firstSeries, firstView } from "../src/live/defaults.js";
 import { Feed } from "../src/live/feed.js";
 import { Meter } from "../src/live/meter.js";
 import { Ring } from "../src/live/ring.js";
@@ -38,6 +38,22 @@ describe("a series", () => {
     ] as const)
       series.add(ms, value);
     expect(align([series])).toEqual({ at: [0, 0.02], least: [[1, 7]], most: [[5, 7]], mean: [[3, 7]] });
+  });
+
+  test("has the highest of each second, of those that are over", () => {
+    const series = new Series(60_000, "max");
+    for (const [ms, value] of [
+      [10_000, 50],
+      [10_999, 80],
+      [11_000, 70],
+      [12_500, 99],
+    ] as const)
+      series.add(ms, value);
+    expect(align([series], true)).toMatchObject({ at: [10, 11], most: [[80, 70]] });
+    series.add(70_500, 40);
+    expect(align([series], true).at).toEqual([10, 11, 12]);
+    series.add(72_500, 40);
+    expect(align([series], true).at).toEqual([11, 12, 70]);
   });
 
   test("forgets what is older than its window, and is not told it again", () => {
@@ -148,6 +164,8 @@ describe("a feed", () => {
     expect(align([series!]).mean).toEqual([[1, 2, 3]]);
     expect(feed.chart(columns, 60_000)[0]).toBe(series);
     expect(feed.chart(columns, 10_000)[0]).not.toBe(series);
+    const [highest] = feed.chart(columns, 60_000, "max");
+    expect(align([highest!], true).most).toEqual([[1, 2]]);
   });
 
   test("finds a member that comes late", () => {
@@ -185,6 +203,13 @@ describe("before anybody has chosen", () => {
   test("of many things one column is enough", () => {
     const cars = shown(...[3, 1, 2].map((n) => ({ car: `c${n}`, speed: n + 0.5, fuel: n + 1.5 })));
     expect(firstSeries(...cars)).toEqual(["speed"]);
+  });
+
+  test("of many things the highest is shown, of one its mean", () => {
+    const [, cars] = shown({ car: "c1", speed: 1.5 }, { car: "c2", speed: 2.5 });
+    expect(firstAggregate(cars)).toBe("max");
+    const [, figures] = shown({ time: at(0), max_speed: 50 }, { time: at(1000), max_speed: 51 });
+    expect(firstAggregate(figures)).toBe("mean");
   });
 
   test("what is no number at all has no series", () => {

@@ -1,4 +1,7 @@
-/** Columns over time: the mean of each slice of time, and from the least to the most. */
+/**
+ * Columns over time: of each slice of time the mean, and a band from the least to the most;
+ * or the highest or lowest value of each second.
+ */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
@@ -6,11 +9,12 @@ import "uplot/dist/uPlot.min.css";
 import { type Colours, colours, useIsDark } from "../colours.js";
 import { brief, duration, scale } from "../format.js";
 import type { Column } from "./columns.js";
-import { align, type Series } from "./series.js";
+import { type Aggregate, align, type Series } from "./series.js";
 
 interface Props {
   readonly columns: readonly Column[];
   readonly series: readonly Series[];
+  readonly aggregate: Aggregate;
   readonly windowMs: number;
   /** Changes whenever it is to be drawn again. */
   readonly tick: number;
@@ -21,13 +25,14 @@ const height = (width: number): number => Math.max(240, Math.min(480, width * 0.
 /** How much of a colour the span from the least to the most has, in 255. */
 const SPAN = "30";
 
-export function Chart({ columns, series, windowMs, tick }: Props) {
+export function Chart({ columns, series, aggregate, windowMs, tick }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   /** Which of the points the pointer is at. */
   const [at, setAt] = useState<number | null>(null);
   const isDark = useIsDark();
-  const names = columns.map(({ name }) => name);
+  const hasRange = aggregate === "mean";
+  const names = columns.map(({ name }) => (hasRange ? name : `${aggregate}(${name})`));
   const key = names.join("\n");
 
   useEffect(() => {
@@ -47,10 +52,15 @@ export function Chart({ columns, series, windowMs, tick }: Props) {
     };
   }, [key, windowMs, isDark]);
 
-  const { at: times, least, most, mean } = useMemo(() => align(series), [tick, key, windowMs]);
+  const aligned = useMemo(() => align(series, !hasRange), [tick, key, windowMs]);
+  const { at: times, least, most } = aligned;
+  const lines = { mean: aligned.mean, max: most, min: least }[aggregate];
   useLayoutEffect(() => {
-    const lines = mean.flatMap((line, index) => [least[index] ?? [], most[index] ?? [], line]);
-    plot.current?.setData([times, ...lines]);
+    const none: undefined[] = new Array(times.length).fill(undefined);
+    const drawn = lines.flatMap((line, index) =>
+      hasRange ? [least[index] ?? none, most[index] ?? none, line] : [none, none, line],
+    );
+    plot.current?.setData([times, ...drawn]);
   }, [tick, key, windowMs, isDark]);
 
   if (!names.length) {
@@ -70,13 +80,17 @@ export function Chart({ columns, series, windowMs, tick }: Props) {
                 <path d="M0 4h24" stroke-dasharray={line >= 6 ? "6 4" : undefined} />
               </svg>
               {name}
-              <b>{figure(mean[line]?.[index])}</b>
-              <span class="range">{span(least[line]?.[index], most[line]?.[index])}</span>
+              <b>{figure(lines[line]?.[index])}</b>
+              {hasRange && <span class="range">{span(least[line]?.[index], most[line]?.[index])}</span>}
             </li>
           ))}
         </ul>
       </figcaption>
-      <div ref={place} role="img" aria-label={`Chart of ${names.join(", ")}, the last ${duration(windowMs)}`} />
+      <div
+        ref={place}
+        role="img"
+        aria-label={`Chart of ${names.join(", ")}${hasRange ? "" : " of each second"}, the last ${duration(windowMs)}`}
+      />
     </figure>
   );
 }
@@ -92,6 +106,8 @@ function settings(
   const colour = (index: number): string => series[index % series.length] as string;
   return {
     legend: { show: false },
+    // Half a time's width: the last one may stand at the edge.
+    padding: [null, 28, null, null],
     cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
     hooks: { setCursor: [(plot) => pointed(plot.cursor.idx ?? null)] },
     scales: {

@@ -6,12 +6,18 @@ import { duration } from "../format.js";
 import type { Column } from "./columns.js";
 import { TRANSPORTS } from "./connection.js";
 import type { View } from "./defaults.js";
+import type { Aggregate } from "./series.js";
 
 /** How often the page is drawn: at most every so many ms. */
 export const PACES = [50, 100, 200, 500, 1000];
 /** What a chart may show, s. */
 export const WINDOWS = [10, 60, 300, 900];
 const VIEWS: readonly View[] = ["table", "chart", "map"];
+const AGGREGATES: Record<Aggregate, string> = {
+  mean: "mean, range",
+  max: "max in 1 s",
+  min: "min in 1 s",
+};
 
 interface SelectProps<T> {
   readonly label: string;
@@ -128,19 +134,28 @@ interface ChartControlsProps {
   /** Names of those that are drawn. */
   readonly drawn: readonly string[];
   readonly windowS: number;
+  readonly aggregate: Aggregate;
   draw(names: readonly string[]): void;
   chooseWindow(windowS: number): void;
+  chooseAggregate(aggregate: Aggregate): void;
 }
 
-export function ChartControls({ columns, drawn, windowS, draw, chooseWindow }: ChartControlsProps) {
+export function ChartControls({ columns, drawn, draw, ...props }: ChartControlsProps) {
   return (
     <>
       <Select
+        label="Aggregate"
+        value={props.aggregate}
+        options={Object.keys(AGGREGATES) as Aggregate[]}
+        text={(aggregate) => AGGREGATES[aggregate]}
+        choose={props.chooseAggregate}
+      />
+      <Select
         label="Time shown"
-        value={windowS}
+        value={props.windowS}
         options={WINDOWS}
         text={(s) => duration(s * 1000)}
-        choose={chooseWindow}
+        choose={props.chooseWindow}
       />
       <fieldset class="choice series">
         <legend>Columns</legend>

@@ -2,6 +2,7 @@
 
 import { type Column, cell, numeric, timeOf } from "./columns.js";
 import type { Rows } from "./ring.js";
+import type { Aggregate } from "./series.js";
 
 export type View = "table" | "chart" | "map";
 
@@ -43,12 +44,20 @@ export function firstSeries(rows: Rows, columns: readonly Column[]): string[] {
       .slice(0, 1)
       .map(({ name }) => name);
   const isAlike = ({ range }: { range: number }): boolean => range < first.range * ALIKE && first.range < range * ALIKE;
-  // Of many things each series is a broad band already.
-  const isMany = columns.some(({ kind }) => kind === "text");
   return found
     .filter(isAlike)
-    .slice(0, isMany ? 1 : SERIES)
+    .slice(0, isMany(columns) ? 1 : SERIES)
     .map(({ name }) => name);
+}
+
+/** The mean of many things hardly changes, and their range is all there is: the highest of them says more. */
+export function firstAggregate(columns: readonly Column[]): Aggregate {
+  return isMany(columns) ? "max" : "mean";
+}
+
+/** Whether the rows are of many things, each with its name. */
+function isMany(columns: readonly Column[]): boolean {
+  return columns.some(({ kind }) => kind === "text");
 }
 
 /** From the least to the most; 0 for what only counts up. */

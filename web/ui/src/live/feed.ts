@@ -8,7 +8,7 @@ import { type Age, Ages } from "./age.js";
 import { type Column, Columns, cell, numeric, timeOf } from "./columns.js";
 import { Meter } from "./meter.js";
 import { Ring } from "./ring.js";
-import { Series } from "./series.js";
+import { type Aggregate, Series } from "./series.js";
 
 /** Rows that are held. */
 const ROWS_MAX = 100_000;
@@ -44,6 +44,7 @@ export class Feed {
   /** Of the columns that a chart shows, by their names. */
   #series = new Map<string, Series>();
   #windowMs = 0;
+  #aggregate: Aggregate = "mean";
   #time: Column | undefined;
   readonly #events = new Meter();
   readonly #bytes = new Meter();
@@ -79,9 +80,10 @@ export class Feed {
    * The series of the columns that a chart shows, over so much time; what it has of others
    * is forgotten.
    */
-  chart(columns: readonly Column[], windowMs: number): Series[] {
-    if (windowMs !== this.#windowMs) this.#series.clear();
+  chart(columns: readonly Column[], windowMs: number, aggregate: Aggregate = "mean"): Series[] {
+    if (windowMs !== this.#windowMs || aggregate !== this.#aggregate) this.#series.clear();
     this.#windowMs = windowMs;
+    this.#aggregate = aggregate;
     const before = this.#series;
     this.#series = new Map();
     return columns.map((column) => {
@@ -131,7 +133,7 @@ export class Feed {
 
   /** A series with what the held rows say, where they have a time. */
   #remembered(column: Column): Series {
-    const series = new Series(this.#windowMs);
+    const series = new Series(this.#windowMs, this.#aggregate);
     const time = this.#time;
     if (!time) return series;
     const clock = times(time, Number.NaN);

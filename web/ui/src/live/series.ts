@@ -4,8 +4,13 @@
  * each with the least, the most and the mean of what happened in it. Pure.
  */
 
-/** Slices of time that are held. */
+/** What a chart shows of each slice of time: the mean and the range, or one of them. */
+export type Aggregate = "mean" | "max" | "min";
+
+/** Slices of a window, unless their length is given. */
 export const SLICES = 600;
+/** Maxima and minima are those of each second, ms. */
+const SECOND_MS = 1000;
 /** So many values in a row from before the window are no stragglers: a clock was set back. */
 const STRAGGLERS_MAX = 1000;
 
@@ -19,16 +24,26 @@ interface Slice {
 }
 
 export class Series {
-  #slices = new Array<Slice | undefined>(SLICES);
+  #slices: (Slice | undefined)[];
   readonly #sliceMs: number;
+  /** Slices that are held. */
+  readonly #count: number;
   /** Number of the newest slice. */
   #newest = -1;
   #stragglers = 0;
   #isAfterGap = false;
 
   /** @param windowMs - the time that a chart shows. */
-  constructor(windowMs: number) {
-    this.#sliceMs = windowMs / SLICES;
+  constructor(windowMs: number, aggregate: Aggregate = "mean") {
+    this.#sliceMs = aggregate === "mean" ? windowMs / SLICES : SECOND_MS;
+    // One more than the window at its beginning, and the newest, which is not over.
+    this.#count = aggregate === "mean" ? SLICES : Math.ceil(windowMs / SECOND_MS) + 2;
+    this.#slices = new Array(this.#count);
+  }
+
+  /** Number of the oldest slice that may be held. */
+  get oldest(): number {
+    return Math.max(0, this.#newest - this.#count + 1);
   }
 
   get newest(): number {
@@ -41,24 +56,24 @@ export class Series {
 
   /** A slice that has values. */
   slice(number: number): Slice | undefined {
-    return number > this.#newest - SLICES && number <= this.#newest ? this.#slices[number % SLICES] : undefined;
+    return number >= this.oldest && number <= this.#newest ? this.#slices[number % this.#count] : undefined;
   }
 
   /** A value at a time, ms. One that is older than the window is left out. */
   add(atMs: number, value: number): void {
     const number = Math.floor(atMs / this.#sliceMs);
     if (!Number.isFinite(value) || !(number >= 0)) return;
-    if (number <= this.#newest - SLICES) {
+    if (number < this.oldest) {
       this.#stragglers += 1;
       if (this.#stragglers < STRAGGLERS_MAX) return;
-      this.#slices = new Array<Slice | undefined>(SLICES);
+      this.#slices = new Array(this.#count);
       this.#newest = -1;
     }
     this.#stragglers = 0;
     if (number > this.#newest) this.#forget(number);
-    const slice = this.#slices[number % SLICES];
+    const slice = this.#slices[number % this.#count];
     if (!slice) {
-      this.#slices[number % SLICES] = this.#begin(value);
+      this.#slices[number % this.#count] = this.#begin(value);
       return;
     }
     if (value < slice.least) slice.least = value;
@@ -80,8 +95,8 @@ export class Series {
 
   /** Slices between the newest and this one are empty. */
   #forget(number: number): void {
-    const from = Math.max(this.#newest + 1, number - SLICES + 1);
-    for (let empty = from; empty <= number; empty++) this.#slices[empty % SLICES] = undefined;
+    const from = Math.max(this.#newest + 1, number - this.#count + 1);
+    for (let empty = from; empty <= number; empty++) this.#slices[empty % this.#count] = undefined;
     this.#newest = number;
   }
 }
@@ -98,11 +113,15 @@ export interface Aligned {
   mean: Line[];
 }
 
-/** Puts series of one window beside each other. */
-export function align(all: readonly Series[]): Aligned {
+/**
+ * Puts series of one window beside each other.
+ *
+ * @param isWhole - leaves the newest slice out: it is not over.
+ */
+export function align(all: readonly Series[], isWhole = false): Aligned {
   const aligned: Aligned = { at: [], least: all.map(() => []), most: all.map(() => []), mean: all.map(() => []) };
-  const newest = Math.max(...all.map((one) => one.newest));
-  for (let number = Math.max(0, newest - SLICES + 1); number <= newest; number++) {
+  const newest = Math.max(...all.map((one) => one.newest)) - Number(isWhole);
+  for (let number = Math.max(...all.map((one) => one.oldest)); number <= newest; number++) {
     const slices = all.map((one) => one.slice(number));
     if (!slices.some(Boolean)) continue;
     const { sliceMs } = all[0] as Series;

@@ -7,11 +7,12 @@ import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
 import { Live } from "./connection.js";
 import { ChartControls, Controls, TableControls } from "./controls.js";
-import { coordinates, firstSeries, firstView, type View } from "./defaults.js";
+import { coordinates, firstAggregate, firstSeries, firstView, type View } from "./defaults.js";
 import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
 import { PositionMap } from "./map.js";
 import type { Row, Rows } from "./ring.js";
+import type { Aggregate } from "./series.js";
 import { Gaps, StatsBar } from "./stats.js";
 import { Table } from "./table.js";
 import { ticker } from "./ticker.js";
@@ -55,6 +56,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
   const [sorting, setSorting] = useState<Sorting | null>(null);
   const [picked, setPicked] = useState<readonly string[] | null>(null);
   const [windowS, setWindowS] = useState(WINDOW_S);
+  const [chosenAggregate, setAggregate] = useState<Aggregate | null>(null);
 
   const { failure } = live;
   const columns = feed.columns.all;
@@ -73,7 +75,8 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
   const suggestedSeries = useSuggestion(held, () => firstSeries(held, columns), columns);
   const drawn = picked ?? suggestedSeries ?? [];
   const drawnColumns = useMemo(() => columns.filter(({ name }) => drawn.includes(name)), [columns, drawn.join("\n")]);
-  const series = feed.chart(view === "chart" ? drawnColumns : [], windowS * 1000);
+  const aggregate = chosenAggregate ?? firstAggregate(columns);
+  const series = feed.chart(view === "chart" ? drawnColumns : [], windowS * 1000, aggregate);
   const tick = paused?.atMs ?? now;
 
   return (
@@ -103,8 +106,10 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
             columns={columns.filter(({ kind }) => kind === "number")}
             drawn={drawn}
             windowS={windowS}
+            aggregate={aggregate}
             draw={setPicked}
             chooseWindow={setWindowS}
+            chooseAggregate={setAggregate}
           />
         )}
       </Controls>
@@ -137,7 +142,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
         </>
       )}
       {feed.rows.count > 0 && view === "chart" && (
-        <Chart columns={drawnColumns} series={series} windowMs={windowS * 1000} tick={tick} />
+        <Chart columns={drawnColumns} series={series} aggregate={aggregate} windowMs={windowS * 1000} tick={tick} />
       )}
       {feed.rows.count > 0 && view === "map" && <PositionMap rows={held} at={places} tick={tick} />}
     </section>
