@@ -3,9 +3,9 @@
  * holds.
  */
 
-/** A transport that can be held back is, from here on. */
+/** From here on a transport with backpressure is held back. */
 const FULL_BYTES = 4 * 1024 * 1024;
-/** A transport that cannot is given up here, until there is room. */
+/** From here on a transport without it is given up, until there is room. */
 const OVER_BYTES = 16 * 1024 * 1024;
 
 /** @internal */
@@ -19,17 +19,17 @@ export interface Backlog {
 
 /** @internal */
 export function backlog(): Backlog {
-  let held = 0;
-  const waiting: (() => void)[] = [];
+  let total = 0;
+  const waiters: (() => void)[] = [];
   return {
     add(bytes) {
-      held += bytes;
+      total += bytes;
     },
     done(bytes) {
-      held -= bytes;
-      if (held < FULL_BYTES / 2) for (const go of waiting.splice(0)) go();
+      total -= bytes;
+      if (total < FULL_BYTES / 2) for (const resolve of waiters.splice(0)) resolve();
     },
-    isOver: () => held > OVER_BYTES,
-    drained: () => (held < FULL_BYTES ? null : new Promise((go) => waiting.push(go))),
+    isOver: () => total > OVER_BYTES,
+    drained: () => (total < FULL_BYTES ? null : new Promise((resolve) => waiters.push(resolve))),
   };
 }

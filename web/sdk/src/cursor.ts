@@ -1,7 +1,7 @@
 /**
  * What of a message is new to a subscription. Positions hold across transports, so
- * while one connection takes over from another both may say the same: what has been
- * had is left out here, and only here. Pure.
+ * while one connection takes over from another both may bring the same events: repeats are
+ * left out here, and only here. Pure.
  */
 
 import { type Cursor, type Gap, type Message, parsePosition } from "./wire.js";
@@ -32,26 +32,26 @@ export interface NewEvents {
  */
 export function advance(progress: Progress, message: Message): NewEvents | null {
   const { gap, events = [], first = 0, offsets } = message;
-  const came = parsePosition(message.position ?? "");
-  if (!came || !(gap || first)) throw new TypeError("no envelope");
-  const held = parsePosition(progress.cursor);
-  const isSame = held?.epoch === came.epoch;
+  const position = parsePosition(message.position ?? "");
+  if (!position || !(gap || first)) throw new TypeError("no envelope");
+  const last = parsePosition(progress.cursor);
+  const isSame = last?.epoch === position.epoch;
   if (offsets) progress.isSparse = true;
-  if (isSame && came.offset <= held.offset) return null;
+  if (isSame && position.offset <= last.offset) return null;
   progress.cursor = message.position as Cursor;
-  if (gap) return { first: came.offset + 1, events: [], gap };
-  if (!held && !events.length) return null;
-  if (!held || !isSame) return { first, events, offsets, gap: held && { missed: null, reason: "epoch" } };
-  const had = offsets ? offsets.findIndex((offset) => offset > held.offset) : Math.max(0, held.offset + 1 - first);
-  const fresh = events.slice(had);
-  const start = offsets ? (offsets[had] ?? first) : first + had;
-  const missed = start - held.offset - 1;
+  if (gap) return { first: position.offset + 1, events: [], gap };
+  if (!last && !events.length) return null;
+  if (!last || !isSame) return { first, events, offsets, gap: last && { missed: null, reason: "epoch" } };
+  const known = offsets ? offsets.findIndex((offset) => offset > last.offset) : Math.max(0, last.offset + 1 - first);
+  const fresh = events.slice(known);
+  const start = offsets ? (offsets[known] ?? first) : first + known;
+  const missed = start - last.offset - 1;
   const isJump = missed > 0 && !progress.isSparse;
   if (!fresh.length && !isJump) return null;
   return {
     first: start,
     events: fresh,
-    offsets: offsets?.slice(had),
+    offsets: offsets?.slice(known),
     gap: isJump ? { missed, reason: "unannounced" } : null,
   };
 }

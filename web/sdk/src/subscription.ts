@@ -100,14 +100,14 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   /** @internal */
   declare isSparse?: boolean;
   #position: Position | null = null;
-  #held: Batch<T>[] = [];
-  /** Handed out, and not known to be processed. */
-  #given: Batch<T> | undefined;
-  #isBusy = false;
+  #queue: Batch<T>[] = [];
+  /** Delivered to the page, and not known to be processed. */
+  #delivered: Batch<T> | undefined;
+  #isProcessing = false;
   /** Bytes of what was received and is not processed. */
-  #waiting = 0;
+  #unprocessed = 0;
   #listener: Listener<T> | null;
-  #waking: (() => void)[] = [];
+  #waiters: (() => void)[] = [];
   #error: Error | null = null;
   #isClosed = false;
   #owner: Owner;
@@ -143,31 +143,31 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
    * window.
    */
   ack(): void {
-    this.#done();
+    this.#finish();
     this.#owner.ack(this as AnySubscription);
   }
 
   /** @internal Takes what is new in a message. */
   receive(message: Message, bytes: number): void {
-    const news = this.#isClosed ? null : advance(this, message);
-    this.#waiting += bytes;
+    const fresh = this.#isClosed ? null : advance(this, message);
+    this.#unprocessed += bytes;
     const { topic, cursor: position } = this;
-    if (news) this.take({ topic, position, ...news, events: news.events as T[], bytes });
+    if (fresh) this.take({ topic, position, ...fresh, events: fresh.events as T[], bytes });
     // Repeats fill a window as well. With nothing before it, a confirmation is as good as
     // a batch that has been processed.
-    else this.processed(this.#waiting === bytes ? position : null, bytes);
+    else this.processed(this.#unprocessed === bytes ? position : null, bytes);
   }
 
   /** @internal Takes a batch, until it is processed. */
   take(batch: Batch<T>): void {
-    this.#held.push(batch);
+    this.#queue.push(batch);
     this.#wake();
     this.#pump();
   }
 
   /** @internal So much has been processed, or thrown away if there is no position. */
   processed(position: Position | null, bytes: number): void {
-    this.#waiting -= bytes;
+    this.#unprocessed -= bytes;
     this.#position = position ?? this.#position;
     this.#owner.processed(this as AnySubscription, bytes);
   }
@@ -208,52 +208,52 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     for (;;) {
       const next = this.#next();
       if (next) yield next;
-      else if (!this.#isClosed) await new Promise<void>((wake) => this.#waking.push(wake));
+      else if (!this.#isClosed) await new Promise<void>((wake) => this.#waiters.push(wake));
       else if (this.#error) throw this.#error;
       else return;
     }
   }
 
   #wake(): void {
-    for (const wake of this.#waking.splice(0)) wake();
+    for (const wake of this.#waiters.splice(0)) wake();
   }
 
   #end(error: Error | null): void {
     this.#isClosed = true;
     this.#error = error;
-    // What has come already is still handed out, unless nobody wants it any more.
+    // What has come already is still delivered, unless nobody wants it any more.
     if (!error) {
-      if (this.#given) this.#held.push(this.#given);
-      this.#given = undefined;
-      for (const { bytes } of this.#held.splice(0)) this.processed(null, bytes);
+      if (this.#delivered) this.#queue.push(this.#delivered);
+      this.#delivered = undefined;
+      for (const { bytes } of this.#queue.splice(0)) this.processed(null, bytes);
     }
     this.#wake();
   }
 
   #pump(): void {
     const listener = this.#listener;
-    for (let next: Batch<T> | undefined; listener && !this.#isBusy && (next = this.#next()); ) {
+    for (let next: Batch<T> | undefined; listener && !this.#isProcessing && (next = this.#next()); ) {
       const batch = next;
       const pending = safely(() => listener(batch));
       if (!pending) continue;
-      this.#isBusy = true;
+      this.#isProcessing = true;
       // Whatever it is: a listener without types may return anything.
       void Promise.resolve(pending).finally(() => {
-        this.#isBusy = false;
+        this.#isProcessing = false;
         this.#pump();
       });
     }
   }
 
   #next(): Batch<T> | undefined {
-    this.#done();
-    return (this.#given = this.#held.shift());
+    this.#finish();
+    return (this.#delivered = this.#queue.shift());
   }
 
-  #done(): void {
-    const given = this.#given;
-    this.#given = undefined;
-    if (given) this.processed(given.position, given.bytes);
+  #finish(): void {
+    const delivered = this.#delivered;
+    this.#delivered = undefined;
+    if (delivered) this.processed(delivered.position, delivered.bytes);
   }
 }
 

@@ -7,18 +7,18 @@ import { type ConnectPlan, type End, type Link, type TransportHandlers, url } fr
  * Requests, one after the other, and reads the lines of each answer as they come, until
  * one has none.
  *
- * @param more - a request's parameters, by its number from 0; `null`: there is no such.
+ * @param parametersOf - a request's parameters, by its number from 0; `null`: there is no such.
  */
 export function requests(
   plan: ConnectPlan,
   handlers: TransportHandlers,
-  more: (number: number) => Record<string, string> | null,
+  parametersOf: (number: number) => Record<string, string> | null,
 ): Link {
   const abort = new AbortController();
   const { signal } = abort;
-  const ask = async (): Promise<End> => {
+  const run = async (): Promise<End> => {
     let parameters: Record<string, string> | null;
-    for (let number = 0; (parameters = more(number)); number++) {
+    for (let number = 0; (parameters = parametersOf(number)); number++) {
       const headers = { ...(plan.token && { Authorization: `Bearer ${plan.token}` }) };
       const request = { headers, cache: "no-store", signal } as const;
       const response = await plan.fetch(url(plan, parameters), request);
@@ -32,8 +32,8 @@ export function requests(
     }
     return {};
   };
-  // Cut, or not the wire: told apart by nothing that matters here.
-  void ask()
+  // Cut, or not the wire: it makes no difference here.
+  void run()
     .catch(() => ({}))
     .then(handlers.ended);
   return { close: () => abort.abort() };
