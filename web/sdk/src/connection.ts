@@ -8,7 +8,7 @@ import type { Message } from "./wire.js";
 
 /** What a connection tells whoever opened it. @internal */
 export interface ConnectionHooks {
-  /** It can be spoken to. Two-way transports only. */
+  /** Commands can be sent over it. Two-way transports only. */
   opened(connection: Connection): void;
   /** The first message is here: it works. */
   established(connection: Connection): void;
@@ -39,7 +39,7 @@ export interface Connection {
   readonly transport: Transport;
   /** By topic. A one-way transport carries what was planned, for as long as it lasts. */
   readonly carried: Map<string, Carried>;
-  /** Whether it can be spoken to. */
+  /** Whether commands can be sent over it. */
   isOpen: boolean;
   /** Whether something has arrived. */
   isEstablished: boolean;

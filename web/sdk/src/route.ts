@@ -108,7 +108,7 @@ export class Route implements ConnectionHooks {
     if (this.#isWanted && !this.#isPaused && !this.#current && !this.#planning) this.#connect();
   }
 
-  /** What is to be carried has changed: replaces a connection that cannot be told so. */
+  /** What is to be carried has changed: replaces a one-way connection, which cannot change. */
   renew(): void {
     if (!this.#current) return;
     this.#isStale = !this.#current.transport.isTwoWay;
@@ -217,7 +217,7 @@ export class Route implements ConnectionHooks {
     this.#report(state, reason);
   }
 
-  /** The last thing that is done: whoever hears of it may close the session, or use another transport. */
+  /** To be called last: `onStatus` may close the session, or use another transport. */
   #report(state: Status["state"], reason: string | null = null): void {
     const transport = this.#current?.transport ?? (state === "connecting" ? this.#fallback.current() : null);
     this.#hooks.onStatus({ state, transport: transport && transport.name, reason });

@@ -93,7 +93,7 @@ export function connectInWorker(worker: WorkerLike, url: string | URL = "/", opt
     if (topic !== undefined) topics.delete(topic);
   };
 
-  /** The Worker hears of what was processed in one go in one go. */
+  /** One message to the Worker for all that was processed in one go. */
   const report = (): void => {
     for (const [key, { position, bytes }] of progress) there.notify("processed", key, position, bytes);
     progress.clear();

@@ -24,8 +24,8 @@ export const foreverFrame: Transport = {
     document.body.append(frame);
     const inside = frame.contentWindow as Window;
     frames.set(inside, handlers.text);
-    // It loads when it has ended, with a word of the server or a refusal. Of one that is cut
-    // browsers say nothing: that is left to the session's idle timeout.
+    // `load` comes when the document has ended, closed or refused by the server. Of one that is
+    // cut browsers tell nothing: the session's idle timeout finds it.
     frame.onload = () => handlers.ended({});
     return {
       close() {

@@ -16,8 +16,8 @@ export const webSocket: Transport = {
     const socket = new WebSocket(to);
     socket.onopen = () => handlers.opened();
     socket.onmessage = ({ data }) => handlers.text(String(data));
-    // The last word, if the server has one, comes without it. Node's own says nothing else
-    // where there is no server; `ws` ends the process with an error that nobody hears.
+    // A close by the server comes without it. Node's own WebSocket tells nothing else where
+    // there is no server; `ws` ends the process if nobody listens to its errors.
     socket.onerror = () => handlers.ended({});
     socket.onclose = ({ code, reason }) => handlers.ended({ close: { code, reason, reconnect: reconnects(code) } });
     return { send: (text) => socket.send(text), close: () => socket.close() };
