@@ -1,10 +1,10 @@
 /** The page around the pages. */
 
 import { useEffect, useState } from "preact/hooks";
-import { whenRefused } from "./ask.js";
 import { LabPage } from "./lab/lab.js";
 import { LivePage } from "./live/live.js";
 import { ReportsPage } from "./reports/reports.js";
+import { onUnauthorized } from "./server.js";
 import { TokenForm } from "./token-form.js";
 
 const PAGES = [
@@ -18,7 +18,7 @@ export function App({ pathname }: { pathname: string }) {
   const current = PAGES.find((it) => pathname.endsWith(`/${it.path}`)) ?? PAGES[0];
   const Page = current.page;
   const [isRefused, setIsRefused] = useState(false);
-  useEffect(() => whenRefused(() => setIsRefused(true)), []);
+  useEffect(() => onUnauthorized(() => setIsRefused(true)), []);
   document.title = `${current.name} · Thalweg`;
   return (
     <>

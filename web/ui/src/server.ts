@@ -1,23 +1,23 @@
 /**
- * Asks the server that these pages are of, with a token where it wants one. The token is
- * kept for as long as the tab is. Paths are relative: a proxy may have put the server below
- * a path of its own.
+ * Requests to the server that these pages are of, with the reader's token. The token is kept
+ * as long as the tab. Paths are relative: a proxy may have put the server below a path of its
+ * own.
  */
 
 const KEY = "thalweg:token";
 
-let held = recalled();
-/** Hears that the server wants a token, or another one. */
-let hear = (): void => {};
+let current = stored();
+/** Called when the server wants a token, or another one. */
+let tokenRefused = (): void => {};
 
-/** What is presented; empty if nothing is. */
+/** The token of all requests; empty if there is none. */
 export function token(): string {
-  return held;
+  return current;
 }
 
-/** What is presented from now on. */
-export function present(token: string): void {
-  held = token;
+/** The token of all requests from now on. */
+export function setToken(token: string): void {
+  current = token;
   try {
     sessionStorage.setItem(KEY, token);
   } catch {
@@ -25,41 +25,41 @@ export function present(token: string): void {
   }
 }
 
-/** @param listener - is called when what is presented, or nothing, does not do. */
-export function whenRefused(listener: () => void): void {
-  hear = listener;
+/** @param listener - is called when a request is refused for its token, or for having none. */
+export function onUnauthorized(listener: () => void): void {
+  tokenRefused = listener;
 }
 
-/** Where a path of this server is, in full. */
+/** The URL of a path of this server. */
 export function serverUrl(path: string): string {
   return new URL(path, document.baseURI).href;
 }
 
-/** Has the reader asked for a token, or for another one. */
+/** Shows the reader the form for a token. */
 export function askForToken(): void {
-  hear();
+  tokenRefused();
 }
 
 /**
- * As `fetch`; that somebody must first present a token is told to {@link whenRefused} as well.
- * @param isQuiet - not this time
+ * As `fetch`, with the token.
+ * @param isQuiet - a 401 does not ask the reader for a token.
  */
-export async function ask(
+export async function request(
   path: string,
   { method = "GET", body, isQuiet = false }: { method?: string; body?: object; isQuiet?: boolean } = {},
 ): Promise<Response> {
-  const shown = held;
+  const sent = current;
   const response = await fetch(path, {
     method,
     headers: {
       Accept: "application/json",
       ...(body && { "Content-Type": "application/json" }),
-      ...(shown && { Authorization: `Bearer ${shown}` }),
+      ...(sent && { Authorization: `Bearer ${sent}` }),
     },
     ...(body && { body: JSON.stringify(body) }),
   });
-  // It may have been presented meanwhile.
-  if (response.status === 401 && shown === held && !isQuiet) hear();
+  // The reader may have given another one meanwhile.
+  if (response.status === 401 && sent === current && !isQuiet) tokenRefused();
   return response;
 }
 
@@ -73,15 +73,15 @@ export async function maySubscribe(token: string): Promise<boolean> {
 }
 
 /** Whether the server takes this token. */
-export async function isTaken(token: string): Promise<boolean> {
+export async function isAccepted(token: string): Promise<boolean> {
   // Nothing else can stand in a header.
   return /^[!-~]+$/.test(token) && maySubscribe(token);
 }
 
-/** The path for a frame or a link, which present no token: with a ticket, to be used once and soon. */
-export async function ticketed(path: string): Promise<string> {
-  if (!held) return path;
-  const response = await ask("v1/tickets", { method: "POST" });
+/** The path for a frame or a link, which have no headers: with a ticket, to be used once and soon. */
+export async function withTicket(path: string): Promise<string> {
+  if (!current) return path;
+  const response = await request("v1/tickets", { method: "POST" });
   if (!response.ok) throw new Error(await errorMessage(response));
   const { ticket } = (await response.json()) as { ticket: string };
   return `${path}?ticket=${encodeURIComponent(ticket)}`;
@@ -97,18 +97,18 @@ export async function errorMessage(response: Response): Promise<string> {
   }
 }
 
-/** Why the server could not be asked. */
+/** Why a request has failed. */
 export interface Problem {
   /** A sentence without its full stop. */
   readonly text: string;
   /** Whether there was no answer at all. */
-  readonly isSilent: boolean;
+  readonly isUnreachable: boolean;
 }
 
 export function problemOf(error: unknown): Problem {
   // So `fetch` says that there was no answer at all, in each browser with other words.
-  const isSilent = error instanceof TypeError;
-  return { text: isSilent ? `Nothing answers at ${serverUrl(".")}` : sentence(error), isSilent };
+  const isUnreachable = error instanceof TypeError;
+  return { text: isUnreachable ? `Nothing answers at ${serverUrl(".")}` : sentence(error), isUnreachable };
 }
 
 /** What went wrong, as a sentence. */
@@ -117,7 +117,7 @@ export function sentence(error: unknown): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-function recalled(): string {
+function stored(): string {
   try {
     return sessionStorage.getItem(KEY) ?? "";
   } catch {

@@ -1,7 +1,7 @@
 /** Asks the reader for the token that the server wants. */
 
 import { useState } from "preact/hooks";
-import { isTaken, present, problemOf } from "./ask.js";
+import { isAccepted, problemOf, setToken } from "./server.js";
 
 /** @param taken - is called when the server has taken it. */
 export function TokenForm({ taken }: { taken(): void }) {
@@ -10,8 +10,8 @@ export function TokenForm({ taken }: { taken(): void }) {
   const offer = async (): Promise<void> => {
     const token = text.trim();
     try {
-      if (await isTaken(token)) {
-        present(token);
+      if (await isAccepted(token)) {
+        setToken(token);
         taken();
       } else setProblem("The server does not take this token");
     } catch (error) {

@@ -1,6 +1,6 @@
 /** What pages say when the server does not. */
 
-import type { Problem } from "./ask.js";
+import type { Problem } from "./server.js";
 
 interface Props {
   readonly problem: Problem;
@@ -8,16 +8,16 @@ interface Props {
   readonly isAll?: boolean;
 }
 
-export function Unreachable({ problem: { text, isSilent }, isAll = true }: Props) {
+export function Unreachable({ problem: { text, isUnreachable }, isAll = true }: Props) {
   const Title = isAll ? "h1" : "h2";
   return (
     <section class="empty" role="alert">
-      <Title>{isSilent ? "The server cannot be reached" : "The server does not do this"}</Title>
+      <Title>{isUnreachable ? "The server cannot be reached" : "The server does not do this"}</Title>
       <p>
         {text}. This page tries again by itself.
-        {isSilent && " Is the server running? It is started with"}
+        {isUnreachable && " Is the server running? It is started with"}
       </p>
-      {isSilent && <pre>thalweg serve --demo</pre>}
+      {isUnreachable && <pre>thalweg serve --demo</pre>}
     </section>
   );
 }

@@ -180,7 +180,7 @@ describe("before anybody has chosen", () => {
   const shown = (...events: unknown[]) => {
     const [rows, columns] = [new Ring(1000), new Columns()];
     rows.push(1, events, 1);
-    events.forEach((event) => columns.look(event));
+    events.forEach((event) => columns.learn(event));
     return [rows, columns.all] as const;
   };
 
@@ -232,13 +232,13 @@ test("a page opens with the cars, else with what is alive", () => {
   expect(opening([topic("a", 0)])).toBeNull();
 });
 
-test("an address says what is looked at", () => {
+test("an address says what is shown", () => {
   expect(write({ topic: "cars/max-speed", view: "chart" })).toBe("?topic=cars/max-speed&view=chart");
   expect(read("?topic=cars/max-speed&view=chart")).toEqual({ topic: "cars/max-speed", view: "chart" });
   expect(read("?view=nonsense")).toEqual({ topic: null, view: null });
 });
 
-test("a look that takes long is taken less often", () => {
+test("what takes long to draw is drawn less often", () => {
   expect(pause(200, 10)).toBe(190);
   expect(pause(200, 150)).toBe(300);
 });

@@ -10,7 +10,7 @@ import { filter, sort } from "../src/live/view.js";
 const events = (rows: Rows): unknown[] => Array.from({ length: rows.length }, (_, index) => rows.at(index)?.event);
 const columnsOf = (...all: unknown[]) => {
   const columns = new Columns();
-  for (const event of all) columns.look(event);
+  for (const event of all) columns.learn(event);
   return columns.all;
 };
 const numbers = (from: number, count: number): number[] => Array.from({ length: count }, (_, index) => from + index);
@@ -91,7 +91,7 @@ describe("columns", () => {
 
   test("of arrays have the names that are known", () => {
     const columns = new Columns(["one"]);
-    columns.look([1, 2]);
+    columns.learn([1, 2]);
     expect(columns.all.map(({ name, key }) => [name, key])).toEqual([
       ["one", 0],
       ["1", 1],
@@ -128,11 +128,11 @@ describe("columns", () => {
 
   test("are another array when one is added, and the same when none is", () => {
     const columns = new Columns();
-    columns.look({ a: 1 });
+    columns.learn({ a: 1 });
     const before = columns.all;
-    columns.look({ a: 2 });
+    columns.learn({ a: 2 });
     expect(columns.all).toBe(before);
-    columns.look({ b: 2 });
+    columns.learn({ b: 2 });
     expect(columns.all).not.toBe(before);
   });
 

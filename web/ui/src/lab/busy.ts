@@ -1,38 +1,38 @@
 /**
- * How busy the page's thread is. Looks at times by chance find it at work as often as it
- * is at work. Each look waits until there is nothing else to do: one that is late found it
+ * How busy the page's thread is. Probes at random times find it at work as often as it
+ * is at work. Each one waits until there is nothing else to do: one that is late found it
  * busy. Tasks much shorter than a millisecond, with pauses between, are overlooked.
  */
 
 import type { Busy } from "./sample.js";
 
-/** A look is late after so long, ms. */
+/** A probe is late after so long, ms. */
 const LATE_MS = 1;
-/** Between two looks, ms, and by chance up to as long again. */
+/** Between two probes, ms, and by chance up to as long again. */
 const EVERY_MS = 6;
 
 interface Scheduler {
   postTask(task: () => void, options: { priority: string; delay: number }): Promise<void>;
 }
 
-/** Looks until what it returns is called. */
+/** Probes until what it returns is called. */
 export function watch(): () => Busy {
   const { scheduler } = globalThis as { scheduler?: Scheduler };
   const begunMs = performance.now();
-  let [looks, late, longMs, isOver] = [0, 0, 0, false];
-  const look = (): void => {
+  let [probes, late, longMs, isOver] = [0, 0, 0, false];
+  const probe = (): void => {
     const delay = EVERY_MS * (1 + Math.random());
     const dueMs = performance.now() + delay;
     const seen = (): void => {
       if (isOver) return;
-      looks += 1;
+      probes += 1;
       if (performance.now() - dueMs > LATE_MS) late += 1;
-      look();
+      probe();
     };
     if (scheduler) void scheduler.postTask(seen, { priority: "background", delay });
     else setTimeout(seen, delay);
   };
-  look();
+  probe();
   const hasLongTasks = PerformanceObserver.supportedEntryTypes.includes("longtask");
   const count = (entries: PerformanceEntryList): void => {
     for (const { duration } of entries) longMs += duration;
@@ -45,7 +45,7 @@ export function watch(): () => Busy {
     observer.disconnect();
     return {
       // Who never gets a turn is not idle.
-      share: looks ? late / looks : 1,
+      share: probes ? late / probes : 1,
       longTasks: hasLongTasks ? longMs / (performance.now() - begunMs) : null,
     };
   };

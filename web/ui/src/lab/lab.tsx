@@ -1,12 +1,12 @@
 /** The lab page: measures this browser, this network and this server. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Problem, problemOf, sentence } from "../ask.js";
 import { brief } from "../format.js";
+import { type Problem, problemOf, sentence } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { left } from "./findings.js";
 import { Form } from "./form.js";
-import { ask, type Offer } from "./offer.js";
+import { fetchOffer, type Offer } from "./offer.js";
 import { label, type Plan } from "./plan.js";
 import { parse, type Result } from "./result.js";
 import { ResultView } from "./result-view.js";
@@ -29,19 +29,19 @@ export function LabPage() {
 
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
-    const look = (): void => {
-      ask().then(
+    const load = (): void => {
+      fetchOffer().then(
         (found) => {
           setOffer(found);
           setLost(null);
         },
         (error: unknown) => {
           setLost(problemOf(error));
-          timer = setTimeout(look, AGAIN_MS);
+          timer = setTimeout(load, AGAIN_MS);
         },
       );
     };
-    look();
+    load();
     return () => {
       clearTimeout(timer);
       stop.current?.abort();

@@ -21,6 +21,6 @@ export function offer(names: readonly string[]): Offer {
   return { batches: batches.sort((a, b) => a - b), runners: names.filter((name) => RUNNER.test(name)).length };
 }
 
-export async function ask(): Promise<Offer> {
+export async function fetchOffer(): Promise<Offer> {
   return offer((await topics("lab/")).map(({ topic }) => topic));
 }

@@ -2,8 +2,8 @@
 
 import { type Batch, connect, type Session } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
-import { token } from "../ask.js";
 import { topic } from "../live/topics.js";
+import { token } from "../server.js";
 import { watch } from "./busy.js";
 import { type Cell, WARM_UP_MS } from "./plan.js";
 import type { RowsSample } from "./sample.js";

@@ -31,7 +31,7 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
   const all = rounds.flat().length;
   const plannedMs = estimateMs(plan, isHttp1());
   let done = 0;
-  const tell = (cell: Cell | null, figure: number | null): void => {
+  const report = (cell: Cell | null, figure: number | null): void => {
     const tookMs = Date.now() - begun.getTime();
     // The first few are too few to tell.
     const leftMs = done < 3 ? plannedMs - tookMs : (tookMs / done) * (all - done);
@@ -55,8 +55,8 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
       // What could not be done once is not tried again.
       if (!failures.some((it) => isSame(it.cell, cell))) {
         try {
-          tell(cell, null);
-          const sample = await seen(plan, cell, signal, (figure) => tell(cell, figure));
+          report(cell, null);
+          const sample = await seen(plan, cell, signal, (figure) => report(cell, figure));
           samples.push({ cell, repeat, sample });
         } catch (error) {
           if (signal.aborted) return finish();
@@ -66,7 +66,7 @@ export async function run(plan: Plan, signal: AbortSignal, onProgress: (progress
       done += 1;
     }
   }
-  tell(null, null);
+  report(null, null);
   return finish();
 }
 

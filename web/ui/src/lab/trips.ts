@@ -5,8 +5,8 @@
 
 import { type Batch, connect } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
-import { ask, errorMessage, token } from "../ask.js";
 import { topics } from "../live/topics.js";
+import { errorMessage, request, token } from "../server.js";
 import { watch } from "./busy.js";
 import { RUNNER } from "./offer.js";
 import type { Cell } from "./plan.js";
@@ -106,7 +106,7 @@ async function freeRunner(signal: AbortSignal): Promise<{ topic: string; positio
 }
 
 async function kick(topic: string, position: string): Promise<void> {
-  const response = await ask("v1/commands", { method: "POST", body: { command: "ack", topic, position } });
+  const response = await request("v1/commands", { method: "POST", body: { command: "ack", topic, position } });
   if (!response.ok) throw new Error(await errorMessage(response));
 }
 

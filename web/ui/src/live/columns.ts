@@ -41,13 +41,13 @@ export class Columns {
   }
 
   /** Learns from an event. Of a hundred thousand a second it must not be each. */
-  look(event: unknown): void {
-    if (typeof event !== "object" || event === null) this.#see(null, event);
-    else if (Array.isArray(event)) event.forEach((cell, index) => this.#see(index, cell));
-    else for (const [key, cell] of Object.entries(event)) this.#see(key, cell);
+  learn(event: unknown): void {
+    if (typeof event !== "object" || event === null) this.#add(null, event);
+    else if (Array.isArray(event)) event.forEach((cell, index) => this.#add(index, cell));
+    else for (const [key, cell] of Object.entries(event)) this.#add(key, cell);
   }
 
-  #see(key: string | number | null, cell: unknown): void {
+  #add(key: string | number | null, cell: unknown): void {
     if (cell === null || cell === undefined || cell === "") return;
     const id = key === null ? null : String(key);
     const index = this.#index.get(id);
@@ -127,7 +127,7 @@ export function numeric(kind: Kind, cell: unknown): number {
 
 /** A cell in a table has no room for more, characters. */
 const PREVIEW_MAX = 200;
-/** What was written once need not be written again at each look. */
+/** What was written once need not be written again at each drawing. */
 const previews = new WeakMap<object, string>();
 
 /** The beginning of a cell's text, in one line. */

@@ -2,7 +2,7 @@
 
 import { type Cursor, connect, type Status, type Subscription, type TransportName } from "thalweg";
 import { foreverFrame } from "thalweg/forever-frame";
-import { sentence, token } from "../ask.js";
+import { sentence, token } from "../server.js";
 import { Feed } from "./feed.js";
 import { names } from "./names.js";
 import { type Topic, topic } from "./topics.js";

@@ -1,6 +1,6 @@
 /**
  * One topic, received: what the live page knows of it. Data comes as fast as it comes and
- * is put away as it is; whoever looks does so a few times a second.
+ * is put away as it is; it is drawn a few times a second.
  */
 
 import type { Batch, Gap } from "thalweg";
@@ -14,9 +14,9 @@ import { type Aggregate, Series } from "./series.js";
 const ROWS_MAX = 100_000;
 /** And bytes that they had on the wire: where rows are large there are fewer. */
 const BYTES_MAX = 48 * 1024 * 1024;
-/** So many first events are all looked at for columns; later so many of each batch. */
-const LOOKED_AT = 1000;
-const LOOKED_AT_OF_BATCH = 4;
+/** Columns are learned from so many first events; later from so many of each batch. */
+const LEARNED_FROM = 1000;
+const LEARNED_FROM_OF_BATCH = 4;
 /** Gaps that are told one by one. */
 const GAPS_MAX = 100;
 
@@ -61,14 +61,14 @@ export class Feed {
   /**
    * Takes a batch in.
    *
-   * @param isOld - whether it is from before somebody looked: such are no part of a rate.
+   * @param isOld - whether it was published before the page opened: it is no part of a rate.
    */
   take({ first, events, gap, bytes }: Batch<unknown>, nowMs: number, isOld = false): void {
     if (gap) this.#miss(gap, nowMs);
     if (!isOld) this.#bytes.add(bytes);
     if (!events.length) return;
-    const stride = this.rows.count < LOOKED_AT ? 1 : Math.ceil(events.length / LOOKED_AT_OF_BATCH);
-    for (let index = events.length - 1; index >= 0; index -= stride) this.columns.look(events[index]);
+    const stride = this.rows.count < LEARNED_FROM ? 1 : Math.ceil(events.length / LEARNED_FROM_OF_BATCH);
+    for (let index = events.length - 1; index >= 0; index -= stride) this.columns.learn(events[index]);
     this.rows.push(first, events, bytes);
     if (!isOld) this.#events.add(events.length);
     const time = this.#findTime();
@@ -155,10 +155,10 @@ function times(time: Column | undefined, nowMs: number): (event: unknown) => num
   let text: unknown = null;
   let atMs = Number.NaN;
   return (event) => {
-    const said = cell(event, time);
-    if (said !== text) {
-      text = said;
-      atMs = numeric("time", said);
+    const found = cell(event, time);
+    if (found !== text) {
+      text = found;
+      atMs = numeric("time", found);
     }
     return atMs;
   };

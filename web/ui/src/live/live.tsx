@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
-import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../ask.js";
+import { askForToken, type Problem, problemOf, sentence, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { read, write } from "./address.js";
 import type { View } from "./defaults.js";

@@ -1,6 +1,6 @@
 /** Rates over the last seconds, from totals that only grow. Pure: the time is given. */
 
-interface Look {
+interface Reading {
   readonly at: number;
   readonly total: number;
 }
@@ -12,7 +12,7 @@ const SPAN_MS_MAX = 10_000;
 const ENOUGH = 50;
 
 export class Meter {
-  #looks: Look[] = [];
+  #readings: Reading[] = [];
   #total = 0;
 
   get total(): number {
@@ -25,11 +25,11 @@ export class Meter {
 
   /** Per second. */
   rate(nowMs: number): number {
-    this.#looks.push({ at: nowMs, total: this.#total });
-    const isOld = (look: Look | undefined): boolean => look !== undefined && nowMs - look.at >= SPAN_MS_MAX;
-    while (isOld(this.#looks[1])) this.#looks.shift();
-    const isEnough = ({ at, total }: Look): boolean => nowMs - at >= SPAN_MS && this.#total - total >= ENOUGH;
-    const from = this.#looks.findLast(isEnough) ?? (this.#looks[0] as Look);
+    this.#readings.push({ at: nowMs, total: this.#total });
+    const isOld = (reading: Reading | undefined): boolean => reading !== undefined && nowMs - reading.at >= SPAN_MS_MAX;
+    while (isOld(this.#readings[1])) this.#readings.shift();
+    const isEnough = ({ at, total }: Reading): boolean => nowMs - at >= SPAN_MS && this.#total - total >= ENOUGH;
+    const from = this.#readings.findLast(isEnough) ?? (this.#readings[0] as Reading);
     const passed = nowMs - from.at;
     return passed > 0 ? ((this.#total - from.total) * 1000) / passed : 0;
   }

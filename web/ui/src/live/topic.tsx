@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TransportName } from "thalweg";
-import { type Problem, serverUrl } from "../ask.js";
+import { type Problem, serverUrl } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { Chart } from "./chart.js";
 import { Live } from "./connection.js";
@@ -137,7 +137,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
             opened={opened?.offset ?? null}
             onOpen={paused && ((row) => setOpened(row.offset === opened?.offset ? null : row))}
           />
-          <p class="note">{told(rows, held, paused && feed.rows.count - paused.count)}</p>
+          <p class="note">{summary(rows, held, paused && feed.rows.count - paused.count)}</p>
           {opened && <Inspection row={opened} close={() => setOpened(null)} />}
         </>
       )}
@@ -150,7 +150,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
 }
 
 /** How much of what is held is seen. */
-function told(rows: Rows, held: Rows, since: number | null): string {
+function summary(rows: Rows, held: Rows, since: number | null): string {
   const figure = (value: number): string => value.toLocaleString("en");
   const shown = rows === held ? figure(held.length) : `${figure(rows.length)} of ${figure(held.length)}`;
   const paused =
@@ -204,7 +204,7 @@ function useTicker(paceMs: number): number {
 
 /** As it was last told; no reason to draw before it is time to. */
 function useLag(live: Live): number | null {
-  const told = useRef<number | null>(null);
+  const last = useRef<number | null>(null);
   useEffect(() => {
     let isOver = false;
     let timer: ReturnType<typeof setTimeout>;
@@ -212,7 +212,7 @@ function useLag(live: Live): number | null {
       const lag = await live.lag().catch(() => null);
       // Whoever has gone on to another topic asks no more for this one.
       if (isOver) return;
-      told.current = lag;
+      last.current = lag;
       timer = setTimeout(() => void ask(), ASK_MS);
     };
     timer = setTimeout(() => void ask(), ASK_MS / 4);
@@ -221,7 +221,7 @@ function useLag(live: Live): number | null {
       clearTimeout(timer);
     };
   }, [live]);
-  return told.current;
+  return last.current;
 }
 
 /** What is found from the first rows, of which there are at `least` so many; it stays once there are enough, until the columns are others. */

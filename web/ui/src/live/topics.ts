@@ -1,6 +1,6 @@
 /** The topics that a server has. */
 
-import { ask, askForToken, errorMessage, maySubscribe, token } from "../ask.js";
+import { askForToken, errorMessage, maySubscribe, request, token } from "../server.js";
 
 export interface Topic {
   readonly topic: string;
@@ -22,7 +22,7 @@ export async function topics(prefix = "", limit = 1000): Promise<Topic[]> {
   const shown = token();
   if (refused?.token === shown) throw new NotListed(refused.why);
   const path = `v1/topics?limit=${limit}${prefix && `&prefix=${encodeURIComponent(prefix)}`}`;
-  const response = await ask(path, { isQuiet: true });
+  const response = await request(path, { isQuiet: true });
   if (response.status === 401) {
     const why = await errorMessage(response);
     const isSubscriber = await maySubscribe(shown);

@@ -1,8 +1,8 @@
 /** Two runs' figures beside each other. */
 
 import { useEffect, useState } from "preact/hooks";
-import { ask, errorMessage, problemOf } from "../ask.js";
 import { brief } from "../format.js";
+import { errorMessage, problemOf, request } from "../server.js";
 import { type Comparison, compare, type Summary } from "./compare.js";
 import { file } from "./runs.js";
 
@@ -79,7 +79,7 @@ export function ComparisonView({ first, second }: Props) {
 }
 
 async function summary(run: string): Promise<Summary> {
-  const response = await ask(file(run, "summary.json"));
+  const response = await request(file(run, "summary.json"));
   if (!response.ok) throw new Error(await errorMessage(response));
   return (await response.json().catch(() => null)) as Summary;
 }

@@ -1,7 +1,7 @@
 /** The reports page: runs of the lab, one opened or two beside each other. */
 
 import { useEffect, useState } from "preact/hooks";
-import { problemOf, sentence, ticketed, token } from "../ask.js";
+import { problemOf, sentence, token, withTicket } from "../server.js";
 import { Unreachable } from "../unreachable.js";
 import { ComparisonView } from "./comparison.js";
 import { date, file, inAddress, type Listed, list, pick, processor, type Run } from "./runs.js";
@@ -139,7 +139,7 @@ function ReportLink({ run }: { run: Run }) {
   const follow = async (event: Event): Promise<void> => {
     if (!token()) return;
     event.preventDefault();
-    location.assign(await ticketed(path).catch(() => path));
+    location.assign(await withTicket(path).catch(() => path));
   };
   return (
     <a href={path} onClick={(event) => void follow(event)}>
@@ -154,7 +154,7 @@ function Report({ run }: { run: Run }) {
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
     if (!run.has_report) return;
-    ticketed(file(run.name, "report.html")).then(setAddress, (error: unknown) => setProblem(problemOf(error).text));
+    withTicket(file(run.name, "report.html")).then(setAddress, (error: unknown) => setProblem(problemOf(error).text));
   }, [run.name, run.has_report]);
   return (
     <figure class="report">

@@ -1,6 +1,6 @@
 /** The runs of the lab that a server shows. */
 
-import { ask, errorMessage, type Problem, problemOf } from "../ask.js";
+import { errorMessage, type Problem, problemOf, request } from "../server.js";
 
 /** One of them, as `GET /runs` lists it. */
 export interface Run {
@@ -20,7 +20,7 @@ export type Listed = { readonly runs: readonly Run[] } | { readonly none: string
 
 export async function list(): Promise<Listed> {
   try {
-    const response = await ask("runs");
+    const response = await request("runs");
     if (response.ok) return (await response.json()) as { runs: Run[] };
     const message = await errorMessage(response);
     return response.status === 404 ? { none: message } : { problem: problemOf(message) };
