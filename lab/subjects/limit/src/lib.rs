@@ -14,7 +14,8 @@
 //! - `connection`: one socket, and what it could not take yet; `tls`: the same,
 //!   encrypted.
 //!
-//! `--echo` is a server of its own: `echo`, which says back what `talk` hears.
+//! `--echo` is a server of its own: `echo`, which says back what `talk` hears. `run`
+//! starts the one or the other.
 //!
 //! It keeps no history, resumes nothing, validates no JSON, sends no heartbeat
 //! and knows no slow subscriber: what Thalweg costs above it is the price of
@@ -27,6 +28,7 @@ mod fanout;
 mod frame;
 mod http;
 mod options;
+mod run;
 mod server;
 mod source;
 mod talk;
@@ -34,4 +36,4 @@ mod tls;
 mod topic;
 
 pub use options::{ConstantPlan, DummyPlan, LimitError, Mode, Options, SourcePlan};
-pub use server::run;
+pub use run::run;

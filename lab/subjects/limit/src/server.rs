@@ -8,13 +8,11 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, sockopt};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::Timespec;
 use slab::Slab;
 
 use crate::body::{Lines, Piece};
 use crate::connection::{Connection, Link, Plain, Publisher, Received, Role, Sent};
-use crate::echo;
 use crate::fanout::Fanout;
 use crate::frame::{Framing, answer};
 use crate::http::{self, HEAD_BYTES_MAX, Refusal, Request};
@@ -43,16 +41,8 @@ const TIMER: u64 = u64::MAX - 1;
 const OPCODE_MASK: u8 = 0x0f;
 const OPCODE_CLOSE: u8 = 0x8;
 
-/// Runs the limit until the process is ended. Prints
-/// `listening on http://ADDRESS` once it can be connected to.
-///
-/// # Errors
-/// If it cannot listen, or the kernel refuses the epoll or the timer.
-pub fn run(options: Options) -> Result<(), LimitError> {
-    raise_open_files_limit();
-    if options.is_echo {
-        return echo::run(&options);
-    }
+/// Serves subscribers and publishers until the process is ended.
+pub(crate) fn run(options: Options) -> Result<(), LimitError> {
     if !options.is_tls {
         return Server::start(options, |socket| Ok(Plain::new(socket)))?.run();
     }
@@ -350,14 +340,6 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
     // Who started it may not listen.
     let _ = writeln!(std::io::stdout(), "listening on http://{address}");
     Ok(listener)
-}
-
-/// 10,000 connections need as many open files. Where the kernel does not allow
-/// it, the limit accepts as many as it can.
-fn raise_open_files_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 pub(crate) fn watch(epoll: &OwnedFd, file: impl AsFd, key: u64) -> Result<(), Errno> {
