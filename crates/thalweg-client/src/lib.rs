@@ -29,7 +29,7 @@
 //! thin     tls, link       a connection: TCP, TLS, HTTP/1.1 or HTTP/2
 //!          exchange        one request, one answer, on kept connections
 //!          carrier         a transport as messages in, acks out
-//! for you  options, told, error
+//! for you  options, told, published, error
 //!          client          and its publishing, reading and commands
 //!          subscription    the loop: connect, hear, come back
 //! ```
@@ -47,6 +47,7 @@ mod link;
 mod message;
 mod options;
 mod publish;
+mod published;
 mod read;
 mod subscription;
 mod target;
@@ -56,7 +57,8 @@ mod told;
 pub use client::Client;
 pub use error::{Error, Refusal};
 pub use options::{Http, Options, Policy, Subscribe, Transport};
-pub use publish::{Published, text_event};
+pub use publish::text_event;
+pub use published::Published;
 pub use read::{Missing, Read, TopicSummary};
 pub use subscription::Subscription;
 pub use thalweg_wire::{

@@ -15,34 +15,18 @@ use hyper::{
     header::{CONTENT_TYPE, HeaderName},
 };
 use serde::Deserialize;
-use thalweg_wire::{Offset, Topic, event::push_text};
+use thalweg_wire::{Topic, event::push_text};
 use tokio::{
     sync::mpsc::Receiver,
     time::{Instant, sleep},
 };
 
 use crate::{
-    Client, Error,
+    Client, Error, Published,
     backoff::Backoff,
     exchange::{Ask, success},
     limits::{MESSAGE_BYTES_MAX, PUBLISH_WAIT},
 };
-
-/// What became of a publish.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Published {
-    /// Where to.
-    pub topic: String,
-    /// Position of the last event.
-    pub position: String,
-    /// Offset of the first event.
-    pub first: Offset,
-    /// How many events.
-    pub count: u64,
-    /// Whether an earlier attempt had done it already.
-    #[serde(skip)]
-    pub is_replayed: bool,
-}
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: &str = "idempotency-replayed";

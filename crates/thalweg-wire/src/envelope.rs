@@ -1,6 +1,9 @@
 //! A batch as JSON: the one envelope that every transport carries.
 
-use crate::{Epoch, Offset, Topic};
+use crate::{
+    Epoch, Offset, Topic,
+    position::{write_decimal, write_position},
+};
 
 /// Consecutive events of one stream, ready to be written.
 #[derive(Debug, Clone, Copy)]
@@ -92,16 +95,6 @@ pub(crate) fn write_head(topic: &Topic, epoch: Epoch, offset: Offset, out: &mut 
     out.extend_from_slice(topic.as_str().as_bytes());
     out.extend_from_slice(POSITION);
     write_position(epoch, offset, out);
-}
-
-pub(crate) fn write_position(epoch: Epoch, offset: Offset, out: &mut Vec<u8>) {
-    epoch.write(out);
-    out.push(b'.');
-    write_decimal(offset, out);
-}
-
-pub(crate) fn write_decimal(value: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 fn decimal_len(value: u64) -> usize {

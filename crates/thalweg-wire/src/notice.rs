@@ -1,9 +1,6 @@
 //! What a subscriber is told besides events, as JSON: gap, heartbeat, close.
 
-use crate::{
-    Close, Offset, Position, Topic,
-    envelope::{write_decimal, write_head},
-};
+use crate::{Close, Offset, Position, Topic, envelope::write_head, position::write_decimal};
 
 /// Events a subscriber will not get.
 #[derive(Debug, Clone, Copy)]

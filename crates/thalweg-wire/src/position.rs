@@ -6,7 +6,7 @@
 
 use std::{fmt, num::NonZeroU64, str::FromStr};
 
-use crate::{envelope::write_position, limits::OFFSET_MAX};
+use crate::limits::OFFSET_MAX;
 
 /// An event's number in its stream, from 1; 0 is "before the first event".
 pub type Offset = u64;
@@ -129,4 +129,14 @@ impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.epoch, self.offset)
     }
+}
+
+pub(crate) fn write_position(epoch: Epoch, offset: Offset, out: &mut Vec<u8>) {
+    epoch.write(out);
+    out.push(b'.');
+    write_decimal(offset, out);
+}
+
+pub(crate) fn write_decimal(value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! conditions   what kind of world a seed makes
 //! world        its clock: what happens at each step, and how it ends
+//! surroundings everything in a world that is not a client
 //! published    a topic as its publishers know it, sealed into batches
 //! shard        the logs that subscribers read, other shards' copies included
 //! retained     what a log must retain, and how a subscription must begin
@@ -34,6 +35,7 @@ mod reading;
 mod retained;
 mod shard;
 mod socket;
+mod surroundings;
 mod tally;
 mod windows;
 mod world;

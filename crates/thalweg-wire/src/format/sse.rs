@@ -3,7 +3,7 @@
 //! its place.
 
 use super::Message;
-use crate::{StartAt, envelope::write_position};
+use crate::{StartAt, position::write_position};
 
 const DATA: &[u8] = b"data:";
 const ID: &[u8] = b"id:";

@@ -6,6 +6,7 @@
 //! - `frames`: frames of HTTP/2, wrong ones too
 //! - `bystander`: someone who is to notice nothing of it
 //! - `signs`: what shows how a server is
+//! - `waiting`: looks again until something shows
 //! - `server`: starts `thalweg serve`, stops it
 //! - `skipped`: notes what this machine has not what it takes for
 //! - `program`: runs the binary's other commands
@@ -35,6 +36,7 @@ mod socket;
 mod subscriber;
 mod tls;
 mod transport;
+mod waiting;
 mod websocket;
 
 pub(crate) use bystander::{ticking, unharmed, unharmed_over};
@@ -45,11 +47,11 @@ pub(crate) use message::{Gap, Heard, close};
 pub(crate) use program::Program;
 pub(crate) use proxy::Proxy;
 pub(crate) use raw::{Answer, Duplex, Raw, tcp};
-pub(crate) use server::{LOOK_AGAIN_AFTER, Server, TRUSTED, metric, outside};
-pub(crate) use signs::wait_for;
+pub(crate) use server::{Server, TRUSTED, metric, outside};
 pub(crate) use skipped::skipped;
 pub(crate) use socket::{DEADLINE, Socket};
 pub(crate) use subscriber::Subscriber;
 pub(crate) use tls::TlsClient;
 pub(crate) use transport::{Line, Transport};
+pub(crate) use waiting::{LOOK_AGAIN_AFTER, wait_for};
 pub(crate) use websocket::{Frame, opcode};

@@ -7,8 +7,8 @@ use super::{
     connection::{Ask, Connection},
     deframe::NONCE,
     oracle::Heard,
+    surroundings::Surroundings,
     tally::Situation,
-    world::Surroundings,
 };
 
 /// Who connects, reads, goes away, and comes back where it was.

@@ -14,7 +14,7 @@ use h2::{RecvStream, SendStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::socket::Channel;
-use super::{DEADLINE, Response, Socket, Subscriber, Transport};
+use super::{DEADLINE, Response, Socket};
 
 /// Enough that a stream not read does not hold the others.
 const CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
@@ -116,12 +116,6 @@ impl Http2 {
         body: impl AsRef<[u8]>,
     ) -> Response {
         self.start(method, target, headers, body.as_ref()).response()
-    }
-
-    /// Subscribes to `target`, what follows `/v1/topics` in the path.
-    pub(crate) fn subscribe(&self, transport: Transport, target: &str) -> Subscriber {
-        let line = super::Line::Http2(self.clone());
-        Subscriber::open(line, transport, &format!("/v1/topics{target}"), &[])
     }
 }
 

@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{
-    DEADLINE, Http2, Line, Published, Response, Socket, Subscriber, Transport, request, wait_for,
+    DEADLINE, Http2, LOOK_AGAIN_AFTER, Line, Published, Response, Socket, Subscriber, Transport,
+    request, wait_for,
 };
-
-/// Where nothing tells of a change, one has to look.
-pub(crate) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What the server says on its first line.
 const LISTENING: &str = "listening on ";

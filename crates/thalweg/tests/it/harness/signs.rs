@@ -6,19 +6,7 @@ use std::time::Instant;
 
 use rustix::process::Pid;
 
-use super::{DEADLINE, LOOK_AGAIN_AFTER, Raw, Server};
-
-/// Waits until `look` finds what it looks for.
-pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited {DEADLINE:?} in vain for {what}");
-        thread::sleep(LOOK_AGAIN_AFTER);
-    }
-}
+use super::{DEADLINE, LOOK_AGAIN_AFTER, Raw, Server, wait_for};
 
 impl Server {
     /// The sum of a metric's samples: `thalweg_name`, or `thalweg_name{code="…"}`.

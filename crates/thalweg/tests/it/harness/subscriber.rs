@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::message::{Envelope, Gap, Heard};
 use super::reader::Reader;
 use super::websocket::{Frame, opcode};
-use super::{DEADLINE, Line, Response, Socket, Transport, offset};
+use super::{DEADLINE, Http2, Line, Response, Socket, Transport, offset};
 
 /// How long a poll waits that is not the first.
 const WAIT: &str = "wait=10s";
@@ -39,6 +39,14 @@ pub(crate) struct Subscriber {
     is_over: bool,
     /// For failures.
     name: String,
+}
+
+impl Http2 {
+    /// Subscribes to `target`, what follows `/v1/topics` in the path.
+    pub(crate) fn subscribe(&self, transport: Transport, target: &str) -> Subscriber {
+        let line = Line::Http2(self.clone());
+        Subscriber::open(line, transport, &format!("/v1/topics{target}"), &[])
+    }
 }
 
 impl Subscriber {
