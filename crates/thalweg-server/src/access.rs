@@ -24,9 +24,9 @@ mod tests;
 mod ticket;
 mod token;
 
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
-use core::net::SocketAddr;
 use http::{HeaderMap, header, request::Parts};
 use rustls::crypto::SecureRandom;
 use thalweg_wire::{ErrorCode, Excerpt, Topic};

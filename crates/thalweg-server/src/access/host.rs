@@ -5,7 +5,7 @@
 //! to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the server
 //! for its browser, but it cannot help naming itself in `Host`.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::{Version, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
