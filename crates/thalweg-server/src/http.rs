@@ -7,6 +7,7 @@
 //! ```text
 //! http2         connections of many streams
 //! routes        a request → its answer
+//! on            the connection that a request came on
 //! post          bodies: events, commands, tickets
 //! inspect       how the server is: health, metrics, the list of topics
 //! pages         what browsers are shown
@@ -25,6 +26,7 @@ mod content;
 mod gather;
 mod http2;
 mod inspect;
+mod on;
 mod pages;
 mod patience;
 mod places;
@@ -72,9 +74,10 @@ use crate::{
     transport::{Certificate, Outlet, Socket, TlsSocket},
 };
 use gather::Spare;
+use on::On;
 use patience::{Impatience, Patient, Run, Running};
 pub(crate) use places::Places;
-use routes::{On, Takeover};
+use routes::Takeover;
 pub(crate) use turning_away::turn_away;
 use turning_away::{point_to_https, refuse_draining, refuse_slow};
 

@@ -11,6 +11,7 @@
 //! commands      what a client asks for, executed
 //! subscribe     a request becomes a subscriber
 //! hearing       what connections say, in the order they say it
+//! slice         how long a turn hears that
 //! peers         what a shard does with its mail
 //!
 //! topics        order, batches, history
@@ -21,6 +22,7 @@
 //!   shares        how many topics each address holds
 //!   replication   topics that other shards read along
 //!   reading       history and topics, for who does not subscribe
+//!   listing       what shards ask each other for then
 //!   turns         whose turn it is to read
 //!
 //! subscribers   connections, and what is due to them
@@ -47,6 +49,7 @@ mod fuzzing;
 mod hearing;
 mod home;
 mod ingest;
+mod listing;
 mod mail;
 mod peers;
 mod placed;
@@ -56,6 +59,7 @@ mod replication;
 mod retries;
 mod room;
 mod shares;
+mod slice;
 mod sources;
 mod subscribe;
 mod subscribers;
@@ -84,9 +88,10 @@ pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
 pub(crate) use home::home_of;
+pub(crate) use listing::Listing;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use placed::Placed;
-pub(crate) use reading::{Listing, Sending};
+pub(crate) use reading::Sending;
 pub(crate) use retries::{Retry, RetryHasher};
 pub(crate) use shares::Shares;
 pub(crate) use subscribe::Newcomer;

@@ -16,7 +16,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Http, routes::On};
+use super::{Http, on::On};
 use crate::{
     answers::{Charge, Holder},
     shard::Sending,

@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     Http, content, count_impatience,
     gather::gather,
+    on::On,
     patience::{Impatience, Patient, Running, Streams, Taken},
-    routes::{self, On},
-    told,
+    routes, told,
 };
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},

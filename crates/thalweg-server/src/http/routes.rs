@@ -2,7 +2,6 @@ use std::{
     cell::Cell,
     future::{pending, poll_fn},
     rc::Rc,
-    sync::Arc,
     time::Duration,
 };
 
@@ -15,7 +14,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     Http,
     content::{Content, History},
-    inspect, pages,
+    inspect,
+    on::On,
+    pages,
     post::{self, Publisher},
     respond::{Answer, Refused, empty, json_line},
     runs,
@@ -23,11 +24,10 @@ use super::{
 };
 use crate::{
     access::{Admitted, Identity, Right},
-    answers::Holder,
     clock::now_us,
     fanout::{FeedKey, Life},
     refusal::Refusal,
-    seats::{Address, Caller, Forwarded, Seat},
+    seats::{Caller, Forwarded, Seat},
     shard::{Newcomer, SubscriberId},
     transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
 };
@@ -44,21 +44,6 @@ pub(super) struct Takeover {
 struct Begun {
     ask: Ask,
     identity: Identity,
-}
-
-/// The connection that a request came on.
-pub(super) struct On {
-    pub(super) seat: Seat,
-    pub(super) holder: Arc<Holder>,
-    /// Of its client, which is another for each request of a proxy.
-    pub(super) address: Cell<Address>,
-}
-
-impl On {
-    pub(super) fn new(seat: Seat, holder: &Arc<Holder>) -> Self {
-        let address = Cell::new(seat.address());
-        Self { seat, holder: Arc::clone(holder), address }
-    }
 }
 
 /// Events of a read that does not say how many.

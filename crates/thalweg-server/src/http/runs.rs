@@ -6,9 +6,9 @@ use thalweg_wire::{ErrorCode, Excerpt};
 use super::{
     Http,
     content::{Content, FileBody},
+    on::On,
     pages::harden,
     respond::{Answer, Refused, json, text},
-    routes::On,
 };
 use crate::{
     access::Right,

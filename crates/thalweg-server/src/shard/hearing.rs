@@ -1,7 +1,7 @@
 //! What connections say: read, taken apart, and answered one message after the other, for
 //! as long as a turn reads.
 
-use std::{rc::Rc, time::Duration};
+use std::rc::Rc;
 
 use serde_json::value::RawValue;
 use thalweg_wire::{answer::refusal, close};
@@ -13,50 +13,12 @@ use super::{
     subscribers::{Phase, SubscriberId, Subscribers},
 };
 use crate::{
-    clock::now_us,
     refusal::Refusal,
     transport::{Connection, Heard},
 };
 
 /// Sockets read in one turn, once each.
 const READS_PER_TURN: usize = 64;
-
-/// Bytes heard between two looks at the clock.
-const BYTES_PER_LOOK: usize = 16 << 10;
-
-/// What a read or a message counts for besides its bytes: a command that is refused takes
-/// about as long as so many bytes of one that is not.
-const MESSAGE_BYTES: usize = 1 << 10;
-
-/// The time that a turn has for hearing.
-#[derive(Debug, Default)]
-pub(super) struct Slice {
-    end_us: u64,
-    /// Since the last look at the clock.
-    heard_bytes: usize,
-    is_over: bool,
-}
-
-impl Slice {
-    /// Begins a slice of this length.
-    pub(super) fn begin(&mut self, now_us: u64, length: Duration) {
-        *self = Self { end_us: now_us + length.as_micros() as u64, ..Self::default() };
-    }
-
-    /// Whether what is left waits for the next turn.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// A read, or a message of so many bytes.
-    fn spend(&mut self, bytes: usize) {
-        self.heard_bytes += bytes + MESSAGE_BYTES;
-        if self.heard_bytes >= BYTES_PER_LOOK {
-            self.heard_bytes = 0;
-            self.is_over = now_us() >= self.end_us;
-        }
-    }
-}
 
 impl Shard {
     /// Hears what subscribers say, each once, until its time is spent.

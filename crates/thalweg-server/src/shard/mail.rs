@@ -6,8 +6,8 @@ use thalweg_wire::{Epoch, Offset, Position, StartAt, Topic};
 use tokio::sync::oneshot;
 
 use super::{
+    listing::{Listed, Listing, Page},
     placed::Placed,
-    reading::{Listed, Listing, Page},
     retries::Retry,
 };
 use crate::{

@@ -9,13 +9,17 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
-use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
+use thalweg_wire::{GapReason, Offset, StartAt, Topic};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
 };
 
-use super::{Handle, Mail, home_of, topics::Topics};
+use super::{
+    Handle, Mail, home_of,
+    listing::{Listed, Listing, Page},
+    topics::Topics,
+};
 use crate::{
     answers::Holder,
     clock::now_us,
@@ -28,16 +32,7 @@ use crate::{
 /// From look to look whether one who takes nothing goes for one who waits.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": what stands
-/// before its events, these, and what stands after them.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(super) before: Vec<u8>,
-    pub(super) events: Slice,
-    pub(super) after: Vec<u8>,
-}
-
-/// The same, while it is sent.
+/// A page while it is sent.
 pub(crate) struct Sending {
     pub(crate) before: Bytes,
     /// Shared with the shard, which looks at the memory that it alone keeps.
@@ -72,26 +67,6 @@ pub(super) enum Full {
     OfClient(Client),
     /// So many of all are.
     OfAll,
-}
-
-/// One topic as a shard knows it.
-#[derive(Debug, Clone)]
-pub(crate) struct Listed {
-    pub(crate) topic: Topic,
-    /// Of its newest event; only its home knows.
-    pub(crate) position: Option<Position>,
-    /// How many are retained there.
-    pub(crate) events: u64,
-    /// How many subscribe to it here.
-    pub(crate) subscribers: u64,
-}
-
-/// Which topics to list.
-#[derive(Debug, Clone)]
-pub(crate) struct Listing {
-    pub(crate) after: String,
-    pub(crate) prefix: String,
-    pub(crate) limit: usize,
 }
 
 impl Sending {

@@ -16,9 +16,9 @@ use tokio::io::unix::AsyncFd;
 use super::{
     Common,
     feeds::Moved,
-    hearing::Slice,
     poll::{Poll, Ready},
     reading::Reading,
+    slice::Slice,
     timers::Timers,
     topics::Topics,
 };
