@@ -6,12 +6,14 @@
 //! paths, `use … as …` for a banned module, or `#[path]`.
 
 mod arrows;
+mod circles;
 mod finding;
 mod links;
 mod modules;
 mod panics;
 mod rooms;
 mod rust;
+mod sizes;
 mod text;
 mod tree;
 
@@ -20,9 +22,16 @@ use std::process::ExitCode;
 use finding::Finding;
 use tree::Tree;
 
-/// Checks the working tree, prints what it finds, and fails if that is anything.
+/// Checks the working tree, prints what it finds, and fails if that is anything but
+/// advice.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let findings = check(&Tree::read()?);
+    let tree = Tree::read()?;
+    let mut advice = Vec::new();
+    sizes::advise(&tree, &mut advice);
+    for advice in &advice {
+        println!("advice: {advice}");
+    }
+    let findings = check(&tree);
     for finding in &findings {
         println!("{finding}");
     }
@@ -39,6 +48,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     links::check(tree, &mut findings);
     modules::check(tree, &mut findings);
     arrows::check(tree, &mut findings);
+    circles::check(tree, &mut findings);
     rooms::check(tree, &mut findings);
     panics::check(tree, &mut findings);
     findings.sort();

@@ -1,5 +1,7 @@
 //! Who may import whom. These tables are the arrows of ARCHITECTURE.md.
 
+use std::collections::BTreeSet;
+
 use super::{
     finding::Finding,
     rust::{Path, code, outline},
@@ -14,7 +16,7 @@ const CRATES: &Arrows = &[
     ("thalweg", &["thalweg-server", "thalweg-lab", "thalweg-limit", "thalweg-client"]),
     ("thalweg-server", &["thalweg-wire"]),
     ("thalweg-client", &["thalweg-wire"]),
-    ("thalweg-lab", &["thalweg-wire"]),
+    ("thalweg-lab", &[]),
     ("thalweg-limit", &[]),
     ("thalweg-wire", &[]),
     ("xtask", &[]),
@@ -36,8 +38,8 @@ const SERVER: &Arrows = &[
     ("refusal", &[]),
     ("access", &["config", "refusal"]),
     ("seats", &["config", "refusal"]),
-    ("source", &["stream", "config", "metrics", "refusal"]),
-    ("transport", &["access", "seats", "fanout", "stream", "config", "metrics", "refusal"]),
+    ("source", &["stream", "config"]),
+    ("transport", &["access", "seats", "fanout", "config", "refusal"]),
     ("answers", &["config", "seats", "transport"]),
     ("fuzzing", &["access", "config", "transport", "shard", "refusal"]),
     (
@@ -104,24 +106,44 @@ const LAB: &Arrows = &[
 const HERE: &str = "change the arrows in xtask/src/tidy/arrows.rs and ARCHITECTURE.md";
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    for (path, manifest) in tree.texts().filter(|(path, _)| path.ends_with("Cargo.toml")) {
-        check_manifest(path, manifest, findings);
-    }
+    let mut used = Used::new();
+    check_crates(tree, &mut used, findings);
+    check_unused(CRATES, &used, findings);
     for (folder, arrows) in MODULES {
-        for (path, text) in tree.rust() {
-            if let Some(inside) = path.strip_prefix(folder) {
-                check_module(path, &module(inside), text, arrows, findings);
-            }
+        let mut used = Used::new();
+        check_modules(tree, folder, arrows, &mut used, findings);
+        check_unused(arrows, &used, findings);
+    }
+}
+
+/// Arrows that somebody takes: importer, imported.
+type Used = BTreeSet<(&'static str, &'static str)>;
+
+fn check_unused(arrows: &Arrows, used: &Used, findings: &mut Vec<Finding>) {
+    for (importer, allowed) in arrows {
+        for imported in allowed.iter().filter(|imported| !used.contains(&(importer, imported))) {
+            findings.push(Finding::new(
+                "xtask/src/tidy/arrows.rs",
+                1,
+                format!("{importer} may import {imported} and does not"),
+                "take the arrow out, in ARCHITECTURE.md too",
+            ));
         }
+    }
+}
+
+fn check_crates(tree: &Tree, used: &mut Used, findings: &mut Vec<Finding>) {
+    for (path, manifest) in tree.texts().filter(|(path, _)| path.ends_with("Cargo.toml")) {
+        check_manifest(path, manifest, used, findings);
     }
 }
 
 /// Every crate of ours under any `dependencies`, those of tests included, has an
 /// arrow.
-fn check_manifest(path: &str, manifest: &str, findings: &mut Vec<Finding>) {
+fn check_manifest(path: &str, manifest: &str, used: &mut Used, findings: &mut Vec<Finding>) {
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
     let name = name.unwrap_or_default().trim_matches('"');
-    let Some((_, allowed)) = CRATES.iter().find(|(importer, _)| *importer == name) else {
+    let Some((name, allowed)) = CRATES.iter().find(|(importer, _)| *importer == name) else {
         return;
     };
     let mut is_dependencies = false;
@@ -130,14 +152,33 @@ fn check_manifest(path: &str, manifest: &str, findings: &mut Vec<Finding>) {
             is_dependencies = text.ends_with("dependencies]");
         }
         let key = text.split(['.', ' ', '=']).next().unwrap_or_default();
-        let is_ours = CRATES.iter().any(|(ours, _)| *ours == key);
-        if is_dependencies && is_ours && !allowed.contains(&key) {
-            findings.push(Finding::new(
-                path,
-                line,
-                format!("{name} may not depend on {key}"),
-                format!("move what both need into a crate below both, or {HERE}"),
-            ));
+        let Some((ours, _)) = CRATES.iter().find(|(ours, _)| *ours == key) else { continue };
+        if !is_dependencies {
+            continue;
+        }
+        if allowed.contains(ours) {
+            used.insert((name, ours));
+            continue;
+        }
+        findings.push(Finding::new(
+            path,
+            line,
+            format!("{name} may not depend on {key}"),
+            format!("move what both need into a crate below both, or {HERE}"),
+        ));
+    }
+}
+
+fn check_modules(
+    tree: &Tree,
+    folder: &str,
+    arrows: &'static Arrows,
+    used: &mut Used,
+    findings: &mut Vec<Finding>,
+) {
+    for (path, text) in tree.rust() {
+        if let Some(inside) = path.strip_prefix(folder) {
+            check_module(path, &module(inside), text, arrows, used, findings);
         }
     }
 }
@@ -157,16 +198,20 @@ fn check_module(
     path: &str,
     module: &[&str],
     text: &str,
-    arrows: &Arrows,
+    arrows: &'static Arrows,
+    used: &mut Used,
     findings: &mut Vec<Finding>,
 ) {
     let Some(own) = module.first() else { return };
-    let Some((_, allowed)) = arrows.iter().find(|(importer, _)| importer == own) else {
+    let Some((importer, allowed)) = arrows.iter().find(|(importer, _)| importer == own) else {
         findings.push(Finding::new(path, 1, format!("module {own} has no arrows"), HERE));
         return;
     };
-    for used in outline(&code(text)).paths {
-        let Some(sibling) = sibling(&used, module.len()) else { continue };
+    for path_used in outline(&code(text)).paths {
+        let Some(sibling) = sibling(&path_used, module.len()) else { continue };
+        if let Some(imported) = allowed.iter().find(|imported| **imported == sibling) {
+            used.insert((importer, imported));
+        }
         if sibling == *own || allowed.contains(&sibling) {
             continue;
         }
@@ -177,7 +222,7 @@ fn check_module(
             let remedy = "name the module it comes from".to_owned();
             (format!("crate::{sibling} hides an arrow"), remedy)
         };
-        findings.push(Finding::new(path, used.line, what, remedy));
+        findings.push(Finding::new(path, path_used.line, what, remedy));
     }
 }
 
@@ -200,7 +245,11 @@ mod tests {
 
     fn check(path: &str, text: &str, expected: &[&str]) {
         let mut findings = Vec::new();
-        super::check(&Tree::of(&[(path, text)]), &mut findings);
+        let (tree, mut used) = (Tree::of(&[(path, text)]), Used::new());
+        check_crates(&tree, &mut used, &mut findings);
+        for (folder, arrows) in MODULES {
+            check_modules(&tree, folder, arrows, &mut used, &mut findings);
+        }
         let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
         assert_eq!(found, expected, "{path}: {text}");
     }
@@ -213,7 +262,7 @@ mod tests {
             )
         };
         let path = "crates/any/Cargo.toml";
-        check(path, &manifest("thalweg-lab", "thalweg-wire"), &[]);
+        check(path, &manifest("thalweg-client", "thalweg-wire"), &[]);
         check(path, &manifest("thalweg-lab", "serde"), &[]);
         let meeting = manifest("thalweg-lab", "thalweg-server");
         check(path, &meeting, &["thalweg-lab may not depend on thalweg-server"]);
@@ -240,6 +289,18 @@ mod tests {
         server("novel.rs", "", &["module novel has no arrows"]);
         server("serve.rs", "use crate::Everything;", &["crate::Everything hides an arrow"]);
         server("stream.rs", "// crate::serve\n\"crate::serve\"; pub(crate) fn f() {}", &[]);
+    }
+
+    #[test]
+    fn an_arrow_that_nobody_takes_is_found() {
+        const ARROWS: &Arrows = &[("a", &["b", "c"]), ("b", &[]), ("c", &["b"])];
+        let tree =
+            Tree::of(&[("src/a.rs", "use crate::b;"), ("src/c/d.rs", "super::super::b::e()")]);
+        let (mut used, mut findings) = (Used::new(), Vec::new());
+        check_modules(&tree, "src/", ARROWS, &mut used, &mut findings);
+        check_unused(ARROWS, &used, &mut findings);
+        let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
+        assert_eq!(found, ["a may import c and does not"]);
     }
 
     #[test]

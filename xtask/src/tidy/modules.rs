@@ -1,6 +1,6 @@
 //! Which files the compiler reads at all, and which of them only for tests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     finding::Finding,
@@ -45,6 +45,33 @@ fn reached(tree: &Tree, read: impl Fn(&str) -> String) -> BTreeSet<String> {
         reached.insert(path);
     }
     reached
+}
+
+/// A library's, a program's or a test program's modules, without tests of their own:
+/// each file by its module's path. The root's path is empty.
+pub(super) type Modules = BTreeMap<Vec<String>, String>;
+
+/// The modules of every root.
+pub(super) fn compiled(tree: &Tree) -> Vec<Modules> {
+    let roots = tree.rust().map(|(path, _)| path).filter(|path| is_root(tree, path));
+    roots.map(|root| modules_below(tree, root)).collect()
+}
+
+fn modules_below(tree: &Tree, root: &str) -> Modules {
+    let mut modules = Modules::new();
+    let mut next = vec![(Vec::new(), root.to_owned())];
+    while let Some((name, path)) = next.pop() {
+        let Some(text) = tree.text(&path) else { continue };
+        let folder = children_folder(tree, &path);
+        for inside in outline(&without_tests(&code(text))).modules {
+            let file = format!("{folder}{}", inside.join("/"));
+            let name = [name.clone(), inside].concat();
+            next.push((name.clone(), format!("{file}.rs")));
+            next.push((name, format!("{file}/mod.rs")));
+        }
+        modules.insert(name, path);
+    }
+    modules
 }
 
 /// Where the modules that a file declares are looked for.

@@ -18,6 +18,8 @@ pub(super) struct Path {
     pub(super) segments: Vec<String>,
     /// How many `mod name { … }` of this file stand around it.
     pub(super) inline_modules: usize,
+    /// Whether a `use` brings it in: its last segment is then a name of this file.
+    pub(super) is_use: bool,
 }
 
 impl Path {
@@ -34,6 +36,7 @@ pub(super) fn outline(code: &str) -> Outline {
     // For each open brace, the module it opens, if it opens one.
     let mut braces: Vec<Option<&str>> = Vec::new();
     let mut at = 0;
+    let mut is_use = false;
     while let Some(token) = tokens.get(at) {
         let inline: Vec<&str> = braces.iter().flatten().copied().collect();
         match (token.text, &tokens[at + 1..]) {
@@ -54,8 +57,14 @@ pub(super) fn outline(code: &str) -> Outline {
                 braces.pop();
                 at += 1;
             }
+            ("use", _) => {
+                is_use = true;
+                at += 1;
+            }
             (text, _) if is_identifier(text) => {
-                at = path(&tokens, at, &[], inline.len(), &mut outline.paths);
+                let around = Around { inline_modules: inline.len(), is_use };
+                at = path(&tokens, at, &[], around, &mut outline.paths);
+                is_use = false;
             }
             _ => at += 1,
         }
@@ -63,19 +72,26 @@ pub(super) fn outline(code: &str) -> Outline {
     outline
 }
 
+/// Where a path stands.
+#[derive(Clone, Copy, Debug)]
+struct Around {
+    inline_modules: usize,
+    is_use: bool,
+}
+
 /// Reads the path at `at`, which continues `prefix`, and says where it ends.
 fn path(
     tokens: &[Token<'_>],
     mut at: usize,
     prefix: &[&str],
-    inline_modules: usize,
+    around: Around,
     paths: &mut Vec<Path>,
 ) -> usize {
     let line = tokens[at].line;
     let mut segments = prefix.to_vec();
     while let Some(token) = tokens.get(at) {
         if token.text == "{" {
-            return group(tokens, at + 1, &segments, inline_modules, paths);
+            return group(tokens, at + 1, &segments, around, paths);
         }
         if !is_identifier(token.text) {
             break;
@@ -88,7 +104,8 @@ fn path(
         at += 1;
     }
     let segments = segments.iter().map(ToString::to_string).collect();
-    paths.push(Path { line, segments, inline_modules });
+    let Around { inline_modules, is_use } = around;
+    paths.push(Path { line, segments, inline_modules, is_use });
     at
 }
 
@@ -97,14 +114,14 @@ fn group(
     tokens: &[Token<'_>],
     mut at: usize,
     prefix: &[&str],
-    inline_modules: usize,
+    around: Around,
     paths: &mut Vec<Path>,
 ) -> usize {
     while let Some(token) = tokens.get(at) {
         match token.text {
             "}" => return at + 1,
             "as" => at += 2,
-            text if is_identifier(text) => at = path(tokens, at, prefix, inline_modules, paths),
+            text if is_identifier(text) => at = path(tokens, at, prefix, around, paths),
             _ => at += 1,
         }
     }
@@ -222,6 +239,46 @@ fn literal_len(rest: &str, after_word: bool) -> Option<usize> {
         ends
     });
     Some(prefix_len + 1 + len.map_or(inside.len(), |len| len + 1))
+}
+
+/// A function that has a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Function {
+    pub(super) name: String,
+    /// Where `fn` stands, from 1.
+    pub(super) line: usize,
+    /// From `fn` to its last brace.
+    pub(super) lines: usize,
+}
+
+/// Every function of Rust that [`code`] has cleaned, those inside others included.
+pub(super) fn functions(code: &str) -> Vec<Function> {
+    let tokens = tokens(code);
+    let declared = tokens.iter().enumerate().filter(|(_, token)| token.text == "fn");
+    declared.filter_map(|(at, token)| function(token.line, &tokens[at + 1..])).collect()
+}
+
+/// The function whose name and signature begin `rest`; `None` for one without a body,
+/// and for a type such as `fn(u8)`.
+fn function(line: usize, rest: &[Token<'_>]) -> Option<Function> {
+    let name = rest.first().filter(|name| is_identifier(name.text))?;
+    let mut depth = 0_usize;
+    for token in rest {
+        match token.text {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match token.text {
+            "}" if depth == 0 => {
+                let lines = token.line + 1 - line;
+                return Some(Function { name: name.text.to_owned(), line, lines });
+            }
+            ";" if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// `code` with spaces for every item under `#[cfg(test)]`.

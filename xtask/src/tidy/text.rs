@@ -1,8 +1,6 @@
-//! Long files, and paths of somebody's machine.
+//! Paths of somebody's machine.
 
 use super::{finding::Finding, tree::Tree};
-
-const RUST_LINES_MAX: usize = 400;
 
 /// Where a machine keeps its own things.
 const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
@@ -11,17 +9,6 @@ const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];
 const MAY_NAME_A_MACHINE: [&str; 2] = ["lab/runs/", "xtask/src/tidy/text.rs"];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    for (path, text) in tree.rust() {
-        let lines = text.lines().count();
-        if lines > RUST_LINES_MAX {
-            findings.push(Finding::new(
-                path,
-                lines,
-                format!("the file has {lines} lines, over {RUST_LINES_MAX}"),
-                "it does more than one thing: give the second its own file",
-            ));
-        }
-    }
     for (path, text) in tree.texts() {
         if MAY_NAME_A_MACHINE.iter().any(|exempt| path.starts_with(exempt)) {
             continue;
@@ -61,18 +48,6 @@ mod tests {
         check("file:///root/.cargo", Some("/root/"));
         check("docs/work/x, https://example.org/home/, $HOME/work/x", None);
         check("/homes/ /workshop/", None);
-    }
-
-    #[test]
-    fn long_files_are_found() {
-        fn check(lines: usize, expected: usize) {
-            let tree = Tree::of(&[("a.rs", &"\n".repeat(lines)), ("b.md", &"\n".repeat(999))]);
-            let mut findings = Vec::new();
-            super::check(&tree, &mut findings);
-            assert_eq!(findings.len(), expected, "{lines}");
-        }
-        check(400, 0);
-        check(401, 1);
     }
 
     #[test]

@@ -51,6 +51,22 @@ fn a_path_knows_its_line_and_the_modules_around_it() {
 }
 
 #[test]
+fn functions_are_measured() {
+    let code =
+        "fn a() {}\ntrait B { fn c(d: fn(u8) -> [u8; 2]);\nfn e(&self)\n{ {}\n fn f() {} }\n}";
+    let found: Vec<_> = functions(code).into_iter().map(|f| (f.name, f.line, f.lines)).collect();
+    let expected = [("a", 1, 1), ("e", 3, 3), ("f", 5, 1)];
+    assert_eq!(found, expected.map(|(name, line, lines)| (name.to_owned(), line, lines)));
+}
+
+#[test]
+fn what_a_use_brings_in_is_known() {
+    let paths = outline("use a::{b, c::d}; e::f();").paths;
+    let found: Vec<_> = paths.iter().map(|path| path.is_use).collect();
+    assert_eq!(found, [true, true, false]);
+}
+
+#[test]
 fn module_declarations_are_found() {
     fn check(text: &str, expected: &[&str]) {
         let modules = outline(text).modules;
