@@ -1,5 +1,9 @@
-//! The project's own checks: `cargo xtask tidy`.
+//! The project's own checks:
+//!
+//! - `cargo xtask tidy`: the shape of the house
+//! - `cargo xtask licences`: whether what we build with may be passed on
 
+mod licences;
 mod tidy;
 
 use std::{env, process::ExitCode};
@@ -8,6 +12,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => tidy::run(),
-        _ => anyhow::bail!("there is one task: cargo xtask tidy"),
+        ["licences"] => licences::run(),
+        _ => anyhow::bail!("there are two tasks: cargo xtask tidy, cargo xtask licences"),
     }
 }

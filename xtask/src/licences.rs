@@ -1,0 +1,99 @@
+//! Whether the licence of every crate that we build with lets us pass it on.
+
+mod expression;
+
+use std::{env, process::Command, process::ExitCode};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+/// Licences that a crate may be under (their SPDX names), and why. All ask for no more than
+/// that their text and their authors' names are passed on.
+const ALLOWED: [(&str, &str); 6] = [
+    ("MIT", "the licence of this project, at the user's option"),
+    ("Apache-2.0", "the licence of this project, at the user's option"),
+    ("BSD-3-Clause", "as MIT; and names of authors may not be used to advertise"),
+    ("ISC", "as MIT, in fewer words"),
+    ("Zlib", "as MIT, and for binaries not even that"),
+    ("Unicode-3.0", "as MIT, for tables made from Unicode's data"),
+];
+
+/// Checks what `cargo metadata` lists for this platform, tests' crates included. Prints what
+/// it finds, and fails if that is anything.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    let findings = check(&metadata()?)?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn metadata() -> anyhow::Result<Value> {
+    // Other platforms' crates are not built, and need not be downloaded for this.
+    let platform = format!("{}-unknown-linux-gnu", env::consts::ARCH);
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments =
+        ["metadata", "--locked", "--format-version", "1", "--filter-platform", &platform];
+    let output = Command::new(cargo).args(arguments).output().context("cannot run cargo")?;
+    ensure!(
+        output.status.success(),
+        "cargo metadata failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).context("cargo metadata is no JSON")
+}
+
+/// A sentence for every crate that may not be taken.
+fn check(metadata: &Value) -> anyhow::Result<Vec<String>> {
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let mut findings = Vec::new();
+    for package in packages {
+        let text = |key: &str| package[key].as_str().unwrap_or_default();
+        let (name, version, licence) = (text("name"), text("version"), text("license"));
+        let why = match expression::allows(licence, is_allowed) {
+            Ok(true) => continue,
+            Ok(false) => format!("is under {licence}, which is not allowed here"),
+            Err(_) if licence.is_empty() => "names no licence".to_owned(),
+            Err(error) => format!("is under {licence:?}, which cannot be read ({error})"),
+        };
+        findings.push(format!(
+            "{name} {version} {why}; take another crate, or add its licence to ALLOWED in \
+             xtask/src/licences.rs with the reason"
+        ));
+    }
+    Ok(findings)
+}
+
+fn is_allowed(licence: &str) -> bool {
+    ALLOWED.iter().any(|(allowed, _)| *allowed == licence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crates_that_may_not_be_taken_are_named() {
+        let check = |licence: Value, expected: Option<&str>| {
+            let packages = serde_json::json!({ "packages": [
+                { "name": "good", "version": "1.0.0", "license": "MIT" },
+                { "name": "odd", "version": "0.2.0", "license": licence },
+            ] });
+            let found = check(&packages).expect("it lists packages");
+            assert_eq!(found.len(), expected.iter().len(), "{found:?}");
+            if let Some(expected) = expected {
+                assert!(found[0].starts_with(expected), "{found:?}");
+            }
+        };
+        check("Apache-2.0 WITH LLVM-exception OR GPL-2.0".into(), None);
+        check("AGPL-3.0-only".into(), Some("odd 0.2.0 is under AGPL-3.0-only, which is not"));
+        check("MIT AND GPL-2.0".into(), Some("odd 0.2.0 is under MIT AND GPL-2.0, which is not"));
+        check("MIT OR".into(), Some("odd 0.2.0 is under \"MIT OR\", which cannot be read"));
+        check(Value::Null, Some("odd 0.2.0 names no licence"));
+    }
+
+    #[test]
+    fn a_listing_without_packages_is_an_error() {
+        assert!(super::check(&serde_json::json!({})).is_err());
+    }
+}
