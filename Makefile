@@ -15,11 +15,11 @@ help:
 	@echo "make autobahn  run Autobahn's WebSocket cases; needs Python 2.7"
 
 run: toolchain pages
-	$(CARGO) build --release --package thalweg
+	$(CARGO) build --locked --release --package thalweg
 	./target/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
 
 bench: toolchain
-	$(CARGO) build --release --package thalweg
+	$(CARGO) build --locked --release --package thalweg
 	./target/release/thalweg bench quick
 
 # The pages before the program, which has them in it; it is what their tests talk to.
@@ -27,11 +27,12 @@ test: export THALWEG_BIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/th
 test: export THALWEG_SKIPPED := $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped
 test: setup web/node_modules/.package-lock.json
 	@mkdir -p $(dir $(SUITES)); : > $(THALWEG_SKIPPED); : > $(SUITES)
-	$(call suite,format,$(CARGO) fmt --all --check && $(CARGO) xtask tidy)
+	$(call suite,format$(comma) tidy$(comma) licences,$(CARGO) fmt --all --check && $(CARGO) xtask tidy && $(CARGO) xtask licences)
 	$(call suite,pages: build and check,cd web && npm run build && npm run check)
-	$(call suite,clippy,$(CARGO) clippy --workspace --all-targets --quiet -- --deny warnings)
-	$(call suite,build of the tests,$(CARGO) test --workspace --quiet --no-run)
-	@echo "== tests in Rust"; ( $(CARGO) test --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
+	$(call suite,clippy,$(CARGO) clippy --locked --workspace --all-targets --quiet -- --deny warnings)
+	$(call suite,docs,RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet)
+	$(call suite,build of the tests,$(CARGO) test --locked --workspace --quiet --no-run)
+	@echo "== tests in Rust"; ( $(CARGO) test --locked --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
 	@awk -f xtask/suites.awk $(SUITES).log >> $(SUITES); tail -n 1 $(SUITES).log | grep -q "exit 0"
 	$(call suite,SDK and pages,cd web && npm test && npm run size)
 	$(call suite,browser,cd web && npm run e2e)
@@ -40,12 +41,13 @@ test: setup web/node_modules/.package-lock.json
 
 # Runs a suite of tests, and notes how long it took.
 SUITES = $(abspath $(or $(CARGO_TARGET_DIR),target))/suites
+comma = ,
 suite = @echo "== $(1)"; begun=$$(date +%s); ( $(2) ) \
 	&& printf '%5d s  %s\n' $$(( $$(date +%s) - begun )) '$(1)' >> $(SUITES)
 
 # WebSocket conformance, against a debug build: what is right does not depend on speed.
 autobahn: toolchain
-	$(CARGO) build --package thalweg
+	$(CARGO) build --locked --package thalweg
 	@./lab/autobahn/run.sh
 
 # The pages, which need Node; without it the program is built without them.
@@ -72,7 +74,7 @@ web/node_modules/.package-lock.json: web/package-lock.json
 toolchain:
 	@command -v $(CARGO) >/dev/null || { echo "Thalweg needs a Rust toolchain: install it from https://rustup.rs and try again."; exit 1; }
 
-# The tests run curl (README's lines), a C linker, ss (kernel memory), time (another
+# The tests run curl (lines of README and docs/clients.md), a C linker, ss (kernel memory), time (another
 # opinion on CPU and memory), chromium (the lab's report, the pages), Node (SDK and pages),
 # and Python (its example, whose packages stay in target/python). Behind nginx and HAProxy
 # where root can install them; RUNLEVEL=1 keeps Debian from starting them as services.

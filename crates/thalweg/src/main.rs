@@ -1,5 +1,10 @@
 //! The `thalweg` command.
 
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    reason = "the doc comment of an argument is its help, which is plain text"
+)]
 // They panic where nobody reads: `run::say` and `run::print` do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 

@@ -71,7 +71,7 @@ pub struct Outcome {
     pub swarm_away_us: u64,
 }
 
-/// Visits the endpoint. The error is [`Interrupted`] or says in one sentence why
+/// Visits the endpoint. The error is `Interrupted` or says in one sentence why
 /// there is nothing to tell: it cannot be reached, let no connection stand, or
 /// does not keep to what it speaks.
 pub fn run(
