@@ -14,6 +14,10 @@ use crate::{
 };
 
 /// A server to talk to. Cheap to clone; clones share connections.
+///
+/// Requests ([`Self::publish`], [`Self::read`], [`Self::topics`], [`Self::command`]) share
+/// kept connections and may be made at the same time. Each subscription has a connection of
+/// its own.
 #[derive(Debug, Clone)]
 pub struct Client {
     pub(crate) exchange: Arc<Exchange>,
@@ -30,8 +34,9 @@ pub(crate) struct Keys {
 }
 
 impl Client {
-    /// A client of the server at `url`, whose path may name a topic. Connects when
-    /// there is something to ask.
+    /// A client of the server at `url`: `http`, `https`, `ws` or `wss`. The path may name a
+    /// topic, as in `http://127.0.0.1:8080/v1/topics/cars`, which [`Self::topic`] then gives.
+    /// It connects when there is something to ask.
     ///
     /// # Errors
     /// [`Error::Url`], [`Error::Topic`], [`Error::Token`], [`Error::Certificates`].
@@ -46,8 +51,8 @@ impl Client {
         self.topic.as_ref()
     }
 
-    /// Subscribes to topics on one connection, which is made, and made again, by
-    /// [`Subscription::next`].
+    /// Subscribes to topics on one connection. Nothing happens before the first
+    /// [`Subscription::next`], which connects, and later connects again.
     ///
     /// # Errors
     /// [`Error::NoTopic`].

@@ -5,10 +5,12 @@ use thalweg_wire::topic::TopicError;
 
 use crate::Published;
 
-/// Why a client could not do what it was asked.
+/// Why a client could not do what it was asked. Each displays as one sentence for people,
+/// with the remedy. [`Self::is_passing`] tells those where trying again may help from those
+/// where something must be changed first.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not the URL of a server.
+    /// Not the URL of a server. From [`crate::Client::new`].
     #[error("{url:?} is no URL of a server: {why}")]
     Url {
         /// As given.
@@ -16,31 +18,39 @@ pub enum Error {
         /// What to do.
         why: String,
     },
-    /// Not a topic.
+    /// The URL names something that is not a topic. From [`crate::Client::new`].
     #[error(transparent)]
     Topic(#[from] TopicError),
-    /// A subscription to nothing.
+    /// A subscription to nothing. From [`crate::Client::subscribe`].
     #[error("name at least one topic to subscribe to")]
     NoTopic,
-    /// A token that cannot stand in a header.
+    /// A token that cannot stand in a header. From [`crate::Client::new`].
     #[error("a token has visible ASCII characters only: look at its quotes and line breaks")]
     Token,
-    /// Certificates that cannot be read, or cannot be used.
+    /// Certificates that cannot be read or used, of [`crate::Options::cacert`] or of the
+    /// machine. From [`crate::Client::new`].
     #[error("{0}")]
     Certificates(String),
-    /// The server's certificate is not one to trust.
+    /// The server's certificate is not trusted. Name its authority in
+    /// [`crate::Options::cacert`].
     #[error("{0}")]
     Untrusted(String),
-    /// No TLS with this server, the next time neither; or nothing but TLS.
+    /// The server speaks no TLS, or another version of it, or nothing but TLS: the URL or
+    /// the server's settings must be changed.
     #[error("{0}")]
     Tls(String),
-    /// No connection, or one that ended in between. Trying again may help.
+    /// No connection, or one that ended before the answer had come: whether the request was
+    /// carried out is then not known. Trying again may help. A subscription tries again by
+    /// itself.
     #[error("{0}")]
     Connection(String),
-    /// The server said no.
+    /// The server has refused the request; [`Refusal::code`] says why. Trying again may help
+    /// for some statuses, such as 503 `busy`: see [`Self::is_passing`].
     #[error("{0}")]
     Refused(Box<Refusal>),
-    /// No WebSocket is to be had here.
+    /// The WebSocket was asked for and is not to be had here: its handshake was answered
+    /// with this status, by somebody who is no Thalweg server. If no transport was asked for,
+    /// a subscription takes HTTP streaming instead.
     #[error(
         "no WebSocket here (status {0}; is there a proxy between?): use another transport, such \
          as HTTP streaming"
@@ -49,7 +59,8 @@ pub enum Error {
     /// Something answered that does not speak Thalweg's wire.
     #[error("{0}: is this the URL of a Thalweg server?")]
     Stranger(String),
-    /// A publish was tried for as long as repeating it is safe.
+    /// A publish was tried for as long as it is safe to repeat it (four minutes), and nobody
+    /// knows whether it was appended. From [`crate::Client::publish`].
     #[error("not answered in {attempts} attempts, and it may or may not be published ({last})")]
     Unanswered {
         /// How often it was tried.
@@ -62,16 +73,18 @@ pub enum Error {
     Ended,
 }
 
-/// A server's refusal.
+/// A server's refusal, or that of a proxy before it.
 #[derive(Debug)]
 pub struct Refusal {
-    /// HTTP status; 0 where a WebSocket's command was refused.
+    /// HTTP status; 0 if a WebSocket's command was refused.
     pub status: u16,
-    /// Its name in `docs/wire.md`, "Errors", if a Thalweg server answered.
+    /// Its name in `docs/wire.md`, "Errors", such as `no_such_topic`; `None` if no Thalweg
+    /// server answered.
     pub code: Option<String>,
-    /// One sentence.
+    /// One sentence for people, with the remedy.
     pub message: String,
-    /// What had been published before.
+    /// Of [`crate::Client::publish_lines`]: what had been appended before the line that was
+    /// refused.
     pub published: Option<Published>,
 }
 

@@ -4,10 +4,22 @@ use std::{path::PathBuf, time::Duration};
 
 use thalweg_wire::StartAt;
 
-/// How a client connects.
+/// How a client connects, for all that it does.
+///
+/// ```
+/// use thalweg_client::{Http, Options};
+///
+/// let options = Options {
+///     token: Some("secret".to_owned()),
+///     http: Http::Http2,
+///     ..Options::default()
+/// };
+/// # let _ = options;
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Presented as `Authorization: Bearer`.
+    /// Presented as `Authorization: Bearer` with every request; visible ASCII characters
+    /// only. `None` presents nothing.
     pub token: Option<String>,
     /// Certificates (PEM) to trust besides those of the machine.
     pub cacert: Option<PathBuf>,
@@ -15,15 +27,15 @@ pub struct Options {
     pub is_insecure: bool,
     /// Which version of HTTP to speak.
     pub http: Http,
-    /// The server's heartbeat interval: after three without a word a connection
-    /// counts as dead.
+    /// The server's heartbeat interval, 25 s by default there and here. A subscription's
+    /// connection that was silent for three of them counts as dead, and is made anew.
     pub heartbeat: Duration,
 }
 
 /// Which version of HTTP to speak. A WebSocket is always HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Http {
-    /// Over TLS what both can (ALPN), without TLS HTTP/1.1.
+    /// Over TLS HTTP/2 if both speak it (ALPN), otherwise HTTP/1.1; without TLS HTTP/1.1.
     #[default]
     Negotiated,
     /// HTTP/1.1.
@@ -32,20 +44,36 @@ pub enum Http {
     Http2,
 }
 
-/// What a subscription can be told: parameters of `docs/wire.md`, "Subscribing".
+/// The terms of a subscription, for all of its topics: the parameters of `docs/wire.md`,
+/// "Subscribing".
+///
+/// ```
+/// use std::time::Duration;
+/// use thalweg_client::{Policy, StartAt, Subscribe};
+///
+/// // Everything that is retained, then at most four messages a second.
+/// let everything = Subscribe { from: StartAt::Earliest, ..Subscribe::default() };
+/// let calm = Subscribe {
+///     interval: Duration::from_millis(250),
+///     policy: Policy::Latest,
+///     ..Subscribe::default()
+/// };
+/// # let _ = (everything, calm);
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Subscribe {
-    /// Where to start.
+    /// Where to start. Later connections resume where the subscription is.
     pub from: StartAt,
-    /// Which transport; `None` is WebSocket, or HTTP streaming where an upgrade is
-    /// not to be had.
+    /// Which transport. `None` is WebSocket, or HTTP streaming where a WebSocket is refused.
     pub transport: Option<Transport>,
-    /// What happens when it falls behind the history.
+    /// What happens when the subscription falls behind the history.
     pub policy: Policy,
-    /// Having everything, at least so long between two sends of a topic.
+    /// The least time between two sends of a topic; events in between come together.
+    /// Zero sends at once. At most five minutes.
     pub interval: Duration,
-    /// WebSocket only: bytes that may be under way and not taken from
-    /// [`crate::Subscription::next`] yet.
+    /// WebSocket only: how many bytes the server may send ahead of what
+    /// [`crate::Subscription::next`] has given and the caller has processed; at least 1 KiB.
+    /// `None` leaves it to the socket.
     pub window: Option<u64>,
 }
 
@@ -67,12 +95,12 @@ pub enum Transport {
 /// What happens to a subscriber that falls behind the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// It goes on from the middle of the history.
+    /// A gap is announced, and it goes on from the middle of the history.
     #[default]
     Skip,
-    /// It goes on with the newest batch.
+    /// A gap is announced, and it goes on with the newest batch.
     Latest,
-    /// It is closed, and comes back.
+    /// The server closes the connection, and the subscription comes back.
     Close,
 }
 

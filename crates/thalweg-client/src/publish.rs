@@ -42,11 +42,13 @@ pub fn text_event(text: &str) -> String {
 }
 
 impl Client {
-    /// Publishes one event, a JSON value. It is tried again, for up to four minutes,
-    /// through cuts and restarts of the server; a server appends it once.
+    /// Publishes one event, a JSON value ([`text_event`] makes one of a text). It is sent with
+    /// an idempotency key and tried again, for up to four minutes, through cuts and restarts
+    /// of the server. A server appends it once; one that has lost its memory in between may
+    /// append it again.
     ///
     /// # Errors
-    /// A refusal that will not pass, or [`Error::Unanswered`].
+    /// A refusal that does not pass by itself, or [`Error::Unanswered`].
     pub async fn publish(
         &self,
         topic: &Topic,
@@ -55,8 +57,8 @@ impl Client {
         self.publish_telling(topic, event, |_, _| {}).await
     }
 
-    /// The same; `on_retry` is told why an attempt failed, and how long it waits
-    /// before the next one.
+    /// As [`Self::publish`]; `on_retry` is called with each attempt's error, and with how
+    /// long the client waits before the next attempt.
     ///
     /// # Errors
     /// As [`Self::publish`].
@@ -92,12 +94,31 @@ impl Client {
         Err(Error::Ended)
     }
 
-    /// Publishes lines on one long request until `lines` ends: each piece is one or
-    /// several whole lines, each line a JSON value. Fast, but not to be repeated: when
-    /// the connection is cut, nobody knows which of the last lines were appended.
+    /// Publishes lines on one long request until all senders of `lines` are dropped. Each
+    /// piece is one or several whole lines with their line breaks, each line a JSON value.
+    /// This is fast, but cannot be repeated: when the connection is cut, nobody knows which
+    /// of the last lines were appended.
+    ///
+    /// ```no_run
+    /// # async fn example(client: thalweg_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (sender, lines) = tokio::sync::mpsc::channel(16);
+    /// tokio::spawn(async move {
+    ///     for row in 0..1000 {
+    ///         // It waits while the server cannot keep up, and fails when the request ended.
+    ///         if sender.send(format!("{{\"row\":{row}}}\n").into()).await.is_err() {
+    ///             return;
+    ///         }
+    ///     }
+    /// });
+    /// let published = client.publish_lines(&"rows".parse()?, lines).await?;
+    /// println!("{} rows", published.count);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// A refusal, which says how much was published before it, or a connection's end.
+    /// A refusal, whose [`crate::Refusal::published`] says what was appended before it, or
+    /// the end of the connection.
     pub async fn publish_lines(
         &self,
         topic: &Topic,

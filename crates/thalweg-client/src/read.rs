@@ -8,22 +8,42 @@ use crate::{
     Client, Error, exchange::Ask, limits::TOPICS_PER_PAGE, publish::answer, target::cursor_text,
 };
 
-/// A part of a topic's history.
+/// A part of a topic's history, as [`Client::read`] gives it.
+///
+/// There is more to read while `position` is not `head`:
+///
+/// ```no_run
+/// # async fn example(client: thalweg_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use thalweg_client::StartAt;
+///
+/// let topic = "cars".parse()?;
+/// let mut from = StartAt::Earliest;
+/// loop {
+///     let read = client.read(&topic, from, 1000).await?;
+///     read.events.iter().for_each(|event| println!("{event}"));
+///     if read.position == read.head {
+///         break;
+///     }
+///     from = read.position.parse()?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Deserialize)]
 pub struct Read {
     /// The topic.
     pub topic: String,
-    /// That of the last event: read on from here.
+    /// Position of the last event, or the cursor if there are no events: read on from here.
     pub position: String,
     /// Offset of the first event.
     pub first: Offset,
-    /// One for each event, where they are not consecutive.
+    /// One offset for each event; `None` if they are consecutive from `first` on.
     pub offsets: Option<Vec<Offset>>,
     /// Each a JSON value.
     pub events: Vec<Box<RawValue>>,
-    /// Position of the newest event: there is more while `position` is not this.
+    /// Position of the topic's newest event.
     pub head: String,
-    /// What is missing before the first event.
+    /// What is missing between the cursor and the first event; `None` if nothing is.
     pub gap: Option<Missing>,
 }
 
@@ -65,10 +85,12 @@ struct Data {
 }
 
 impl Client {
-    /// Reads up to `limit` events after a cursor.
+    /// Reads up to `limit` events after a cursor, at most 10,000. There may be fewer if they
+    /// are large.
     ///
     /// # Errors
-    /// A refusal, or no connection.
+    /// A refusal (`no_such_topic` if nobody has used the topic), or no connection. It is
+    /// tried once.
     pub async fn read(&self, topic: &Topic, from: StartAt, limit: usize) -> Result<Read, Error> {
         let path = self.exchange.server.topic_path(topic);
         let ask = Ask::get(format!("{path}?limit={limit}&cursor={}", cursor_text(from)));
@@ -99,8 +121,9 @@ impl Client {
         }
     }
 
-    /// Sends a command, a JSON object of `docs/wire.md`, "Commands"; its answer as
-    /// JSON. It is sent once.
+    /// Sends a command, a JSON object of `docs/wire.md`, "Commands", and gives its answer as
+    /// JSON. It is sent once. `subscribe` and `unsubscribe` do not exist here: a subscription
+    /// belongs to a connection.
     ///
     /// # Errors
     /// A refusal, or no connection; after a connection's end nobody knows whether it

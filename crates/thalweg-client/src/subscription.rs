@@ -16,8 +16,34 @@ use crate::{
     told::{Closed, Disconnected, Told},
 };
 
-/// A subscription that resumes by itself. Reads from its connection only while
-/// [`Self::next`] is awaited, so whoever is slow is a slow subscriber.
+/// A subscription that resumes by itself, until it is dropped, closed, or ended by the
+/// server.
+///
+/// It has no task of its own: it connects, reads and waits only while [`Self::next`] is
+/// awaited. A caller that awaits it seldom is a slow subscriber for the server, which may cut
+/// it off or announce a gap. To do something else at the same time, select over it or give it
+/// a task:
+///
+/// ```no_run
+/// # async fn example(mut subscription: thalweg_client::Subscription) -> Result<(), thalweg_client::Error> {
+/// use std::time::Duration;
+/// use thalweg_client::Told;
+///
+/// let mut second = tokio::time::interval(Duration::from_secs(1));
+/// let mut count = 0;
+/// loop {
+///     tokio::select! {
+///         told = subscription.next() => match told? {
+///             Told::Events(events) => count += events.count(),
+///             Told::Closed(closed) => break println!("ended: {}", closed.reason),
+///             _ => {}
+///         },
+///         _ = second.tick() => println!("{} events", std::mem::take(&mut count)),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     exchange: Arc<Exchange>,
@@ -68,12 +94,14 @@ impl Subscription {
         }
     }
 
-    /// What comes next. With a window, calling it says that everything told before
-    /// is processed. May be dropped and called again: nothing is lost.
+    /// What comes next. With a window, calling it says that everything given before is
+    /// processed. Its future may be dropped and `next` called again: nothing is lost.
     ///
     /// # Errors
-    /// What will not pass by itself: a refusal, a certificate that is not trusted,
-    /// a stranger's answer. After one, or after [`Told::Closed`], [`Error::Ended`].
+    /// What does not pass by itself: a refusal, a certificate that is not trusted, an answer
+    /// that is not a Thalweg server's. The subscription has ended then; after such an error,
+    /// and after [`Told::Closed`], it is [`Error::Ended`]. What may pass (no connection, a
+    /// server that starts again or is busy) is no error but [`Told::Disconnected`].
     pub async fn next(&mut self) -> Result<Told, Error> {
         loop {
             if let Some(told) = self.told.pop_front() {
@@ -100,7 +128,8 @@ impl Subscription {
         }
     }
 
-    /// Ends it in good order.
+    /// Ends the subscription: says so to the server, and waits until that is sent. Dropping
+    /// it ends it as well, by a connection that breaks off.
     pub async fn close(self) {
         if let State::Open(carrier) = self.state {
             carrier.leave().await;

@@ -6,19 +6,32 @@ use thalweg_wire::{Envelope, Offset, Position, Topic};
 
 use crate::Transport;
 
-/// What came next.
+/// What [`crate::Subscription::next`] gives.
+///
+/// For each topic, every event from its start on comes exactly once and in order, in
+/// [`Self::Events`], or is counted in a [`Self::Gap`]; connections may come and go meanwhile.
+/// Topics are independent of each other. A caller that wants only the data can leave
+/// [`Self::Connected`] and [`Self::Disconnected`] alone.
 #[derive(Debug)]
 pub enum Told {
-    /// The server has confirmed a topic's subscription; from here on nothing is
-    /// lost in silence. Told for each topic, after each connection.
+    /// The server has confirmed a topic's subscription, on a new connection. It comes once
+    /// for each topic and connection, right behind what the server first said about the
+    /// topic: that may be a gap or events. Nothing is to be done.
     Connected(Connected),
-    /// Events.
+    /// At least one event. Process them all; to go on later from another process, keep
+    /// [`Events::position`].
     Events(Events),
-    /// Events that will not come.
+    /// Events that this subscription will not get. It comes before the events that follow
+    /// the gap. A caller that builds a state from events has to build it anew, for instance
+    /// with [`crate::Client::read`].
     Gap(Gap),
-    /// The connection has ended, or could not be made; it will be tried again.
+    /// The connection has ended, or could not be made. The subscription makes another by
+    /// itself and resumes where it was. Nothing is to be done.
     Disconnected(Disconnected),
-    /// The server has ended the subscription for good. Nothing comes after it.
+    /// The server has ended the subscription and advises against coming back, for instance
+    /// because it has found a protocol error. Nothing comes behind it:
+    /// [`crate::Subscription::next`] is [`crate::Error::Ended`] from then on. Refusals are
+    /// errors of `next`, not this.
     Closed(Closed),
 }
 
@@ -27,18 +40,29 @@ pub enum Told {
 pub struct Connected {
     /// The topic.
     pub topic: Topic,
-    /// Where it is.
+    /// The cursor: the next event is the one after it.
     pub position: Position,
-    /// Over what.
+    /// The one in use. It may differ from connection to connection if none was asked for.
     pub transport: Transport,
 }
 
-/// Consecutive events of one topic, at least one.
+/// Consecutive events of one topic, at least one, as they came in one message.
+///
+/// ```no_run
+/// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
+/// for (offset, event) in events.iter() {
+///     let event: serde_json::Value = serde_json::from_str(event)?;
+///     println!("{}.{offset}: {event}", events.position.epoch);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Events {
     /// The topic.
     pub topic: Topic,
-    /// That of the last event: resume with it.
+    /// Position of the last event. A later subscription with [`crate::StartAt::After`] it
+    /// goes on with the event behind it, over any transport.
     pub position: Position,
     /// What the server sent, and where in it the events are.
     pub(crate) text: String,
@@ -52,45 +76,49 @@ pub struct Gap {
     pub topic: Topic,
     /// The next event is the one after it.
     pub position: Position,
-    /// How many, where that can be known.
+    /// How many events; `None` if the server cannot know it ([`GapReason::Epoch`]).
     pub missed: Option<Offset>,
-    /// Why.
+    /// Why they will not come.
     pub reason: GapReason,
 }
 
 /// Why events will not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GapReason {
-    /// The subscriber fell behind the history.
+    /// The subscriber fell behind the history while it was connected: read faster, ask for
+    /// an `interval`, or have the server keep more history.
     Slow,
-    /// The cursor was older than the history.
+    /// The cursor was older than the history when the subscription began or was resumed: it
+    /// was away for too long.
     Trimmed,
-    /// The stream began again.
+    /// The stream is another one than the cursor's: the server has lost its history, and its
+    /// offsets begin again. Everything that it still has follows.
     Epoch,
-    /// The offsets jumped, and the server said nothing.
+    /// The offsets jumped, and the server said nothing. No server of this version does that.
     Unannounced,
 }
 
 /// An ended connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disconnected {
-    /// One clause saying why.
+    /// Why, as one clause for people.
     pub why: String,
-    /// The next attempt begins so long from now.
+    /// How long the subscription waits before it connects again. It waits while
+    /// [`crate::Subscription::next`] is awaited.
     pub again_in: Duration,
 }
 
 /// The end, as the server gave it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
-    /// Close code.
+    /// A close code of `docs/wire.md`, "Close".
     pub code: u16,
-    /// One short phrase.
+    /// Why, as a short phrase for people.
     pub reason: String,
 }
 
 impl Events {
-    /// The events as JSON, with their offsets.
+    /// The events, each a JSON value as it was published, with their offsets, which rise.
     pub fn iter(&self) -> impl Iterator<Item = (Offset, &str)> {
         self.spans.iter().map(|(offset, span)| (*offset, &self.text[span.clone()]))
     }
@@ -100,7 +128,8 @@ impl Events {
         self.spans.len()
     }
 
-    /// Leaves the first `count` events and takes the others away.
+    /// Keeps the first `count` events and drops the others. The position is then that of
+    /// the last one kept; with `count` 0 there are no events left, and the position stays.
     pub fn truncate(&mut self, count: usize) {
         self.spans.truncate(count);
         if let Some((last, _)) = self.spans.last() {
