@@ -1,12 +1,17 @@
-//! Every curl line of the README works as it stands there, and so do its settings.
+//! Every curl line of the README and of the pages it leads to works as it stands there, and so
+//! do its settings.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::harness::Server;
 
-/// The address that the README's lines name.
-const ADDRESS_IN_README: &str = ":8080";
+/// Where curl lines stand.
+const DOCUMENTS: [&str; 2] = ["README.md", "docs/clients.md"];
+
+/// The address that the lines name.
+const ADDRESS: &str = ":8080";
 
 /// Streams do not end by themselves.
 const SECONDS_PER_LINE: &str = "3";
@@ -15,15 +20,16 @@ const SECONDS_PER_LINE: &str = "3";
 const TIMED_OUT: i32 = 28;
 
 #[test]
-fn every_curl_line_of_the_readme_works() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(&path).expect("README.md at the top of the repository");
-    let lines = curl_lines(&readme);
-    assert!(!lines.is_empty(), "README.md shows no curl line in a sh or console block");
+fn every_curl_line_works() {
     let server = Server::start(&["--demo"]);
     std::thread::scope(|scope| {
-        for line in &lines {
-            scope.spawn(|| check(line, server.address.port()));
+        for document in DOCUMENTS {
+            let lines = curl_lines(&read(document));
+            assert!(!lines.is_empty(), "{document} shows no curl line in a sh or console block");
+            for line in lines {
+                let port = server.address.port();
+                scope.spawn(move || check(&line, port));
+            }
         }
     });
 }
@@ -31,23 +37,28 @@ fn every_curl_line_of_the_readme_works() {
 /// What a newcomer copies into `thalweg.toml` is taken.
 #[test]
 fn the_settings_of_the_readme_are_served() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(&path).expect("README.md at the top of the repository");
+    let readme = read("README.md");
     let (_, rest) = readme.split_once("```toml\n").expect("a block of TOML");
     let (settings, _) = rest.split_once("```").expect("the end of the block");
     let file = std::env::temp_dir().join(format!("thalweg-readme-{}.toml", std::process::id()));
-    std::fs::write(&file, settings).expect("write it");
+    fs::write(&file, settings).expect("write it");
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     let output = command.args(["serve", "--check", "--config"]).arg(&file).output();
-    std::fs::remove_file(&file).expect("remove it");
+    fs::remove_file(&file).expect("remove it");
     let output = output.expect("run the binary");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:9000"));
 }
 
+/// A document, by its path from the top of the repository.
+fn read(document: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    fs::read_to_string(path).expect("a document of the repository")
+}
+
 fn check(line: &str, port: u16) {
     let options = format!("curl --fail --silent --show-error --max-time {SECONDS_PER_LINE}");
-    let here = line.replace(ADDRESS_IN_README, &format!(":{port}")).replacen("curl", &options, 1);
+    let here = line.replace(ADDRESS, &format!(":{port}")).replacen("curl", &options, 1);
     let output = Command::new("sh").args(["-c", &here]).output().expect("run sh");
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
@@ -60,11 +71,11 @@ fn check(line: &str, port: u16) {
 
 /// The commands that begin with `curl`, of blocks marked `sh` or `console`; a
 /// prompt before them and a backslash at a line's end are the shell's.
-fn curl_lines(readme: &str) -> Vec<String> {
+fn curl_lines(document: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut in_block = false;
     let mut command = String::new();
-    for line in readme.lines() {
+    for line in document.lines() {
         if let Some(language) = line.trim_start().strip_prefix("```") {
             in_block = matches!(language.trim(), "sh" | "console") && !in_block;
             continue;
