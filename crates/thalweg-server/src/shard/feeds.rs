@@ -1,6 +1,9 @@
 //! The topics of one shard: their logs, their subscribers, and, where the shard
 //! is their home, their sequencers and the shards that read along.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
