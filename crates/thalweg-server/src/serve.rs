@@ -28,7 +28,7 @@ use crate::{
     metrics::Metrics,
     runs::Runs,
     seats::Seats,
-    shard::{self, Common, Handle, Letterbox, Mail, Peer, RetryHasher, Shares, home_of},
+    shard::{self, Common, Handle, Mail, Mailbox, Peer, RetryHasher, Shares, home_of},
     source::{self, Inputs, Scheduled},
     transport::Certificate,
 };
@@ -96,12 +96,12 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let Prepared { gate, admin, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
-    let (mut peers, mut letterboxes) = (Vec::new(), Vec::new());
+    let (mut peers, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..config.shards {
         let (to_mail, mail) = mpsc::channel(config.limits.mail);
         let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
         peers.push(Peer { mail: to_mail, publishes: to_publishes });
-        letterboxes.push(Letterbox { mail, publishes });
+        mailboxes.push(Mailbox { mail, publishes });
     }
     let leaving = Arc::<Leaving>::default();
     let common = Common {
@@ -134,7 +134,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
     let (started, all_started) = std::sync::mpsc::channel();
-    for (id, letterbox) in letterboxes.into_iter().enumerate() {
+    for (id, mailbox) in mailboxes.into_iter().enumerate() {
         let (common, shared) = (common.clone(), shared.clone());
         let is_own = |source: &mut Scheduled| home_of(&source.output, config.shards) == id;
         let own_sources: Vec<_> = sources.extract_if(.., is_own).collect();
@@ -147,7 +147,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
                 pin_to(core);
             }
             let work = Work { sources: own_sources, listeners };
-            run_shard(id, common, shared, letterbox, work, &started)
+            run_shard(id, common, shared, mailbox, work, &started)
         })?);
     }
     drop(started);
@@ -279,7 +279,7 @@ fn run_shard(
     id: usize,
     common: Common,
     shared: Shared,
-    letterbox: Letterbox,
+    mailbox: Mailbox,
     work: Work,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
@@ -317,7 +317,7 @@ fn run_shard(
         let serve = |arrival| {
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         };
-        let ended = shard::run(Rc::clone(&handle), letterbox, serve).await;
+        let ended = shard::run(Rc::clone(&handle), mailbox, serve).await;
         drop(serving);
         for accepting in accepting {
             let _ = accepting.await;

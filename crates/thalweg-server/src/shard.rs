@@ -139,7 +139,7 @@ pub(crate) struct Peer {
 
 /// The receiving end of a [`Peer`].
 #[derive(Debug)]
-pub(crate) struct Letterbox {
+pub(crate) struct Mailbox {
     pub(crate) mail: mpsc::Receiver<Mail>,
     pub(crate) publishes: mpsc::Receiver<Mail>,
 }

@@ -46,8 +46,8 @@ impl Appending {
         let placed = match self {
             Self::Done(placed) => return placed,
             Self::Posted(placed) => placed,
-            Self::Waiting(home, letter, placed) => {
-                home.send(letter).await.map_err(|_| Refusal::draining())?;
+            Self::Waiting(home, message, placed) => {
+                home.send(message).await.map_err(|_| Refusal::draining())?;
                 placed
             }
         };
@@ -76,10 +76,10 @@ impl Ingest {
         }
         let (answer, placed) = oneshot::channel();
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
-        let letter = Mail::Append { topic, payloads, retry, answer };
+        let message = Mail::Append { topic, payloads, retry, answer };
         let home = &self.common.peers[home].publishes;
-        match home.try_send(letter) {
-            Err(TrySendError::Full(letter)) => Appending::Waiting(home.clone(), letter, placed),
+        match home.try_send(message) {
+            Err(TrySendError::Full(message)) => Appending::Waiting(home.clone(), message, placed),
             // One that has drained answers nothing.
             Ok(()) | Err(TrySendError::Closed(_)) => Appending::Posted(placed),
         }

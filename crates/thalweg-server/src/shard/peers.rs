@@ -8,8 +8,8 @@ use tokio::task::spawn_local;
 use super::{Handle, Mail, Peer, Shard, mail::Ack};
 
 impl Handle {
-    pub(super) fn open(self: &Rc<Self>, letter: Mail) {
-        match letter {
+    pub(super) fn open(self: &Rc<Self>, message: Mail) {
+        match message {
             // For whoever serves sockets: `run` gives it to them.
             Mail::Connection(_) => {}
             Mail::Ack(Ack { topic, position }) => {

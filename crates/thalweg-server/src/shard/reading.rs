@@ -151,9 +151,9 @@ impl Handle {
             self.shard.borrow().topics.read_history(topic, start, limit)
         } else {
             let (answer, read) = oneshot::channel();
-            let letter = Mail::Read { topic: topic.clone(), start, limit, answer };
+            let message = Mail::Read { topic: topic.clone(), start, limit, answer };
             let mail = &self.common.peers[home].publishes;
-            mail.send(letter).await.map_err(|_| Refusal::draining())?;
+            mail.send(message).await.map_err(|_| Refusal::draining())?;
             read.await.map_err(|_| Refusal::draining())?
         };
         read.ok_or_else(|| Refusal::no_such_topic(topic))
@@ -169,8 +169,8 @@ impl Handle {
                 continue;
             }
             let (answer, listed) = oneshot::channel();
-            let letter = Mail::List { listing: listing.clone(), answer };
-            peer.publishes.send(letter).await.map_err(|_| Refusal::draining())?;
+            let message = Mail::List { listing: listing.clone(), answer };
+            peer.publishes.send(message).await.map_err(|_| Refusal::draining())?;
             all.extend(listed.await.map_err(|_| Refusal::draining())?);
         }
         all.sort_unstable_by(|a, b| a.topic.as_str().cmp(b.topic.as_str()));

@@ -9,7 +9,7 @@ use super::{Mail, feeds::RemoteReader, home_of, mail::Reader, room::Maker, topic
 use crate::{clock::now_us, fanout::FeedKey, seats::Address, stream::Batch};
 impl Topics {
     /// Posts other shards what they have not seen, and asks homes for the topics that are read
-    /// here; `false` if a letterbox was full. `counted` says for which address a connection
+    /// here; `false` if a mailbox was full. `counted` says for which address a connection
     /// counts, if for any.
     pub(super) fn exchange(&mut self, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let mut unposted = std::mem::take(&mut self.unposted);
@@ -22,7 +22,7 @@ impl Topics {
         self.unposted.is_empty() && self.unattached.is_empty()
     }
 
-    /// Posts one topic's news; `false` if a letterbox was full.
+    /// Posts one topic's news; `false` if a mailbox was full.
     fn post_feed(&mut self, key: FeedKey) -> bool {
         let Some(feed) = self.feeds.get_mut(key) else { return true };
         let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
@@ -53,7 +53,7 @@ impl Topics {
         all
     }
 
-    /// Asks for one topic; `false` if the letterbox was full.
+    /// Asks for one topic; `false` if the mailbox was full.
     fn ask_for(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.is_wanting()) else {
             return true;
@@ -73,7 +73,7 @@ impl Topics {
     /// Another shard reads a topic whose home this is.
     pub(super) fn attach(&mut self, reader: &Reader, address: Option<Address>) {
         let Ok(key) = self.open(&reader.topic, Maker::Subscriber(address)) else {
-            // If its letterbox is full, it asks again at its next sweep.
+            // If its mailbox is full, it asks again at its next sweep.
             return self.post_no_room(reader.clone());
         };
         let Some(feed) = self.feeds.get_mut(key) else { return };

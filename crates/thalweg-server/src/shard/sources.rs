@@ -275,7 +275,7 @@ impl Sources {
         }
     }
 
-    /// Posts the acks for sources of other shards; `false` if a letterbox was full.
+    /// Posts the acks for sources of other shards; `false` if a mailbox was full.
     pub(super) fn post_acks(&mut self) -> bool {
         let peers = &self.common.peers;
         self.unposted_acks.retain(|ack| {

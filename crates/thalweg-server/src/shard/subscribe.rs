@@ -104,8 +104,8 @@ impl Handle {
                 continue;
             }
             let (answer, missing) = oneshot::channel();
-            let letter = Mail::Find { topics, answer };
-            peer.publishes.send(letter).await.map_err(|_| Refusal::draining())?;
+            let message = Mail::Find { topics, answer };
+            peer.publishes.send(message).await.map_err(|_| Refusal::draining())?;
             if let Some(missing) = missing.await.map_err(|_| Refusal::draining())? {
                 return Err(match self.common.config.subscribe {
                     Subscribing::Existing => Refusal::no_such_topic(&missing),

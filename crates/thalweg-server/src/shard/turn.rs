@@ -3,7 +3,7 @@ use std::{io, rc::Rc};
 use thalweg_wire::{ErrorCode, close};
 use tokio::task::yield_now;
 
-use super::{Arrival, Handle, Letterbox, Mail, Shard, subscribers::Timer};
+use super::{Arrival, Handle, Mail, Mailbox, Shard, subscribers::Timer};
 use crate::{clock::now_us, fanout::FeedKey};
 
 /// Pieces of mail taken in one turn.
@@ -21,18 +21,18 @@ const AGAIN_US: u64 = 1_000;
 /// When the runtime cannot watch the shard's epoll.
 pub(crate) async fn run(
     handle: Rc<Handle>,
-    letterbox: Letterbox,
+    mailbox: Mailbox,
     accept: impl Fn(Arrival),
 ) -> io::Result<()> {
-    let Letterbox { mut mail, mut publishes } = letterbox;
+    let Mailbox { mut mail, mut publishes } = mailbox;
     let readiness = handle.readiness()?;
     handle.step(Shard::start);
-    let mut letters = Vec::with_capacity(MAIL_PER_TURN);
+    let mut messages = Vec::with_capacity(MAIL_PER_TURN);
     loop {
-        for letter in letters.drain(..) {
-            match letter {
+        for message in messages.drain(..) {
+            match message {
                 Mail::Connection(arrival) => accept(arrival),
-                letter => handle.open(letter),
+                message => handle.open(message),
             }
         }
         let busy = handle.shard.borrow_mut().turn(&handle);
@@ -48,17 +48,17 @@ pub(crate) async fn run(
                 biased;
                 ready = readiness.readable() => ready?.clear_ready(),
                 () = handle.wake.notified() => {}
-                Some(letter) = mail.recv() => letters.push(letter),
-                Some(letter) = publishes.recv() => letters.push(letter),
+                Some(message) = mail.recv() => messages.push(message),
+                Some(message) = publishes.recv() => messages.push(message),
             }
         }
         // A share for each: neither is to keep the other waiting.
         for queue in [&mut mail, &mut publishes] {
-            let share = letters.len() + MAIL_PER_TURN / 2;
-            while letters.len() < share
-                && let Ok(letter) = queue.try_recv()
+            let share = messages.len() + MAIL_PER_TURN / 2;
+            while messages.len() < share
+                && let Ok(message) = queue.try_recv()
             {
-                letters.push(letter);
+                messages.push(message);
             }
         }
     }
