@@ -18,7 +18,7 @@
 //!   feeds         the topics on this shard
 //!   demand        whether somebody wants a topic
 //!   home          which shard is a topic's home
-//!   room          how many topics there may be
+//!   topic_limits  how many topics there may be
 //!   shares        how many topics each address holds
 //!   replication   topics that other shards read along
 //!   reading       history and topics, for who does not subscribe
@@ -57,13 +57,13 @@ mod poll;
 mod reading;
 mod replication;
 mod retries;
-mod room;
 mod shares;
 mod slice;
 mod sources;
 mod subscribe;
 mod subscribers;
 mod timers;
+mod topic_limits;
 mod topics;
 mod turn;
 mod turns;

@@ -8,7 +8,7 @@ use thalweg_wire::{
     event,
 };
 
-use super::{Handle, Shard, ingest::Appending, room::Maker, subscribers::SubscriberId};
+use super::{Handle, Shard, ingest::Appending, subscribers::SubscriberId, topic_limits::Creator};
 use crate::{
     access::Right,
     clock::now_us,
@@ -248,8 +248,8 @@ impl Shard {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
         // Only now: one that is refused leaves no topic behind.
-        let maker = Maker::Subscriber(context.client.counted());
-        let feed = self.topics.open(topic, maker)?;
+        let creator = Creator::Subscriber(context.client.counted());
+        let feed = self.topics.open(topic, creator)?;
         if let Some(connection) = self.subscribers.get_mut(id) {
             connection.subscriber.subscribe(Subscribe { feed, start, terms });
         }

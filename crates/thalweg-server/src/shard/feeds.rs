@@ -17,7 +17,7 @@ use thalweg_wire::{Epoch, Format, Offset, Topic};
 use super::{
     Shares,
     demand::{Change, Demand},
-    room::{Maker, Room, Standing},
+    topic_limits::{Creator, TopicKind, TopicLimits},
 };
 use crate::{
     config::Config,
@@ -34,7 +34,7 @@ pub(super) struct FeedTable {
     /// The same in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
     feeds: Slab<Feed>,
-    room: Room,
+    topic_limits: TopicLimits,
     /// Whose history is shed next, when all are too large together.
     shed_next: usize,
 }
@@ -43,7 +43,7 @@ pub(super) struct FeedTable {
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) topic: Topic,
-    standing: Standing,
+    kind: TopicKind,
     /// What its subscribers read; on a shard that is not its home, only once
     /// the home has answered.
     pub(super) log: Option<Log>,
@@ -99,7 +99,7 @@ impl FeedTable {
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
-            room: Room::new(Arc::clone(&config), shares),
+            topic_limits: TopicLimits::new(Arc::clone(&config), shares),
             config,
             shed_next: 0,
         }
@@ -114,15 +114,15 @@ impl FeedTable {
         &mut self,
         topic: &Topic,
         is_home: bool,
-        maker: Maker,
+        creator: Creator,
     ) -> Result<FeedKey, Refusal> {
         if let Some(key) = self.find(topic) {
-            if let Maker::Publisher = maker {
+            if let Creator::Publisher = creator {
                 self.keep(key)?;
             }
             return Ok(key);
         }
-        let standing = self.room.admit(topic, is_home, maker)?;
+        let kind = self.topic_limits.admit(topic, is_home, creator)?;
         let settings = self.config.topic(topic);
         let home = is_home.then(|| Home {
             sequencer: Sequencer::new(random_epoch(), settings.batch),
@@ -138,7 +138,7 @@ impl FeedTable {
             .map(|home| Log::new(topic.clone(), home.sequencer.epoch(), 1, settings.history));
         let key = self.feeds.insert(Feed {
             topic: topic.clone(),
-            standing,
+            kind,
             log,
             home,
             subscribers: Vec::new(),
@@ -148,41 +148,41 @@ impl FeedTable {
         }) as FeedKey;
         self.by_topic.insert(topic.clone(), key);
         self.by_name.insert(topic.clone(), key);
-        self.room.take(standing, is_home);
+        self.topic_limits.take(kind, is_home);
         Ok(key)
     }
 
     /// A topic is to have events.
     fn keep(&mut self, key: FeedKey) -> Result<(), Refusal> {
-        if self.get(key).is_some_and(|feed| feed.standing != Standing::Kept) {
-            self.room.to_keep()?;
-            self.stand(key, Standing::Kept);
+        if self.get(key).is_some_and(|feed| feed.kind != TopicKind::Kept) {
+            self.topic_limits.check_kept()?;
+            self.set_kind(key, TopicKind::Kept);
         }
         Ok(())
     }
 
     /// A topic's events are gone, and nobody makes some: it is its subscribers' alone.
     pub(super) fn spend(&mut self, key: FeedKey, now_us: u64) {
-        self.stand(key, Standing::Spent(now_us));
+        self.set_kind(key, TopicKind::Emptied(now_us));
     }
 
-    fn stand(&mut self, key: FeedKey, standing: Standing) {
+    fn set_kind(&mut self, key: FeedKey, kind: TopicKind) {
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
-        let before = std::mem::replace(&mut feed.standing, standing);
+        let before = std::mem::replace(&mut feed.kind, kind);
         let is_home = feed.home.is_some();
-        self.room.give_back(before, is_home);
-        self.room.take(standing, is_home);
+        self.topic_limits.give_back(before, is_home);
+        self.topic_limits.take(kind, is_home);
     }
 
     /// How many topics only subscribers hold.
     pub(super) fn held(&self) -> usize {
-        self.room.held
+        self.topic_limits.held
     }
 
     /// Those that are too many, since what they had is gone: the last that it went of. Never
     /// those that subscribers made, of which there are no more than there may be.
     pub(super) fn spent_too_many(&self) -> Vec<FeedKey> {
-        let over = self.room.held.saturating_sub(self.config.limits.subscribed_topics);
+        let over = self.topic_limits.held.saturating_sub(self.config.limits.subscribed_topics);
         if over == 0 {
             return Vec::new();
         }
@@ -192,8 +192,8 @@ impl FeedTable {
     }
 
     fn spent((key, feed): (usize, &Feed)) -> Option<(u64, FeedKey)> {
-        match feed.standing {
-            Standing::Spent(since_us) => Some((since_us, key as FeedKey)),
+        match feed.kind {
+            TopicKind::Emptied(since_us) => Some((since_us, key as FeedKey)),
             _ => None,
         }
     }
@@ -232,7 +232,7 @@ impl FeedTable {
         now_us: u64,
     ) {
         if !batches.is_empty() {
-            self.stand(key, Standing::Kept);
+            self.set_kind(key, TopicKind::Kept);
         }
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
         let log = feed.log.get_or_insert_with(|| {
@@ -276,7 +276,7 @@ impl FeedTable {
         if let Some(feed) = self.feeds.try_remove(key as usize) {
             self.by_topic.remove(&feed.topic);
             self.by_name.remove(&feed.topic);
-            self.room.give_back(feed.standing, feed.home.is_some());
+            self.topic_limits.give_back(feed.kind, feed.home.is_some());
         }
     }
 }
@@ -343,7 +343,7 @@ impl Feed {
 
     /// Whether it was kept for events and has none any more.
     pub(super) fn is_spent(&self) -> bool {
-        self.standing == Standing::Kept && self.is_empty()
+        self.kind == TopicKind::Kept && self.is_empty()
     }
 
     /// Whether it has no events and nothing makes any.

@@ -12,8 +12,8 @@ use super::{
     Common, Mail, home_of,
     placed::Placed,
     retries::{Known, Retries, Retry},
-    room::Maker,
     sources::Sources,
+    topic_limits::Creator,
     topics::Topics,
 };
 use crate::{clock::now_us, metrics::Counts, refusal::Refusal, stream::Payloads};
@@ -106,7 +106,7 @@ impl Ingest {
                 ));
             }
         }
-        let key = topics.open(topic, Maker::Publisher)?;
+        let key = topics.open(topic, Creator::Publisher)?;
         let now_us = now_us();
         let placed = topics.append(key, payloads, now_us).ok_or_else(Refusal::draining)?;
         if let Some(retry) = retry {

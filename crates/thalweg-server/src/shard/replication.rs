@@ -5,7 +5,9 @@ use std::sync::Arc;
 use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Mail, feeds::RemoteReader, home_of, mail::Reader, room::Maker, topics::Topics};
+use super::{
+    Mail, feeds::RemoteReader, home_of, mail::Reader, topic_limits::Creator, topics::Topics,
+};
 use crate::{clock::now_us, fanout::FeedKey, seats::Address, stream::Batch};
 impl Topics {
     /// Posts other shards what they have not seen, and asks homes for the topics that are read
@@ -72,7 +74,7 @@ impl Topics {
 
     /// Another shard reads a topic whose home this is.
     pub(super) fn attach(&mut self, reader: &Reader, address: Option<Address>) {
-        let Ok(key) = self.open(&reader.topic, Maker::Subscriber(address)) else {
+        let Ok(key) = self.open(&reader.topic, Creator::Subscriber(address)) else {
             // If its mailbox is full, it asks again at its next sweep.
             return self.post_no_room(reader.clone());
         };

@@ -3,7 +3,9 @@ use std::io;
 use thalweg_wire::{Topic, close};
 use tokio::sync::oneshot;
 
-use super::{Handle, Mail, Shard, Shares, home_of, room::Maker, subscribers::SubscriberId};
+use super::{
+    Handle, Mail, Shard, Shares, home_of, subscribers::SubscriberId, topic_limits::Creator,
+};
 use crate::{
     clock::now_us,
     config::Subscribing,
@@ -54,7 +56,7 @@ impl Handle {
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
         let topics = ask.topics.iter().map(|(topic, _)| topic);
-        self.step(|shard| shard.topics.open_all(topics, Maker::Subscriber(address)))
+        self.step(|shard| shard.topics.open_all(topics, Creator::Subscriber(address)))
     }
 
     /// What a subscriber is sent through takes more again.

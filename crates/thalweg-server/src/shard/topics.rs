@@ -11,8 +11,8 @@ use super::{
     feeds::{Feed, FeedTable, Moved},
     home_of,
     placed::Placed,
-    room::Maker,
     timers::Timers,
+    topic_limits::Creator,
 };
 use crate::{
     config::Subscribing, fanout::FeedKey, metrics::Counts, refusal::Refusal, seats::Address,
@@ -72,21 +72,21 @@ impl Topics {
     ///
     /// # Errors
     /// When there may be no more of its kind, or subscribers may make none.
-    pub(super) fn open(&mut self, topic: &Topic, maker: Maker) -> Result<FeedKey, Refusal> {
+    pub(super) fn open(&mut self, topic: &Topic, creator: Creator) -> Result<FeedKey, Refusal> {
         let is_home = self.is_home_of(topic);
-        self.feeds.open(topic, is_home, maker)
+        self.feeds.open(topic, is_home, creator)
     }
 
     /// The feeds of these topics, made if there are none: all of them or none.
     pub(super) fn open_all<'a>(
         &mut self,
         topics: impl Iterator<Item = &'a Topic>,
-        maker: Maker,
+        creator: Creator,
     ) -> Result<Vec<FeedKey>, Refusal> {
         let (mut opened, mut made) = (Vec::new(), Vec::new());
         for topic in topics {
             let is_new = self.feeds.find(topic).is_none();
-            match self.open(topic, maker) {
+            match self.open(topic, creator) {
                 Ok(key) => {
                     opened.push(key);
                     made.extend(is_new.then_some(key));
@@ -102,7 +102,7 @@ impl Topics {
 
     /// Opens a topic that stays, whether it has events or not: a source feeds it or takes it in.
     pub(super) fn open_fed(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
-        let key = self.open(topic, Maker::Publisher).ok()?;
+        let key = self.open(topic, Creator::Publisher).ok()?;
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
         home.is_fed = true;
         Some((key, home.demand))
@@ -113,7 +113,7 @@ impl Topics {
         let key = if self.is_home_of(topic) {
             self.open_fed(topic)?.0
         } else {
-            self.open(topic, Maker::Subscriber(None)).ok()?
+            self.open(topic, Creator::Subscriber(None)).ok()?
         };
         self.feeds.get_mut(key)?.is_input = true;
         self.want(key, now_us);

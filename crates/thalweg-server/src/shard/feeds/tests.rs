@@ -5,7 +5,7 @@ fn every_subscription_is_found_at_its_place() {
     let shares = Arc::new(Shares::new(1));
     let mut feeds = FeedTable::new(Arc::default(), shares);
     let topic = "cars".parse().unwrap();
-    let key = feeds.open(&topic, true, Maker::Publisher).unwrap();
+    let key = feeds.open(&topic, true, Creator::Publisher).unwrap();
     let feed = feeds.get_mut(key).unwrap();
     let mut random = fastrand::Rng::with_seed(1);
     // Each connection and its place, as its subscription would know it.

@@ -13,7 +13,7 @@ use crate::{
 
 /// Who needs a topic, and makes it if there is none.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Maker {
+pub(super) enum Creator {
     /// A publisher, or a source.
     Publisher,
     /// A subscriber, and the address that it counts for, if for any.
@@ -23,18 +23,18 @@ pub(super) enum Maker {
 /// What there is a topic for. Only subscribers would make as many as they like: theirs
 /// have a bound of their own, and leave the other alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum TopicKind {
     /// It has events, or a source makes some.
     Kept,
     /// It has subscribers at most. Whose share it is of, if somebody's.
     Held(Option<Address>),
     /// It had events, and since this time, in µs, has subscribers at most.
-    Spent(u64),
+    Emptied(u64),
 }
 
 /// How many there are.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct TopicLimits {
     config: Arc<Config>,
     /// Kept, with this shard for their home.
     kept: usize,
@@ -44,7 +44,7 @@ pub(super) struct Room {
     shares: Arc<Shares>,
 }
 
-impl Room {
+impl TopicLimits {
     pub(super) fn new(config: Arc<Config>, shares: Arc<Shares>) -> Self {
         Self { config, kept: 0, held: 0, shares }
     }
@@ -54,26 +54,26 @@ impl Room {
         &self,
         topic: &Topic,
         is_home: bool,
-        maker: Maker,
-    ) -> Result<Standing, Refusal> {
-        let Maker::Subscriber(address) = maker else {
-            return self.to_keep().map(|()| Standing::Kept);
+        creator: Creator,
+    ) -> Result<TopicKind, Refusal> {
+        let Creator::Subscriber(address) = creator else {
+            return self.check_kept().map(|()| TopicKind::Kept);
         };
         if !is_home {
             // It is counted where its home is, too, which may refuse it.
-            return self.to_hold().map(|()| Standing::Held(None));
+            return self.check_held().map(|()| TopicKind::Held(None));
         }
         if self.config.subscribe == Subscribing::Existing {
             return Err(Refusal::no_such_topic(topic));
         }
-        self.to_hold()?;
+        self.check_held()?;
         if let Some(address) = address {
             self.shares.take(address)?;
         }
-        Ok(Standing::Held(address))
+        Ok(TopicKind::Held(address))
     }
 
-    fn to_hold(&self) -> Result<(), Refusal> {
+    fn check_held(&self) -> Result<(), Refusal> {
         if self.held < self.config.limits.subscribed_topics {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Room {
     }
 
     /// Whether one more topic may be kept.
-    pub(super) fn to_keep(&self) -> Result<(), Refusal> {
+    pub(super) fn check_kept(&self) -> Result<(), Refusal> {
         if self.kept < self.config.limits.topics {
             return Ok(());
         }
@@ -91,27 +91,27 @@ impl Room {
     }
 
     /// One more.
-    pub(super) fn take(&mut self, standing: Standing, is_home: bool) {
-        if let Some(count) = self.count_of(standing, is_home) {
+    pub(super) fn take(&mut self, kind: TopicKind, is_home: bool) {
+        if let Some(count) = self.count_of(kind, is_home) {
             *count += 1;
         }
     }
 
     /// One fewer.
-    pub(super) fn give_back(&mut self, standing: Standing, is_home: bool) {
-        if let Some(count) = self.count_of(standing, is_home) {
+    pub(super) fn give_back(&mut self, kind: TopicKind, is_home: bool) {
+        if let Some(count) = self.count_of(kind, is_home) {
             *count -= 1;
         }
-        if let Standing::Held(Some(address)) = standing {
+        if let TopicKind::Held(Some(address)) = kind {
             self.shares.give_back(address);
         }
     }
 
     /// Copies of what other shards keep are as many as those keep, and counted there.
-    fn count_of(&mut self, standing: Standing, is_home: bool) -> Option<&mut usize> {
-        match standing {
-            Standing::Held(_) | Standing::Spent(_) => Some(&mut self.held),
-            Standing::Kept => is_home.then_some(&mut self.kept),
+    fn count_of(&mut self, kind: TopicKind, is_home: bool) -> Option<&mut usize> {
+        match kind {
+            TopicKind::Held(_) | TopicKind::Emptied(_) => Some(&mut self.held),
+            TopicKind::Kept => is_home.then_some(&mut self.kept),
         }
     }
 }
