@@ -162,7 +162,7 @@ impl FeedTable {
     }
 
     /// A topic's events are gone, and nobody makes some: it is its subscribers' alone.
-    pub(super) fn spend(&mut self, key: FeedKey, now_us: u64) {
+    pub(super) fn set_emptied(&mut self, key: FeedKey, now_us: u64) {
         self.set_kind(key, TopicKind::Emptied(now_us));
     }
 
@@ -181,17 +181,17 @@ impl FeedTable {
 
     /// Those that are too many, since what they had is gone: the last that it went of. Never
     /// those that subscribers made, of which there are no more than there may be.
-    pub(super) fn spent_too_many(&self) -> Vec<FeedKey> {
+    pub(super) fn emptied_over_limit(&self) -> Vec<FeedKey> {
         let over = self.topic_limits.held.saturating_sub(self.config.limits.subscribed_topics);
         if over == 0 {
             return Vec::new();
         }
-        let mut spent: Vec<_> = self.feeds.iter().filter_map(Self::spent).collect();
-        spent.sort_unstable_by_key(|(since_us, key)| (Reverse(*since_us), *key));
-        spent.into_iter().take(over).map(|(_, key)| key).collect()
+        let mut emptied: Vec<_> = self.feeds.iter().filter_map(Self::emptied).collect();
+        emptied.sort_unstable_by_key(|(since_us, key)| (Reverse(*since_us), *key));
+        emptied.into_iter().take(over).map(|(_, key)| key).collect()
     }
 
-    fn spent((key, feed): (usize, &Feed)) -> Option<(u64, FeedKey)> {
+    fn emptied((key, feed): (usize, &Feed)) -> Option<(u64, FeedKey)> {
         match feed.kind {
             TopicKind::Emptied(since_us) => Some((since_us, key as FeedKey)),
             _ => None,
@@ -342,7 +342,7 @@ impl Feed {
     }
 
     /// Whether it was kept for events and has none any more.
-    pub(super) fn is_spent(&self) -> bool {
+    pub(super) fn is_emptied(&self) -> bool {
         self.kind == TopicKind::Kept && self.is_empty()
     }
 

@@ -37,7 +37,7 @@ impl Shares {
     }
 
     /// Whether an address has all that it may have.
-    pub(crate) fn is_spent(&self, address: Address) -> bool {
+    pub(crate) fn is_exhausted(&self, address: Address) -> bool {
         self.lock().get(&address).is_some_and(|count| *count >= self.of_one_address)
     }
 
@@ -74,7 +74,7 @@ mod tests {
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
         shares.take(one).unwrap();
         assert_eq!(shares.take(one).unwrap_err().code, ErrorCode::TooManyTopics);
-        assert!(shares.is_spent(one) && !shares.is_spent(other));
+        assert!(shares.is_exhausted(one) && !shares.is_exhausted(other));
         shares.take(other).unwrap();
         shares.give_back(one);
         shares.take(one).unwrap();

@@ -128,7 +128,7 @@ impl Topics {
         !self.is_home_of(topic)
             && self.feeds.find(topic).is_none()
             && (config.subscribe == Subscribing::Existing
-                || address.is_some_and(|address| shares.is_spent(address)))
+                || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
     /// Gives events their offsets, in a topic whose home this is.
@@ -296,7 +296,7 @@ impl Topics {
     /// Gives back what time has made superfluous. Those topics are returned that are too many:
     /// whoever reads them must go.
     pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
-        let (mut idle, mut spent): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
+        let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
         for (key, feed) in self.feeds.iter_mut() {
             let change = feed.update_demand(now_us);
@@ -308,8 +308,8 @@ impl Topics {
                 tails += log.tail_bytes();
                 pinned += log.pinned_bytes();
             }
-            if feed.is_spent() {
-                spent.push(key);
+            if feed.is_emptied() {
+                emptied.push(key);
             }
             if feed.is_idle() {
                 idle.push(key);
@@ -323,14 +323,14 @@ impl Topics {
         self.counts.history_bytes.set(history as u64);
         self.counts.tail_bytes.set(tails as u64);
         self.counts.pinned_bytes.set(pinned as u64);
-        spent.into_iter().for_each(|key| self.feeds.spend(key, now_us));
+        emptied.into_iter().for_each(|key| self.feeds.set_emptied(key, now_us));
         for key in idle {
             if self.detach_from_home(key) {
                 self.feeds.remove(key);
             }
         }
         self.counts.subscribed_topics.set(self.feeds.held() as u64);
-        self.feeds.spent_too_many()
+        self.feeds.emptied_over_limit()
     }
 
     /// What partly sent frames of these feeds hold, in bytes.
