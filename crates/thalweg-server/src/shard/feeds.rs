@@ -327,12 +327,12 @@ impl Feed {
     }
 
     /// Whether it waits for its home, and nobody for it.
-    pub(super) fn is_forlorn(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         self.home.is_none() && self.log.is_none() && !self.is_read_here()
     }
 
     /// Whether its home must be asked for it.
-    pub(super) fn is_wanting(&self) -> bool {
+    pub(super) fn needs_attaching(&self) -> bool {
         self.home.is_none() && self.log.is_none() && self.is_read_here()
     }
 

@@ -42,7 +42,7 @@ impl Handle {
             }),
             Mail::NoRoom(reader) => self.step(|shard| {
                 if let Some(key) = shard.topics.without_room(&reader) {
-                    shard.give_up(key);
+                    shard.evict_subscribers(key);
                 }
             }),
             Mail::Settle(done) => {

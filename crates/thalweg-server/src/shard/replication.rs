@@ -57,7 +57,7 @@ impl Topics {
 
     /// Asks for one topic; `false` if the mailbox was full.
     fn ask_for(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
-        let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.is_wanting()) else {
+        let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.needs_attaching()) else {
             return true;
         };
         // If the topic is new, it is of the share of whoever wanted it first.
@@ -105,7 +105,7 @@ impl Topics {
 
     /// There is no room for a topic: other shards are told. Those are returned that subscribe
     /// to it here, and have to go.
-    pub(super) fn give_up(&mut self, key: FeedKey) -> Vec<u32> {
+    pub(super) fn evict_subscribers(&mut self, key: FeedKey) -> Vec<u32> {
         let Some(feed) = self.feeds.get(key) else { return Vec::new() };
         let readers = feed.home.iter().flat_map(|home| &home.readers);
         for &RemoteReader { shard, attachment, .. } in readers {

@@ -269,7 +269,7 @@ impl Topics {
     /// Somebody reads a topic here.
     fn want(&mut self, key: FeedKey, now_us: u64) {
         let Some(feed) = self.feeds.get_mut(key) else { return };
-        if feed.is_wanting() && feed.attachment == 0 {
+        if feed.needs_attaching() && feed.attachment == 0 {
             self.unattached.push(key);
         }
         self.look_at_demand(key, now_us);
@@ -288,7 +288,7 @@ impl Topics {
 
     /// Forgets a topic if nothing is lost with it: its home has not answered, or has no room.
     pub(super) fn forget_unread(&mut self, key: FeedKey) {
-        if self.feeds.get(key).is_some_and(Feed::is_forlorn) && self.detach_from_home(key) {
+        if self.feeds.get(key).is_some_and(Feed::is_unused) && self.detach_from_home(key) {
             self.feeds.remove(key);
         }
     }
@@ -313,7 +313,7 @@ impl Topics {
             }
             if feed.is_idle() {
                 idle.push(key);
-            } else if feed.is_wanting() {
+            } else if feed.needs_attaching() {
                 // Its home has not answered: it may keep no more topics.
                 self.unattached.push(key);
             }

@@ -147,7 +147,7 @@ impl Shard {
     /// Gives back what time has made superfluous.
     fn sweep(&mut self, now_us: u64) {
         for key in self.topics.sweep(now_us) {
-            self.give_up(key);
+            self.evict_subscribers(key);
         }
         self.subscribers.sweep(&mut self.topics, now_us);
         self.ingest.sweep(now_us);
@@ -155,8 +155,8 @@ impl Shard {
     }
 
     /// There is no room for a topic: its subscribers go, here and on other shards.
-    pub(super) fn give_up(&mut self, key: FeedKey) {
-        for key in self.topics.give_up(key) {
+    pub(super) fn evict_subscribers(&mut self, key: FeedKey) {
+        for key in self.topics.evict_subscribers(key) {
             if !self.subscribers.connections[key as usize].subscriber.is_ending() {
                 self.counts.count_refused(ErrorCode::TooManyTopics);
                 self.subscribers.close(key, close::BUSY);
