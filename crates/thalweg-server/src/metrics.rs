@@ -167,7 +167,7 @@ counts! {
     /// Heartbeats sent.
     heartbeats: Counter,
     /// Sources that do not tick because nobody subscribes to their topics.
-    sources_resting: Gauge,
+    sources_idle: Gauge,
     /// Ticks of sources.
     source_ticks: Counter,
     /// Ticks of sources that were over 1 ms late.

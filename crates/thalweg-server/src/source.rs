@@ -11,7 +11,7 @@
 //!
 //! The synthetic sources are deterministic by seed and open-loop: ticks follow a
 //! schedule set in advance, events carry their intended time, and a late tick is
-//! made up for, never left out, unless nobody subscribes to a source that is told to rest
+//! made up for, never left out, unless nobody subscribes to a source that is to be idle
 //! then (`when=subscribed`). Each feeds one topic, its output, and may take in the events of
 //! others, its inputs, and the acks of its output; the shard brings them, wherever those
 //! topics are at home. Pure: the shard tells them the time.
@@ -43,8 +43,8 @@ pub(crate) trait Source: Send {
     /// Takes something in; may append what comes of that.
     fn input(&mut self, _input: Input<'_>, _now_us: u64, _out: &mut Payloads) {}
 
-    /// Hears that it has rested: the time since its last tick did not pass for it.
-    fn pause(&mut self) {}
+    /// Goes on after it was idle: the time since its last tick did not pass for it.
+    fn resume(&mut self) {}
 }
 
 /// What a source takes in.

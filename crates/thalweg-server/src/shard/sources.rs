@@ -55,7 +55,7 @@ struct Running {
     scheduled: Scheduled,
     next_us: u64,
     /// It does not tick, because nobody subscribes.
-    rests: bool,
+    is_idle: bool,
     /// There is a timer for it.
     is_timed: bool,
     /// Memory for what it makes.
@@ -122,15 +122,15 @@ impl Sources {
         };
         let index = self.running.len();
         let next_us = scheduled.start_us.unwrap_or_else(now_us);
-        let rests = scheduled.while_subscribed && demand == Demand::None;
-        let is_timed = !rests && scheduled.interval_us.is_some();
-        self.counts.sources_resting.add(u64::from(rests));
+        let is_idle = scheduled.while_subscribed && demand == Demand::None;
+        let is_timed = !is_idle && scheduled.interval_us.is_some();
+        self.counts.sources_idle.add(u64::from(is_idle));
         if is_timed {
             self.timers.set(next_us, index);
         }
         let inputs = scheduled.inputs.clone();
         let payloads = Payloads::default();
-        let running = Running { feed, scheduled, next_us, rests, is_timed, payloads };
+        let running = Running { feed, scheduled, next_us, is_idle, is_timed, payloads };
         self.running.push(running);
         self.by_output.entry(feed).or_default().push(index);
         for input in inputs {
@@ -150,7 +150,7 @@ impl Sources {
 
     fn tick_one(&mut self, topics: &mut Topics, index: usize, now_us: u64) {
         let running = &mut self.running[index];
-        let interval_us = running.scheduled.interval_us.filter(|_| !running.rests);
+        let interval_us = running.scheduled.interval_us.filter(|_| !running.is_idle);
         let Some(interval_us) = interval_us else {
             running.is_timed = false;
             return;
@@ -300,16 +300,16 @@ impl Sources {
             if !running.scheduled.while_subscribed {
                 continue;
             }
-            running.rests = change == Change::Stop;
-            if running.rests {
-                self.counts.sources_resting.add(1);
+            running.is_idle = change == Change::Stop;
+            if running.is_idle {
+                self.counts.sources_idle.add(1);
                 continue;
             }
-            self.counts.sources_resting.sub(1);
-            running.scheduled.source.pause();
+            self.counts.sources_idle.sub(1);
+            running.scheduled.source.resume();
             let interval_us = running.scheduled.interval_us.unwrap_or_default();
             running.next_us = now_us.saturating_add(interval_us);
-            // A timer of before it rested is earlier, and finds nothing to do.
+            // A timer of before it was idle is earlier, and finds nothing to do.
             if !std::mem::replace(&mut running.is_timed, true) {
                 self.timers.set(running.next_us, index);
             }

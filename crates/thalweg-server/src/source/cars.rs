@@ -78,7 +78,7 @@ impl Source for Cars {
         }
     }
 
-    fn pause(&mut self) {
+    fn resume(&mut self) {
         self.before_us = None;
     }
 }
@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_car_stands_still_while_its_source_rests() {
-        let total_km = |pause: bool| {
+    fn a_car_stands_still_while_its_source_is_idle() {
+        let total_km = |idles: bool| {
             let (mut cars, mut out) = (Cars::new(1, 1), Payloads::default());
             cars.tick(0, &mut out);
-            if pause {
-                cars.pause();
+            if idles {
+                cars.resume();
             }
             cars.tick(3_600_000_000, &mut out);
             let row: serde_json::Value =

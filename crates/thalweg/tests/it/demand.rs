@@ -40,25 +40,25 @@ fn head(server: &Server, topic: &str) -> u64 {
     offset(found["position"].as_str().expect("a position"))
 }
 
-fn await_resting(server: &Server, count: usize) {
-    server.await_metric("thalweg_sources_resting", |value| value == count as f64);
+fn await_idle(server: &Server, count: usize) {
+    server.await_metric("thalweg_sources_idle", |value| value == count as f64);
 }
 
 #[test]
 fn it_ticks_from_the_first_subscriber_to_the_last() {
     for shards in ["1", "2"] {
         let server = with_sources(shards, "constant,interval=1ms,when=subscribed");
-        await_resting(&server, TOPICS.len());
+        await_idle(&server, TOPICS.len());
         for (topic, transport) in TOPICS.into_iter().zip(Transport::ALL) {
             assert_eq!(head(&server, topic), 0, "nobody has subscribed yet");
             let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
             subscriber.confirmed();
             first_row(&mut subscriber);
-            await_resting(&server, TOPICS.len() - 1);
+            await_idle(&server, TOPICS.len() - 1);
             drop(subscriber);
-            await_resting(&server, TOPICS.len());
+            await_idle(&server, TOPICS.len());
         }
-        // They rest: whatever was asked for meanwhile.
+        // They are idle: whatever was asked for meanwhile.
         let ticks = || metric(&server.get("/metrics").text(), "thalweg_source_ticks_total");
         let before = ticks();
         server.get("/v1/topics/a?limit=10");
@@ -81,7 +81,7 @@ fn the_last_of_several_ends_it_and_commands_count() {
     let before = head(&server, "a");
     server.await_metric("thalweg_source_ticks_total", |ticks| ticks > before as f64 + 1_500.0);
     first.command(r#"{"command":"unsubscribe","id":2,"topic":"a"}"#);
-    await_resting(&server, TOPICS.len());
+    await_idle(&server, TOPICS.len());
 }
 
 #[test]
@@ -94,19 +94,19 @@ fn its_schedule_begins_anew_and_what_nobody_heard_is_not_made_up_for() {
             first_row(&mut subscriber);
             drop(subscriber);
         }
-        await_resting(&server, TOPICS.len());
+        await_idle(&server, TOPICS.len());
         for topic in TOPICS {
-            let rested = head(&server, topic);
+            let before = head(&server, topic);
             let again_us = monotonic_us();
             let topics = server.get("/v1/topics").json();
             let mut all = topics["topics"].as_array().expect("topics").iter();
             let position = all.find(|it| it["topic"] == topic).expect("it")["position"].clone();
-            let cursor = at(position.as_str().expect("a position"), rested);
+            let cursor = at(position.as_str().expect("a position"), before);
             let mut subscriber =
                 server.subscribe(Transport::HttpStreaming, &format!("/{topic}?cursor={cursor}"));
             subscriber.confirmed();
             let (number, due_us) = first_row(&mut subscriber);
-            assert_eq!(number, rested + 1, "none is left out");
+            assert_eq!(number, before + 1, "none is left out");
             assert!(due_us > again_us, "{} µs before it was asked for", again_us - due_us);
         }
     }
@@ -173,7 +173,7 @@ fn the_highest_speed_of_a_second_is_that_of_the_rows_in_it() {
 fn a_source_that_takes_a_topic_in_wants_it() {
     for shards in ["1", "2", "4"] {
         let server = with_speeds(shards, "cars=cars,cars=5,interval=20ms,when=subscribed");
-        await_resting(&server, 0);
+        await_idle(&server, 0);
         let mut subscriber = server.subscribe(Transport::Sse, "/max");
         subscriber.confirmed();
         assert_eq!(subscriber.envelope().events[0]["cars"], json!(5));
@@ -209,7 +209,7 @@ fn the_demo_has_what_the_pages_ask_for() {
     let runners = listed["topics"].as_array().expect("topics").iter();
     let runners: Vec<&str> = runners.filter_map(|it| it["topic"].as_str()).collect();
     assert_eq!(runners, ["lab/runner/0", "lab/runner/1", "lab/runner/2", "lab/runner/3"]);
-    await_resting(&server, lab.len());
+    await_idle(&server, lab.len());
     for (topic, rows) in lab.iter().zip([1, 10, 100, 1000]) {
         let mut subscriber = server.subscribe(Transport::Sse, &format!("/{topic}"));
         subscriber.confirmed();
