@@ -151,7 +151,7 @@ pub(crate) struct Handle {
     pub(crate) common: Common,
     pub(crate) counts: Rc<Counts>,
     shard: RefCell<Shard>,
-    /// Rouses the turn after a step that made work for it.
+    /// Wakes the turn after a step that made work for it.
     wake: Notify,
     draining: Cell<bool>,
     /// Ends the tasks of requests once draining.

@@ -152,7 +152,7 @@ impl Subscribers {
                 Timer::Heartbeat => self.heartbeat(now_us),
                 Timer::Visit(key) => {
                     if let Some(connection) = self.connections.get_mut(key as usize) {
-                        connection.timer_rang();
+                        connection.timer_fired();
                         self.mark_dirty(key);
                     }
                 }

@@ -225,7 +225,7 @@ impl Connection {
     }
 
     /// One of its timers is spent.
-    pub(crate) fn timer_rang(&mut self) {
+    pub(crate) fn timer_fired(&mut self) {
         self.timer_us = 0;
         self.timers = self.timers.saturating_sub(1);
     }
