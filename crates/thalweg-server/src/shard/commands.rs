@@ -281,7 +281,7 @@ impl Shard {
             connection.subscriber.ack(&self.topics.feeds, feed, position);
             self.subscribers.mark_dirty(id.key);
         }
-        self.ingest.sources.hear_ack(&mut self.topics, topic, position);
+        self.ingest.sources.receive_ack(&mut self.topics, topic, position);
         Ok(())
     }
 }

@@ -239,7 +239,7 @@ impl Sources {
 
     /// A client has processed the events of a topic up to `position`: tells its sources, if
     /// they wait for that.
-    pub(super) fn hear_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
+    pub(super) fn receive_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         self.counts.acks.add(1);
         if !self.common.inputs.acks.contains(topic) {
             return;
