@@ -300,6 +300,18 @@ it("asks for what a subscription wants", async () => {
   expect(asked).toEqual({ cursor: "e1.0", interval: "250ms", policy: "latest", transport: "sse" });
 });
 
+it("has a policy for a one-way connection if all of its topics have the same", async () => {
+  const session = begin({ transports: ["sse"] });
+  const policy = (): string | null | undefined => world.requests.at(-1)?.url.searchParams.get("policy");
+  session.subscribe("cars", { policy: "latest" });
+  session.subscribe("boats", { policy: "latest" });
+  await advance();
+  expect(policy()).toBe("latest");
+  session.subscribe("trains", { policy: "close" });
+  await advance();
+  expect(policy()).toBeNull();
+});
+
 it("tells a publish that was not answered from one that was refused", async () => {
   const session = begin();
   collect(session);
