@@ -30,15 +30,22 @@ impl Asked {
 }
 
 /// The last before an answer goes out. Its request's head is not needed any more: drop it.
-pub(super) async fn last(http: &Http, asked: Asked, body: &mut Incoming, answer: &mut Answer) {
+pub(super) async fn last(
+    http: &Http,
+    asked: Asked,
+    mut body: Incoming,
+    mut answer: Answer,
+) -> Answer {
     if asked.is_head {
-        leave_body_away(answer);
+        leave_body_away(&mut answer);
     }
     // What did not come in time is not waited for again.
     let is_late = answer.status() == StatusCode::REQUEST_TIMEOUT;
     if !body.is_end_stream() && !asked.is_held_back && !is_late {
-        read_away(http, body).await;
+        // Few need it: the others are not to carry it.
+        Box::pin(read_away(http, &mut body)).await;
     }
+    answer
 }
 
 /// Reads away the rest of a body that a request was answered without, before the answer
