@@ -29,6 +29,7 @@ mod asker;
 mod asking;
 mod carrier;
 mod ceiling;
+mod chunks;
 mod cursors;
 mod echo;
 mod event;

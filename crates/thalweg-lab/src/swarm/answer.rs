@@ -45,6 +45,12 @@ pub(super) enum Part<'a> {
 }
 
 impl Reader {
+    /// For what comes behind a head, if that is in chunks.
+    pub(super) fn of_chunks(bytes: &[u8]) -> Option<Reader> {
+        let (_, place) = head(bytes.strip_suffix(b"\r\n")?).ok()?;
+        (place == Place::Size).then_some(Reader(place))
+    }
+
     /// How much of a body or chunk is still to come.
     fn announced_bytes(&self) -> u64 {
         match self.0 {

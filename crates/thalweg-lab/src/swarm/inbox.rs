@@ -84,31 +84,20 @@ pub(super) struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Takes a connection's bytes apart, from a frame's beginning on; says how
-    /// many are done with.
-    #[inline]
-    pub(super) fn parse(
-        &mut self,
-        bytes: &[u8],
-        stage: &mut Stage,
-        searched: &mut u32,
-        memory: &mut impl Memory,
-    ) -> anyhow::Result<usize> {
-        let mut used = 0;
-        if matches!(stage, Stage::Asked | Stage::Returning) {
-            used = head_length(self.transport, bytes)?;
-            if used == 0 {
-                return Ok(0);
-            }
+    /// Opens a transport; says how long the answer's head is, 0 while it is incomplete.
+    pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> anyhow::Result<usize> {
+        let length = head_length(self.transport, bytes)?;
+        if length > 0 {
             *stage = self.inbox.opened(*stage);
             if self.index == 0 {
-                self.inbox.head = bytes[..used].to_vec();
+                self.inbox.head = bytes[..length].to_vec();
             }
         }
-        Ok(used + self.frames(&bytes[used..], stage, searched, memory)?)
+        Ok(length)
     }
 
-    /// The same, once the transport is open.
+    /// Takes the bytes of an open transport apart, from a frame's beginning on; says how
+    /// many are done with.
     #[inline]
     pub(super) fn frames(
         &mut self,

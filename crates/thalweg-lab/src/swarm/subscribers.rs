@@ -3,6 +3,7 @@
 
 use super::Workload;
 use super::asking::Asking;
+use super::chunks::Chunks;
 use super::cursors::{Cursors, Nothing};
 use super::facts;
 use super::inbox::{Inbox, Parser, Stage};
@@ -50,7 +51,7 @@ pub(super) struct Subscribers {
 #[derive(Debug)]
 struct Connection {
     link: Link,
-    /// `None`: one answer without an end.
+    /// `None`: one answer without an end, which is not in chunks.
     shape: Option<Box<Shape>>,
     stage: Stage,
     /// What its bytes so far need not be searched for again.
@@ -66,8 +67,11 @@ enum Shape {
     Streams(Streams),
     /// Answer after answer.
     Polls(Polls),
-    /// A document that may have to be loaded again, on a connection of its own.
-    Document(Cursors),
+    /// One answer without an end.
+    Chunks(Chunks),
+    /// A document that may have to be loaded again, on a connection of its own; and its
+    /// body, if that is in chunks.
+    Document(Cursors, Option<Chunks>),
 }
 
 impl Shape {
@@ -79,8 +83,17 @@ impl Shape {
                 Some(Box::new(Shape::Streams(Streams::new(index * streams as usize, settings))))
             }
             Transport::LongPolling => Some(Box::new(Shape::Polls(Polls::new(topics)))),
-            Transport::ForeverFrame => Some(Box::new(Shape::Document(Cursors::new(topics)))),
+            Transport::ForeverFrame => Some(Box::new(Shape::Document(Cursors::new(topics), None))),
             Transport::Websocket | Transport::Sse | Transport::HttpStreaming => None,
+        }
+    }
+
+    /// An answer's head has said how its body is delimited.
+    fn open(shape: &mut Option<Box<Shape>>, chunks: Option<Chunks>) {
+        match shape.as_deref_mut() {
+            None => *shape = chunks.map(|chunks| Box::new(Shape::Chunks(chunks))),
+            Some(Shape::Document(_, body)) => *body = chunks,
+            Some(Shape::Streams(_) | Shape::Polls(_) | Shape::Chunks(_)) => {}
         }
     }
 }
@@ -179,7 +192,7 @@ impl Subscribers {
     fn ask(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
         let again = match connection.shape.as_deref() {
-            Some(Shape::Document(cursors)) if cursors.are_known() => {
+            Some(Shape::Document(cursors, _)) if cursors.are_known() => {
                 let mut request = Vec::new();
                 self.asking.again(cursors, &mut request);
                 Some(request)
@@ -212,11 +225,32 @@ impl Subscribers {
             inbox.heard_us = now_us();
             let mut parser = Parser { inbox, transport, asking, replies, index, is_reader };
             match shape.as_deref_mut() {
-                None => parser.parse(bytes, stage, searched, &mut Nothing),
-                Some(Shape::Streams(streams)) => streams.parse(&mut parser, bytes, stage),
-                Some(Shape::Polls(polls)) => polls.parse(&mut parser, bytes, stage),
-                Some(Shape::Document(cursors)) => parser.parse(bytes, stage, searched, cursors),
+                Some(Shape::Streams(streams)) => return streams.parse(&mut parser, bytes, stage),
+                Some(Shape::Polls(polls)) => return polls.parse(&mut parser, bytes, stage),
+                None | Some(Shape::Chunks(_) | Shape::Document(..)) => {}
             }
+            let mut head_length = 0;
+            if matches!(stage, Stage::Asked | Stage::Returning) {
+                head_length = parser.open(bytes, stage)?;
+                if head_length == 0 {
+                    return Ok(0);
+                }
+                Shape::open(shape, Chunks::behind(&bytes[..head_length]));
+            }
+            let bytes = &bytes[head_length..];
+            let used = match shape.as_deref_mut() {
+                Some(Shape::Chunks(chunks)) => {
+                    chunks.parse(&mut parser, bytes, stage, &mut Nothing)
+                }
+                Some(Shape::Document(cursors, Some(chunks))) => {
+                    chunks.parse(&mut parser, bytes, stage, cursors)
+                }
+                Some(Shape::Document(cursors, None)) => {
+                    parser.frames(bytes, stage, searched, cursors)
+                }
+                _ => parser.frames(bytes, stage, searched, &mut Nothing),
+            };
+            Ok(head_length + used?)
         });
         if !self.replies.is_empty() {
             let sent = link.write(&self.replies);
@@ -250,7 +284,7 @@ impl Subscribers {
     /// The subject ended a connection: to be opened again if that was said.
     fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
-        let Some(Shape::Document(cursors)) = connection.shape.as_deref_mut() else {
+        let Some(Shape::Document(cursors, _)) = connection.shape.as_deref_mut() else {
             return self.cut(index, poller);
         };
         if connection.stage != Stage::Standing || !cursors.take_reload() {

@@ -1,6 +1,7 @@
 //! A subscriber that talks back: one connection, opened and heard message by
 //! message. What it hears is for `echo` and `round_trip` to judge.
 
+use super::answer::{Part, Reader};
 use super::carrier::{self, Step};
 use super::facts;
 use super::inbox::{head_length, shown};
@@ -22,6 +23,8 @@ pub(super) struct Talk {
     transport: Transport,
     /// Of the answer that opened it; empty before.
     head: Vec<u8>,
+    /// What of the body is in chunks, and of their data what is not a message yet.
+    chunks: Option<(Reader, Vec<u8>)>,
     carry: Vec<u8>,
     searched: usize,
     buffer: ReadBuffer,
@@ -42,6 +45,7 @@ impl Talk {
             writer: Writer::open(dialer, key, subscription.request(), poller)?,
             transport: subscription.transport,
             head: Vec::new(),
+            chunks: None,
             carry: Vec::new(),
             searched: 0,
             buffer: ReadBuffer::new(),
@@ -77,9 +81,9 @@ impl Talk {
         poller: &Poller,
         mut take: impl FnMut(&[u8], u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<bool> {
-        let Talk { writer, transport, head, carry, searched, buffer, .. } = self;
+        let Talk { writer, transport, head, chunks, carry, searched, buffer, .. } = self;
         let mut replies = Vec::new();
-        let received = buffer.read(&mut writer.link, carry, |bytes| {
+        let received = buffer.read(&mut writer.link, carry, |bytes| -> anyhow::Result<usize> {
             let (heard_us, mut used) = (now_us(), 0);
             if head.is_empty() {
                 used = head_length(*transport, bytes)?;
@@ -87,24 +91,39 @@ impl Talk {
                     return Ok(0);
                 }
                 *head = bytes[..used].to_vec();
+                *chunks = Reader::of_chunks(head).map(|reader| (reader, Vec::new()));
             }
-            loop {
-                match carrier::step(*transport, &bytes[used..], std::mem::take(searched))? {
-                    Step::Message(message, length) => {
-                        take(message, heard_us)?;
-                        used += length;
-                    }
-                    Step::Ping(payload, length) => {
-                        replies.extend(carrier::pong(payload));
-                        used += length;
-                    }
-                    Step::Nothing(length) => used += length,
-                    Step::Close => bail!("the subject closed the connection"),
-                    Step::Incomplete { searched: so_far } => {
-                        *searched = so_far;
-                        return Ok(used);
+            let mut messages = |bytes: &[u8]| -> anyhow::Result<usize> {
+                let mut used = 0;
+                loop {
+                    match carrier::step(*transport, &bytes[used..], std::mem::take(searched))? {
+                        Step::Message(message, length) => {
+                            take(message, heard_us)?;
+                            used += length;
+                        }
+                        Step::Ping(payload, length) => {
+                            replies.extend(carrier::pong(payload));
+                            used += length;
+                        }
+                        Step::Nothing(length) => used += length,
+                        Step::Close => bail!("the subject closed the connection"),
+                        Step::Incomplete { searched: so_far } => {
+                            *searched = so_far;
+                            return Ok(used);
+                        }
                     }
                 }
+            };
+            let Some((reader, data)) = chunks else {
+                return Ok(used + messages(&bytes[used..])?);
+            };
+            loop {
+                let (part, length) = reader.step(&bytes[used..])?;
+                used += length;
+                let Part::Body(piece) = part else { return Ok(used) };
+                data.extend_from_slice(piece);
+                let done = messages(data)?;
+                data.drain(..done);
             }
         })?;
         if !replies.is_empty() {

@@ -1,0 +1,115 @@
+//! A stream over HTTP/1.1 whose body is chunked (RFC 9112 §7.1). Chunks may be cut anywhere
+//! in a frame of the transport.
+
+use super::answer::{Part, Reader};
+use super::cursors::Memory;
+use super::inbox::{Parser, Stage};
+
+/// The body of one stream.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    reader: Reader,
+    searched: u32,
+    /// Part of a frame.
+    carry: Vec<u8>,
+}
+
+impl Chunks {
+    /// The body behind a head, if that says so.
+    pub(super) fn behind(head: &[u8]) -> Option<Chunks> {
+        let reader = Reader::of_chunks(head)?;
+        Some(Chunks { reader, searched: 0, carry: Vec::new() })
+    }
+
+    /// Takes the connection's bytes apart; says how many are done with. Behind the last
+    /// chunk comes the end of the connection.
+    #[inline]
+    pub(super) fn parse(
+        &mut self,
+        parser: &mut Parser<'_>,
+        bytes: &[u8],
+        stage: &mut Stage,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<usize> {
+        let Chunks { reader, searched, carry } = self;
+        let mut used = 0;
+        loop {
+            let (part, length) = reader.step(&bytes[used..])?;
+            used += length;
+            match part {
+                Part::Body(piece) => parser.piece(piece, carry, stage, searched, memory)?,
+                Part::Head(_) | Part::End | Part::Incomplete => return Ok(used),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Drive, Settings, Transport};
+    use crate::swarm::asking::Asking;
+    use crate::swarm::cursors::Nothing;
+    use crate::swarm::inbox::Inbox;
+    use proptest::prelude::*;
+    use std::net::SocketAddr;
+
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+    /// How many envelopes with events a stream has that is cut so.
+    fn envelopes(body: &[u8], cuts: &[usize]) -> u64 {
+        let settings = Settings { transport: Transport::HttpStreaming, ..Settings::default() };
+        let mut inbox = Inbox::new(&settings, Drive::Idle, 0);
+        let asking = Asking::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
+        let (mut stage, mut replies) = (Stage::Subscribing(1), Vec::new());
+        let mut chunks = Chunks::behind(HEAD).expect("chunks");
+        let (mut carried, mut at) = (Vec::new(), 0usize);
+        for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
+            let end = at.saturating_add(piece).min(body.len());
+            carried.extend_from_slice(&body[at..end]);
+            at = end;
+            let mut parser = Parser {
+                inbox: &mut inbox,
+                transport: settings.transport,
+                asking: &asking,
+                replies: &mut replies,
+                index: 0,
+                is_reader: true,
+            };
+            let used = chunks.parse(&mut parser, &carried, &mut stage, &mut Nothing).unwrap();
+            carried.drain(..used);
+        }
+        assert_eq!((carried.len(), stage), (0, Stage::Standing));
+        inbox.tally.traffic.envelopes
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_anywhere_change_nothing(
+            events in 0u64..9,
+            chunk in 1usize..300,
+            cuts in prop::collection::vec(any::<usize>(), 0..100),
+        ) {
+            let envelope = |events: &str| {
+                format!(
+                    "{{\"topic\":\"bench/0\",\"position\":\"1.7\",\"first\":8,\"events\":[{events}]}}\n"
+                )
+            };
+            let lines = envelope("") + &envelope("{\"id\":1}").repeat(events as usize);
+            let mut body = Vec::new();
+            for piece in lines.as_bytes().chunks(chunk) {
+                body.extend(format!("{:x}\r\n", piece.len()).bytes());
+                body.extend(piece);
+                body.extend(b"\r\n");
+            }
+            body.extend(b"0\r\n\r\n");
+            prop_assert_eq!(envelopes(&body, &cuts), events);
+        }
+    }
+
+    #[test]
+    fn a_body_without_chunks_has_none() {
+        assert!(Chunks::behind(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").is_none());
+        assert!(Chunks::behind(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").is_none());
+    }
+}
