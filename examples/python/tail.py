@@ -27,7 +27,7 @@ def over_sse(url, query):
     headers = {"Accept": "text/event-stream"}
     with requests.get(url, query, headers=headers, stream=True, timeout=SILENCE_S) as answer:
         answer.raise_for_status()
-        for line in answer.iter_lines(chunk_size=1):
+        for line in answer.iter_lines():
             if line.startswith(b"data:"):
                 yield json.loads(line[5:])
 
@@ -36,7 +36,7 @@ def over_http_streaming(url, query):
     headers = {"Accept": "application/x-ndjson"}
     with requests.get(url, query, headers=headers, stream=True, timeout=SILENCE_S) as answer:
         answer.raise_for_status()
-        for line in answer.iter_lines(chunk_size=1):
+        for line in answer.iter_lines():
             yield json.loads(line)
 
 

@@ -1,10 +1,13 @@
-//! Response heads. Over HTTP/1.1 the streaming ones are delimited by the end of
-//! the connection (RFC 9112 §6.3), so that the body is the log's own slices.
+//! Response heads. The streaming ones end with the connection: over HTTP/1.1 it is told from
+//! a cut by the last chunk, over HTTP/1.0 by the close alone.
 
 use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
-use thalweg_wire::{Format, format::forever_frame_document};
+use thalweg_wire::{
+    Format,
+    format::{TransferCoding, forever_frame_document},
+};
 
 /// How a response begins.
 #[derive(Debug)]
@@ -100,6 +103,9 @@ impl Head {
             let date = httpdate::HttpDate::from(SystemTime::now()).to_string();
             push_header("date", date.as_bytes(), &mut bytes);
             push_header("connection", b"close", &mut bytes);
+        }
+        if format.transfer() == TransferCoding::Chunked {
+            push_header("transfer-encoding", b"chunked", &mut bytes);
         }
         bytes.extend_from_slice(b"\r\n");
         format.begin(&self.first, &mut bytes);

@@ -112,6 +112,9 @@ pub(crate) fn negotiate(
             (Format::FOREVER_FRAME, head)
         }
     };
+    // HTTP/1.0 knows no chunks, HTTP/2 needs none, and a poll's answer is HTTP's to delimit.
+    let is_in_chunks = request.version == Version::HTTP_11 && life != Life::Once;
+    let format = format.chunked().filter(|_| is_in_chunks).unwrap_or(format);
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     Ok(Ask { format, head, topics, terms: query.terms, life, wait_us, echoes: false })
 }
@@ -232,12 +235,15 @@ mod tests {
 
     #[test]
     fn the_transport_is_what_the_request_accepts() {
-        assert_eq!(ask("/v1/topics/a", SSE).unwrap().format, Format::SSE);
-        assert_eq!(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().format, Format::SSE_MANY);
+        assert_eq!(Some(ask("/v1/topics/a", SSE).unwrap().format), Format::SSE.chunked());
+        assert_eq!(
+            Some(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().format),
+            Format::SSE_MANY.chunked()
+        );
         let ndjson = &[("accept", "application/x-ndjson")];
-        assert_eq!(ask("/v1/topics/a", ndjson).unwrap().format, Format::NDJSON);
+        assert_eq!(Some(ask("/v1/topics/a", ndjson).unwrap().format), Format::NDJSON.chunked());
         let named = ask("/v1/topics/a?transport=http-streaming", &[]).unwrap();
-        assert_eq!(named.format, Format::NDJSON);
+        assert_eq!(Some(named.format), Format::NDJSON.chunked());
         refused("/v1/topics/a", &[("accept", "*/*")], ErrorCode::NotAcceptable, "Accept:");
         refused("/v1/topics/a?transport=websocket", &[], ErrorCode::UpgradeRequired, "headers");
         refused("/v1/topics/a?transport=ssh", &[], ErrorCode::BadParameter, "\"sse\"");

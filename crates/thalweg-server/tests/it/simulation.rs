@@ -12,6 +12,7 @@
 //! connection   a subscriber, its socket, and who reads at the other end
 //! socket       takes as much as it likes, or nothing
 //! deframe      frames taken apart by means of their own
+//! chunks       those that are in chunks
 //! inflate      compressed ones, each by itself
 //! ids          how often several topics' cursors are named
 //! oracle       what a connection may hear next;  reading: one subscription
@@ -23,6 +24,7 @@
 //! exactly how many it will not get; whatever sockets, peers and time do.
 
 mod acks;
+mod chunks;
 mod client;
 mod conditions;
 mod connection;

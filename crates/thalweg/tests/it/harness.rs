@@ -12,6 +12,7 @@
 //! - `program`: runs the binary's other commands
 //! - `proxy`: stands between, and cuts connections
 //! - `socket`: bytes with a deadline
+//! - `chunks`: a body in chunks
 //! - `http`: requests and responses on a socket
 //! - `http2`: a connection of many streams, each as a socket
 //! - `websocket`: frames on a socket, wrong ones too
@@ -21,6 +22,7 @@
 //! - `subscriber`: what a subscriber hears, whatever the transport
 
 mod bystander;
+mod chunks;
 mod frames;
 mod http;
 mod http2;

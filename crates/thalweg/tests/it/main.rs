@@ -7,6 +7,7 @@ mod answers;
 mod asking;
 mod bench;
 mod bench_misbehaving;
+mod chunked;
 mod commands;
 mod demand;
 mod drain;

@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use behind::{Behind, Kind, PATIENCE_S};
+use behind::PATIENCE_S;
+pub(crate) use behind::{Behind, Kind};
 
 use crate::harness::{
     Heard, Line, Program, Response, Server, Socket, Subscriber, Transport, request,

@@ -9,16 +9,27 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs a script with the packages that `make setup` installs.
+/// Runs a script of the example.
 fn python(script: &str, arguments: &[&str]) -> Program {
+    let script = repository().join("examples/python").join(script);
+    Program::start(interpreter().arg(script).args(arguments))
+}
+
+/// Runs lines of Python.
+pub(crate) fn code(lines: &str, arguments: &[&str]) -> Program {
+    Program::start(interpreter().args(["-c", lines]).args(arguments))
+}
+
+/// Python with the packages that `make setup` installs.
+fn interpreter() -> Command {
     let packages = repository().join("target/python");
     assert!(
         packages.join("installed").exists(),
-        "the Python example needs the packages of examples/python/requirements.txt: run make setup"
+        "Python needs the packages of examples/python/requirements.txt: run make setup"
     );
-    let script = repository().join("examples/python").join(script);
     let mut command = Command::new("python3");
-    Program::start(command.arg("-u").arg(script).args(arguments).env("PYTHONPATH", packages))
+    command.arg("-u").env("PYTHONPATH", packages);
+    command
 }
 
 #[test]

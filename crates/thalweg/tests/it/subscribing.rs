@@ -112,7 +112,7 @@ fn a_stream_is_not_cached_and_ends_with_its_connection() {
         assert!(head.header("cache-control").is_some_and(|value| value.contains("no-")));
         assert_eq!(head.header("connection"), Some("close"));
         assert_eq!(head.header("content-length"), None);
-        assert_eq!(head.header("transfer-encoding"), None);
+        assert_eq!(head.header("transfer-encoding"), Some("chunked"));
     }
 }
 

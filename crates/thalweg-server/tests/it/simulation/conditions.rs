@@ -1,6 +1,6 @@
 use fastrand::Rng;
 use thalweg_server::stream::{BatchBounds, HistoryBounds};
-use thalweg_wire::{Format, format::TransferCoding};
+use thalweg_wire::Format;
 
 /// What kind of world a seed makes. Everything is small, so that history, hot
 /// tails and sockets are at their bounds all the time.
@@ -82,14 +82,9 @@ impl Conditions {
     }
 }
 
-/// The formats that peers may have.
-pub(super) fn formats() -> impl Iterator<Item = Format> {
-    Format::all().filter(|format| format.transfer() == TransferCoding::Identity)
-}
-
-/// One of them.
+/// One of the formats that peers may have.
 pub(super) fn any_format(rng: &mut Rng) -> Format {
-    let formats: Vec<Format> = formats().collect();
+    let formats: Vec<Format> = Format::all().collect();
     formats[rng.usize(0..formats.len())]
 }
 

@@ -8,6 +8,7 @@ use thalweg_wire::{
 
 use super::{
     acks::Acks,
+    chunks::coded,
     conditions::{Conditions, magnitude},
     deframe::NONCE,
     inflate::{GZIP_HEADER, stored},
@@ -58,10 +59,10 @@ impl Connection {
             forever_frame_document(NONCE, &mut first);
         }
         format.begin(&first, &mut head);
-        if format.compression() == Compression::Deflate && format.framing() != Framing::WebSocket {
-            head_expected.extend_from_slice(&GZIP_HEADER);
-        }
-        head_expected.extend_from_slice(&first);
+        let is_gzip =
+            format.compression() == Compression::Deflate && format.framing() != Framing::WebSocket;
+        let gzip_header: &[u8] = if is_gzip { &GZIP_HEADER } else { &[] };
+        head_expected.extend(coded(format, &[gzip_header, &first].concat()));
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
         Self {
             shard,
@@ -162,10 +163,10 @@ impl Connection {
                     out.extend_from_slice(answer.as_bytes());
                 }
                 (Framing::Ndjson, Compression::None) => {
-                    out.extend_from_slice(format!("{answer}\n").as_bytes());
+                    out.extend(coded(format, format!("{answer}\n").as_bytes()));
                 }
                 (Framing::Ndjson, Compression::Deflate) => {
-                    out.extend(stored(format!("{answer}\n").as_bytes()));
+                    out.extend(coded(format, &stored(format!("{answer}\n").as_bytes())));
                 }
                 (other, _) => panic!("no answer on {other:?}"),
             }

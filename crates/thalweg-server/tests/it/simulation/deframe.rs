@@ -5,7 +5,10 @@ use std::io::BufRead;
 
 use thalweg_wire::{Format, Framing, format::Compression};
 
-use super::inflate::{gzip_frame, message};
+use super::{
+    chunks::{Chunk, chunk, is_chunked},
+    inflate::{gzip_frame, message},
+};
 
 /// One frame as its peer reads it.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(super) enum Frame {
     Pong(Vec<u8>),
     /// A WebSocket's close.
     Close { code: u16, reason: String },
+    /// The last chunk of a response.
+    End,
 }
 
 /// A frame at the front of what came.
@@ -33,6 +38,31 @@ pub(super) struct Deframed {
 /// The frame at the front of `bytes`; `None` while it is not complete. Panics where
 /// no frame can begin so.
 pub(super) fn deframe(format: Format, bytes: &[u8]) -> Option<Deframed> {
+    if is_chunked(format) { in_chunks(format, bytes) } else { in_stream(format, bytes) }
+}
+
+/// A frame that is a chunk: or two, if the second is the connection's own.
+fn in_chunks(format: Format, bytes: &[u8]) -> Option<Deframed> {
+    let Chunk { data, data_at, len } = chunk(bytes)?;
+    if data.is_empty() {
+        let frame = Frame::End;
+        return Some(Deframed { frame, told: len, len, is_compressed: false });
+    }
+    if let Some(deframed) = in_stream(format, data) {
+        assert_eq!(deframed.len, data.len(), "a chunk of more than a frame");
+        return Some(Deframed { told: data_at + deframed.told, len, ..deframed });
+    }
+    assert!(format.has_own_ending(), "a chunk of less than a frame: {}", data.escape_ascii());
+    let shared = (data, len);
+    let Chunk { data, data_at, len } = chunk(&bytes[shared.1..])?;
+    let both = [shared.0, data].concat();
+    let deframed = in_stream(format, &both).expect("a frame with its own ending");
+    assert_eq!(deframed.len, both.len(), "more than a frame in two chunks");
+    let told = shared.1 + data_at + (deframed.told - shared.0.len());
+    Some(Deframed { told, len: shared.1 + len, ..deframed })
+}
+
+fn in_stream(format: Format, bytes: &[u8]) -> Option<Deframed> {
     match (format.compression(), format.framing()) {
         (Compression::Deflate, Framing::WebSocket) if bytes.first() == Some(&0xc1) => {
             let (payload, len) = websocket_payload(bytes)?;

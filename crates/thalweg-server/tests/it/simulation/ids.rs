@@ -1,19 +1,26 @@
 use thalweg_wire::incoming::Kind;
 
-use super::tally::{Situation, Tally};
+use super::{
+    chunks::around_len,
+    tally::{Situation, Tally},
+};
 
 /// Topics whose gaps, told at once, are not too many bytes to be told at once.
 pub(super) const AT_ONCE: usize = 16;
 
 /// How often a connection of several topics has named the cursors of all.
-#[derive(Default)]
 pub(super) struct Ids {
+    is_chunked: bool,
     /// Bytes of the last `id`, and of frames since then.
     id_bytes: u64,
     frame_bytes: u64,
 }
 
 impl Ids {
+    pub(super) fn new(is_chunked: bool) -> Self {
+        Self { is_chunked, id_bytes: 0, frame_bytes: 0 }
+    }
+
     /// An `id` that stands alone.
     pub(super) fn alone(&mut self, bytes: u64) {
         (self.id_bytes, self.frame_bytes) = (bytes, 0);
@@ -28,7 +35,10 @@ impl Ids {
         bytes: u64,
         tally: &mut Tally,
     ) {
-        let ending_bytes = id.map_or(1, |id| ("id:\n\n".len() + id.len()) as u64);
+        let mut ending_bytes = id.map_or(1, |id| ("id:\n\n".len() + id.len()) as u64);
+        if self.is_chunked {
+            ending_bytes += around_len(ending_bytes);
+        }
         let frame_bytes = self.frame_bytes + bytes - ending_bytes;
         match kind {
             Kind::Gap(_) => assert!(id.is_some(), "a gap without an id"),

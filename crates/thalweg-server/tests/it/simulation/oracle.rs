@@ -8,6 +8,7 @@ use thalweg_wire::{
 };
 
 use super::{
+    chunks::{chunk, is_chunked},
     deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
     published::Published,
@@ -31,6 +32,8 @@ pub(super) struct Oracle {
     asked_to_close: Option<Close>,
     /// The code that it was closed with.
     pub(super) closed: Option<u16>,
+    /// Whether nothing may come any more.
+    has_ended: bool,
     /// Whether it heard more than confirmations.
     is_told: bool,
     /// The beginning of a frame.
@@ -74,11 +77,12 @@ impl Oracle {
             leaving: VecDeque::new(),
             asked_to_close: None,
             closed: None,
+            has_ended: false,
             is_told: false,
             partial: Vec::new(),
             begun_us: 0,
             taken: 0,
-            ids: Ids::default(),
+            ids: Ids::new(is_chunked(format)),
         }
     }
 
@@ -140,13 +144,16 @@ impl Oracle {
         let mut heard = Vec::new();
         let mut read = 0;
         while read < unread.len() {
-            assert!(self.closed.is_none(), "bytes after the close");
+            assert!(!self.has_ended, "bytes after the end");
             let Some(deframed) = deframe(self.format, &unread[read..]) else { break };
             let Deframed { frame, told, len, is_compressed } = deframed;
             let is_partial = self.begun_us < visit.now_us;
             visit.tally.saw_if(Situation::Partial, is_partial);
             visit.tally.saw_if(Situation::Compressed, is_compressed);
             visit.tally.saw_if(Situation::CutCompressed, is_compressed && is_partial);
+            let is_chunked = is_chunked(self.format);
+            visit.tally.saw_if(Situation::Chunked, is_chunked);
+            visit.tally.saw_if(Situation::CutChunk, is_chunked && is_partial);
             let begun = first + read as u64;
             let end = begun + told as u64;
             read += len;
@@ -160,16 +167,31 @@ impl Oracle {
         unread.drain(..read);
         self.partial = unread;
         self.taken += bytes.len() as u64;
-        if self.format.has_own_ending() && self.partial.contains(&b'\n') {
+        if self.format.has_own_ending() && self.has_shared_part() {
             visit.tally.count(Situation::CutEnding, 1);
             self.readings.iter_mut().for_each(|reading| reading.has_shared_part(visit.now_us));
         }
         heard
     }
 
+    /// Whether a frame is here but for the ending.
+    fn has_shared_part(&self) -> bool {
+        match is_chunked(self.format) {
+            true => !self.partial.is_empty() && chunk(&self.partial).is_some(),
+            false => self.partial.contains(&b'\n'),
+        }
+    }
+
     /// Where a frame says to resume.
     fn frame(&mut self, frame: &Frame, sent: Sent, visit: &mut Visit<'_>) -> Vec<(usize, StartAt)> {
+        let is_last = matches!(frame, Frame::End);
+        assert_eq!(self.closed.is_some(), is_last, "the last chunk comes after the close");
         let (event, json, id) = match frame {
+            Frame::End => {
+                self.has_ended = true;
+                visit.tally.count(Situation::LastChunk, 1);
+                return Vec::new();
+            }
             Frame::Message { event, json, id } => (event.as_deref(), json, id.as_deref()),
             Frame::Id(id) => {
                 assert_eq!(self.format.framing(), Framing::SseMany);
@@ -310,6 +332,7 @@ impl Oracle {
         assert!(expected.into_iter().flatten().any(is_expected), "closed with {code} {reason:?}");
         assert!(self.own.is_empty(), "closed before {:?}", self.own);
         self.closed = Some(code);
+        self.has_ended = !is_chunked(self.format);
     }
 
     /// Whether a document is as large as it may become after `bytes`.
@@ -352,7 +375,7 @@ impl Oracle {
     pub(super) fn check_is_closed(&self) {
         assert!(!self.is_in_frame(), "closed in mid-frame");
         assert!(self.own.is_empty(), "closed before {:?}", self.own);
-        assert!(self.closed.is_some() || self.is_answered(), "closed without saying so");
+        assert!(self.has_ended || self.is_answered(), "closed without saying so");
     }
 
     /// That everyone who has begun was told so.

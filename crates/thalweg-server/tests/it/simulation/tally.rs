@@ -62,10 +62,15 @@ pub(super) enum Situation {
     CutCompressed,
     /// Events that compressing would not have made smaller.
     NotSmaller,
+    /// A frame that came as a chunk, or as two; one of them that took more than one visit;
+    /// the last chunk of a response.
+    Chunked,
+    CutChunk,
+    LastChunk,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 31] = [
+    pub(super) const ALL: [Self; 34] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -97,6 +102,9 @@ impl Situation {
         Self::Compressed,
         Self::CutCompressed,
         Self::NotSmaller,
+        Self::Chunked,
+        Self::CutChunk,
+        Self::LastChunk,
     ];
 }
 

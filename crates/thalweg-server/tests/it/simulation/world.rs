@@ -3,7 +3,7 @@ use thalweg_wire::Format;
 
 use super::{
     client::Client,
-    conditions::{any_format, formats, magnitude},
+    conditions::{any_format, magnitude},
     published::Published,
     surroundings::Surroundings,
     tally::{Situation, Tally},
@@ -163,7 +163,7 @@ impl World {
         // vector may be twice as large as what it holds, a tail is two.
         let batch_bytes = 2 * (conditions.batch.bytes_max + conditions.event_bytes_max + 100);
         let tail_bytes_max =
-            formats().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500);
+            Format::all().count() * 2 * 2 * (conditions.tail_bytes + batch_bytes + 500);
         let pin_bytes_max = batch_bytes + 4 * conditions.batch.events_max + size_of::<Batch>() + 64;
         for shard in 0..conditions.shards {
             for topic in 0..conditions.topics {

@@ -52,6 +52,8 @@ struct Frames {
     frames: Vec<Framed>,
     ids: Vec<Ids>,
     documents: Vec<Document>,
+    chunks: Vec<Chunk>,
+    last_chunks: Vec<LastChunk>,
 }
 
 #[derive(Deserialize)]
@@ -67,6 +69,19 @@ struct Document {
     nonce: String,
     document: String,
     opening: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chunk {
+    bytes: Text,
+    chunk: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LastChunk {
+    chunk: Text,
 }
 
 #[derive(Deserialize)]
@@ -159,7 +174,7 @@ fn messages() {
 
 #[test]
 fn frames() {
-    let Frames { frames, ids, documents } =
+    let Frames { frames, ids, documents, chunks, last_chunks } =
         read(include_str!("../../../../../vectors/frames.json"));
     for Framed { message, websocket, sse, sse_many, ndjson, forever_frame } in &frames {
         // What is compressed is the compressor's affair: see `compression`.
@@ -176,6 +191,11 @@ fn frames() {
                 "{format:?} of {message:?}: {}",
                 framed.escape_ascii()
             );
+            if let Some(chunked) = format.chunked() {
+                let size = format!("{:x}\r\n", framed.len());
+                let chunk = [size.as_bytes(), &framed, b"\r\n"].concat();
+                assert!(message.frame(chunked) == chunk, "{chunked:?} of {message:?}");
+            }
         }
     }
     check_closes(frames.iter().map(|framed| &framed.message));
@@ -192,6 +212,17 @@ fn frames() {
         let mut out = Vec::new();
         forever_frame_opening(&nonce, &mut out);
         assert_eq!(String::from_utf8(out).expect("UTF-8"), opening);
+    }
+    let chunked = Format::NDJSON.chunked().expect("a stream");
+    for Chunk { bytes, chunk } in chunks {
+        let mut out = Vec::new();
+        chunked.own(&mut out, |out| out.extend(bytes.bytes()));
+        assert!(out == chunk.bytes(), "{}", out.escape_ascii());
+    }
+    for LastChunk { chunk } in last_chunks {
+        let mut out = Vec::new();
+        chunked.end(&mut out);
+        assert_eq!(out, chunk.bytes());
     }
 }
 

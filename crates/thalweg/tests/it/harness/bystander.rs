@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use thalweg_lab::measure::stolen;
 
 use super::{DEADLINE, Raw, Server};
@@ -100,9 +99,8 @@ fn watch(
     let mut heard: Vec<(Instant, u64)> = Vec::new();
     let mut next = None;
     loop {
-        let line = raw.until(b"\n", "the bystander's next event").expect("a bystander stays");
+        let envelope = raw.message("the bystander's next event");
         let now = Instant::now();
-        let envelope: Value = serde_json::from_slice(&line).expect("JSON");
         if envelope.get("heartbeat").is_some() {
             continue;
         }

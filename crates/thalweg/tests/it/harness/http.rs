@@ -75,7 +75,12 @@ impl Socket {
             Some((name.to_ascii_lowercase(), value.trim().to_owned()))
         });
         let headers = headers.collect();
-        Some(Response { status: status.expect("a status line"), headers, body: Vec::new() })
+        let status = status.expect("a status line");
+        let head = Response { status, headers, body: Vec::new() };
+        if head.header("transfer-encoding") == Some("chunked") {
+            self.begin_chunks();
+        }
+        Some(head)
     }
 
     /// The next response with its body.
@@ -95,25 +100,11 @@ impl Socket {
             let length = length.parse().expect("a length");
             self.exact(length, "a response body").expect("the whole body")
         } else if head.header("transfer-encoding") == Some("chunked") {
-            self.chunks()
+            self.end_chunks()
         } else if head.status >= 200 && !matches!(head.status, 204 | 304) {
             self.rest("the rest of a response")
         } else {
             Vec::new()
-        }
-    }
-
-    fn chunks(&mut self) -> Vec<u8> {
-        let mut body = Vec::new();
-        loop {
-            let line = self.until(b"\r\n", "a chunk's length").expect("a chunk's length");
-            let line = String::from_utf8(line).expect("text");
-            let length = usize::from_str_radix(line.trim(), 16).expect("a chunk's length");
-            body.extend(self.exact(length, "a chunk").expect("a whole chunk"));
-            self.exact(2, "a chunk's end").expect("a chunk's end");
-            if length == 0 {
-                return body;
-            }
         }
     }
 }

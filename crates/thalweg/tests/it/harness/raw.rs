@@ -83,6 +83,17 @@ impl Raw {
         }
     }
 
+    /// The next message of HTTP streaming, which is one chunk: lines that do not begin as
+    /// one are the chunks' own.
+    pub(crate) fn message(&mut self, what: &str) -> Value {
+        loop {
+            let line = self.until(b"\n", what).expect("a message");
+            if line.starts_with(b"{") {
+                return serde_json::from_slice(&line).expect("a whole message");
+            }
+        }
+    }
+
     /// Exactly `count` bytes; `None` if the connection ends before.
     pub(crate) fn exact(&mut self, count: usize, what: &str) -> Option<Vec<u8>> {
         let deadline = Instant::now() + DEADLINE;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 
+use super::chunks::Chunks;
+
 /// Whatever is to happen happens within this time, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -26,6 +28,8 @@ pub(crate) struct Socket {
     input: Vec<u8>,
     /// Bytes read in all.
     read: usize,
+    /// What comes is the body of a response, in chunks: the input is their data.
+    chunks: Option<Chunks>,
 }
 
 impl Channel for TcpStream {
@@ -60,7 +64,7 @@ impl Socket {
     }
 
     pub(crate) fn of(channel: impl Channel + 'static) -> Self {
-        Self { channel: Box::new(channel), input: Vec::new(), read: 0 }
+        Self { channel: Box::new(channel), input: Vec::new(), read: 0, chunks: None }
     }
 
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -79,7 +83,31 @@ impl Socket {
 
     /// Bytes taken out so far.
     pub(crate) fn used(&self) -> usize {
-        self.read - self.input.len()
+        let unread = self.chunks.as_ref().map_or(0, |chunks| chunks.unread.len());
+        self.read - unread - self.input.len()
+    }
+
+    /// From here on there is a body in chunks.
+    pub(super) fn begin_chunks(&mut self) {
+        let mut chunks = Chunks::default();
+        let read = std::mem::take(&mut self.input);
+        chunks.take(&read, &mut self.input);
+        self.chunks = Some(chunks);
+    }
+
+    /// The rest of a body in chunks; behind it there may be another response.
+    pub(super) fn end_chunks(&mut self) -> Vec<u8> {
+        let deadline = Instant::now() + DEADLINE;
+        while !self.has_ended_well() {
+            assert!(self.fill(deadline, "a chunk"), "the body was cut");
+        }
+        let chunks = self.chunks.take().expect("chunks");
+        std::mem::replace(&mut self.input, chunks.unread)
+    }
+
+    /// Whether the last chunk of a body has come.
+    pub(crate) fn has_ended_well(&self) -> bool {
+        self.chunks.as_ref().is_some_and(|chunks| chunks.has_ended)
     }
 
     /// Everything up to and including `mark`; `None` if the connection ends
@@ -124,11 +152,18 @@ impl Socket {
         }
         match self.channel.read(&mut piece, time) {
             Ok(read) => {
-                self.input.extend_from_slice(&piece[..read]);
-                self.read += read;
+                self.take(&piece[..read]);
                 false
             }
             Err(error) => is_timeout(&error),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.read += bytes.len();
+        match &mut self.chunks {
+            Some(chunks) => chunks.take(bytes, &mut self.input),
+            None => self.input.extend_from_slice(bytes),
         }
     }
 
@@ -139,8 +174,7 @@ impl Socket {
         let left = left.max(Duration::from_millis(1));
         match self.channel.read(&mut piece, left) {
             Ok(read) => {
-                self.input.extend_from_slice(&piece[..read]);
-                self.read += read;
+                self.take(&piece[..read]);
                 read > 0
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => true,

@@ -18,7 +18,7 @@ const SERVER: &str = "127.0.0.1:8080";
 
 /// A kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Nginx,
     HAProxy,
     Caddy,
@@ -28,15 +28,15 @@ pub(super) enum Kind {
 
 /// A running proxy. Dropped, it is ended.
 #[derive(Debug)]
-pub(super) struct Behind {
-    pub(super) address: SocketAddr,
+pub(crate) struct Behind {
+    pub(crate) address: SocketAddr,
     program: Program,
 }
 
 impl Behind {
     /// One before the server at `server`; `None`, which is noted, where there is no such
     /// program.
-    pub(super) fn start(kind: Kind, server: SocketAddr) -> Option<Self> {
+    pub(crate) fn start(kind: Kind, server: SocketAddr) -> Option<Self> {
         let Some(program) = kind.program() else {
             skipped(&format!("there is no {kind:?} on this machine"));
             return None;

@@ -61,8 +61,7 @@ fn a_reader_that_goes_on_hears_of_its_gap() {
         });
         std::thread::sleep(Duration::from_millis(300));
         loop {
-            let line = raw.until(b"\n", "the next line").expect("a line");
-            let told: serde_json::Value = serde_json::from_slice(&line).expect("whole lines");
+            let told = raw.message("the next line");
             if told["gap"]["reason"] == "slow" {
                 break;
             }

@@ -1,0 +1,108 @@
+//! curl, and two of Python's: each prints the messages of a stream, one a line, as it has
+//! them, and says whether the stream has ended or was cut.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use crate::harness::Program;
+use crate::python;
+
+/// How a stream is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reads {
+    /// `requests`' `iter_lines()`.
+    SseByRequests,
+    LinesByRequests,
+    /// `sseclient-py` on `requests`.
+    SseBySseclient,
+    SseByCurl,
+    LinesByCurl,
+}
+
+/// One that does.
+pub(super) struct Client {
+    program: Program,
+    reads: Reads,
+}
+
+const REQUESTS: &str = r#"
+import sys, requests
+url, accept = sys.argv[1:]
+try:
+    with requests.get(url, headers={"Accept": accept}, stream=True, timeout=60) as answer:
+        answer.raise_for_status()
+        for line in answer.iter_lines():
+            if line:
+                print(line.decode(), flush=True)
+except requests.exceptions.ChunkedEncodingError:
+    sys.exit(18)
+"#;
+
+const SSECLIENT: &str = r#"
+import sys, requests, sseclient
+url, accept = sys.argv[1:]
+try:
+    with requests.get(url, headers={"Accept": accept}, stream=True, timeout=60) as answer:
+        answer.raise_for_status()
+        for event in sseclient.SSEClient(answer).events():
+            print("data:" + event.data, flush=True)
+except requests.exceptions.ChunkedEncodingError:
+    sys.exit(18)
+"#;
+
+/// What curl exits with if something is missing (`CURLE_PARTIAL_FILE`), and the scripts above.
+const CUT: i32 = 18;
+
+impl Reads {
+    pub(super) const ALL: [Self; 5] = [
+        Self::SseByRequests,
+        Self::LinesByRequests,
+        Self::SseBySseclient,
+        Self::SseByCurl,
+        Self::LinesByCurl,
+    ];
+
+    /// Subscribes to topics.
+    pub(super) fn follow(self, address: SocketAddr, topics: &[&str]) -> Client {
+        let topics: Vec<String> = topics.iter().map(|topic| format!("topic={topic}")).collect();
+        let url = format!("http://{address}/v1/topics?{}", topics.join("&"));
+        let accept = match self {
+            Self::SseByRequests | Self::SseBySseclient | Self::SseByCurl => "text/event-stream",
+            Self::LinesByRequests | Self::LinesByCurl => "application/x-ndjson",
+        };
+        let program = match self {
+            Self::SseByRequests | Self::LinesByRequests => python::code(REQUESTS, &[&url, accept]),
+            Self::SseBySseclient => python::code(SSECLIENT, &[&url, accept]),
+            Self::SseByCurl | Self::LinesByCurl => {
+                let accept = format!("Accept: {accept}");
+                let arguments = ["-sSN", "--compressed", "-H", &accept, &url];
+                Program::start(Command::new("curl").args(arguments))
+            }
+        };
+        Client { program, reads: self }
+    }
+}
+
+impl Client {
+    /// The next message.
+    pub(super) fn message(&mut self) -> String {
+        loop {
+            let line = self.program.line();
+            let line = line.unwrap_or_else(|| panic!("{:?}: {}", self.reads, self.program.said()));
+            let message = line.strip_prefix("data:").unwrap_or(&line);
+            if message.starts_with('{') {
+                return message.to_owned();
+            }
+        }
+    }
+
+    /// Waits for its end; whether it took the stream for ended, and not for cut.
+    pub(super) fn has_ended_well(&mut self) -> bool {
+        let (status, said) = self.program.end();
+        match status.code() {
+            Some(0) => true,
+            Some(CUT) => false,
+            _ => panic!("{:?}: {status}: {said}", self.reads),
+        }
+    }
+}
