@@ -5,18 +5,16 @@
 //! subscriber      one connection's subscriptions and its own frames
 //! ids             when several topics' cursors are named
 //! window          how far one may be sent ahead of its acks
-//! plan            what one send is made of
-//! account         moving on by what of it was sent
-//! deliver         the one way out: plan a send, send it, account for it
+//! transmit        one send: planned, sent, committed
+//! deliver         the one way out: one send after the other, up to a budget
 //! ```
 
-mod account;
 mod deliver;
 mod ids;
 mod own;
-mod plan;
 mod subscriber;
 mod subscription;
+mod transmit;
 mod window;
 
 use std::io::IoSlice;

@@ -1,10 +1,10 @@
-use thalweg_wire::{Close, Framing, GapReason, Offset};
+use thalweg_wire::{Close, Framing, GapReason};
 
 use super::{
-    Budget, Feeds, Life, Sent, Sink, Subscriber,
+    Budget, Feeds, Life, Sink, Subscriber,
     ids::Ids,
     own::OWN_BYTES_MAX,
-    plan::{Interrupted, Piece, Plan},
+    transmit::{Interrupted, Outlook, Parts, Transmit},
 };
 use crate::stream::Lost;
 
@@ -26,9 +26,7 @@ pub enum Delivered {
 /// Memory reused from visit to visit.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    cold: Vec<u8>,
-    pieces: Vec<Piece>,
-    reached: Vec<Option<Offset>>,
+    parts: Parts,
     gaps: [u64; GapReason::ALL.len()],
 }
 
@@ -38,9 +36,6 @@ impl Scratch {
         self.gaps[reason as usize]
     }
 }
-
-/// A scratch that one large event has blown up is given back beyond this.
-const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 
 impl Subscriber {
     /// Sends what is due, as far as sink and budget allow.
@@ -54,16 +49,17 @@ impl Subscriber {
     ) -> Delivered {
         let mut spent = 0;
         loop {
-            let Scratch { cold, pieces, reached, gaps } = scratch;
+            let Scratch { parts, gaps } = scratch;
             self.begin(feeds, gaps);
-            let mut plan = Plan::new(pieces, reached, self.ids);
-            cold.clear();
-            if let Err(Interrupted { index, lost }) = self.plan(&mut plan, feeds, now_us, cold) {
-                self.jump(feeds, index, lost);
-                gaps[GapReason::Slow as usize] += 1;
-                continue;
-            }
-            let Plan { bytes, complete, wake_us, is_costly, .. } = plan;
+            let planned = match Transmit::plan(self, feeds, now_us, parts) {
+                Ok(planned) => planned,
+                Err(Interrupted { index, lost }) => {
+                    self.jump(feeds, index, lost);
+                    gaps[GapReason::Slow as usize] += 1;
+                    continue;
+                }
+            };
+            let Outlook { bytes, is_complete, wake_us, is_costly } = planned.outlook;
             if bytes == 0 {
                 return if self.is_ending() || self.has_said_its_piece() {
                     Delivered::Closed
@@ -71,23 +67,21 @@ impl Subscriber {
                     Delivered::CaughtUp(wake_us)
                 };
             }
-            let sent = self.send(&plan.sources, cold, sink);
-            drop(plan);
-            let Sent::Bytes(sent) = sent else { return Delivered::Gone };
-            self.account(feeds, pieces, cold, sent, now_us);
-            scratch.cold.shrink_to(SCRATCH_BYTES_KEPT);
+            let Some(taken) = planned.send(self, sink) else { return Delivered::Gone };
+            let sent = taken.bytes;
+            taken.commit(self, feeds, now_us);
             spent += sent;
             if is_costly {
                 spent = spent.max(budget.socket_bytes);
             }
-            let pauses = complete || sent < bytes || spent >= budget.socket_bytes;
+            let pauses = is_complete || sent < bytes || spent >= budget.socket_bytes;
             if pauses && self.has_said_its_piece() {
                 return Delivered::Closed;
             }
             if sent < bytes {
                 return Delivered::Full;
             }
-            if complete && !self.is_ending() {
+            if is_complete && !self.is_ending() {
                 return Delivered::CaughtUp(wake_us);
             }
             if spent >= budget.socket_bytes {

@@ -5,6 +5,7 @@ use thalweg_wire::{
 };
 
 use super::{FeedKey, Feeds, Subscribe, ids::Ids, own::Own, subscription::Subscription};
+use crate::stream::{Cursor, Frames, Log};
 
 /// One connection's subscriptions, and the frames that are for it alone.
 #[derive(Debug)]
@@ -236,6 +237,35 @@ impl Subscriber {
         self.subscriptions.pop().map(|subscription| (subscription.feed, subscription.place))
     }
 
+    /// Moves a subscription by `taken` bytes that were sent of it: from `before` to `after`,
+    /// or to somewhere in a frame. Says what was pinned for `before` and is not needed for it
+    /// any more.
+    pub(super) fn advance(
+        &mut self,
+        feeds: &mut impl Feeds,
+        index: u16,
+        (before, after): (&Cursor, Option<Cursor>),
+        taken: usize,
+        now_us: u64,
+    ) -> Option<(FeedKey, Cursor)> {
+        let subscription = &mut self.subscriptions[usize::from(index)];
+        let log = feeds.feed_mut(subscription.feed)?;
+        let after = after.unwrap_or_else(|| Frames::of(log, self.format).advance(before, taken));
+        if is_at_head(log, &after) {
+            subscription.caught_up(now_us);
+        }
+        if after.in_frame() {
+            log.pin(&after);
+        }
+        self.in_frame = after.in_frame().then_some(index);
+        subscription.set_cursor(after);
+        if let Some(window) = &mut subscription.window {
+            window.count(taken, (!after.in_frame()).then(|| after.next()));
+        }
+        self.spoken = true;
+        before.in_frame().then_some((subscription.feed, *before))
+    }
+
     /// Appends what ends a frame of so many bytes on this connection, as if it had
     /// reached the offsets in `reached`, one for each subscription that has moved.
     /// Returns when the next id is due, if this one was due by `ids`.
@@ -302,4 +332,9 @@ impl Subscriber {
         let mut indexed = (0..).zip(&self.subscriptions);
         indexed.find(|(index, s)| s.feed == feed && self.leaving != Some(*index)).map(|(i, _)| i)
     }
+}
+
+/// Whether a cursor has everything that there is.
+pub(super) fn is_at_head(log: &Log, cursor: &Cursor) -> bool {
+    !cursor.in_frame() && cursor.next() == log.head()
 }

@@ -1,0 +1,381 @@
+//! One send to a subscriber, as one value: it is planned, sent, and committed by what of it
+//! was taken.
+
+use std::{io::IoSlice, ops::Range};
+
+use smallvec::SmallVec;
+use thalweg_wire::{Offset, close};
+
+use super::{
+    Feeds, Life, Sent, Sink, Subscriber, ids::Ids, own::OWN_BYTES_MAX, subscriber::is_at_head,
+};
+use crate::stream::{Cursor, Frames, Lost, Next};
+
+/// Slices in one send, about; more topics than that take a second one.
+const SLICES_MAX: usize = 64;
+
+/// Cold bytes are made for one subscriber alone: one send's worth at a time.
+const COLD_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes in one send, about: no socket takes more.
+const SEND_BYTES_MAX: usize = 1 << 20;
+
+/// A scratch that one large event has blown up is given back beyond this.
+const SCRATCH_BYTES_KEPT: usize = 2 << 20;
+
+/// One send, planned: what it is made of. It reads the feeds (`'f`) and keeps its parts in
+/// memory that is reused (`'s`).
+pub(super) struct Transmit<'f, 's> {
+    parts: &'s mut Parts,
+    sources: SmallVec<[Source<'f>; 2]>,
+    /// When the next of the subscriber's ids is due.
+    ids: Ids,
+    pub(super) outlook: Outlook,
+}
+
+/// What a plan comes to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outlook {
+    pub(super) bytes: usize,
+    /// Whether everything that is due is in it.
+    pub(super) is_complete: bool,
+    /// When something becomes due that is not yet, in µs.
+    pub(super) wake_us: Option<u64>,
+    /// Whether a frame of it was made for this subscriber alone, and not by copying.
+    pub(super) is_costly: bool,
+}
+
+/// One send, taken by the sink as far as that goes: to be committed.
+pub(super) struct Taken<'s> {
+    parts: &'s mut Parts,
+    pub(super) bytes: usize,
+}
+
+/// Memory of a send, reused.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    pieces: Vec<Piece>,
+    /// Bytes made for this subscriber alone.
+    cold: Vec<u8>,
+    /// Where each subscription will be, where frames must say so.
+    reached: Vec<Option<Offset>>,
+}
+
+/// A part of a send and what it means when it is sent.
+#[derive(Debug)]
+struct Piece {
+    owner: Owner,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Owner {
+    /// The subscriber's own frames.
+    Own,
+    /// A subscription, with its cursor before and after.
+    Subscription { index: u16, before: Cursor, after: Cursor },
+    /// What ends the frame before it, where that is the connection's own: where it
+    /// is in the cold bytes, and when an id is due after it.
+    Ending(Range<usize>, Ids),
+}
+
+/// Where a slice's bytes are.
+enum Source<'f> {
+    Own,
+    /// Of a hot tail, or of a batch.
+    Hot(&'f [u8]),
+    /// Among the cold bytes.
+    Cold(Range<usize>),
+}
+
+/// Why a plan cannot be finished as it is.
+pub(super) struct Interrupted {
+    pub(super) index: usize,
+    pub(super) lost: Lost,
+}
+
+impl<'f, 's> Transmit<'f, 's> {
+    /// Plans a send, in this order: the rest of a frame that is begun; what is for this
+    /// subscriber alone; then each subscription's due, from a rotating start.
+    #[inline]
+    pub(super) fn plan<F: Feeds>(
+        subscriber: &Subscriber,
+        feeds: &'f F,
+        now_us: u64,
+        parts: &'s mut Parts,
+    ) -> Result<Self, Interrupted> {
+        parts.pieces.clear();
+        parts.cold.clear();
+        parts.reached.clear();
+        let outlook = Outlook { bytes: 0, is_complete: true, wake_us: None, is_costly: false };
+        let mut plan = Self { parts, sources: SmallVec::new(), ids: subscriber.ids, outlook };
+        plan.all(subscriber, feeds, now_us)?;
+        Ok(plan)
+    }
+
+    fn all<F: Feeds>(
+        &mut self,
+        subscriber: &Subscriber,
+        feeds: &'f F,
+        now_us: u64,
+    ) -> Result<(), Interrupted> {
+        let mut resumed = None;
+        let has_own_ending = subscriber.format.has_own_ending();
+        if let Some(index) = subscriber.in_frame
+            && (!subscriber.own.is_empty() || subscriber.leaving.is_some() || has_own_ending)
+        {
+            let rest = self.subscription(subscriber, feeds, index, None, true)?;
+            if has_own_ending {
+                // It names where all the others are now: nobody moves before.
+                self.outlook.is_complete = false;
+                return Ok(());
+            }
+            resumed = Some((index, rest));
+        }
+        if !subscriber.own.is_empty() {
+            self.piece(Owner::Own, subscriber.own.unsent().len());
+            self.source(Source::Own);
+        }
+        if subscriber.is_ending() {
+            return Ok(());
+        }
+        if subscriber.own.unsent().len() >= OWN_BYTES_MAX {
+            // What is planned may make more of them.
+            self.outlook.is_complete = false;
+            return Ok(());
+        }
+        let count = subscriber.subscriptions.len();
+        let start = usize::from(subscriber.in_frame.unwrap_or(subscriber.first));
+        for turn in 0..count {
+            let index = (start + turn) % count;
+            let due_us = subscriber.subscriptions[index].due_us();
+            if due_us > now_us {
+                let wake_us = self.outlook.wake_us;
+                self.outlook.wake_us = Some(wake_us.map_or(due_us, |wake_us| wake_us.min(due_us)));
+                continue;
+            }
+            let index = index as u16;
+            if subscriber.leaving == Some(index) {
+                continue;
+            }
+            let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
+            if from.is_some() && subscriber.subscriptions[usize::from(index)].window.is_some() {
+                // Its window counts from what is sent: in the next send.
+                self.outlook.is_complete = false;
+                continue;
+            }
+            self.subscription(subscriber, feeds, index, from, false)?;
+        }
+        Ok(())
+    }
+
+    /// Plans what a subscription is due from `from` (its cursor, if `None`);
+    /// returns the cursor after that.
+    fn subscription<F: Feeds>(
+        &mut self,
+        subscriber: &Subscriber,
+        feeds: &'f F,
+        index: u16,
+        from: Option<Cursor>,
+        one_frame: bool,
+    ) -> Result<Cursor, Interrupted> {
+        let format = subscriber.format;
+        let subscription = &subscriber.subscriptions[usize::from(index)];
+        let (Some(mut cursor), Some(log)) =
+            (from.or(subscription.cursor()), feeds.feed(subscription.feed))
+        else {
+            return Ok(Cursor::before(0));
+        };
+        let window = subscription.window.as_deref();
+        if window.is_some_and(|window| !window.is_open(cursor.next())) && !cursor.in_frame() {
+            return Ok(cursor);
+        }
+        let has_own_ending = format.has_own_ending();
+        let alone = one_frame || has_own_ending || window.is_some();
+        let frames = Frames::of(log, format);
+        let mut planned = 0;
+        loop {
+            if self.is_full() {
+                self.outlook.is_complete = false;
+                return Ok(cursor);
+            }
+            let cold_before = self.parts.cold.len();
+            let next = frames.next(&cursor, alone, &mut self.parts.cold);
+            let cold_after = self.parts.cold.len();
+            let (bytes, after) = match &next {
+                Next::Hot(bytes, after) => (bytes.len(), *after),
+                Next::Cold { events, after, .. } => {
+                    (cold_after - cold_before + events.len(), *after)
+                }
+                // A gap is told once everything before it is sent.
+                Next::Lost(_) if subscription.cursor() != Some(cursor) => {
+                    self.outlook.is_complete = false;
+                    return Ok(cursor);
+                }
+                Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost: *lost }),
+                Next::Nothing => return Ok(cursor),
+            };
+            if window.is_some_and(|window| {
+                !cursor.in_frame() && !window.admits(cursor.next(), planned, bytes as u64)
+            }) {
+                self.parts.cold.truncate(cold_before);
+                return Ok(cursor);
+            }
+            let is_cold = matches!(next, Next::Cold { .. });
+            planned += bytes as u64;
+            let frame_bytes = cursor.sent() + bytes;
+            self.piece(Owner::Subscription { index, before: cursor, after }, bytes);
+            match next {
+                Next::Hot(bytes, _) => self.source(Source::Hot(bytes)),
+                Next::Cold { before, events, .. } => {
+                    let events_at = cold_before + before;
+                    self.source(Source::Cold(cold_before..events_at));
+                    self.source(Source::Hot(events));
+                    self.source(Source::Cold(events_at..cold_after));
+                }
+                Next::Lost(_) | Next::Nothing => {}
+            }
+            cursor = after;
+            if has_own_ending {
+                self.ending(subscriber, feeds, index, &cursor, frame_bytes);
+            }
+            // No more of that in this visit.
+            let is_costly = is_cold && !format.keeps_events();
+            self.outlook.is_costly |= is_costly;
+            if one_frame || is_at_head(log, &cursor) {
+                return Ok(cursor);
+            }
+            if is_costly {
+                self.outlook.is_complete = false;
+                return Ok(cursor);
+            }
+        }
+    }
+
+    /// Whether what is planned is enough for a send.
+    fn is_full(&self) -> bool {
+        self.sources.len() >= SLICES_MAX
+            || self.parts.cold.len() >= COLD_BYTES_MAX
+            || self.outlook.bytes >= SEND_BYTES_MAX
+    }
+
+    /// Plans what ends a frame of so many bytes, after which its subscription is at `cursor`.
+    fn ending<F: Feeds>(
+        &mut self,
+        subscriber: &Subscriber,
+        feeds: &F,
+        index: u16,
+        cursor: &Cursor,
+        frame_bytes: usize,
+    ) {
+        let Parts { cold, reached, .. } = &mut *self.parts;
+        let index = usize::from(index);
+        if reached.len() <= index {
+            reached.resize(index + 1, None);
+        }
+        reached[index] = Some(cursor.next());
+        let before = cold.len();
+        self.ids = subscriber.write_ending(feeds, reached, self.ids, frame_bytes, cold);
+        let ending = before..cold.len();
+        self.piece(Owner::Ending(ending.clone(), self.ids), ending.len());
+        self.source(Source::Cold(ending));
+    }
+
+    /// What the next sources mean when they are sent.
+    fn piece(&mut self, owner: Owner, bytes: usize) {
+        self.parts.pieces.push(Piece { owner, bytes });
+        self.outlook.bytes += bytes;
+    }
+
+    fn source(&mut self, source: Source<'f>) {
+        match (self.sources.last_mut(), source) {
+            // A part that is sent already.
+            (_, Source::Hot([])) => {}
+            (_, Source::Cold(range)) if range.is_empty() => {}
+            (Some(Source::Cold(last)), Source::Cold(next)) if last.end == next.start => {
+                last.end = next.end;
+            }
+            (_, source) => self.sources.push(source),
+        }
+    }
+
+    /// Sends it; `None` if the peer is gone.
+    #[inline]
+    pub(super) fn send(self, subscriber: &Subscriber, sink: &mut impl Sink) -> Option<Taken<'s>> {
+        let (own, cold) = (subscriber.own.unsent(), &*self.parts.cold);
+        let sent = match &*self.sources {
+            [one] => sink.send(&[one.slice(own, cold)]),
+            many => {
+                let slices = many.iter().map(|source| source.slice(own, cold));
+                sink.send(&slices.collect::<SmallVec<[IoSlice<'_>; 8]>>())
+            }
+        };
+        match sent {
+            Sent::Bytes(bytes) => Some(Taken { parts: self.parts, bytes }),
+            Sent::Gone => None,
+        }
+    }
+}
+
+impl Source<'_> {
+    fn slice<'a>(&'a self, own: &'a [u8], cold: &'a [u8]) -> IoSlice<'a> {
+        IoSlice::new(match self {
+            Self::Own => own,
+            Self::Hot(bytes) => bytes,
+            Self::Cold(range) => &cold[range.clone()],
+        })
+    }
+}
+
+impl Taken<'_> {
+    /// Moves the subscriber on by what was taken; what is begun of an ending is to be
+    /// finished first.
+    #[inline]
+    pub(super) fn commit(self, subscriber: &mut Subscriber, feeds: &mut impl Feeds, now_us: u64) {
+        let Parts { pieces, cold, .. } = self.parts;
+        let mut left = self.bytes;
+        let mut whole = false;
+        let mut finished = None;
+        for piece in &*pieces {
+            if left == 0 && !whole {
+                break;
+            }
+            let taken = piece.bytes.min(left);
+            left -= taken;
+            // Of a subscription's piece before: its ending must be sent too.
+            let was_whole = std::mem::replace(&mut whole, false);
+            match &piece.owner {
+                Owner::Own => subscriber.own.advance(taken),
+                Owner::Ending(range, ids) if was_whole => {
+                    subscriber.own.put_back(&cold[range.clone()][taken..]);
+                    subscriber.ids = *ids;
+                }
+                Owner::Ending(..) => {}
+                Owner::Subscription { .. } if taken == 0 => {}
+                Owner::Subscription { index, before, after } => {
+                    whole = taken == piece.bytes;
+                    let cursors = (before, whole.then_some(*after));
+                    let unpinned = subscriber.advance(feeds, *index, cursors, taken, now_us);
+                    finished = unpinned.or(finished);
+                }
+            }
+        }
+        // Last: what is begun may be the same frame, for whoever subscribed to the
+        // topic again, and this the last pin.
+        if let Some((feed, before)) = finished
+            && let Some(log) = feeds.feed_mut(feed)
+        {
+            log.unpin(&before);
+        }
+        cold.shrink_to(SCRATCH_BYTES_KEPT);
+        subscriber.let_go();
+        if let Life::Document { bytes_left, .. } = &mut subscriber.life {
+            *bytes_left = bytes_left.saturating_sub(self.bytes as u64);
+            if *bytes_left == 0 {
+                subscriber.close(close::RELOAD);
+            }
+        }
+        let count = subscriber.subscriptions.len() as u16;
+        subscriber.first = if count > 1 { (subscriber.first + 1) % count } else { 0 };
+    }
+}
