@@ -19,6 +19,8 @@ interface Message {
 
 declare global {
   var heard: Message[];
+  /** The events of the next message that has any. */
+  var next: () => Promise<unknown[]>;
 }
 
 /** Has a page listen to topics with the lines of docs/wire.md. */
@@ -95,4 +97,34 @@ test("left to itself it does not come back: its ticket is spent", async ({ page,
   const state = (): Promise<number> =>
     page.evaluate(() => (globalThis as unknown as { source: EventSource }).source.readyState);
   await expect.poll(state).toBe(2);
+});
+
+test("each event comes before the next is published, and so does the confirmation", async ({ page, server }) => {
+  const headers = { Authorization: `Bearer ${TOKEN}` };
+  const answer = await fetch(`${server.origin}/v1/tickets`, { method: "POST", headers });
+  const { ticket } = (await answer.json()) as { ticket: string };
+  await page.goto("/e2e/empty.html");
+  await page.evaluate(async (ticket) => {
+    const source = new EventSource(`/v1/topics/a?ticket=${ticket}`);
+    const waiting: unknown[][] = [];
+    let take = (): void => {};
+    await new Promise((go) => source.addEventListener("message", go, { once: true }));
+    source.addEventListener("message", ({ data }) => {
+      waiting.push((JSON.parse(data) as Message).events ?? []);
+      take();
+    });
+    globalThis.next = async () => {
+      if (waiting.length === 0) await new Promise<void>((go) => (take = go));
+      return waiting.shift() ?? [];
+    };
+  }, ticket);
+  const took: number[] = [];
+  for (let number = 1; number <= 30; number++) {
+    const arrived = page.evaluate(() => globalThis.next());
+    const begun = performance.now();
+    await publish(server, "a", number, number, PUBLISHER);
+    expect(await arrived).toEqual([number]);
+    took.push(performance.now() - begun);
+  }
+  console.log(`EventSource: ${Math.max(...took).toFixed(1)} ms at most`);
 });
