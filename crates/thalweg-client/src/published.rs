@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use thalweg_wire::Offset;
 
-/// What became of a publish: the events are in the topic, behind one another, from `first`
+/// What became of a publish: the events are in the topic, in this order, from `first`
 /// to `position`. Events of other publishers may lie in between.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Published {

@@ -15,7 +15,7 @@ use crate::Transport;
 #[derive(Debug)]
 pub enum Told {
     /// The server has confirmed a topic's subscription, on a new connection. It comes once
-    /// for each topic and connection, right behind what the server first said about the
+    /// for each topic and connection, right after what the server first said about the
     /// topic: that may be a gap or events. Nothing is to be done.
     Connected(Connected),
     /// At least one event. Process them all; to go on later from another process, keep
@@ -29,7 +29,7 @@ pub enum Told {
     /// itself and resumes where it was. Nothing is to be done.
     Disconnected(Disconnected),
     /// The server has ended the subscription and advises against coming back, for instance
-    /// because it has found a protocol error. Nothing comes behind it:
+    /// because it has found a protocol error. Nothing comes after it:
     /// [`crate::Subscription::next`] is [`crate::Error::Ended`] from then on. Refusals are
     /// errors of `next`, not this.
     Closed(Closed),
@@ -62,7 +62,7 @@ pub struct Events {
     /// The topic.
     pub topic: Topic,
     /// Position of the last event. A later subscription with [`crate::StartAt::After`] it
-    /// goes on with the event behind it, over any transport.
+    /// goes on with the event after it, over any transport.
     pub position: Position,
     /// What the server sent, and where in it the events are.
     pub(crate) text: String,

@@ -8,6 +8,74 @@
 //! transmit        one send: planned, sent, committed
 //! deliver         the one way out: one send after the other, up to a budget
 //! ```
+//!
+//! Whoever holds subscribers visits each with [`Subscriber::deliver`] when something may be
+//! due to it: when a log that it reads has got a batch, when its sink drains, when the time
+//! comes that the last visit named, and after anything was done to the subscriber itself.
+//!
+//! ```
+//! use std::{io::IoSlice, sync::Arc};
+//! use thalweg_server::fanout::{
+//!     Budget, Delivered, FeedKey, Feeds, Life, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
+//! };
+//! use thalweg_server::stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer};
+//! use thalweg_wire::{Epoch, Format, StartAt};
+//!
+//! /// One log is all that there is.
+//! struct One(Log);
+//!
+//! impl Feeds for One {
+//!     fn feed(&self, _: FeedKey) -> Option<&Log> {
+//!         Some(&self.0)
+//!     }
+//!     fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Log> {
+//!         Some(&mut self.0)
+//!     }
+//! }
+//!
+//! /// A sink that takes everything.
+//! struct Bytes(Vec<u8>);
+//!
+//! impl Sink for Bytes {
+//!     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
+//!         slices.iter().for_each(|slice| self.0.extend_from_slice(slice));
+//!         Sent::Bytes(slices.iter().map(|slice| slice.len()).sum())
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let (epoch, now_us) = (Epoch::new(0x9f).ok_or("no epoch")?, 0);
+//! let history = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
+//! let mut feeds = One(Log::new("cars".parse()?, epoch, 1, history));
+//!
+//! // Its subscriber waits for events.
+//! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };
+//! let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe], Life::Endless);
+//! let (mut sink, mut scratch) = (Bytes(Vec::new()), Scratch::default());
+//! let budget = Budget { socket_bytes: 1 << 20 };
+//! let delivered = subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
+//! assert_eq!(delivered, Delivered::CaughtUp(None));
+//!
+//! // An event comes: the sequencer gives it its offset, its batch is sealed and pushed.
+//! let bounds = BatchBounds { flush_us: 0, events_max: 100, bytes_max: 1 << 20 };
+//! let mut sequencer = Sequencer::new(epoch, bounds);
+//! let mut payloads = Payloads::default();
+//! payloads.push(|out| Ok::<(), ()>(out.extend_from_slice(b"{\"speed\":39}"))).ok();
+//! sequencer.append(&mut payloads, now_us);
+//! for batch in sequencer.seal(now_us) {
+//!     feeds.0.push(Arc::new(batch), now_us);
+//! }
+//! subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
+//! assert_eq!(
+//!     String::from_utf8(sink.0)?,
+//!     concat!(
+//!         r#"{"topic":"cars","position":"9f.0","first":1,"events":[]}"#, "\n",
+//!         r#"{"topic":"cars","position":"9f.1","first":1,"events":[{"speed":39}]}"#, "\n",
+//!     )
+//! );
+//! # Ok(())
+//! # }
+//! ```
 
 mod deliver;
 mod ids;
@@ -28,33 +96,42 @@ pub use subscription::{Policy, Subscribe, Terms};
 /// A topic's place among a shard's feeds.
 pub type FeedKey = u32;
 
-/// The logs that a shard's subscribers read.
+/// The logs that a shard's subscribers read. Within a visit a key must name the same log, and
+/// no log may go away while a subscriber reads it.
 pub trait Feeds {
-    /// `None` while the log is not here yet: its subscriptions wait.
+    /// The log of a key. `None` while the log is not here yet: its subscriptions wait, and
+    /// their subscribers are to be visited when it has come.
     fn feed(&self, key: FeedKey) -> Option<&Log>;
 
     /// The same, to pin batches.
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Log>;
 }
 
-/// Where a subscriber's bytes go.
+/// Where a subscriber's bytes go: a socket, one with TLS, a pipe.
 pub trait Sink {
-    /// Sends as much of `slices` as fits now.
+    /// Takes as many bytes of `slices`, from their beginning on, as fit now, and does not
+    /// wait. The slices are shared with others and are only lent for the call. They are not
+    /// all empty.
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
 }
 
 /// What a sink did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It took this many bytes; fewer than offered: it is full now.
+    /// It took so many bytes. If these are fewer than were offered, none included, the sink
+    /// is full: the visit ends with [`Delivered::Full`], and the sink must make known when
+    /// there is room again.
     Bytes(usize),
-    /// The peer is gone.
+    /// It takes no more bytes, ever: the peer is gone. The visit ends with
+    /// [`Delivered::Gone`].
     Gone,
 }
 
-/// What a walk may spend.
+/// What a visit may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes to one socket in one visit, after which others get their turn.
+    /// Bytes for one subscriber in one visit. When these are sent the visit ends with
+    /// [`Delivered::More`], so that others get their turn. It is looked at between sends: a
+    /// visit sends once at least, and may send more than this.
     pub socket_bytes: usize,
 }

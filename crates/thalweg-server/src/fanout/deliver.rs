@@ -8,22 +8,26 @@ use super::{
 };
 use crate::stream::Lost;
 
-/// How a visit to a subscriber ended.
+/// How a visit to a subscriber ended, and so when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
-    /// It has everything that is due; more becomes due at this time, in µs.
+    /// The subscriber has everything that is due. Visit it again when one of its logs gets a
+    /// batch, when it was told something or acked something, and, if there is one, at this
+    /// time in µs: an interval is over then.
     CaughtUp(Option<u64>),
-    /// Its budget is spent; more is due now.
+    /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
-    /// The sink is full; go on when it drains.
+    /// The sink is full. Visit the subscriber again when the sink has room. A frame may be
+    /// partly sent; what it needs is pinned until then.
     Full,
-    /// Its close is sent.
+    /// Everything is said: the close, or a long poll's answer, has been sent whole. End the
+    /// connection in good order, after [`Subscriber::leave`].
     Closed,
-    /// The peer is gone.
+    /// The peer is gone. Drop the connection, after [`Subscriber::leave`].
     Gone,
 }
 
-/// Memory reused from visit to visit.
+/// Memory reused from visit to visit, of all subscribers of a shard, and its counts of gaps.
 #[derive(Debug, Default)]
 pub struct Scratch {
     parts: Parts,
@@ -38,7 +42,12 @@ impl Scratch {
 }
 
 impl Subscriber {
-    /// Sends what is due, as far as sink and budget allow.
+    /// Sends what is due, as far as sink and budget allow: the rest of a frame that was begun,
+    /// then frames for this subscriber alone, then what its logs have after its cursors.
+    /// Cursors move by what the sink took, and by nothing else.
+    ///
+    /// `now_us` must not go back from visit to visit. After [`Delivered::Closed`] and
+    /// [`Delivered::Gone`] there is no further visit.
     pub fn deliver(
         &mut self,
         feeds: &mut impl Feeds,

@@ -8,6 +8,11 @@ use super::{FeedKey, Feeds, Subscribe, ids::Ids, own::Own, subscription::Subscri
 use crate::stream::{Cursor, Frames, Log};
 
 /// One connection's subscriptions, and the frames that are for it alone.
+///
+/// It knows of no socket: [`Self::deliver`] is given a [`super::Sink`]. What else is done to
+/// it (telling, subscribing, acking, closing) only changes what the next visit sends, so
+/// visit it then. Before it is dropped [`Self::leave`] must be called, otherwise a batch stays
+/// pinned.
 #[derive(Debug)]
 pub struct Subscriber {
     pub(super) format: Format,
@@ -34,11 +39,13 @@ pub struct Subscriber {
 /// When a subscriber ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Life {
-    /// Never.
+    /// Never: a WebSocket, SSE, HTTP streaming.
     Endless,
-    /// Once it was told something: a long poll.
+    /// Between frames, once it was sent an event, a gap or a close: a long poll. Heartbeats
+    /// and confirmations do not count. A poll whose time is over is ended by
+    /// [`Subscriber::close`] or dropped.
     Once,
-    /// A forever frame, which is loaded again after so many bytes.
+    /// After so many bytes it is told to load again (close `4003`): a forever frame.
     Document {
         /// Of the scripts.
         nonce: Box<str>,
@@ -48,7 +55,7 @@ pub enum Life {
 }
 
 impl Subscriber {
-    /// A subscriber that starts with `head` (a response head, or nothing).
+    /// A subscriber that is sent `head` (a response head, or nothing) before anything else.
     pub fn new(format: Format, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
         let mut own = Own::default();
         own.frames().extend_from_slice(head);
@@ -82,7 +89,7 @@ impl Subscriber {
         self.index_of(feed).is_some()
     }
 
-    /// Reads one more feed.
+    /// Reads one more feed, which it must not read already.
     pub fn subscribe(&mut self, subscribe: Subscribe) {
         self.subscriptions.push(Subscription::new(subscribe));
     }
@@ -98,7 +105,9 @@ impl Subscriber {
         }
     }
 
-    /// A feed that it has left meanwhile, and where that lists it.
+    /// A feed that it has left since this was called last, and where that lists it. Ask after
+    /// [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly sent,
+    /// the feed is left only when the frame is finished.
     pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
         self.left.take()
     }
@@ -128,7 +137,8 @@ impl Subscriber {
         }
     }
 
-    /// Appends whole frames for it alone.
+    /// Appends whole frames for it alone, which `write` makes in its format. They go out
+    /// ahead of events, at the next frame boundary.
     pub fn tell(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let frames = self.own.frames();
         write(self.format, frames);
@@ -170,7 +180,9 @@ impl Subscriber {
         self.own_bytes() + rest().unwrap_or(0)
     }
 
-    /// Says good-bye after what is begun; then [`super::Delivered::Closed`].
+    /// Says good-bye: the close is sent after the frame that is begun and its own frames, and
+    /// nothing after it. The visit that has sent it whole ends with
+    /// [`super::Delivered::Closed`]. The first close counts.
     pub fn close(&mut self, close: Close) {
         if self.ending.is_none() {
             self.tell(|format, out| format.close(close, out));

@@ -3,16 +3,16 @@ use thalweg_wire::{Close, Format, Gap, GapReason, Offset, Position, StartAt, clo
 use super::{FeedKey, window::Window};
 use crate::stream::{Cursor, Log, Lost, Start};
 
-/// What happens when a subscriber falls behind the history.
+/// What happens to a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// On from the middle of the history: the very oldest event would fall off
-    /// again at once.
+    /// The gap is announced, and the subscription goes on from the middle of the history: the
+    /// very oldest event would fall off again at once.
     #[default]
     Skip,
-    /// On from the newest batch.
+    /// The gap is announced, and the subscription goes on from the newest batch.
     Latest,
-    /// The connection is closed.
+    /// The connection is closed with `4001`, with all of its subscriptions.
     Close,
 }
 
@@ -21,9 +21,9 @@ pub enum Policy {
 pub struct Subscribe {
     /// Which topic.
     pub feed: FeedKey,
-    /// Where to start.
+    /// Where to start. It is confirmed, or answered by a gap, when the log is there.
     pub start: StartAt,
-    /// On which terms.
+    /// What else holds for it.
     pub terms: Terms,
 }
 
@@ -32,9 +32,10 @@ pub struct Subscribe {
 pub struct Terms {
     /// What to do when it falls behind.
     pub policy: Policy,
-    /// At least this long between two sends, in µs.
+    /// The least time between having everything and the next send, in µs; 0 is none.
     pub interval_us: u64,
-    /// Bytes of frames that may be sent ahead of acks.
+    /// Bytes of frames that may be sent ahead of [`super::Subscriber::ack`]; one frame always
+    /// may. `None` is no window.
     pub window_bytes: Option<u64>,
 }
 

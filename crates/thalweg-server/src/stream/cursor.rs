@@ -3,6 +3,9 @@ use thalweg_wire::Offset;
 /// Where a subscription is in a log: the next event it is to get, and how much
 /// of the frame that begins with it is already sent.
 ///
+/// It is a value: whoever sends moves on by replacing it with the cursor that came with what
+/// was sent. It holds nothing in the log, and stays right whatever the log drops.
+///
 /// That alone says everything. `hot` is where the same point is in the hot
 /// tail, if it is there: it makes reading on as cheap as a slice, and may be
 /// lost at any time.

@@ -4,6 +4,10 @@ use super::{Cursor, Log, Lost, cursor::COLD, tail::HotTail};
 
 /// A log as subscribers of one format read it. To make one looks the format's hot tail
 /// up; to read is cheap then.
+///
+/// A reader asks for what is [`Self::next`] at its cursor and sends it. If all of it was sent,
+/// the cursor is the one that came with it; if only a part was, [`Self::advance`] says where
+/// the cursor is. A cursor within a frame must be pinned ([`Log::pin`]) while it waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Frames<'a> {
     log: &'a Log,
@@ -14,21 +18,27 @@ pub struct Frames<'a> {
 /// What comes after a cursor.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// These finished bytes of the hot tail.
+    /// Finished bytes of the hot tail, shared with all other readers, and the cursor after
+    /// them. Send them from where they are. This is what a reader that keeps up gets; there
+    /// may be more after them, in the tail's other segment.
     Hot(&'a [u8], Cursor),
-    /// (The rest of) one frame: the bytes just appended to the scratch, of which
-    /// so many come before these, and the others after.
+    /// One frame, or the rest of one, made for this cursor alone, because its bytes are in no
+    /// hot tail. Send, in this order: the first `before` of the bytes that were appended to
+    /// the scratch, then `events`, then the other bytes that were appended.
     Cold {
-        /// Bytes in the scratch before the events.
+        /// How many of the appended bytes come before the events.
         before: usize,
-        /// Events, where they are; none if all is in the scratch.
+        /// Large events, from where they are in the batch; empty if all of the frame is in the
+        /// scratch.
         events: &'a [u8],
-        /// The cursor after it.
+        /// The cursor after the frame.
         after: Cursor,
     },
-    /// Not the next event: it is no longer there.
+    /// The next event is no longer there. Choose by policy where to go on, announce the gap,
+    /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
+    /// a frame that is pinned.
     Lost(Lost),
-    /// Nothing yet.
+    /// The cursor has everything. Ask again when the log has got a batch.
     Nothing,
 }
 

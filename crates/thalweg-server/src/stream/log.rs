@@ -35,6 +35,11 @@ const TAIL_IDLE_US: u64 = 2_000_000;
 
 /// A stream as one shard reads it: the history, and a hot tail for each format
 /// in use. All hot tails have the same batch boundaries.
+///
+/// Its owner hands it every sealed batch ([`Self::push`]), opens a hot tail for each format
+/// that has subscribers and closes those that have none any more, and calls [`Self::sweep`]
+/// about once a second. On a shard that is not the topic's home batches may be missing in
+/// between; then they are lost for its readers ([`super::Next::Lost`]).
 #[derive(Debug)]
 pub struct Log {
     topic: Topic,
@@ -51,25 +56,28 @@ pub struct Log {
     pins: Pins,
 }
 
-/// Where a cursor whose events are gone can go on.
+/// Where a cursor whose events are gone can go on. Both places come after `expected`: the
+/// events from `expected` to the place chosen are the gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// The next event it should have got.
+    /// Offset of the next event that it should have got.
     pub expected: Offset,
-    /// A batch in the middle of the history.
+    /// Offset of the first event of a batch in the middle of the history.
     pub middle: Offset,
-    /// The newest batch.
+    /// Offset of the first event of the newest batch.
     pub newest: Offset,
 }
 
-/// How a subscription begins.
+/// How a subscription begins. The caller tells the subscriber before it sends any event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// At a cursor, nothing lost.
+    /// At this cursor, and nothing is lost. Confirm it ([`Log::write_confirmation`]).
     At(Cursor),
-    /// Older than the history.
+    /// The position is older than the history. Announce a gap of known size and go on where
+    /// the policy says.
     Lost(Lost),
-    /// A cursor of another epoch: nobody knows what was missed.
+    /// The position is of another epoch, so nobody knows how much was missed. Announce a gap
+    /// of unknown size and go on at this cursor, the oldest event that is retained.
     OtherEpoch(Cursor),
 }
 
@@ -121,7 +129,8 @@ impl Log {
         self.history.range(index..).map(|batch| &**batch)
     }
 
-    /// Appends a sealed batch: to the history and to every hot tail.
+    /// Appends a sealed batch to the history and to every hot tail. Batches come in order; one
+    /// that does not begin at [`Self::head`] leaves a hole.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
         // When this shard missed batches, a hot cursor would read on across the hole
         // without noticing; a cold one finds that its event is gone.
@@ -194,7 +203,8 @@ impl Log {
         self.tails.get(format).and_then(Option::as_deref)
     }
 
-    /// Where a new subscription begins.
+    /// Where a new subscription begins. A position ahead of the newest event is one that
+    /// waits until the stream has passed it.
     pub fn start(&self, at: StartAt) -> Start {
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
@@ -227,7 +237,9 @@ impl Log {
         format.batch(&envelope, out);
     }
 
-    /// Keeps the batch of a frame partly sent alive until it is finished.
+    /// Keeps the batch of a frame partly sent alive until it is finished, however much is
+    /// trimmed meanwhile. Each call needs one of [`Self::unpin`], with a cursor in the same
+    /// batch.
     pub fn pin(&mut self, cursor: &Cursor) {
         if let Some(batch) = self.batch_at(cursor.next) {
             let batch = Arc::clone(batch);

@@ -1,6 +1,9 @@
 use std::ops::Range;
 
 /// Events' JSON joined by commas, as an envelope holds them, with an index.
+///
+/// Whoever fills it has checked the events: what is pushed must be one JSON value each,
+/// without insignificant whitespace and within the size limit.
 #[derive(Debug, Default, Clone)]
 pub struct Payloads {
     bytes: Vec<u8>,

@@ -24,6 +24,10 @@ pub struct Appended {
 
 /// Gives a topic's events their offsets and seals them into batches. There is
 /// one for each topic, on its home shard: that alone makes the order.
+///
+/// Its owner appends whatever comes and takes the batches that are due
+/// ([`Self::due_us`], [`Self::seal`]) at the end of each turn, so that events of one turn
+/// share a batch.
 #[derive(Debug)]
 pub struct Sequencer {
     epoch: Epoch,

@@ -7,6 +7,10 @@ use super::{Batch, Log};
 
 /// Consecutive events, joined by commas, read from the batches that hold them: it holds
 /// those batches and copies only what is between two of them, or small.
+///
+/// Take it piece by piece ([`Self::next_piece`]) as fast as the reader does. What the log
+/// trims meanwhile is kept by this slice alone ([`Self::pinned`]), so its owner bounds how
+/// long that may last.
 #[derive(Debug, Default)]
 pub struct Slice {
     /// Those that hold what is left.
