@@ -28,7 +28,7 @@ enum Kind {
 
 /// What came.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     /// A whole message.
     Message(String),
     /// A part of one, or a sign of life.
@@ -54,7 +54,7 @@ impl Carrier {
     }
 
     /// What comes next. May be dropped and called again: nothing is lost.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> Received {
         loop {
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.quiet_max);
             let next = async {
@@ -63,12 +63,12 @@ impl Carrier {
                     Kind::Socket(socket) => socket.next().await,
                 }
             };
-            let heard = timeout_at(deadline, next).await;
+            let received = timeout_at(deadline, next).await;
             self.deadline = None;
-            match heard {
-                Ok(Heard::Something) => {}
-                Ok(heard) => return heard,
-                Err(_) => return Heard::Ended(Ending::Cut(silence(self.quiet_max))),
+            match received {
+                Ok(Received::Something) => {}
+                Ok(received) => return received,
+                Err(_) => return Received::Ended(Ending::Cut(silence(self.quiet_max))),
             }
         }
     }
@@ -97,5 +97,5 @@ impl Carrier {
 }
 
 fn silence(quiet_max: Duration) -> String {
-    format!("nothing heard for {quiet_max:?}")
+    format!("nothing received for {quiet_max:?}")
 }

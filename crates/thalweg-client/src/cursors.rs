@@ -1,5 +1,5 @@
 //! Where each topic of a subscription is. Decides what of a message is new: an
-//! event is never told twice, and what is missing is always told.
+//! event never comes twice, and what is missing is always announced.
 
 use std::{collections::VecDeque, ops::Range};
 
@@ -8,7 +8,7 @@ use thalweg_wire::{Offset, Position, StartAt, Topic, incoming::GapFields};
 use crate::{
     Transport,
     message::Message,
-    told::{Connected, Events, Gap, GapReason, Told},
+    update::{Connected, Events, Gap, GapReason, Update},
 };
 
 /// The cursors of a subscription's topics, in their order.
@@ -52,32 +52,32 @@ impl Cursors {
         self.topics.iter().all(|cursor| cursor.is_confirmed)
     }
 
-    /// Takes a message about a topic, `text` as it came, and appends what it tells
-    /// that is new. Returns any other message.
+    /// Takes a message about a topic, `text` as it came, and appends what of it
+    /// is new. Returns any other message.
     ///
     /// # Errors
     /// One clause, when the message is about a topic that was not asked for.
-    pub(crate) fn hear(
+    pub(crate) fn receive(
         &mut self,
         text: String,
         transport: Transport,
-        told: &mut VecDeque<Told>,
+        updates: &mut VecDeque<Update>,
     ) -> Result<Option<Message>, String> {
         match Message::read(&text)? {
             Message::Events { topic, position, spans } if spans.is_empty() => {
                 let cursor = self.of(&topic)?;
-                cursor.jump(position, position.offset, told);
-                cursor.confirm(transport, told);
+                cursor.jump(position, position.offset, updates);
+                cursor.confirm(transport, updates);
             }
             Message::Events { topic, position, spans } => {
                 let cursor = self.of(&topic)?;
-                cursor.events(text, position, spans, told);
-                cursor.confirm(transport, told);
+                cursor.events(text, position, spans, updates);
+                cursor.confirm(transport, updates);
             }
             Message::Gap { topic, position, gap } => {
                 let cursor = self.of(&topic)?;
-                cursor.gap(position, gap, told);
-                cursor.confirm(transport, told);
+                cursor.gap(position, gap, updates);
+                cursor.confirm(transport, updates);
             }
             other => return Ok(Some(other)),
         }
@@ -92,18 +92,18 @@ impl Cursors {
 
 impl Cursor {
     /// The first word about a topic confirms its subscription.
-    fn confirm(&mut self, transport: Transport, told: &mut VecDeque<Told>) {
+    fn confirm(&mut self, transport: Transport, updates: &mut VecDeque<Update>) {
         if let StartAt::After(position) = self.at
             && !std::mem::replace(&mut self.is_confirmed, true)
         {
             let topic = self.topic.clone();
-            told.push_back(Told::Connected(Connected { topic, position, transport }));
+            updates.push_back(Update::Connected(Connected { topic, position, transport }));
         }
     }
 
     /// Goes to `position`'s epoch, and there to `before` if that is ahead: whatever
-    /// is left out is told.
-    fn jump(&mut self, position: Position, before: Offset, told: &mut VecDeque<Told>) {
+    /// is left out is announced.
+    fn jump(&mut self, position: Position, before: Offset, updates: &mut VecDeque<Update>) {
         let to = Position { epoch: position.epoch, offset: before };
         match self.at {
             StartAt::After(at) if at.epoch == to.epoch => {
@@ -112,10 +112,10 @@ impl Cursor {
                 }
                 if !self.has_holes {
                     let missed = Some(to.offset - at.offset);
-                    self.tell_gap(to, missed, GapReason::Unannounced, told);
+                    self.push_gap(to, missed, GapReason::Unannounced, updates);
                 }
             }
-            StartAt::After(_) => self.tell_gap(to, None, GapReason::Epoch, told),
+            StartAt::After(_) => self.push_gap(to, None, GapReason::Epoch, updates),
             StartAt::Latest | StartAt::Earliest => {}
         }
         self.at = StartAt::After(to);
@@ -126,17 +126,17 @@ impl Cursor {
         text: String,
         position: Position,
         mut spans: Vec<(Offset, Range<usize>)>,
-        told: &mut VecDeque<Told>,
+        updates: &mut VecDeque<Update>,
     ) {
         self.has_holes |= spans.windows(2).any(|pair| pair[0].0 + 1 != pair[1].0);
         let first = spans.first().map_or(position.offset, |(first, _)| *first);
-        self.jump(position, first.saturating_sub(1), told);
+        self.jump(position, first.saturating_sub(1), updates);
         if let StartAt::After(at) = self.at {
             spans.retain(|(offset, _)| *offset > at.offset);
         }
         if !spans.is_empty() {
             self.at = StartAt::After(position);
-            told.push_back(Told::Events(Events {
+            updates.push_back(Update::Events(Events {
                 topic: self.topic.clone(),
                 position,
                 text,
@@ -145,25 +145,25 @@ impl Cursor {
         }
     }
 
-    fn gap(&mut self, to: Position, gap: GapFields, told: &mut VecDeque<Told>) {
-        // One that was told before the connection was cut may come again.
+    fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {
+        // One that was announced before the connection was cut may come again.
         let is_behind = matches!(self.at, StartAt::After(at)
             if at.epoch == to.epoch && to.offset <= at.offset);
         if !is_behind {
             self.at = StartAt::After(to);
-            self.tell_gap(to, gap.missed, gap.reason.into(), told);
+            self.push_gap(to, gap.missed, gap.reason.into(), updates);
         }
     }
 
-    fn tell_gap(
+    fn push_gap(
         &self,
         position: Position,
         missed: Option<Offset>,
         reason: GapReason,
-        told: &mut VecDeque<Told>,
+        updates: &mut VecDeque<Update>,
     ) {
         let topic = self.topic.clone();
-        told.push_back(Told::Gap(Gap { topic, position, missed, reason }));
+        updates.push_back(Update::Gap(Gap { topic, position, missed, reason }));
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), thalweg_client::Error> {
-//! use thalweg_client::{Client, Options, Subscribe, Told};
+//! use thalweg_client::{Client, Options, Subscribe, Update};
 //!
 //! let client = Client::new("http://127.0.0.1:8080", Options::default())?;
 //! let topic = "cars".parse()?;
@@ -11,10 +11,10 @@
 //! let mut subscription = client.subscribe(vec![topic], Subscribe::default())?;
 //! loop {
 //!     match subscription.next().await? {
-//!         Told::Events(events) => events.iter().for_each(|(_, event)| println!("{event}")),
-//!         Told::Gap(gap) => eprintln!("missed {:?}", gap.missed),
-//!         Told::Closed(_) => return Ok(()),
-//!         Told::Connected(_) | Told::Disconnected(_) => {}
+//!         Update::Events(events) => events.iter().for_each(|(_, event)| println!("{event}")),
+//!         Update::Gap(gap) => eprintln!("missed {:?}", gap.missed),
+//!         Update::Closed(_) => return Ok(()),
+//!         Update::Connected(_) | Update::Disconnected(_) => {}
 //!     }
 //! }
 //! # }
@@ -29,9 +29,9 @@
 //! thin     tls, link       a connection: TCP, TLS, HTTP/1.1 or HTTP/2
 //!          exchange        one request, one answer, on kept connections
 //!          carrier         a transport as messages in, acks out
-//! for you  options, told, published, error
+//! for you  options, update, published, error
 //!          client          and its publishing, reading and commands
-//!          subscription    the loop: connect, hear, come back
+//!          subscription    the loop: connect, receive, come back
 //! ```
 
 mod backoff;
@@ -52,7 +52,7 @@ mod read;
 mod subscription;
 mod target;
 mod tls;
-mod told;
+mod update;
 
 pub use client::Client;
 pub use error::{Error, Refusal};
@@ -64,4 +64,4 @@ pub use subscription::Subscription;
 pub use thalweg_wire::{
     Offset, Position, StartAt, Topic, position::CursorError, topic::TopicError,
 };
-pub use told::{Closed, Connected, Disconnected, Events, Gap, GapReason, Told};
+pub use update::{Closed, Connected, Disconnected, Events, Gap, GapReason, Update};

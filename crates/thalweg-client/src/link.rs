@@ -84,7 +84,7 @@ impl Link {
     {
         let failed = |error: hyper::Error| Error::connection("no HTTP connection", error);
         let io = TokioIo::new(socket);
-        // How a connection ended, its requests are told: the task need not.
+        // The requests learn how a connection ended: the task need not.
         if is_http2 {
             let executor = TokioExecutor::new();
             let (sender, connection) = http2::handshake(executor, io).await.map_err(failed)?;

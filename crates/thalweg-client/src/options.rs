@@ -1,4 +1,4 @@
-//! What a client and a subscription can be told.
+//! The options of a client, and of a subscription.
 
 use std::{path::PathBuf, time::Duration};
 

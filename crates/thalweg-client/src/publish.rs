@@ -54,7 +54,7 @@ impl Client {
         topic: &Topic,
         event: impl Into<Bytes>,
     ) -> Result<Published, Error> {
-        self.publish_telling(topic, event, |_, _| {}).await
+        self.publish_notify(topic, event, |_, _| {}).await
     }
 
     /// As [`Self::publish`]; `on_retry` is called with each attempt's error, and with how
@@ -62,7 +62,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::publish`].
-    pub async fn publish_telling(
+    pub async fn publish_notify(
         &self,
         topic: &Topic,
         event: impl Into<Bytes>,

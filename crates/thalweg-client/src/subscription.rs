@@ -1,4 +1,4 @@
-//! The loop: connect, hear, come back where it was.
+//! The loop: connect, receive, come back where it was.
 
 use std::{collections::VecDeque, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     Error, Refusal, Subscribe, Topic, Transport,
     backoff::Backoff,
-    carrier::{Carrier, Heard},
+    carrier::{Carrier, Received},
     cursors::Cursors,
     ending::{Ending, Return},
     exchange::Exchange,
     limits::{BACKOFF_MIN, POLL_WAIT},
     message::Message,
-    told::{Closed, Disconnected, Told},
+    update::{Closed, Disconnected, Update},
 };
 
 /// A subscription that resumes by itself, until it is dropped, closed, or ended by the
@@ -27,15 +27,15 @@ use crate::{
 /// ```no_run
 /// # async fn example(mut subscription: thalweg_client::Subscription) -> Result<(), thalweg_client::Error> {
 /// use std::time::Duration;
-/// use thalweg_client::Told;
+/// use thalweg_client::Update;
 ///
 /// let mut second = tokio::time::interval(Duration::from_secs(1));
 /// let mut count = 0;
 /// loop {
 ///     tokio::select! {
-///         told = subscription.next() => match told? {
-///             Told::Events(events) => count += events.count(),
-///             Told::Closed(closed) => break println!("ended: {}", closed.reason),
+///         update = subscription.next() => match update? {
+///             Update::Events(events) => count += events.count(),
+///             Update::Closed(closed) => break println!("ended: {}", closed.reason),
 ///             _ => {}
 ///         },
 ///         _ = second.tick() => println!("{} events", std::mem::take(&mut count)),
@@ -51,15 +51,15 @@ pub struct Subscription {
     transport: Transport,
     quiet_max: Duration,
     cursors: Cursors,
-    told: VecDeque<Told>,
+    updates: VecDeque<Update>,
     state: State,
     backoff: Backoff,
     /// The delay before the connection there is.
     delay: Duration,
     /// When that connection was begun.
     begun: Instant,
-    /// Whether it has told anything.
-    has_told: bool,
+    /// Whether it has given any update.
+    has_given: bool,
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Carrier, Error>> + Send>>;
@@ -85,12 +85,12 @@ impl Subscription {
             quiet_max,
             cursors: Cursors::new(topics, subscribe.from),
             subscribe,
-            told: VecDeque::new(),
+            updates: VecDeque::new(),
             state: State::Waiting(now),
             backoff: Backoff::default(),
             delay: Duration::ZERO,
             begun: now,
-            has_told: false,
+            has_given: false,
         }
     }
 
@@ -100,13 +100,13 @@ impl Subscription {
     /// # Errors
     /// What does not pass by itself: a refusal, a certificate that is not trusted, an answer
     /// that is not a Thalweg server's. The subscription has ended then; after such an error,
-    /// and after [`Told::Closed`], it is [`Error::Ended`]. What may pass (no connection, a
-    /// server that starts again or is busy) is no error but [`Told::Disconnected`].
-    pub async fn next(&mut self) -> Result<Told, Error> {
+    /// and after [`Update::Closed`], it is [`Error::Ended`]. What may pass (no connection, a
+    /// server that starts again or is busy) is no error but [`Update::Disconnected`].
+    pub async fn next(&mut self) -> Result<Update, Error> {
         loop {
-            if let Some(told) = self.told.pop_front() {
-                self.ack_when_processed(&told);
-                return Ok(told);
+            if let Some(update) = self.updates.pop_front() {
+                self.ack_when_processed(&update);
+                return Ok(update);
             }
             match &mut self.state {
                 State::Ended => return Err(Error::Ended),
@@ -120,9 +120,9 @@ impl Subscription {
                     Err(error) => self.not_opened(error)?,
                 },
                 State::Open(carrier) => match carrier.next().await {
-                    Heard::Message(text) => self.hear(text)?,
-                    Heard::Something => {}
-                    Heard::Ended(ending) => self.ended(&ending),
+                    Received::Message(text) => self.receive(text)?,
+                    Received::Something => {}
+                    Received::Ended(ending) => self.ended(&ending),
                 },
             }
         }
@@ -160,10 +160,10 @@ impl Subscription {
         Err(error)
     }
 
-    fn hear(&mut self, text: String) -> Result<(), Error> {
-        let heard = self.cursors.hear(text, self.transport, &mut self.told);
-        self.has_told |= !self.told.is_empty();
-        match heard {
+    fn receive(&mut self, text: String) -> Result<(), Error> {
+        let received = self.cursors.receive(text, self.transport, &mut self.updates);
+        self.has_given |= !self.updates.is_empty();
+        match received {
             Ok(Some(Message::Close(ending))) => self.ended(&ending),
             Ok(Some(Message::Refused(error))) => {
                 // Of the acks, the only commands it sends: the window would stay shut.
@@ -183,21 +183,21 @@ impl Subscription {
         self.leave();
         if let (Return::Never, Ending::Close { code, reason, .. }) = (ending.advice(), ending) {
             self.state = State::Ended;
-            self.told.push_back(Told::Closed(Closed { code: *code, reason: reason.clone() }));
+            self.updates.push_back(Update::Closed(Closed { code: *code, reason: reason.clone() }));
             return;
         }
         self.come_back(ending.advice(), ending.why());
     }
 
-    /// A poll that told nothing should have taken its time: a server that answers
+    /// A poll that gave nothing should have taken its time: a server that answers
     /// such polls at once must not be asked in a circle.
     fn poll_again(&mut self) {
-        let is_hasty = !self.has_told && self.begun.elapsed() < POLL_WAIT / 2;
+        let is_hasty = !self.has_given && self.begun.elapsed() < POLL_WAIT / 2;
         self.delay = if is_hasty { self.backoff.next(fastrand::f64()) } else { Duration::ZERO };
         if !is_hasty {
             self.backoff.reset();
         }
-        self.has_told = false;
+        self.has_given = false;
         let again = State::Waiting(Instant::now() + self.delay);
         if let State::Open(carrier) = std::mem::replace(&mut self.state, again) {
             carrier.give_back(&self.exchange);
@@ -207,18 +207,18 @@ impl Subscription {
     fn come_back(&mut self, when: Return, why: String) {
         let lived = self.begun.elapsed();
         // One that lived longer than it was waited for was a success.
-        if self.has_told && lived > self.delay {
+        if self.has_given && lived > self.delay {
             self.backoff.reset();
         }
         self.delay = match when {
             // At once, but not in a circle without a pause.
-            Return::AtOnce if self.has_told => BACKOFF_MIN.saturating_sub(lived),
+            Return::AtOnce if self.has_given => BACKOFF_MIN.saturating_sub(lived),
             _ => self.backoff.next(fastrand::f64()),
         };
-        self.has_told = false;
+        self.has_given = false;
         self.cursors.disconnected();
         self.state = State::Waiting(Instant::now() + self.delay);
-        self.told.push_back(Told::Disconnected(Disconnected { why, again_in: self.delay }));
+        self.updates.push_back(Update::Disconnected(Disconnected { why, again_in: self.delay }));
     }
 
     fn leave(&mut self) {
@@ -227,11 +227,11 @@ impl Subscription {
         }
     }
 
-    /// The ack goes out with the next call, when `told` has been processed.
-    fn ack_when_processed(&mut self, told: &Told) {
-        let (topic, position) = match told {
-            Told::Events(events) => (&events.topic, events.position),
-            Told::Gap(gap) => (&gap.topic, gap.position),
+    /// The ack goes out with the next call, when `update` has been processed.
+    fn ack_when_processed(&mut self, update: &Update) {
+        let (topic, position) = match update {
+            Update::Events(events) => (&events.topic, events.position),
+            Update::Gap(gap) => (&gap.topic, gap.position),
             _ => return,
         };
         if let (Some(_), State::Open(carrier)) = (self.subscribe.window, &mut self.state) {

@@ -94,7 +94,7 @@ pub(crate) fn untrusted(host: &str, why: &CertificateError) -> String {
     format!("the certificate of {host} {why}")
 }
 
-/// A name out of `DnsName("a.example")`, which is how they are told.
+/// A name out of `DnsName("a.example")`, which is how an error names them.
 fn plain(name: &str) -> &str {
     let inside = name.split_once('(').and_then(|(_, inside)| inside.strip_suffix(')'));
     inside.unwrap_or(name).trim_matches('"')

@@ -128,7 +128,7 @@ impl Publishing {
             let seconds = delay.as_secs_f64();
             self.notes.say(&format!("line {number} again in {seconds:.1} s because {error}"));
         };
-        let published = self.client.publish_telling(&self.topic, event, retry).await?;
+        let published = self.client.publish_notify(&self.topic, event, retry).await?;
         Ok(published.position)
     }
 

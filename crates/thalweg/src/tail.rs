@@ -8,7 +8,7 @@ use std::{
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use thalweg_client::{
-    Events, Gap, Policy, StartAt, Subscribe, Subscription, Told, Topic, Transport,
+    Events, Gap, Policy, StartAt, Subscribe, Subscription, Topic, Transport, Update,
 };
 use thalweg_server::config::{parse_bytes, parse_duration};
 use tokio::{
@@ -140,34 +140,34 @@ impl Tail {
         let mut second = interval(Duration::from_secs(1));
         second.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let told = tokio::select! {
+            let update = tokio::select! {
                 _ = self.interrupt.recv() => return self.interrupted(),
                 _ = self.terminate.recv() => return self.interrupted(),
                 _ = second.tick(), if self.notes.show_progress() => {
                     self.notes.progress(self.printed, "events");
                     continue;
                 }
-                told = self.subscription.next() => told?,
+                update = self.subscription.next() => update?,
             };
-            match told {
-                Told::Events(events) => {
+            match update {
+                Update::Events(events) => {
                     if self.print(events).await? == Next::Stop {
                         return Ok(());
                     }
                 }
-                Told::Gap(gap) => self.notes.say(&gap_sentence(&gap)),
-                Told::Connected(connected) => self.notes.say(&format!(
+                Update::Gap(gap) => self.notes.say(&gap_sentence(&gap)),
+                Update::Connected(connected) => self.notes.say(&format!(
                     "subscribed to {} at {} over {}",
                     connected.topic,
                     connected.position,
                     connected.transport.name()
                 )),
-                Told::Disconnected(end) => self.notes.say(&format!(
+                Update::Disconnected(end) => self.notes.say(&format!(
                     "reconnecting in {:.1} s because {}",
                     end.again_in.as_secs_f64(),
                     end.why
                 )),
-                Told::Closed(closed) => {
+                Update::Closed(closed) => {
                     bail!("the server ended it: {} ({})", closed.reason, closed.code)
                 }
             }

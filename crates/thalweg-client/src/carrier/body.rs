@@ -10,7 +10,7 @@ use hyper::{
 };
 use tokio::time::timeout;
 
-use super::Heard;
+use super::Received;
 use crate::{
     Error, Transport,
     ending::Ending,
@@ -54,22 +54,22 @@ impl Streaming {
         Ok(Self { link: Some(link), body: answer.into_body(), deframer, is_poll })
     }
 
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> Received {
         match self.deframer.next() {
-            Ok(Some(message)) => return Heard::Message(message),
+            Ok(Some(message)) => return Received::Message(message),
             Ok(None) => {}
-            Err(malformed) => return Heard::Ended(Ending::Cut(malformed.to_string())),
+            Err(malformed) => return Received::Ended(Ending::Cut(malformed.to_string())),
         }
         match self.body.frame().await {
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
                     self.deframer.push(data);
                 }
-                Heard::Something
+                Received::Something
             }
-            Some(Err(error)) => Heard::Ended(Ending::Cut(cut(&error).to_string())),
-            None if self.is_poll => Heard::Ended(Ending::Answered),
-            None => Heard::Ended(Ending::Cut("the connection was cut".to_owned())),
+            Some(Err(error)) => Received::Ended(Ending::Cut(cut(&error).to_string())),
+            None if self.is_poll => Received::Ended(Ending::Answered),
+            None => Received::Ended(Ending::Cut("the connection was cut".to_owned())),
         }
     }
 

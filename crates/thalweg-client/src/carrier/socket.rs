@@ -15,7 +15,7 @@ use thalweg_wire::{Position, Topic, websocket::accept_key};
 use tokio::time::timeout;
 use tokio_websockets::{ClientBuilder, Limits, Message, WebSocketStream};
 
-use super::Heard;
+use super::Received;
 use crate::{
     Error, Http,
     ending::Ending,
@@ -78,14 +78,14 @@ impl Socket {
         Ok(Self { stream, acks: VecDeque::new(), is_unsent: false })
     }
 
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> Received {
         if let Err(error) = self.send_acks().await {
-            return Heard::Ended(ended(&error));
+            return Received::Ended(ended(&error));
         }
         match self.stream.next().await {
-            Some(Ok(message)) => heard(&message),
-            Some(Err(error)) => Heard::Ended(ended(&error)),
-            None => Heard::Ended(Ending::Cut("the connection was cut".to_owned())),
+            Some(Ok(message)) => received(&message),
+            Some(Err(error)) => Received::Ended(ended(&error)),
+            None => Received::Ended(Ending::Cut("the connection was cut".to_owned())),
         }
     }
 
@@ -120,17 +120,17 @@ impl Socket {
     }
 }
 
-fn heard(message: &Message) -> Heard {
+fn received(message: &Message) -> Received {
     if let Some(text) = message.as_text() {
-        return Heard::Message(text.to_owned());
+        return Received::Message(text.to_owned());
     }
     if let Some((code, reason)) = message.as_close() {
         let (code, reason) = (code.into(), reason.to_owned());
-        return Heard::Ended(Ending::Close { code, reason, reconnect: None });
+        return Received::Ended(Ending::Close { code, reason, reconnect: None });
     }
     match message.is_binary() {
-        true => Heard::Ended(Ending::Cut("the server sent a binary message".to_owned())),
-        false => Heard::Something,
+        true => Received::Ended(Ending::Cut("the server sent a binary message".to_owned())),
+        false => Received::Something,
     }
 }
 

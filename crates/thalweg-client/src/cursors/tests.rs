@@ -2,25 +2,25 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
-/// What one topic's subscription tells, in short.
-fn told(cursors: &mut Cursors, messages: &[&str]) -> Vec<String> {
-    let mut told = VecDeque::new();
+/// The updates of one topic's subscription, in short.
+fn updates(cursors: &mut Cursors, messages: &[&str]) -> Vec<String> {
+    let mut updates = VecDeque::new();
     for message in messages {
-        let other = cursors.hear((*message).to_owned(), Transport::Sse, &mut told);
+        let other = cursors.receive((*message).to_owned(), Transport::Sse, &mut updates);
         assert!(matches!(other, Ok(None)), "{message}: {other:?}");
     }
-    told.iter().map(short).collect()
+    updates.iter().map(short).collect()
 }
 
-fn short(told: &Told) -> String {
-    match told {
-        Told::Connected(connected) => format!("connected {}", connected.position),
-        Told::Events(events) => {
+fn short(update: &Update) -> String {
+    match update {
+        Update::Connected(connected) => format!("connected {}", connected.position),
+        Update::Events(events) => {
             let offsets: Vec<String> =
                 events.iter().map(|(offset, event)| format!("{offset}={event}")).collect();
             format!("{} to {}", offsets.join(" "), events.position)
         }
-        Told::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
+        Update::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
         other => format!("{other:?}"),
     }
 }
@@ -31,7 +31,7 @@ fn envelope(position: &str, first: u64, events: &str) -> String {
 
 fn check(from: &str, messages: &[&str], expected: &[&str]) {
     let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], from.parse().unwrap());
-    assert_eq!(told(&mut cursors, messages), expected, "{from}: {messages:?}");
+    assert_eq!(updates(&mut cursors, messages), expected, "{from}: {messages:?}");
 }
 
 #[test]
@@ -91,22 +91,23 @@ fn a_gap_is_told_once() {
 fn each_connection_is_confirmed_and_resumes_where_the_last_was() {
     let topics = vec!["cars".parse().unwrap(), "boats".parse().unwrap()];
     let mut cursors = Cursors::new(topics, StartAt::Latest);
-    told(&mut cursors, &[&envelope("9f.7", 8, "")]);
+    updates(&mut cursors, &[&envelope("9f.7", 8, "")]);
     assert!(!cursors.are_confirmed());
-    assert_eq!(told(&mut cursors, &[&envelope("9f.8", 8, "1")]), ["8=1 to 9f.8"]);
+    assert_eq!(updates(&mut cursors, &[&envelope("9f.8", 8, "1")]), ["8=1 to 9f.8"]);
     let at = "9f.8".parse().map(StartAt::After).unwrap();
     let starts: Vec<_> = cursors.starts().into_iter().map(|(_, start)| start).collect();
     assert_eq!(starts, [at, StartAt::Latest]);
     cursors.disconnected();
-    assert_eq!(told(&mut cursors, &[&envelope("9f.8", 9, "")]), ["connected 9f.8"]);
+    assert_eq!(updates(&mut cursors, &[&envelope("9f.8", 9, "")]), ["connected 9f.8"]);
 }
 
 #[test]
 fn other_messages_are_handed_back_and_strange_topics_refused() {
     let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], StartAt::Latest);
-    let mut hear = |text: &str| cursors.hear(text.to_owned(), Transport::Sse, &mut VecDeque::new());
-    assert!(matches!(hear(r#"{"heartbeat":{}}"#), Ok(Some(Message::Heartbeat))));
-    assert!(hear(&envelope("9f.7", 8, "").replace("cars", "boats")).is_err());
+    let mut receive =
+        |text: &str| cursors.receive(text.to_owned(), Transport::Sse, &mut VecDeque::new());
+    assert!(matches!(receive(r#"{"heartbeat":{}}"#), Ok(Some(Message::Heartbeat))));
+    assert!(receive(&envelope("9f.7", 8, "").replace("cars", "boats")).is_err());
 }
 
 /// One envelope that a server may send: it begins so far before or after what it
@@ -134,12 +135,12 @@ fn sent() -> impl Strategy<Value = Sent> {
 }
 
 proptest! {
-    /// Whatever a server repeats or leaves out: each event is told once, in order,
+    /// Whatever a server repeats or leaves out: each event comes once, in order,
     /// or counted as missed.
     #[test]
     fn nothing_twice_and_nothing_lost_in_silence(sent in vec(sent(), 0..40)) {
         let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.0".parse().unwrap());
-        let mut told = VecDeque::new();
+        let mut updates = VecDeque::new();
         for sent in sent {
             let StartAt::After(at) = cursors.starts()[0].1 else { panic!("a cursor") };
             let first = (at.offset + 1 + sent.skip).saturating_sub(sent.back).max(1);
@@ -148,24 +149,24 @@ proptest! {
                 let gap = format!(
                     r#"{{"topic":"cars","position":"9f.{to}","gap":{{"missed":{missed},"reason":"slow"}}}}"#
                 );
-                cursors.hear(gap, Transport::Sse, &mut told).unwrap();
+                cursors.receive(gap, Transport::Sse, &mut updates).unwrap();
             }
             let last = first + sent.count - 1;
             let events: Vec<String> = (first..=last).map(|offset| offset.to_string()).collect();
             let text = envelope(&format!("9f.{last}"), first, &events.join(","));
-            cursors.hear(text, Transport::Sse, &mut told).unwrap();
+            cursors.receive(text, Transport::Sse, &mut updates).unwrap();
             if sent.is_cut {
                 cursors.disconnected();
             }
         }
         let mut next = 1;
-        for told in told {
-            match told {
-                Told::Events(events) => for (offset, event) in events.iter() {
+        for update in updates {
+            match update {
+                Update::Events(events) => for (offset, event) in events.iter() {
                     prop_assert_eq!((offset, event), (next, &*next.to_string()));
                     next += 1;
                 },
-                Told::Gap(gap) => next += gap.missed.unwrap(),
+                Update::Gap(gap) => next += gap.missed.unwrap(),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Told, Transport};
+use thalweg_client::{Client, Error, Options, Subscribe, Subscription, Transport, Update};
 use thalweg_wire::{Close, Format, websocket::accept_key};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -163,30 +163,30 @@ pub(crate) fn envelope(offsets: std::ops::Range<u64>) -> String {
 
 /// What comes next, in short.
 pub(crate) async fn next(subscription: &mut Subscription) -> String {
-    let told = timeout(DEADLINE, subscription.next()).await.expect("something in time");
-    told.map_or_else(|error| format!("error: {error}"), |told| short(&told))
+    let update = timeout(DEADLINE, subscription.next()).await.expect("something in time");
+    update.map_or_else(|error| format!("error: {error}"), |update| short(&update))
 }
 
-fn short(told: &Told) -> String {
-    match told {
-        Told::Connected(connected) => {
+fn short(update: &Update) -> String {
+    match update {
+        Update::Connected(connected) => {
             format!("connected {} {}", connected.transport.name(), connected.position)
         }
-        Told::Events(events) => {
+        Update::Events(events) => {
             let events: Vec<&str> = events.iter().map(|(_, event)| event).collect();
             format!("events {}", events.join(" "))
         }
-        Told::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
-        Told::Disconnected(end) => format!("disconnected {}", end.why),
-        Told::Closed(closed) => format!("closed {} {}", closed.code, closed.reason),
+        Update::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
+        Update::Disconnected(end) => format!("disconnected {}", end.why),
+        Update::Closed(closed) => format!("closed {} {}", closed.code, closed.reason),
     }
 }
 
 /// Everything expected comes, in this order.
 pub(crate) async fn expect(subscription: &mut Subscription, expected: &[&str]) {
     for expected in expected {
-        let told = next(subscription).await;
-        assert!(told.starts_with(expected), "{expected:?} was due, not {told:?}");
+        let update = next(subscription).await;
+        assert!(update.starts_with(expected), "{expected:?} was due, not {update:?}");
     }
 }
 

@@ -34,7 +34,7 @@ async fn a_publish_is_repeated_with_its_key_until_it_is_answered() {
         let topic = "cars".parse().unwrap();
         let mut retries = Vec::new();
         let retry = |error: &Error, _| retries.push(error.to_string());
-        let published = client.publish_telling(&topic, "{\"speed\":39}", retry).await.unwrap();
+        let published = client.publish_notify(&topic, "{\"speed\":39}", retry).await.unwrap();
         assert_eq!((published.position.as_str(), published.is_replayed), ("9f.7", true));
         assert_eq!(retries.len(), 3, "{retries:?}");
         assert!(!client.publish(&topic, "1").await.unwrap().is_replayed);
@@ -61,7 +61,7 @@ async fn a_kept_connection_that_has_ended_is_no_failure() {
         let topic = "cars".parse().unwrap();
         for _ in 0..2 {
             let no_retry = |error: &Error, _| panic!("{error}");
-            client.publish_telling(&topic, "1", no_retry).await.unwrap();
+            client.publish_notify(&topic, "1", no_retry).await.unwrap();
         }
     };
     both(server, publisher).await;

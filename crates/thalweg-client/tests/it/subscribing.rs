@@ -72,7 +72,7 @@ async fn silence_is_an_end() {
         let _again = fake.accept().await;
     };
     let client = async {
-        expect(&mut subscription, &["connected", "disconnected nothing heard for 150ms"]).await;
+        expect(&mut subscription, &["connected", "disconnected nothing received for 150ms"]).await;
         // The next attempt begins; its silence is not waited for.
         let _ = timeout(Duration::from_secs(1), subscription.next()).await;
     };
@@ -171,11 +171,11 @@ async fn an_impatient_caller_loses_nothing() {
     let client = async {
         let mut expected = 1;
         while expected < 50 {
-            let told = timeout(Duration::from_micros(50), next(&mut subscription)).await;
-            match told {
-                Ok(told) if told.starts_with("connected") => {}
-                Ok(told) => {
-                    assert_eq!(told, format!("events {expected}"));
+            let update = timeout(Duration::from_micros(50), next(&mut subscription)).await;
+            match update {
+                Ok(update) if update.starts_with("connected") => {}
+                Ok(update) => {
+                    assert_eq!(update, format!("events {expected}"));
                     expected += 1;
                 }
                 Err(_) => {}

@@ -1,4 +1,4 @@
-//! What a subscription tells.
+//! The updates of a subscription: events, and whatever else happens to it.
 
 use std::{ops::Range, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::Transport;
 /// Topics are independent of each other. A caller that wants only the data can leave
 /// [`Self::Connected`] and [`Self::Disconnected`] alone.
 #[derive(Debug)]
-pub enum Told {
+pub enum Update {
     /// The server has confirmed a topic's subscription, on a new connection. It comes once
     /// for each topic and connection, right after what the server first said about the
     /// topic: that may be a gap or events. Nothing is to be done.
