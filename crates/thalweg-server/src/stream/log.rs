@@ -125,8 +125,7 @@ impl Log {
 
     /// The batches retained, from the one that holds `from` on.
     pub fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
-        let index = self.history.partition_point(|batch| batch.end() <= from);
-        self.history.range(index..).map(|batch| &**batch)
+        self.history.range(self.index_past(from)..).map(|batch| &**batch)
     }
 
     /// Appends a sealed batch to the history and to every hot tail. Batches come in order; one
@@ -275,10 +274,35 @@ impl Log {
 
     /// The batch that holds `offset`, if it is retained or pinned.
     pub fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
-        let index = self.history.partition_point(|batch| batch.end() <= offset);
-        let retained = self.history.get(index).filter(|batch| batch.first() <= offset);
+        let retained =
+            self.history.get(self.index_past(offset)).filter(|batch| batch.first() <= offset);
         let retained = retained.map(|batch| &**batch);
         retained.or_else(|| self.pins.find(offset))
+    }
+
+    /// Index of the first batch retained that ends past `offset`. Looks from the newest batch
+    /// back, twice as far each time, then halves what is left: nearly every reader is near the
+    /// newest, and each look at a batch may miss the cache.
+    fn index_past(&self, offset: Offset) -> usize {
+        let ends_past = |index: usize| self.history[index].end() > offset;
+        let (mut low, mut high, mut step) = (0, self.history.len(), 1);
+        while low < high {
+            let index = high.saturating_sub(step).max(low);
+            if !ends_past(index) {
+                low = index + 1;
+                break;
+            }
+            (high, step) = (index, step * 2);
+        }
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if ends_past(middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low
     }
 
     /// Events of a batch of so many bytes are sent from where they are.
