@@ -43,8 +43,8 @@ pub(crate) use ticket::Issued;
 /// How long a ticket is good, in seconds: a page uses it at once.
 pub(crate) const TICKET_LIFE_S: u64 = 30;
 
-/// Every request of all shards goes through the one gate.
-pub(crate) struct Gate {
+/// Every request of all shards goes through the one access policy.
+pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
     publish_token: Option<Token>,
@@ -83,8 +83,8 @@ pub(crate) enum Right<'a> {
     Inspect,
 }
 
-impl Gate {
-    /// The gate of a server that listens on `listen`.
+impl AccessPolicy {
+    /// The access policy of a server that listens on `listen`.
     ///
     /// `open` takes away the duty to have a publish token and nothing else: tokens
     /// that there are hold for what they protect.
@@ -140,14 +140,14 @@ impl Gate {
         })
     }
 
-    /// The gate of a listener where everybody may inspect. On loopback it has loopback's
+    /// The access policy of a listener where everybody may inspect. On loopback it has loopback's
     /// names alone.
     ///
     /// # Errors
-    /// As [`Gate::new`].
+    /// As [`AccessPolicy::new`].
     pub(crate) fn of_admin(listen: SocketAddr) -> Result<Self, String> {
-        let gate = Self::new(&Access { open: true, ..Access::default() }, listen)?;
-        Ok(Self { is_open_to_inspect: true, ..gate })
+        let access = Self::new(&Access { open: true, ..Access::default() }, listen)?;
+        Ok(Self { is_open_to_inspect: true, ..access })
     }
 
     /// Lets in what is meant for this server and comes of no web page, or of one

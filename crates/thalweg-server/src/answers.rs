@@ -5,7 +5,7 @@ mod holder;
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use crate::{config::is_share, seats::Address, transport::Client};
+use crate::{config::is_share, connection_limits::Address, transport::Client};
 use holder::Count;
 pub(crate) use holder::{Charge, Holder, Who};
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! subscription    topic + cursor + policy
-//! subscriber      one connection's subscriptions and its own frames
+//! subscriber      one connection's subscriptions and its control messages
 //! ids             when several topics' cursors are named
 //! window          how far one may be sent ahead of its acks
 //! transmit        one send: planned, sent, committed
@@ -16,7 +16,7 @@
 //! ```
 //! use std::{io::IoSlice, sync::Arc};
 //! use thalweg_server::fanout::{
-//!     Budget, Delivered, FeedKey, Feeds, Life, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
+//!     Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
 //! };
 //! use thalweg_server::stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer};
 //! use thalweg_wire::{Epoch, Format, StartAt};
@@ -50,7 +50,7 @@
 //!
 //! // Its subscriber waits for events.
 //! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };
-//! let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe], Life::Endless);
+//! let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe], ResponseMode::Endless);
 //! let (mut sink, mut scratch) = (Bytes(Vec::new()), Scratch::default());
 //! let budget = Budget { socket_bytes: 1 << 20 };
 //! let delivered = subscriber.deliver(&mut feeds, &mut sink, now_us, budget, &mut scratch);
@@ -77,9 +77,9 @@
 //! # }
 //! ```
 
+mod control;
 mod deliver;
 mod ids;
-mod own;
 mod subscriber;
 mod subscription;
 mod transmit;
@@ -90,7 +90,7 @@ use std::io::IoSlice;
 use crate::stream::Log;
 
 pub use deliver::{Delivered, Scratch};
-pub use subscriber::{Life, Subscriber};
+pub use subscriber::{ResponseMode, Subscriber};
 pub use subscription::{Policy, Subscribe, Terms};
 
 /// A topic's place among a shard's feeds.

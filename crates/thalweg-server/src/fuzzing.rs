@@ -5,7 +5,7 @@ use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic};
 
 use crate::{
-    access::{Gate, Identity, Right},
+    access::{AccessPolicy, Identity, Right},
     config::{Config, Limits},
     refusal::Refusal,
     shard,
@@ -29,7 +29,7 @@ pub const PUBLISHER: Who = Who(Identity::Publisher);
 /// A server as a request's head sees it.
 pub struct Door<'a> {
     config: &'a Config,
-    gate: Gate,
+    access: AccessPolicy,
 }
 
 /// A subscription that would begin.
@@ -46,15 +46,15 @@ impl<'a> Door<'a> {
     /// # Errors
     /// One sentence for the user.
     pub fn new(config: &'a Config) -> Result<Self, String> {
-        Ok(Self { config, gate: Gate::new(&config.access, config.listen)? })
+        Ok(Self { config, access: AccessPolicy::new(&config.access, config.listen)? })
     }
 
     /// Lets a request in; headers for every answer to it.
     ///
     /// # Errors
-    /// As the gate's.
+    /// As the access policy's.
     pub fn admit(&self, request: &Parts) -> Result<HeaderMap, Refused> {
-        let admitted = self.gate.admit(request, self.config.tls.is_some()).map_err(told)?;
+        let admitted = self.access.admit(request, self.config.tls.is_some()).map_err(refused)?;
         Ok(match admitted.preflight(request) {
             Some(headers) => headers.collect(),
             None => admitted.headers().collect(),
@@ -68,35 +68,37 @@ impl<'a> Door<'a> {
     pub fn begin(&self, request: &Parts, admitted: HeaderMap) -> Result<Begun, Refused> {
         let query = query(request)?;
         let path_topic = request.uri.path().strip_prefix("/v1/topics/");
-        let ask = negotiate(request, &query, path_topic, self.config, &self.gate);
-        let mut ask = ask.map_err(told)?;
-        ask.head.extend(admitted.into_iter().filter_map(|(name, value)| Some((name?, value))));
-        let topics = ask.topics.into_iter().map(|(topic, _)| topic).collect();
-        Ok(Begun { head: ask.head.to_bytes(), topics })
+        let subscribe = negotiate(request, &query, path_topic, self.config, &self.access);
+        let mut subscribe = subscribe.map_err(refused)?;
+        subscribe
+            .head
+            .extend(admitted.into_iter().filter_map(|(name, value)| Some((name?, value))));
+        let topics = subscribe.topics.into_iter().map(|(topic, _)| topic).collect();
+        Ok(Begun { head: subscribe.head.to_bytes(), topics })
     }
 
     /// Whose token or ticket a request presents.
     ///
     /// # Errors
-    /// Those of the query, and as the gate's.
+    /// Those of the query, and as the access policy's.
     pub fn identify(&self, request: &Parts, now_us: u64) -> Result<Who, Refused> {
         let query = query(request)?;
         let ticket = query.ticket.as_deref();
-        self.gate.identify(&request.headers, ticket, now_us).map(Who).map_err(told)
+        self.access.identify(&request.headers, ticket, now_us).map(Who).map_err(refused)
     }
 
     /// A ticket.
     ///
     /// # Errors
-    /// As the gate's.
+    /// As the access policy's.
     pub fn issue_ticket(&self, who: Who, now_us: u64) -> Result<String, Refused> {
-        self.gate.issue_ticket(who.0, now_us).map(|issued| issued.ticket).map_err(told)
+        self.access.issue_ticket(who.0, now_us).map(|issued| issued.ticket).map_err(refused)
     }
 
     /// Whether somebody may subscribe to a topic, and publish to it.
     pub fn authorise(&self, who: Who, topic: &Topic) -> [Result<(), Refused>; 2] {
         [Right::Subscribe(topic), Right::Publish(topic)]
-            .map(|right| self.gate.authorise(who.0, right).map_err(told))
+            .map(|right| self.access.authorise(who.0, right).map_err(refused))
     }
 }
 
@@ -109,9 +111,9 @@ pub fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<
 }
 
 fn query(request: &Parts) -> Result<Query<'_>, Refused> {
-    Query::parse(request.uri.query().unwrap_or_default()).map_err(told)
+    Query::parse(request.uri.query().unwrap_or_default()).map_err(refused)
 }
 
-fn told(refusal: Refusal) -> Refused {
+fn refused(refusal: Refusal) -> Refused {
     (refusal.code, refusal.message)
 }

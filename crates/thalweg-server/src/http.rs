@@ -15,26 +15,26 @@
 //! places        how many bodies are read at a time
 //! respond       answers' heads
 //! content       answers' bodies
-//! patience      how long a peer may take
+//! timeouts      how long a peer may take
 //! turning_away  who is not served, and is told so
 //! unread        bodies that nobody has asked for
-//! gather        one send for what HTTP/2 writes at a time
+//! coalescing    one send for what HTTP/2 writes at a time
 //! refusals      the streams that HTTP/2 refuses
 //! ```
 
+mod coalescing;
 mod content;
-mod gather;
 mod http2;
 mod inspect;
 mod on;
 mod pages;
-mod patience;
 mod places;
 mod post;
 mod refusals;
 mod respond;
 mod routes;
 mod runs;
+mod timeouts;
 mod turning_away;
 mod unread;
 
@@ -65,19 +65,19 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
-    access::Gate,
+    access::AccessPolicy,
     answers::Holder,
     config::{Config, Limits, UNREAD_BODIES},
+    connection_limits::ConnectionPermit,
     runs::Runs,
-    seats::Seat,
-    shard::{Arrival, Handle, Newcomer},
-    transport::{Certificate, Outlet, Socket, TlsSocket},
+    shard::{Arrival, Handle, NewSubscriber},
+    transport::{Certificate, Socket, TlsSocket, Writer},
 };
-use gather::Spare;
+use coalescing::Spare;
 use on::On;
-use patience::{Impatience, Patient, Run, Running};
 pub(crate) use places::Places;
 use routes::Takeover;
+use timeouts::{Run, Running, TimedOut, TimeoutStream};
 pub(crate) use turning_away::turn_away;
 use turning_away::{point_to_https, refuse_draining, refuse_slow};
 
@@ -107,7 +107,7 @@ pub(crate) struct Http {
 #[derive(Clone)]
 pub(crate) struct Shared {
     /// Who may do what on the listener for whoever looks after the server, if there is one.
-    pub(crate) admin: Option<Arc<Gate>>,
+    pub(crate) admin: Option<Arc<AccessPolicy>>,
     /// TLS, if sockets are to speak it; those of that listener do not.
     pub(crate) tls: Option<Certificate>,
     /// The lab's runs, if they are to be shown.
@@ -143,20 +143,20 @@ impl Http {
         &self.config().limits
     }
 
-    fn gate(&self) -> &Gate {
-        &self.shard.common.gate
+    fn access(&self) -> &AccessPolicy {
+        &self.shard.common.access
     }
 }
 
 /// Serves one socket until it ends or becomes a subscriber's.
 pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
-    let Arrival { socket, seat } = arrival;
+    let Arrival { socket, permit } = arrival;
     let _serving = http.shard.serve();
     let Ok(stream) = TcpStream::from_std(socket) else { return };
-    let Some(tls) = http.shared.tls.as_ref().filter(|_| !seat.is_admin()) else {
+    let Some(tls) = http.shared.tls.as_ref().filter(|_| !permit.is_admin()) else {
         match begun(&http, begins_with_preface(&stream)).await {
-            Begun::InTime(Ok(true)) => http2::serve(&http, stream, seat).await,
-            Begun::InTime(Ok(false)) => serve_http1(&http, stream, seat).await,
+            Begun::InTime(Ok(true)) => http2::serve(&http, stream, permit).await,
+            Begun::InTime(Ok(false)) => serve_http1(&http, stream, permit).await,
             Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&http, stream).await,
             Begun::Draining if has_begun(&stream) => refuse_draining(&http, stream).await,
             // Said nothing: browsers connect in advance.
@@ -167,9 +167,9 @@ pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
     match begun(&http, begin_tls(stream, tls.current())).await {
         Begun::InTime(Ok(Spoken::Tls(stream))) => {
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                http2::serve(&http, *stream, seat).await;
+                http2::serve(&http, *stream, permit).await;
             } else {
-                serve_http1(&http, *stream, seat).await;
+                serve_http1(&http, *stream, permit).await;
             }
         }
         Begun::InTime(Ok(Spoken::Clear(stream))) => {
@@ -246,35 +246,35 @@ async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
 
 /// What HTTP/1.1 may be spoken over: taken from it again to subscribe.
 trait Stream: AsyncRead + AsyncWrite + Unpin {
-    fn into_outlet(self) -> io::Result<Outlet>;
+    fn into_writer(self) -> io::Result<Writer>;
 }
 
 impl Stream for TcpStream {
-    fn into_outlet(self) -> io::Result<Outlet> {
-        Ok(Outlet::Tcp(Socket::new(self.into_std()?.into())))
+    fn into_writer(self) -> io::Result<Writer> {
+        Ok(Writer::Tcp(Socket::new(self.into_std()?.into())))
     }
 }
 
 impl Stream for TlsStream<TcpStream> {
-    fn into_outlet(self) -> io::Result<Outlet> {
+    fn into_writer(self) -> io::Result<Writer> {
         let (stream, tls) = self.into_inner();
         let socket = Socket::new(stream.into_std()?.into());
-        Ok(Outlet::Tls(Box::new(TlsSocket::new(socket, tls))))
+        Ok(Writer::Tls(Box::new(TlsSocket::new(socket, tls))))
     }
 }
 
-async fn serve_http1(http: &Rc<Http>, stream: impl Stream, seat: Seat) {
+async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPermit) {
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
     let limits = http.limits();
     let running = Rc::<Running>::default();
     let holder = http.shard.holder();
-    let on = On::new(seat, &holder);
+    let on = On::new(permit, &holder);
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
         .max_buf_size(limits.head_bytes)
         .serve_connection(
-            TokioIo::new(Patient::new(stream, limits.stall)),
+            TokioIo::new(TimeoutStream::new(stream, limits.stall)),
             service_fn(async |request| {
                 let _run = Run::enter(&running);
                 let mut answer = routes::answer(http, Some(&takeover), &on, request).await;
@@ -282,12 +282,12 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, seat: Seat) {
                 Ok::<_, Infallible>(answer)
             }),
         );
-    let mut told = pin!(told(http, &holder));
+    let mut notified = pin!(notified(http, &holder));
     let mut idle = pin!(running.idle(DRAIN_GRACE));
     let (mut listening, mut draining) = (false, false);
     let served = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {
-            let _ = told.as_mut().poll(context);
+            let _ = notified.as_mut().poll(context);
         }
         if !draining && http.shard.is_draining() {
             draining = true;
@@ -317,13 +317,13 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, seat: Seat) {
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
-    let Takeover { ask, feeds, client, caller } = taken;
-    let seat = Some(on.seat.given_to(caller));
-    let subscribed = stream.into_inner().into_outlet().and_then(|outlet| {
-        let head = ask.head.to_bytes(ask.format);
-        let (head, ask, feeds) = (&*head, &ask, &*feeds);
-        let newcomer = Newcomer { outlet, head, ask, feeds, client, seat };
-        http.shard.subscribe(newcomer, &read_buf)
+    let Takeover { request, feeds, client, caller } = taken;
+    let permit = Some(on.permit.given_to(caller));
+    let subscribed = stream.into_inner().into_writer().and_then(|writer| {
+        let head = request.head.to_bytes(request.format);
+        let (head, request, feeds) = (&*head, &request, &*feeds);
+        let new = NewSubscriber { writer, head, request, feeds, client, permit };
+        http.shard.subscribe(new, &read_buf)
     });
     if let Err(error) = subscribed {
         tracing::warn!(%error, "a socket could not be taken over");
@@ -333,7 +333,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, seat: Seat) {
 /// hyper answers most of what is wrong itself; a head that never comes it leaves
 /// unanswered.
 async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
-    if count_impatience(http, Impatience::behind(error)) {
+    if count_timed_out(http, TimedOut::behind(error)) {
         return;
     }
     let code = if error.is_timeout() {
@@ -352,18 +352,18 @@ async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl Async
 }
 
 /// Counts a connection that was given up because its peer took too long; whether it was.
-fn count_impatience(http: &Http, impatience: Option<Impatience>) -> bool {
-    match impatience {
-        Some(Impatience::Hello) => http.shard.counts.count_refused(ErrorCode::SlowRequest),
-        Some(Impatience::Stall) => http.shard.counts.count_closed(close::STALLED.code),
+fn count_timed_out(http: &Http, timed_out: Option<TimedOut>) -> bool {
+    match timed_out {
+        Some(TimedOut::Preface) => http.shard.counts.count_refused(ErrorCode::SlowRequest),
+        Some(TimedOut::Stall) => http.shard.counts.count_closed(close::STALLED.code),
         None => {}
     }
-    impatience.is_some()
+    timed_out.is_some()
 }
 
 /// Wakes a connection's task at a drain and when the connection is to end. Poll it once, in
 /// the task that lasts as long as the connection, then look at the marks that both set
 /// before they wake: a poll at each turn would cost every request.
-async fn told(http: &Http, holder: &Holder) {
+async fn notified(http: &Http, holder: &Holder) {
     tokio::join!(http.shard.drain(), holder.cut());
 }

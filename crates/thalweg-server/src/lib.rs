@@ -14,7 +14,7 @@
 //! answers     what clients do not take of their answers                (pure)
 //! metrics     what is counted
 //! access      who may do what                                     (pure)
-//! seats       who may connect
+//! connection_limits       who may connect
 //! pages       files that browsers show
 //! runs        what the lab has left in a folder
 //! refusal     why a request or a command is refused
@@ -26,6 +26,7 @@ mod access;
 mod answers;
 mod clock;
 pub mod config;
+mod connection_limits;
 pub mod fanout;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -35,7 +36,6 @@ mod metrics;
 pub mod pages;
 mod refusal;
 mod runs;
-mod seats;
 mod serve;
 mod shard;
 mod source;

@@ -22,12 +22,12 @@ use tokio::{
 };
 
 use crate::{
-    access::Gate,
+    access::AccessPolicy,
     config::Config,
+    connection_limits::ConnectionLimits,
     http::{Http, Leaving, Places, Shared, serve_connection},
     metrics::Metrics,
     runs::Runs,
-    seats::Seats,
     shard::{self, Common, Handle, Mail, Mailbox, Peer, RetryHasher, Shares, home_of},
     source::{self, Inputs, Scheduled},
     transport::Certificate,
@@ -93,7 +93,7 @@ pub struct Server {
 /// # Errors
 /// When the configuration cannot be carried out.
 pub fn serve(config: Config) -> Result<Server, ServeError> {
-    let Prepared { gate, admin, certificate, runs, mut sources } = prepare(&config)?;
+    let Prepared { access, admin, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
     let (mut peers, mut mailboxes) = (Vec::new(), Vec::new());
@@ -108,7 +108,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         config: Arc::clone(&config),
         metrics: Metrics::new(config.shards),
         peers: peers.clone(),
-        gate: Arc::new(gate),
+        access: Arc::new(access),
         inputs: Arc::new(Inputs::of(&sources)),
         retry_hasher: RetryHasher::default(),
         shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
@@ -121,15 +121,16 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         requests_of_others: Arc::new(Places::new(limits.requests_of_others())),
         leaving: Arc::clone(&leaving),
     };
-    let seats = Seats::new(config.shards, config.limits, &config.access.trusted_proxies);
+    let connection_limits =
+        ConnectionLimits::new(config.shards, config.limits, &config.access.trusted_proxies);
     let listener = listen(&config, config.listen, "--listen")?;
     let address = listener.local_addr()?;
-    let mut listeners = vec![(listener, seats)];
+    let mut listeners = vec![(listener, connection_limits)];
     let mut admin_address = None;
     if let Some(listen_at) = config.admin_listen {
         let listener = listen(&config, listen_at, "--admin-listen")?;
         admin_address = Some(listener.local_addr()?);
-        listeners.push((listener, Seats::of_admin()));
+        listeners.push((listener, ConnectionLimits::of_admin()));
     }
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();
@@ -225,21 +226,21 @@ impl Server {
 
 /// What can be wrong with a configuration, found out without listening.
 struct Prepared {
-    gate: Gate,
-    admin: Option<Gate>,
+    access: AccessPolicy,
+    admin: Option<AccessPolicy>,
     certificate: Option<Certificate>,
     runs: Option<Runs>,
     sources: Vec<Scheduled>,
 }
 
 fn prepare(config: &Config) -> Result<Prepared, ServeError> {
-    let gate = Gate::new(&config.access, config.listen).map_err(ServeError::Access)?;
-    let admin = config.admin_listen.map(Gate::of_admin);
+    let access = AccessPolicy::new(&config.access, config.listen).map_err(ServeError::Access)?;
+    let admin = config.admin_listen.map(AccessPolicy::of_admin);
     let admin = admin.transpose().map_err(ServeError::Access)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
     let certificate = certificate.map_err(ServeError::Certificate)?;
     let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Runs)?;
-    Ok(Prepared { gate, admin, certificate, runs, sources: scheduled_sources(config)? })
+    Ok(Prepared { access, admin, certificate, runs, sources: scheduled_sources(config)? })
 }
 
 /// Finds what [`serve`] would find wrong, without serving.
@@ -264,7 +265,7 @@ struct Work {
     listeners: Vec<Listener>,
 }
 
-type Listener = (std::net::TcpListener, Arc<Seats>);
+type Listener = (std::net::TcpListener, Arc<ConnectionLimits>);
 
 fn listen(
     config: &Config,
@@ -288,7 +289,9 @@ fn run_shard(
         let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let entered = runtime.enter();
         let handle = Handle::new(id, common)?;
-        let from_std = |(listener, seats)| Ok((TcpListener::from_std(listener)?, seats));
+        let from_std = |(listener, connection_limits)| {
+            Ok((TcpListener::from_std(listener)?, connection_limits))
+        };
         let listeners = work.listeners.into_iter().map(from_std).collect::<io::Result<Vec<_>>>()?;
         drop(entered);
         Ok((runtime, handle, listeners))
@@ -310,8 +313,13 @@ fn run_shard(
         }
         let http = Http::new(Rc::clone(&handle), shared);
         let (serving, over) = watch::channel(());
-        let accept = |(listener, seats)| {
-            spawn_local(listener::accept(Rc::clone(&http), listener, seats, over.clone()))
+        let accept = |(listener, connection_limits)| {
+            spawn_local(listener::accept(
+                Rc::clone(&http),
+                listener,
+                connection_limits,
+                over.clone(),
+            ))
         };
         let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
         let serve = |arrival| {

@@ -10,7 +10,7 @@
 //! turn          the loop: hear sockets, run sources, seal, post, walk, sleep
 //! commands      what a client asks for, executed
 //! subscribe     a request becomes a subscriber
-//! hearing       what connections say, in the order they say it
+//! inbound       what connections say, in the order they say it
 //! slice         how long a turn hears that
 //! peers         what a shard does with its mail
 //!
@@ -21,7 +21,7 @@
 //!   topic_limits  how many topics there may be
 //!   shares        how many topics each address holds
 //!   replication   topics that other shards read along
-//!   reading       history and topics, for who does not subscribe
+//!   history_query       history and topics, for who does not subscribe
 //!   listing       what shards ask each other for then
 //!   turns         whose turn it is to read
 //!
@@ -46,15 +46,15 @@ mod demand;
 mod feeds;
 #[cfg(fuzzing)]
 mod fuzzing;
-mod hearing;
+mod history_query;
 mod home;
+mod inbound;
 mod ingest;
 mod listing;
 mod mail;
 mod peers;
 mod placed;
 mod poll;
-mod reading;
 mod replication;
 mod retries;
 mod shares;
@@ -87,19 +87,19 @@ use tokio::{
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
+pub(crate) use history_query::Sending;
 pub(crate) use home::home_of;
 pub(crate) use listing::Listing;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use placed::Placed;
-pub(crate) use reading::Sending;
 pub(crate) use retries::{Retry, RetryHasher};
 pub(crate) use shares::Shares;
-pub(crate) use subscribe::Newcomer;
+pub(crate) use subscribe::NewSubscriber;
 pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
 
 use crate::{
-    access::Gate,
+    access::AccessPolicy,
     config::Config,
     metrics::{Counts, Metrics},
     refusal::Refusal,
@@ -119,7 +119,7 @@ pub(crate) struct Common {
     /// Where each shard's mail goes.
     pub(crate) peers: Vec<Peer>,
     /// Who may do what.
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) access: Arc<AccessPolicy>,
     /// What sources take in, wherever they are.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) retry_hasher: RetryHasher,

@@ -9,8 +9,8 @@
 //! tls           the same, encrypted
 //! certificate   what TLS is accepted with
 //! pipe          a bounded pipe into a response that HTTP sends
-//! outlet        one of those three
-//! connection    an outlet and its subscriber; what it says comes back in
+//! writer        one of those three
+//! connection    an writer and its subscriber; what it says comes back in
 //! ```
 //!
 //! A transport is only a format and a head: all of them deliver through
@@ -20,24 +20,24 @@ mod certificate;
 mod connection;
 mod head;
 mod negotiate;
-mod outlet;
 pub(crate) mod parameters;
 mod pipe;
 mod query;
 mod socket;
 mod tls;
+mod writer;
 
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 pub(crate) use certificate::Certificate;
-pub(crate) use connection::{Client, Connection, Heard, MaySay};
-pub(crate) use negotiate::{Ask, negotiate, takes};
-pub(crate) use outlet::Outlet;
+pub(crate) use connection::{Client, Connection, MaySay, Received};
+pub(crate) use negotiate::{SubscribeRequest, negotiate, takes};
 pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
 pub(crate) use query::Query;
 pub(crate) use socket::Socket;
 pub(crate) use tls::TlsSocket;
+pub(crate) use writer::Writer;
 
 use crate::{config::nearest, refusal::Refusal};
 

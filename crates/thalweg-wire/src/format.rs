@@ -67,7 +67,7 @@ pub enum Compression {
 pub enum TransferCoding {
     /// By something else: the end of the connection, HTTP/2, or there is no body.
     Identity,
-    /// Each frame is a chunk, and so is each ending of the connection's own (RFC 9112
+    /// Each frame is a chunk, and so is each trailer of a connection (RFC 9112
     /// §7.1).
     Chunked,
 }
@@ -96,7 +96,7 @@ impl Format {
         encoded.flatten().flat_map(|encoded| [Some(encoded), encoded.chunked()]).flatten()
     }
 
-    /// The same, compressed; `None` where an own ending would have to be compressed with
+    /// The same, compressed; `None` where a trailer would have to be compressed with
     /// each frame.
     pub const fn compressed(self) -> Option<Self> {
         match self.framing {
@@ -134,7 +134,7 @@ impl Format {
 
     /// Whether each batch and gap ends with bytes that are the connection's own:
     /// [`sse_ids`] (or a blank line), or [`forever_frame_opening`].
-    pub fn has_own_ending(self) -> bool {
+    pub fn has_trailer(self) -> bool {
         matches!(self.framing, Framing::SseMany | Framing::ForeverFrame)
     }
 
@@ -167,7 +167,7 @@ impl Format {
         })
     }
 
-    /// Appends a gap; where there is an own ending without it, as a batch.
+    /// Appends a gap; where there is a trailer without it, as a batch.
     pub fn gap(self, gap: &Gap<'_>, out: &mut Vec<u8>) {
         self.message(Message::Gap(gap), out);
     }
@@ -193,7 +193,7 @@ impl Format {
         });
     }
 
-    /// Appends what `write` appends, for one connection alone: an own ending, or a
+    /// Appends what `write` appends, for one connection alone: a trailer, or a
     /// message of which nothing is known here.
     pub fn own(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         self.coded(1, out, |out| self.stored(out, write));

@@ -21,8 +21,8 @@ fn allowing(origins: &[&str], hosts: &[&str]) -> Access {
     Access { origins: list(origins), hosts: list(hosts), ..Access::default() }
 }
 
-fn gate(access: &Access, listen: &str) -> Result<Gate, String> {
-    Gate::new(access, listen.parse().unwrap())
+fn policy(access: &Access, listen: &str) -> Result<AccessPolicy, String> {
+    AccessPolicy::new(access, listen.parse().unwrap())
 }
 
 /// A request as `METHOD URL`, then headers.
@@ -49,7 +49,7 @@ fn code<T>(answer: &Result<T, Refusal>) -> Option<ErrorCode> {
 #[test]
 fn a_server_that_others_reach_is_protected_or_open() {
     let check = |access: &Access, listen: &str, wrong: &[&str]| {
-        let error = gate(access, listen).err();
+        let error = policy(access, listen).err();
         assert_eq!(error.is_some(), !wrong.is_empty(), "{listen} {access:?}: {error:?}");
         for word in wrong {
             assert!(error.as_ref().is_some_and(|error| error.contains(word)), "{word}: {error:?}");
@@ -76,9 +76,9 @@ fn a_server_that_others_reach_is_protected_or_open() {
 #[test]
 fn origins_and_hosts_of_the_lists_are_checked() {
     let check = |origin: &str, right: bool| {
-        let gate = gate(&allowing(&[origin], &[]), LOOPBACK);
-        assert_eq!(gate.is_ok(), right, "{origin}");
-        assert!(gate.err().is_none_or(|error| error.contains(origin)), "{origin}");
+        let policy = policy(&allowing(&[origin], &[]), LOOPBACK);
+        assert_eq!(policy.is_ok(), right, "{origin}");
+        assert!(policy.err().is_none_or(|error| error.contains(origin)), "{origin}");
     };
     for right in
         ["*", "null", "https://app.example", "http://[::1]:3000", "chrome-extension://abcdef"]
@@ -101,7 +101,7 @@ fn origins_and_hosts_of_the_lists_are_checked() {
         check(wrong, false);
     }
     for wrong in ["", "http://a.example", "a.example:80", "a b", "*", "[::1"] {
-        assert!(gate(&allowing(&[], &[wrong]), LOOPBACK).is_err(), "{wrong}");
+        assert!(policy(&allowing(&[], &[wrong]), LOOPBACK).is_err(), "{wrong}");
     }
 }
 
@@ -116,7 +116,7 @@ fn web_pages_need_an_origin_that_may() {
     let check = |allowed: &[&str], origin: &str, host: &str, expected: Seen| {
         let access = Access { open: true, ..allowing(allowed, &[]) };
         let request = request("GET /", &[("origin", origin), ("host", host)]);
-        let seen = gate(&access, ANYWHERE).unwrap().admit(&request, false);
+        let seen = policy(&access, ANYWHERE).unwrap().admit(&request, false);
         let seen = seen.map(|admitted| admitted.cors).map_err(|refusal| refusal.code);
         let expected = match expected {
             Own => Ok(None),
@@ -159,17 +159,17 @@ fn web_pages_need_an_origin_that_may() {
     check(&["tauri://localhost"], "tauri://localhost", "localhost", Other("tauri://localhost"));
 
     let two = request("GET /", &[("host", "a"), ("origin", "http://a"), ("origin", "http://a")]);
-    let gate = gate(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
-    assert_eq!(code(&gate.admit(&two, false)), Some(ErrorCode::BadOrigin));
+    let policy = policy(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
+    assert_eq!(code(&policy.admit(&two, false)), Some(ErrorCode::BadOrigin));
 }
 
 #[test]
 fn a_page_without_tls_is_none_of_a_server_with_it() {
-    let gate = gate(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
+    let policy = policy(&Access { open: true, ..Access::default() }, ANYWHERE).unwrap();
     let check = |origin: &str, host: &str, is_https: bool, is_own: bool| {
         let request = request("GET /", &[("origin", origin), ("host", host)]);
         let expected = (!is_own).then_some(ErrorCode::BadOrigin);
-        assert_eq!(code(&gate.admit(&request, is_https)), expected, "{origin} at {host}");
+        assert_eq!(code(&policy.admit(&request, is_https)), expected, "{origin} at {host}");
     };
     check("https://a.example", "a.example", true, true);
     check("http://a.example", "a.example", true, false);
@@ -188,7 +188,7 @@ fn without_an_origin_other_sites_may_only_lead_here() {
         for (name, value) in headers.into_iter().filter(|(_, value)| !value.is_empty()) {
             parts.headers.insert(name, value.parse().unwrap());
         }
-        let seen = code(&gate(&allowing(allowed, &[]), LOOPBACK).unwrap().admit(&parts, false));
+        let seen = code(&policy(&allowing(allowed, &[]), LOOPBACK).unwrap().admit(&parts, false));
         let expected = (!right).then_some(ErrorCode::BadOrigin);
         assert_eq!(seen, expected, "{line} {site} {mode} {dest}");
     };
@@ -211,14 +211,14 @@ fn without_an_origin_other_sites_may_only_lead_here() {
 
 #[test]
 fn browsers_are_told_what_a_page_may() {
-    let gate = gate(&allowing(&["https://app.example"], &[]), LOOPBACK).unwrap();
+    let policy = policy(&allowing(&["https://app.example"], &[]), LOOPBACK).unwrap();
     fn text(headers: impl Iterator<Item = (HeaderName, HeaderValue)>) -> Vec<String> {
         headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
     }
     let app = ("origin", "https://app.example");
-    let own = gate.admit(&request("GET /", &[("host", "localhost")]), false).unwrap();
+    let own = policy.admit(&request("GET /", &[("host", "localhost")]), false).unwrap();
     assert_eq!(text(own.headers()), ["vary: Origin"]);
-    let other = gate.admit(&request("GET /", &[("host", "localhost"), app]), false).unwrap();
+    let other = policy.admit(&request("GET /", &[("host", "localhost"), app]), false).unwrap();
     let of_all = [
         "access-control-allow-origin: https://app.example",
         "access-control-expose-headers: idempotency-replayed, retry-after",
@@ -242,5 +242,5 @@ fn browsers_are_told_what_a_page_may() {
 #[test]
 fn shards_share_a_gate() {
     fn check<T: Send + Sync>() {}
-    check::<Gate>();
+    check::<AccessPolicy>();
 }

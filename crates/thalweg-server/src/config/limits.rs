@@ -98,7 +98,7 @@ const READING_BYTES: usize = 64 << 10;
 pub(crate) const IDLE_READING: Duration = Duration::from_secs(1);
 
 /// Bytes read from one socket at a time, into memory that all sockets of a shard share: what
-/// one has said and is not heard yet is no more.
+/// one has said and is not processed yet is no more.
 pub(crate) const SOCKET_READ_BYTES: usize = 64 << 10;
 
 /// What peers may use, in one place. Whoever goes beyond is refused with a code
@@ -177,10 +177,10 @@ pub struct Limits {
     pub send_buffer_bytes: Option<usize>,
     /// Bytes between a subscriber and its HTTP/2 stream, or its long poll's answer.
     pub stream_buffer_bytes: usize,
-    /// A subscriber's own frames waiting; beyond it its commands wait unread.
-    pub own_bytes: usize,
+    /// A subscriber's control messages waiting; beyond it its commands wait unread.
+    pub control_bytes: usize,
     /// Memory on each shard for answers that clients have asked for and not taken, over
-    /// HTTP and over WebSocket beyond `own_bytes`. Beyond it connections are ended (close
+    /// HTTP and over WebSocket beyond `control_bytes`. Beyond it connections are ended (close
     /// 4002): those whose clients have taken nothing before others, of these those of the
     /// address that holds most, and of this first the one that does. Many commands' answers
     /// and lists fit; what is large, history and files, is not held as a whole. One largest command's answer always fits.
@@ -196,7 +196,7 @@ pub struct Limits {
     pub visit_bytes: usize,
     /// Time of one slice of a walk, after which others get their turn.
     pub walk_slice: Duration,
-    /// Time of hearing what clients say in one turn: the rest of it waits for the next, also
+    /// Time of reading what clients send in one turn: the rest of it waits for the next, also
     /// within what one of them said.
     pub read_slice: Duration,
     /// Letters on their way to a shard, from all others: batches and sockets.
@@ -225,13 +225,13 @@ impl Limits {
 
     /// Histories that each shard sends at a time, so that those who take them stay within
     /// `answer_bytes` and leave a quarter to other answers. The others wait.
-    pub(crate) fn readings(&self) -> usize {
+    pub(crate) fn history_queries(&self) -> usize {
         (self.answer_bytes / 4 * 3 / READING_BYTES).max(1)
     }
 
     /// Those of one client: half of them.
-    pub(crate) fn readings_of_one(&self) -> usize {
-        self.readings().div_ceil(2)
+    pub(crate) fn history_queries_of_one(&self) -> usize {
+        self.history_queries().div_ceil(2)
     }
 
     /// Places of those without the token, where publishing needs one.
@@ -263,7 +263,7 @@ impl Default for Limits {
             unsent_bytes: 16 << 10,
             send_buffer_bytes: None,
             stream_buffer_bytes: 32 << 10,
-            own_bytes: 64 << 10,
+            control_bytes: 64 << 10,
             answer_bytes: 8 << 20,
             pinned_bytes: 8 << 20,
             stall: Duration::from_secs(30),

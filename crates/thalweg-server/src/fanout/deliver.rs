@@ -1,9 +1,9 @@
 use thalweg_wire::{Close, Framing, GapReason};
 
 use super::{
-    Budget, Feeds, Life, Sink, Subscriber,
+    Budget, Feeds, ResponseMode, Sink, Subscriber,
+    control::CONTROL_BYTES_MAX,
     ids::Ids,
-    own::OWN_BYTES_MAX,
     transmit::{Interrupted, Outlook, Parts, Transmit},
 };
 use crate::stream::Lost;
@@ -99,10 +99,10 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose log has come; after a frame whose ending would
+    /// Begins subscriptions whose log has come; after a frame whose trailer would
     /// say so too early.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
-        if self.format.has_own_ending() && self.in_frame.is_some() {
+        if self.format.has_trailer() && self.in_frame.is_some() {
             return;
         }
         let mut is_named = self.format.framing() != Framing::SseMany;
@@ -111,7 +111,7 @@ impl Subscriber {
                 continue;
             }
             let Some(log) = feeds.feed(self.subscriptions[index].feed) else { continue };
-            if self.is_ending() || self.own.unsent().len() >= OWN_BYTES_MAX {
+            if self.is_ending() || self.control.unsent().len() >= CONTROL_BYTES_MAX {
                 return;
             }
             if !std::mem::replace(&mut is_named, true) {
@@ -119,13 +119,13 @@ impl Subscriber {
                 // comes back to that.
                 self.end_own(feeds, Ids::default(), 0);
             }
-            let before = self.own.frames().len();
-            let begun = self.subscriptions[index].begin(log, self.format, self.own.frames());
+            let before = self.control.frames().len();
+            let begun = self.subscriptions[index].begin(log, self.format, self.control.frames());
             if let Ok(reason) = begun
-                && self.format.has_own_ending()
+                && self.format.has_trailer()
             {
                 let ids = if reason.is_some() { Ids::default() } else { self.ids };
-                let frame_bytes = self.own.frames().len() - before;
+                let frame_bytes = self.control.frames().len() - before;
                 self.end_own(feeds, ids, frame_bytes);
             }
             if let Ok(Some(reason)) = begun {
@@ -138,15 +138,18 @@ impl Subscriber {
 
     /// A long poll that was told something and is between frames.
     fn has_said_its_piece(&self) -> bool {
-        self.life == Life::Once && self.spoken && self.in_frame.is_none() && self.own.is_empty()
+        self.mode == ResponseMode::Once
+            && self.spoken
+            && self.in_frame.is_none()
+            && self.control.is_empty()
     }
 
     fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost) {
         let subscription = &mut self.subscriptions[index];
         let Some(log) = feeds.feed(subscription.feed) else { return };
-        let own = self.own.frames();
-        let jumped = subscription.jump(log, lost, GapReason::Slow, self.format, own);
-        if jumped.is_ok() && self.format.has_own_ending() {
+        let control = self.control.frames();
+        let jumped = subscription.jump(log, lost, GapReason::Slow, self.format, control);
+        if jumped.is_ok() && self.format.has_trailer() {
             self.end_own(feeds, Ids::default(), 0);
         }
         self.spoken = true;

@@ -4,7 +4,7 @@ use thalweg_wire::{
     format::{forever_frame_opening, sse_ids},
 };
 
-use super::{FeedKey, Feeds, Subscribe, ids::Ids, own::Own, subscription::Subscription};
+use super::{FeedKey, Feeds, Subscribe, control::Control, ids::Ids, subscription::Subscription};
 use crate::stream::{Cursor, Frames, Log};
 
 /// One connection's subscriptions, and the frames that are for it alone.
@@ -17,28 +17,28 @@ use crate::stream::{Cursor, Frames, Log};
 pub struct Subscriber {
     pub(super) format: Format,
     pub(super) subscriptions: SmallVec<[Subscription; 1]>,
-    pub(super) own: Own,
+    pub(super) control: Control,
     /// The subscription whose frame is partly sent.
     pub(super) in_frame: Option<u16>,
     /// The subscription that a visit begins with.
     pub(super) first: u16,
-    /// The code of its close, if that is among its own frames: nothing comes
+    /// The code of its close, if that is among its control messages: nothing comes
     /// after it.
-    pub(super) ending: Option<u16>,
+    pub(super) close_code: Option<u16>,
     /// The subscription that goes when its frame is finished.
     pub(super) leaving: Option<u16>,
     /// A feed that it has left since it was asked last, and where that listed it.
     left: Option<(FeedKey, u32)>,
     /// Whether it was told anything but confirmations and heartbeats.
     pub(super) spoken: bool,
-    pub(super) life: Life,
+    pub(super) mode: ResponseMode,
     /// When a frame ends with the cursors of all topics, where that is so.
     pub(super) ids: Ids,
 }
 
 /// When a subscriber ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Life {
+pub enum ResponseMode {
     /// Never: a WebSocket, SSE, HTTP streaming.
     Endless,
     /// Between frames, once it was sent an event, a gap or a close: a long poll. Heartbeats
@@ -56,20 +56,20 @@ pub enum Life {
 
 impl Subscriber {
     /// A subscriber that is sent `head` (a response head, or nothing) before anything else.
-    pub fn new(format: Format, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
-        let mut own = Own::default();
-        own.frames().extend_from_slice(head);
+    pub fn new(format: Format, head: &[u8], subscribe: &[Subscribe], mode: ResponseMode) -> Self {
+        let mut control = Control::default();
+        control.frames().extend_from_slice(head);
         Self {
             format,
             subscriptions: subscribe.iter().copied().map(Subscription::new).collect(),
-            own,
+            control,
             in_frame: None,
             first: 0,
-            ending: None,
+            close_code: None,
             leaving: None,
             left: None,
             spoken: false,
-            life,
+            mode,
             ids: Ids::default(),
         }
     }
@@ -105,7 +105,7 @@ impl Subscriber {
         }
     }
 
-    /// A feed that it has left since this was called last, and where that lists it. Ask after
+    /// A feed that it has left since this was called last, and where that lists it. SubscribeRequest after
     /// [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly sent,
     /// the feed is left only when the frame is finished.
     pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
@@ -139,10 +139,10 @@ impl Subscriber {
 
     /// Appends whole frames for it alone, which `write` makes in its format. They go out
     /// ahead of events, at the next frame boundary.
-    pub fn tell(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
-        let frames = self.own.frames();
+    pub fn send_control(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
+        let frames = self.control.frames();
         write(self.format, frames);
-        if let Life::Document { nonce, .. } = &self.life {
+        if let ResponseMode::Document { nonce, .. } = &self.mode {
             self.format.own(frames, |out| forever_frame_opening(nonce, out));
         }
     }
@@ -151,24 +151,24 @@ impl Subscriber {
     /// after a good-bye nothing may come.
     /// `false` if nothing is to be sent.
     pub fn heartbeat(&mut self) -> bool {
-        let wants = self.life != Life::Once && !self.is_ending();
+        let wants = self.mode != ResponseMode::Once && !self.is_ending();
         if wants {
-            self.tell(Format::heartbeat);
+            self.send_control(Format::heartbeat);
         }
         wants
     }
 
-    /// Bytes of its own frames not yet sent.
-    pub fn own_bytes(&self) -> usize {
-        self.own.unsent().len()
+    /// Bytes of its control messages not yet sent.
+    pub fn control_bytes(&self) -> usize {
+        self.control.unsent().len()
     }
 
-    /// The memory of its own frames, in bytes.
-    pub fn own_memory_bytes(&self) -> usize {
-        self.own.memory_bytes()
+    /// The memory of its control messages, in bytes.
+    pub fn control_memory_bytes(&self) -> usize {
+        self.control.memory_bytes()
     }
 
-    /// Bytes that it holds memory for: those of its own frames, and about the rest of a
+    /// Bytes that it holds memory for: those of its control messages, and about the rest of a
     /// shared one that is partly sent.
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
@@ -177,39 +177,39 @@ impl Subscriber {
             let batch = feeds.feed(subscription.feed)?.batch_at(cursor.next())?;
             Some(batch.event_bytes(cursor.next()).saturating_sub(cursor.sent()))
         };
-        self.own_bytes() + rest().unwrap_or(0)
+        self.control_bytes() + rest().unwrap_or(0)
     }
 
-    /// Says good-bye: the close is sent after the frame that is begun and its own frames, and
+    /// Says good-bye: the close is sent after the frame that is begun and its control messages, and
     /// nothing after it. The visit that has sent it whole ends with
     /// [`super::Delivered::Closed`]. The first close counts.
     pub fn close(&mut self, close: Close) {
-        if self.ending.is_none() {
-            self.tell(|format, out| format.close(close, out));
-            self.format.end(self.own.frames());
-            self.ending = Some(close.code);
+        if self.close_code.is_none() {
+            self.send_control(|format, out| format.close(close, out));
+            self.format.end(self.control.frames());
+            self.close_code = Some(close.code);
             self.spoken = true;
         }
     }
 
     /// Whether it has begun all its subscriptions and was told so.
     pub fn has_begun(&self) -> bool {
-        self.own.is_empty() && self.subscriptions.iter().all(|s| s.cursor().is_some())
+        self.control.is_empty() && self.subscriptions.iter().all(|s| s.cursor().is_some())
     }
 
     /// Whether it is on its way out.
     pub fn is_ending(&self) -> bool {
-        self.ending.is_some()
+        self.close_code.is_some()
     }
 
     /// Whether it is on its way out, and everything was sent to it.
     pub fn has_said_goodbye(&self) -> bool {
-        self.is_ending() && self.own.is_empty() && !self.is_in_frame()
+        self.is_ending() && self.control.is_empty() && !self.is_in_frame()
     }
 
     /// The code that it was closed with.
     pub fn close_code(&self) -> Option<u16> {
-        self.ending
+        self.close_code
     }
 
     /// Whether a shared frame is partly sent to it.
@@ -220,7 +220,7 @@ impl Subscriber {
     /// Whether it holds more than its place: a frame partly sent to it, or frames
     /// of its own.
     pub fn holds_memory(&self) -> bool {
-        self.is_in_frame() || !self.own.is_empty()
+        self.is_in_frame() || !self.control.is_empty()
     }
 
     /// How many events it is behind, at most, over its feeds.
@@ -281,7 +281,7 @@ impl Subscriber {
     /// Appends what ends a frame of so many bytes on this connection, as if it had
     /// reached the offsets in `reached`, one for each subscription that has moved.
     /// Returns when the next id is due, if this one was due by `ids`.
-    pub(super) fn write_ending(
+    pub(super) fn write_trailer(
         &self,
         feeds: &impl Feeds,
         reached: &[Option<Offset>],
@@ -289,7 +289,7 @@ impl Subscriber {
         frame_bytes: usize,
         out: &mut Vec<u8>,
     ) -> Ids {
-        if let Life::Document { nonce, .. } = &self.life {
+        if let ResponseMode::Document { nonce, .. } = &self.mode {
             self.format.own(out, |out| forever_frame_opening(nonce, out));
             return ids;
         }
@@ -310,9 +310,9 @@ impl Subscriber {
     /// Ends a frame of so many bytes that is among its own, or sets the id if there is
     /// none; with an id if that is due by `ids`.
     pub(super) fn end_own(&mut self, feeds: &impl Feeds, ids: Ids, frame_bytes: usize) {
-        let mut ending = Vec::new();
-        self.ids = self.write_ending(feeds, &[], ids, frame_bytes, &mut ending);
-        self.own.frames().extend_from_slice(&ending);
+        let mut trailer = Vec::new();
+        self.ids = self.write_trailer(feeds, &[], ids, frame_bytes, &mut trailer);
+        self.control.frames().extend_from_slice(&trailer);
     }
 
     /// Lets the subscription go that waited for the end of its frame, if that

@@ -125,48 +125,48 @@ impl Subscription {
         }
     }
 
-    /// Begins, if it has not: says so in `own`. If that was a gap, with its
+    /// Begins, if it has not: says so in `control`. If that was a gap, with its
     /// reason.
     pub(super) fn begin(
         &mut self,
         log: &Log,
         format: Format,
-        own: &mut Vec<u8>,
+        control: &mut Vec<u8>,
     ) -> Result<Option<GapReason>, Close> {
         let Progress::Starting(at) = self.progress else { return Ok(None) };
         match log.start(at) {
             Start::At(cursor) => {
-                log.write_confirmation(&cursor, format, own);
+                log.write_confirmation(&cursor, format, control);
                 self.set_cursor(cursor);
                 Ok(None)
             }
             Start::OtherEpoch(cursor) => {
-                write_gap(log, cursor.next(), None, GapReason::Epoch, format, own);
+                write_gap(log, cursor.next(), None, GapReason::Epoch, format, control);
                 self.set_cursor(cursor);
                 Ok(Some(GapReason::Epoch))
             }
             Start::Lost(lost) => {
-                self.jump(log, lost, GapReason::Trimmed, format, own)?;
+                self.jump(log, lost, GapReason::Trimmed, format, control)?;
                 Ok(Some(GapReason::Trimmed))
             }
         }
     }
 
-    /// Goes on elsewhere, by policy: says so in `own`.
+    /// Goes on elsewhere, by policy: says so in `control`.
     pub(super) fn jump(
         &mut self,
         log: &Log,
         lost: Lost,
         reason: GapReason,
         format: Format,
-        own: &mut Vec<u8>,
+        control: &mut Vec<u8>,
     ) -> Result<(), Close> {
         let next = match self.policy {
             Policy::Skip => lost.middle,
             Policy::Latest => lost.newest,
             Policy::Close => return Err(close::SLOW),
         };
-        write_gap(log, next, Some(next - lost.expected), reason, format, own);
+        write_gap(log, next, Some(next - lost.expected), reason, format, control);
         self.set_cursor(Cursor::before(next));
         Ok(())
     }
@@ -178,10 +178,10 @@ fn write_gap(
     missed: Option<Offset>,
     reason: GapReason,
     format: Format,
-    own: &mut Vec<u8>,
+    control: &mut Vec<u8>,
 ) {
     let gap = Gap { topic: log.topic(), position: log.position_before(next), missed, reason };
-    format.gap(&gap, own);
+    format.gap(&gap, control);
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use thalweg_wire::{Offset, close};
 
 use super::{
-    Feeds, Life, Sent, Sink, Subscriber, ids::Ids, own::OWN_BYTES_MAX, subscriber::is_at_head,
+    Feeds, ResponseMode, Sent, Sink, Subscriber, control::CONTROL_BYTES_MAX, ids::Ids,
+    subscriber::is_at_head,
 };
 use crate::stream::{Cursor, Frames, Lost, Next};
 
@@ -70,18 +71,18 @@ struct Piece {
 
 #[derive(Debug)]
 enum Owner {
-    /// The subscriber's own frames.
-    Own,
+    /// The subscriber's control messages.
+    Control,
     /// A subscription, with its cursor before and after.
     Subscription { index: u16, before: Cursor, after: Cursor },
     /// What ends the frame before it, where that is the connection's own: where it
     /// is in the cold bytes, and when an id is due after it.
-    Ending(Range<usize>, Ids),
+    Trailer(Range<usize>, Ids),
 }
 
 /// Where a slice's bytes are.
 enum Source<'f> {
-    Own,
+    Control,
     /// Of a hot tail, or of a batch.
     Hot(&'f [u8]),
     /// Among the cold bytes.
@@ -120,26 +121,26 @@ impl<'f, 's> Transmit<'f, 's> {
         now_us: u64,
     ) -> Result<(), Interrupted> {
         let mut resumed = None;
-        let has_own_ending = subscriber.format.has_own_ending();
+        let has_trailer = subscriber.format.has_trailer();
         if let Some(index) = subscriber.in_frame
-            && (!subscriber.own.is_empty() || subscriber.leaving.is_some() || has_own_ending)
+            && (!subscriber.control.is_empty() || subscriber.leaving.is_some() || has_trailer)
         {
             let rest = self.subscription(subscriber, feeds, index, None, true)?;
-            if has_own_ending {
+            if has_trailer {
                 // It names where all the others are now: nobody moves before.
                 self.outlook.is_complete = false;
                 return Ok(());
             }
             resumed = Some((index, rest));
         }
-        if !subscriber.own.is_empty() {
-            self.piece(Owner::Own, subscriber.own.unsent().len());
-            self.source(Source::Own);
+        if !subscriber.control.is_empty() {
+            self.piece(Owner::Control, subscriber.control.unsent().len());
+            self.source(Source::Control);
         }
         if subscriber.is_ending() {
             return Ok(());
         }
-        if subscriber.own.unsent().len() >= OWN_BYTES_MAX {
+        if subscriber.control.unsent().len() >= CONTROL_BYTES_MAX {
             // What is planned may make more of them.
             self.outlook.is_complete = false;
             return Ok(());
@@ -190,8 +191,8 @@ impl<'f, 's> Transmit<'f, 's> {
         if window.is_some_and(|window| !window.is_open(cursor.next())) && !cursor.in_frame() {
             return Ok(cursor);
         }
-        let has_own_ending = format.has_own_ending();
-        let alone = one_frame || has_own_ending || window.is_some();
+        let has_trailer = format.has_trailer();
+        let alone = one_frame || has_trailer || window.is_some();
         let frames = Frames::of(log, format);
         let mut planned = 0;
         loop {
@@ -236,8 +237,8 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Lost(_) | Next::Nothing => {}
             }
             cursor = after;
-            if has_own_ending {
-                self.ending(subscriber, feeds, index, &cursor, frame_bytes);
+            if has_trailer {
+                self.trailer(subscriber, feeds, index, &cursor, frame_bytes);
             }
             // No more of that in this visit.
             let is_costly = is_cold && !format.keeps_events();
@@ -260,7 +261,7 @@ impl<'f, 's> Transmit<'f, 's> {
     }
 
     /// Plans what ends a frame of so many bytes, after which its subscription is at `cursor`.
-    fn ending<F: Feeds>(
+    fn trailer<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
         feeds: &F,
@@ -275,10 +276,10 @@ impl<'f, 's> Transmit<'f, 's> {
         }
         reached[index] = Some(cursor.next());
         let before = cold.len();
-        self.ids = subscriber.write_ending(feeds, reached, self.ids, frame_bytes, cold);
-        let ending = before..cold.len();
-        self.piece(Owner::Ending(ending.clone(), self.ids), ending.len());
-        self.source(Source::Cold(ending));
+        self.ids = subscriber.write_trailer(feeds, reached, self.ids, frame_bytes, cold);
+        let trailer = before..cold.len();
+        self.piece(Owner::Trailer(trailer.clone(), self.ids), trailer.len());
+        self.source(Source::Cold(trailer));
     }
 
     /// What the next sources mean when they are sent.
@@ -302,11 +303,11 @@ impl<'f, 's> Transmit<'f, 's> {
     /// Sends it; `None` if the peer is gone.
     #[inline]
     pub(super) fn send(self, subscriber: &Subscriber, sink: &mut impl Sink) -> Option<Taken<'s>> {
-        let (own, cold) = (subscriber.own.unsent(), &*self.parts.cold);
+        let (control, cold) = (subscriber.control.unsent(), &*self.parts.cold);
         let sent = match &*self.sources {
-            [one] => sink.send(&[one.slice(own, cold)]),
+            [one] => sink.send(&[one.slice(control, cold)]),
             many => {
-                let slices = many.iter().map(|source| source.slice(own, cold));
+                let slices = many.iter().map(|source| source.slice(control, cold));
                 sink.send(&slices.collect::<SmallVec<[IoSlice<'_>; 8]>>())
             }
         };
@@ -318,9 +319,9 @@ impl<'f, 's> Transmit<'f, 's> {
 }
 
 impl Source<'_> {
-    fn slice<'a>(&'a self, own: &'a [u8], cold: &'a [u8]) -> IoSlice<'a> {
+    fn slice<'a>(&'a self, control: &'a [u8], cold: &'a [u8]) -> IoSlice<'a> {
         IoSlice::new(match self {
-            Self::Own => own,
+            Self::Control => control,
             Self::Hot(bytes) => bytes,
             Self::Cold(range) => &cold[range.clone()],
         })
@@ -328,7 +329,7 @@ impl Source<'_> {
 }
 
 impl Taken<'_> {
-    /// Moves the subscriber on by what was taken; what is begun of an ending is to be
+    /// Moves the subscriber on by what was taken; what is begun of a trailer is to be
     /// finished first.
     #[inline]
     pub(super) fn commit(self, subscriber: &mut Subscriber, feeds: &mut impl Feeds, now_us: u64) {
@@ -342,15 +343,15 @@ impl Taken<'_> {
             }
             let taken = piece.bytes.min(left);
             left -= taken;
-            // Of a subscription's piece before: its ending must be sent too.
+            // Of a subscription's piece before: its trailer must be sent too.
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.owner {
-                Owner::Own => subscriber.own.advance(taken),
-                Owner::Ending(range, ids) if was_whole => {
-                    subscriber.own.put_back(&cold[range.clone()][taken..]);
+                Owner::Control => subscriber.control.advance(taken),
+                Owner::Trailer(range, ids) if was_whole => {
+                    subscriber.control.put_back(&cold[range.clone()][taken..]);
                     subscriber.ids = *ids;
                 }
-                Owner::Ending(..) => {}
+                Owner::Trailer(..) => {}
                 Owner::Subscription { .. } if taken == 0 => {}
                 Owner::Subscription { index, before, after } => {
                     whole = taken == piece.bytes;
@@ -369,7 +370,7 @@ impl Taken<'_> {
         }
         cold.shrink_to(SCRATCH_BYTES_KEPT);
         subscriber.let_go();
-        if let Life::Document { bytes_left, .. } = &mut subscriber.life {
+        if let ResponseMode::Document { bytes_left, .. } = &mut subscriber.mode {
             *bytes_left = bytes_left.saturating_sub(self.bytes as u64);
             if *bytes_left == 0 {
                 subscriber.close(close::RELOAD);

@@ -12,32 +12,33 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Http, content, count_impatience,
-    gather::gather,
+    Http,
+    coalescing::coalesce,
+    content, count_timed_out, notified,
     on::On,
-    patience::{Impatience, Patient, Running, Streams, Taken},
-    routes, told,
+    routes,
+    timeouts::{Running, Streams, Taken, TimedOut, TimeoutStream},
 };
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
-    seats::Seat,
+    connection_limits::ConnectionPermit,
 };
 
 /// Serves a connection of HTTP/2 until it ends.
 pub(super) async fn serve(
     http: &Rc<Http>,
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    seat: Seat,
+    permit: ConnectionPermit,
 ) {
     let config = http.config();
     let limits = &config.limits;
     let holder = http.shard.holder();
-    let on = On::new(seat, &holder);
+    let on = On::new(permit, &holder);
     let served = Rc::new((Rc::clone(http), on));
     let running = Rc::<Running>::default();
     let streams = Streams { http: Rc::clone(http), running: Rc::clone(&running) };
-    let patient = Patient::new(stream, limits.stall).with_hello(limits.head_wait);
-    let (gathering, gathered) = gather(patient, &http.spare);
+    let stream = TimeoutStream::new(stream, limits.stall).with_preface_by(limits.head_wait);
+    let (coalescing, sender) = coalesce(stream, &http.spare);
     let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
@@ -51,7 +52,7 @@ pub(super) async fn serve(
         .keep_alive_interval(config.heartbeat)
         .keep_alive_timeout(limits.stall)
         .serve_connection(
-            TokioIo::new(gathering),
+            TokioIo::new(coalescing),
             service_fn(move |request| {
                 let served = Rc::clone(&served);
                 async move {
@@ -62,19 +63,19 @@ pub(super) async fn serve(
                 }
             }),
         );
-    let mut told = pin!(told(http, &holder));
+    let mut notified = pin!(notified(http, &holder));
     let mut idle = pin!(running.idle(limits.stall));
     let (mut listening, mut draining) = (false, false);
     let ended = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {
-            let _ = told.as_mut().poll(context);
+            let _ = notified.as_mut().poll(context);
         }
         if !draining && (http.shard.is_draining() || idle.as_mut().poll(context).is_ready()) {
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
         let polled = Pin::new(&mut connection).poll(context);
-        let refused = gathered.take_refused();
+        let refused = sender.take_refused();
         if refused > 0 {
             http.shard.counts.h2_refused_streams.add(refused);
         }
@@ -83,7 +84,7 @@ pub(super) async fn serve(
         }
         match polled {
             Poll::Ready(ended) => Poll::Ready(ended.map_err(Ended::Http)),
-            Poll::Pending => match gathered.poll_send(context) {
+            Poll::Pending => match sender.poll_send(context) {
                 Poll::Ready(Err(error)) => Poll::Ready(Err(Ended::Send(error))),
                 Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             },
@@ -91,9 +92,9 @@ pub(super) async fn serve(
     });
     match ended.await {
         Ok(()) => {}
-        Err(Ended::Send(error)) => _ = count_impatience(http, Impatience::of(&error)),
+        Err(Ended::Send(error)) => _ = count_timed_out(http, TimedOut::of(&error)),
         Err(Ended::Http(error)) => {
-            if !count_impatience(http, Impatience::behind(&error)) && is_misuse(&error) {
+            if !count_timed_out(http, TimedOut::behind(&error)) && is_misuse(&error) {
                 http.shard.counts.h2_misuses.add(1);
             }
         }

@@ -118,7 +118,7 @@ impl Drop for Share<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{access::Identity, seats::Address};
+    use crate::{access::Identity, connection_limits::Address};
 
     #[test]
     fn a_client_has_half_and_is_forgotten() {

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     access::{Identity, Issued, Right, TICKET_LIFE_S},
     clock::now_us,
+    connection_limits::Caller,
     refusal::Refusal,
-    seats::Caller,
     shard::{Context, Placed, Request, Retry},
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
@@ -33,7 +33,7 @@ const KEY_BYTES_MAX: usize = 128;
 /// publish has places apart, so that publishers find theirs however slowly others send their
 /// commands.
 fn share(http: &Http, client: Client) -> Share<'_> {
-    match http.gate().lets_publish(client.identity) {
+    match http.access().lets_publish(client.identity) {
         true => http.shared.requests_of_publishers.share(&http.shard.counts.requests, client),
         false => http.shared.requests_of_others.share(&http.shard.counts.requests, client),
     }
@@ -64,7 +64,7 @@ impl Publisher {
             return Err(Refusal::draining());
         }
         let identity = identify(http, parts)?;
-        http.gate().authorise(identity, Right::Publish(&topic))?;
+        http.access().authorise(identity, Right::Publish(&topic))?;
         is_as_it_is(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
         let kind = BodyKind::of(content_type);
@@ -210,7 +210,7 @@ pub(super) async fn command(
     let share = share(http, client);
     let _place = share.try_take()?;
     let limits = http.limits();
-    let may_publish = http.gate().lets_publish(identity);
+    let may_publish = http.access().lets_publish(identity);
     let (bytes_max, whose) = match may_publish {
         true => (limits.command_bytes(), ""),
         false => (COMMAND_BYTES_MAX, " of who may not publish"),
@@ -240,8 +240,8 @@ pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
-    let identity = http.gate().identify(&parts.headers, None, now_us())?;
-    let Issued { ticket, has_replaced } = http.gate().issue_ticket(identity, now_us())?;
+    let identity = http.access().identify(&parts.headers, None, now_us())?;
+    let Issued { ticket, has_replaced } = http.access().issue_ticket(identity, now_us())?;
     http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
     Ok(json(StatusCode::OK, body.into_bytes()))
@@ -249,7 +249,7 @@ pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
 
 fn identify(http: &Http, parts: &Parts) -> Result<Identity, Refusal> {
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-    http.gate().identify(&parts.headers, query.ticket.as_deref(), now_us())
+    http.access().identify(&parts.headers, query.ticket.as_deref(), now_us())
 }
 
 /// Whether a body is what it stands for: one that is compressed would be inflated for

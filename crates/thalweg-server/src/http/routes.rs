@@ -25,16 +25,18 @@ use super::{
 use crate::{
     access::{Admitted, Identity, Right},
     clock::now_us,
-    fanout::{FeedKey, Life},
+    connection_limits::{Caller, ConnectionPermit, Forwarded},
+    fanout::{FeedKey, ResponseMode},
     refusal::Refusal,
-    seats::{Caller, Forwarded, Seat},
-    shard::{Newcomer, SubscriberId},
-    transport::{Ask, Client, Outlet, PipeNews, Query, Transport, negotiate, parameters, pipe},
+    shard::{NewSubscriber, SubscriberId},
+    transport::{
+        Client, PipeNews, Query, SubscribeRequest, Transport, Writer, negotiate, parameters, pipe,
+    },
 };
 
 /// What a request to subscribe leaves for when hyper has let go.
 pub(super) struct Takeover {
-    pub(super) ask: Ask,
+    pub(super) request: SubscribeRequest,
     pub(super) feeds: Vec<FeedKey>,
     pub(super) client: Client,
     pub(super) caller: Caller,
@@ -42,7 +44,7 @@ pub(super) struct Takeover {
 
 /// A request to subscribe that may be granted.
 struct Begun {
-    ask: Ask,
+    request: SubscribeRequest,
     identity: Identity,
 }
 
@@ -68,7 +70,7 @@ pub(super) async fn answer(
         // It is answered as GET is, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
-    let (forwarded, admitted) = match http.admit(&on.seat, &parts) {
+    let (forwarded, admitted) = match http.admit(&on.permit, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
             drop(parts);
@@ -81,12 +83,12 @@ pub(super) async fn answer(
         answer.headers_mut().extend(headers);
         return answer;
     }
-    if on.seat.is_admin() {
+    if on.permit.is_admin() {
         // Few ask this: what it needs is not to make everybody's requests larger.
         let inspected = Box::pin(inspect_as_admin(http, parts, &body)).await;
         return last(http, asked, body, http.finish(inspected, &admitted)).await;
     }
-    let begun = match on.seat.caller(&forwarded) {
+    let begun = match on.permit.caller(&forwarded) {
         Ok(caller) => {
             on.address.set(caller.address());
             has_no_body_to_read(&parts, &body)
@@ -100,7 +102,7 @@ pub(super) async fn answer(
         Ok((Some(mut begun), caller)) => {
             // It may wait for long: what was sent to ask for it does not.
             drop((parts, body));
-            begun.ask.head.extend(admitted.headers());
+            begun.request.head.extend(admitted.headers());
             let subscribed = subscribe(http, takeover, on, begun, caller).await;
             return subscribed.unwrap_or_else(|refused| http.finish(Err(refused), &admitted));
         }
@@ -126,7 +128,7 @@ async fn inspect_as_admin(
 impl Begun {
     /// What HEAD is told of it: nothing is opened.
     fn head(self: Box<Self>) -> Result<Answer, Refused> {
-        let answer = self.ask.head.into_response(Content::Nothing);
+        let answer = self.request.head.into_response(Content::Nothing);
         match answer.status() {
             // RFC 6455 §4.1.
             StatusCode::SWITCHING_PROTOCOLS => Err(Refused::method("GET")),
@@ -145,12 +147,16 @@ fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
 
 impl Http {
     /// Whether a request is let in, and what a trusted proxy says of its client.
-    fn admit(&self, seat: &Seat, parts: &Parts) -> Result<(Forwarded, Admitted), Refusal> {
-        let forwarded = seat.forwarded(&parts.headers)?;
-        let admin = self.shared.admin.as_ref().filter(|_| seat.is_admin());
+    fn admit(
+        &self,
+        permit: &ConnectionPermit,
+        parts: &Parts,
+    ) -> Result<(Forwarded, Admitted), Refusal> {
+        let forwarded = permit.forwarded(&parts.headers)?;
+        let admin = self.shared.admin.as_ref().filter(|_| permit.is_admin());
         let is_https = self.shared.tls.is_some() && admin.is_none();
         let is_https = forwarded.is_https.unwrap_or(is_https);
-        let admitted = admin.map_or(self.gate(), |admin| admin).admit(parts, is_https)?;
+        let admitted = admin.map_or(self.access(), |admin| admin).admit(parts, is_https)?;
         Ok((forwarded, admitted))
     }
 
@@ -167,7 +173,7 @@ impl Http {
     }
 
     fn identify(&self, parts: &Parts, ticket: Option<&str>) -> Result<Identity, Refusal> {
-        self.gate().identify(&parts.headers, ticket, now_us())
+        self.access().identify(&parts.headers, ticket, now_us())
     }
 
     /// Whether its client has a right that is to no single topic.
@@ -178,7 +184,7 @@ impl Http {
         query: &Query<'_>,
     ) -> Result<(), Refusal> {
         let identity = self.identify(parts, query.ticket.as_deref())?;
-        self.gate().authorise(identity, right)
+        self.access().authorise(identity, right)
     }
 }
 
@@ -198,8 +204,8 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
     }
     let path = parts.uri.path();
     if http.config().echo_path.as_deref() == Some(path) {
-        let ask = Ask::echo(parts)?;
-        return Ok(Some(Box::new(Begun { ask, identity: Identity::Nobody })));
+        let request = SubscribeRequest::echo(parts)?;
+        return Ok(Some(Box::new(Begun { request, identity: Identity::Nobody })));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::parse(parts.uri.query().unwrap_or_default())?;
@@ -210,12 +216,12 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
     if http.shard.is_draining() {
         return Err(Refusal::draining().into());
     }
-    let ask = negotiate(parts, &query, path_topic, http.config(), http.gate())?;
+    let request = negotiate(parts, &query, path_topic, http.config(), http.access())?;
     let identity = http.identify(parts, query.ticket.as_deref())?;
-    for (topic, _) in &ask.topics {
-        http.gate().authorise(identity, Right::Subscribe(topic))?;
+    for (topic, _) in &request.topics {
+        http.access().authorise(identity, Right::Subscribe(topic))?;
     }
-    Ok(Some(Box::new(Begun { ask, identity })))
+    Ok(Some(Box::new(Begun { request, identity })))
 }
 
 async fn subscribe(
@@ -225,36 +231,36 @@ async fn subscribe(
     begun: Box<Begun>,
     caller: Caller,
 ) -> Result<Answer, Refused> {
-    let Begun { ask, identity } = *begun;
-    let is_poll = ask.life == Life::Once;
+    let Begun { request, identity } = *begun;
+    let is_poll = request.mode == ResponseMode::Once;
     let client = Client::new(identity, &caller);
     let mut caller = Some(caller);
     // Whoever has HTTP/1.1's socket to itself has its connection's.
-    let seat = match takeover {
+    let permit = match takeover {
         Some(_) => None,
-        None => caller.take().map(|caller| on.seat.beside(caller)).transpose()?,
+        None => caller.take().map(|caller| on.permit.for_another(caller)).transpose()?,
     };
-    http.shard.find(ask.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
+    http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now: one that has no place leaves no topic behind.
-    let feeds = http.shard.open_feeds(&ask, client.counted())?;
+    let feeds = http.shard.open_feeds(&request, client.counted())?;
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(caller) = caller.take()
     {
-        takeover.set(Some(Takeover { ask, feeds, client, caller }));
+        takeover.set(Some(Takeover { request, feeds, client, caller }));
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
     let (end, mut body) = pipe(http.limits().stream_buffer_bytes);
-    let newcomer = Newcomer {
-        outlet: Outlet::Pipe(end),
-        head: &ask.head.first(ask.format),
-        ask: &ask,
+    let new = NewSubscriber {
+        writer: Writer::Pipe(end),
+        head: &request.head.first(request.format),
+        request: &request,
         feeds: &feeds,
         client,
-        seat,
+        permit,
     };
     // A pipe needs nothing of the system.
-    let Ok(id) = http.shard.subscribe(newcomer, &[]) else {
+    let Ok(id) = http.shard.subscribe(new, &[]) else {
         return Err(Refusal::busy("connections").into());
     };
     let shard = Rc::clone(&http.shard);
@@ -263,7 +269,7 @@ async fn subscribe(
         PipeNews::Gone => shard.remove(id),
     }));
     if is_poll {
-        let deadline = Instant::now() + Duration::from_micros(ask.wait_us);
+        let deadline = Instant::now() + Duration::from_micros(request.wait_us);
         let settled = timeout_at(deadline, poll_fn(|context| body.poll_settled(context))).await;
         if settled.is_err() {
             begun_at_least(http, id).await;
@@ -275,7 +281,7 @@ async fn subscribe(
         true => Content::poll(body, &on.holder, http.limits().stream_buffer_bytes),
         false => Content::Pipe(body, None),
     };
-    Ok(ask.head.into_response(content))
+    Ok(request.head.into_response(content))
 }
 
 /// Waits until a poll has been told where it stands, which it is in any case.
@@ -304,7 +310,7 @@ async fn route(
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // Nor is what was sent to ask for it kept.
                 (parts.uri, parts.headers) = Default::default();
-                let _seat = if is_beside { Some(on.seat.beside(caller)?) } else { None };
+                let _seat = if is_beside { Some(on.permit.for_another(caller)?) } else { None };
                 publisher.publish(http, body).await
             }
             (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
@@ -362,7 +368,7 @@ async fn read(
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
     let identity = http.identify(parts, query.ticket.as_deref())?;
-    http.gate().authorise(identity, Right::Subscribe(&topic))?;
+    http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);
     let sending = http.shard.read(client, &on.holder, &topic, start, limit).await?;

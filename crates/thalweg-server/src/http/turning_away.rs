@@ -49,12 +49,12 @@ pub(crate) async fn turn_away(
                 // Who says nothing is told all the same.
                 let begun = timeout(TURNED_AWAY_WAIT / 2, begins_with_preface(&stream)).await;
                 let is_http2 = begun.unwrap_or(Ok(false)).ok()?;
-                tell(stream, Version::of(is_http2), refused).await
+                write_answer(stream, Version::of(is_http2), refused).await
             }
             Some(tls) => {
                 let stream = TlsAcceptor::from(tls).accept(stream).await.ok()?;
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                tell(stream, Version::of(is_http2), refused).await
+                write_answer(stream, Version::of(is_http2), refused).await
             }
         }
     };
@@ -86,7 +86,7 @@ async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
             true => Version::Two { reason },
             false => Version::One,
         };
-        tell(stream, version, refused).await
+        write_answer(stream, version, refused).await
     };
     let _ = timeout(TURNED_AWAY_WAIT, telling).await;
 }
@@ -104,7 +104,7 @@ pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin
     .await;
 }
 
-async fn tell(
+async fn write_answer(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     version: Version,
     refused: &Refusal,

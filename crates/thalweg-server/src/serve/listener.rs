@@ -19,9 +19,9 @@ use tokio::{
 
 use crate::{
     config::{Limits, TURNED_AWAY},
+    connection_limits::ConnectionLimits,
     http::{Http, serve_connection, turn_away},
     refusal::Refusal,
-    seats::Seats,
     shard::{Arrival, Mail},
     transport::Certificate,
 };
@@ -66,16 +66,16 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     Limits { connections, ..limits }
 }
 
-/// Accepts for all shards that `seats` are of, until they are `over`; each socket goes to the
+/// Accepts for all shards that `connection_limits` are of, until they are `over`; each socket goes to the
 /// least-loaded. Ends when all that are turned away have been told why.
 pub(super) async fn accept(
     http: Rc<Http>,
     listener: TcpListener,
-    seats: Arc<Seats>,
+    connection_limits: Arc<ConnectionLimits>,
     mut over: watch::Receiver<()>,
 ) {
     let mut turning_away = JoinSet::new();
-    let tls = http.shared.tls.as_ref().filter(|_| !seats.is_admin());
+    let tls = http.shared.tls.as_ref().filter(|_| !connection_limits.is_admin());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -96,8 +96,8 @@ pub(super) async fn accept(
             refuse(&http, &mut turning_away, socket, tls, Refusal::draining());
             continue;
         }
-        let seat = match seats.take(from.ip()) {
-            Ok(seat) => seat,
+        let permit = match connection_limits.take(from.ip()) {
+            Ok(permit) => permit,
             Err(refused) => {
                 // Without a handshake there is nothing to tell, and it costs too much.
                 match tls {
@@ -107,8 +107,8 @@ pub(super) async fn accept(
                 continue;
             }
         };
-        let shard = seat.shard();
-        let arrival = Arrival { socket, seat };
+        let shard = permit.shard();
+        let arrival = Arrival { socket, permit };
         if shard == http.shard.id {
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         } else if http.shard.common.peers[shard].mail.send(Mail::Connection(arrival)).await.is_err()

@@ -6,7 +6,7 @@ use thalweg_wire::{ErrorCode, close};
 
 use super::{
     Handle,
-    reading::{Full, Reading},
+    history_query::{Full, HistoryQuery},
     subscribers::Subscribers,
     topics::Topics,
 };
@@ -14,8 +14,8 @@ use crate::{
     answers::{Holder, Who},
     clock::now_us,
     config::IDLE_READING,
+    connection_limits::Address,
     refusal::Refusal,
-    seats::Address,
     stream::Batch,
     transport::Client,
 };
@@ -81,13 +81,14 @@ impl Subscribers {
     /// Whether a client's history has to wait until another is sent.
     pub(super) fn full_of_readings(&self, client: Client) -> Option<Full> {
         let limits = &self.common.config.limits;
-        let sent = || self.readings.iter().filter(|reading| reading.is_sent());
+        let sent = || self.history_queries.iter().filter(|query| query.is_sent());
         if client.is_counted
-            && sent().filter(|reading| reading.client == client).count() >= limits.readings_of_one()
+            && sent().filter(|query| query.client == client).count()
+                >= limits.history_queries_of_one()
         {
             return Some(Full::OfClient(client));
         }
-        (sent().count() >= limits.readings()).then_some(Full::OfAll)
+        (sent().count() >= limits.history_queries()).then_some(Full::OfAll)
     }
 
     /// Ends a connection whose client takes nothing of the history that it is sent: of those,
@@ -96,14 +97,14 @@ impl Subscribers {
         let now_us = now_us();
         let idle_us = now_us.saturating_sub(IDLE_READING.as_micros() as u64);
         let mut by_client: HashMap<Client, Vec<(u64, &Arc<Holder>)>> = HashMap::new();
-        for reading in self.readings.iter_mut().filter(|reading| reading.is_sent()) {
-            let since_us = reading.idle_since(now_us);
+        for query in self.history_queries.iter_mut().filter(|query| query.is_sent()) {
+            let since_us = query.idle_since(now_us);
             let is_meant = match full {
-                Full::OfClient(client) => reading.client == client,
+                Full::OfClient(client) => query.client == client,
                 Full::OfAll => true,
             };
-            if is_meant && since_us <= idle_us && !reading.holder.is_cut() {
-                by_client.entry(reading.client).or_default().push((since_us, &reading.holder));
+            if is_meant && since_us <= idle_us && !query.holder.is_cut() {
+                by_client.entry(query.client).or_default().push((since_us, &query.holder));
             }
         }
         let most = by_client.into_values().max_by_key(Vec::len).unwrap_or_default();
@@ -124,16 +125,16 @@ impl Subscribers {
     /// Has the connections go whose reads keep most of what no history retains any more. A
     /// batch counts once, and is shared among those who keep it.
     fn sweep_readings(&mut self, topics: &mut Topics, bytes_max: usize) {
-        self.readings.retain(Reading::is_sent);
+        self.history_queries.retain(HistoryQuery::is_sent);
         let mut sharers: HashMap<*const Batch, usize> = HashMap::new();
         let mut keeping = Vec::new();
-        for reading in &self.readings {
-            let Some(events) = reading.events.upgrade() else { continue };
+        for query in &self.history_queries {
+            let Some(events) = query.events.upgrade() else { continue };
             let batches: Vec<_> = events.borrow().pinned().cloned().collect();
             for batch in &batches {
                 *sharers.entry(Arc::as_ptr(batch)).or_default() += 1;
             }
-            keeping.push((Arc::clone(&reading.holder), reading.client, batches));
+            keeping.push((Arc::clone(&query.holder), query.client, batches));
         }
         let share = |sharers: &HashMap<_, usize>, batches: &[Arc<Batch>]| -> usize {
             batches.iter().map(|batch| batch.memory_bytes() / sharers[&Arc::as_ptr(batch)]).sum()
@@ -173,26 +174,26 @@ impl Subscribers {
         self.counts.answer_pinned_bytes.set(all as u64);
     }
 
-    /// Counts what a subscriber's own frames hold beyond what every subscriber's may.
+    /// Counts what a subscriber's control messages hold beyond what every subscriber's may.
     /// `sent` were sent of what it has.
     pub(super) fn count_own(&mut self, key: u32, sent: usize) {
         let Some(connection) = self.connections.get(key as usize) else { return };
-        let own_bytes_max = self.common.config.limits.own_bytes;
-        let held = connection.subscriber.own_memory_bytes().saturating_sub(own_bytes_max);
+        let control_bytes_max = self.common.config.limits.control_bytes;
+        let held = connection.subscriber.control_memory_bytes().saturating_sub(control_bytes_max);
         if held == 0 {
             self.forget_own(key);
             return;
         }
         let answers = &mut self.answers;
         let holder =
-            self.own_holders.entry(key).or_insert_with(|| answers.holder(Who::Subscriber(key)));
+            self.control_holders.entry(key).or_insert_with(|| answers.holder(Who::Subscriber(key)));
         holder.set(held, sent);
         answers.list(holder, connection.client.address, now_us);
     }
 
-    /// A subscriber's own frames hold no more than every subscriber's may.
+    /// A subscriber's control messages hold no more than every subscriber's may.
     pub(super) fn forget_own(&mut self, key: u32) {
-        if let Some(holder) = self.own_holders.remove(&key) {
+        if let Some(holder) = self.control_holders.remove(&key) {
             holder.set(0, 0);
         }
     }
@@ -204,7 +205,7 @@ impl Subscribers {
             Who::Http => holder.end(),
             Who::Subscriber(key) => {
                 if let Some(connection) = self.connections.get(key as usize) {
-                    connection.outlet.reset();
+                    connection.writer.reset();
                 }
                 self.remove(topics, key);
             }

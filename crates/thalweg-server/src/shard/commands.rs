@@ -222,7 +222,7 @@ impl Shard {
     }
 
     fn authorise(&self, context: &Context, right: Right<'_>) -> Result<(), Refusal> {
-        self.common.gate.authorise(context.client.identity, right)
+        self.common.access.authorise(context.client.identity, right)
     }
 
     fn begin_subscription(

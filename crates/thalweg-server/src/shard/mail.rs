@@ -11,8 +11,8 @@ use super::{
     retries::Retry,
 };
 use crate::{
+    connection_limits::{Address, ConnectionPermit},
     refusal::Refusal,
-    seats::{Address, Seat},
     stream::{Batch, Payloads},
 };
 
@@ -105,7 +105,7 @@ pub(crate) struct Ack {
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) socket: std::net::TcpStream,
-    pub(crate) seat: Seat,
+    pub(crate) permit: ConnectionPermit,
 }
 
 /// A shard that reads a topic.

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{
     Mail, feeds::RemoteReader, home_of, mail::Reader, topic_limits::Creator, topics::Topics,
 };
-use crate::{clock::now_us, fanout::FeedKey, seats::Address, stream::Batch};
+use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, stream::Batch};
 impl Topics {
     /// Posts other shards what they have not seen, and asks homes for the topics that are read
     /// here; `false` if a mailbox was full. `counted` says for which address a connection

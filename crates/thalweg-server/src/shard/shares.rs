@@ -7,7 +7,7 @@ use std::{
 
 use thalweg_wire::ErrorCode;
 
-use crate::{refusal::Refusal, seats::Address};
+use crate::{connection_limits::Address, refusal::Refusal};
 
 /// How many of them each address has.
 #[derive(Debug)]

@@ -1,22 +1,22 @@
-//! How long a turn hears what connections say.
+//! How long a turn reads what connections send.
 
 use std::time::Duration;
 
 use crate::clock::now_us;
 
-/// Bytes heard between two looks at the clock.
+/// Bytes read between two looks at the clock.
 const BYTES_PER_LOOK: usize = 16 << 10;
 
 /// What a read or a message counts for besides its bytes: a command that is refused takes
 /// about as long as so many bytes of one that is not.
 const MESSAGE_BYTES: usize = 1 << 10;
 
-/// The time that a turn has for hearing.
+/// The time that a turn has for reading.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     end_us: u64,
     /// Since the last look at the clock.
-    heard_bytes: usize,
+    read_bytes: usize,
     is_over: bool,
 }
 
@@ -33,9 +33,9 @@ impl Slice {
 
     /// A read, or a message of so many bytes.
     pub(super) fn spend(&mut self, bytes: usize) {
-        self.heard_bytes += bytes + MESSAGE_BYTES;
-        if self.heard_bytes >= BYTES_PER_LOOK {
-            self.heard_bytes = 0;
+        self.read_bytes += bytes + MESSAGE_BYTES;
+        if self.read_bytes >= BYTES_PER_LOOK {
+            self.read_bytes = 0;
             self.is_over = now_us() >= self.end_us;
         }
     }

@@ -9,34 +9,34 @@ use super::{
 use crate::{
     clock::now_us,
     config::Subscribing,
+    connection_limits::{Address, ConnectionPermit},
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
-    seats::{Address, Seat},
-    transport::{Ask, Client, Connection, MaySay, Outlet},
+    transport::{Client, Connection, MaySay, SubscribeRequest, Writer},
 };
 
 /// Who a new subscriber is, and how it is reached.
-pub(crate) struct Newcomer<'a> {
-    pub(crate) outlet: Outlet,
+pub(crate) struct NewSubscriber<'a> {
+    pub(crate) writer: Writer,
     /// What it is sent first.
     pub(crate) head: &'a [u8],
-    pub(crate) ask: &'a Ask,
+    pub(crate) request: &'a SubscribeRequest,
     pub(crate) feeds: &'a [FeedKey],
     pub(crate) client: Client,
     /// Its own, unless it has that of a connection which HTTP serves.
-    pub(crate) seat: Option<Seat>,
+    pub(crate) permit: Option<ConnectionPermit>,
 }
 
 impl Handle {
     /// Makes a subscriber; `read_before` is what came after its request's head.
     pub(crate) fn subscribe(
         &self,
-        newcomer: Newcomer<'_>,
+        new: NewSubscriber<'_>,
         read_before: &[u8],
     ) -> io::Result<SubscriberId> {
         self.step(|shard| {
-            let id = shard.subscribe(newcomer)?;
-            shard.subscribers.keep_unheard(id.key, read_before);
+            let id = shard.subscribe(new)?;
+            shard.subscribers.defer(id.key, read_before);
             // A shutdown may have begun since the request was read.
             if self.draining.get() {
                 shard.subscribers.close(id.key, close::DRAINING);
@@ -45,17 +45,17 @@ impl Handle {
         })
     }
 
-    /// The feeds of an ask by whoever counts for `address`, made if there are none: all of
+    /// The feeds of a request by whoever counts for `address`, made if there are none: all of
     /// them or none.
     ///
     /// # Errors
     /// When there may be no more of them.
     pub(crate) fn open_feeds(
         &self,
-        ask: &Ask,
+        request: &SubscribeRequest,
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
-        let topics = ask.topics.iter().map(|(topic, _)| topic);
+        let topics = request.topics.iter().map(|(topic, _)| topic);
         self.step(|shard| shard.topics.open_all(topics, Creator::Subscriber(address)))
     }
 
@@ -120,22 +120,23 @@ impl Handle {
 }
 
 impl Shard {
-    fn subscribe(&mut self, newcomer: Newcomer<'_>) -> io::Result<SubscriberId> {
-        let Newcomer { outlet, head, ask, feeds, client, seat } = newcomer;
-        let starts = ask.topics.iter().map(|(_, start)| *start);
+    fn subscribe(&mut self, new: NewSubscriber<'_>) -> io::Result<SubscriberId> {
+        let NewSubscriber { writer, head, request, feeds, client, permit } = new;
+        let starts = request.topics.iter().map(|(_, start)| *start);
         let subscriptions: Vec<Subscribe> = feeds
             .iter()
             .zip(starts)
-            .map(|(feed, start)| Subscribe { feed: *feed, start, terms: ask.terms })
+            .map(|(feed, start)| Subscribe { feed: *feed, start, terms: request.terms })
             .collect();
-        let subscriber = Subscriber::new(ask.format, head, &subscriptions, ask.life.clone());
-        let may_say = match self.common.gate.lets_publish(client.identity) {
-            _ if ask.echoes => MaySay::Anything,
+        let subscriber =
+            Subscriber::new(request.format, head, &subscriptions, request.mode.clone());
+        let may_say = match self.common.access.lets_publish(client.identity) {
+            _ if request.echoes => MaySay::Anything,
             true => MaySay::Events(self.common.config.limits.command_bytes() as u32),
             false => MaySay::Commands,
         };
         let serial = self.subscribers.next_serial();
-        let connection = Connection::new(outlet, subscriber, serial, client, may_say, seat);
+        let connection = Connection::new(writer, subscriber, serial, client, may_say, permit);
         let id = self.subscribers.insert(connection)?;
         let now_us = now_us();
         for feed in feeds {

@@ -16,8 +16,8 @@ use tokio::io::unix::AsyncFd;
 use super::{
     Common,
     feeds::Moved,
+    history_query::HistoryQuery,
     poll::{Poll, Ready},
-    reading::Reading,
     slice::Slice,
     timers::Timers,
     topics::Topics,
@@ -43,13 +43,13 @@ pub(super) struct Subscribers {
     /// Connections taken over, ever.
     serials: u64,
     pub(super) timers: Timers<Timer>,
-    /// Memory of WebSocket messages that are unfinished or not heard yet.
+    /// Memory of WebSocket messages that are unfinished or not processed yet.
     pub(super) unfinished_bytes: usize,
     pub(super) answers: Answers,
-    /// Those whose own frames hold more than every subscriber's may.
-    pub(super) own_holders: HashMap<u32, Arc<Holder>>,
+    /// Those whose control messages hold more than every subscriber's may.
+    pub(super) control_holders: HashMap<u32, Arc<Holder>>,
     /// Reads that are being sent.
-    pub(super) readings: Vec<Reading>,
+    pub(super) history_queries: Vec<HistoryQuery>,
     poll: Poll,
     pub(super) scratch: Scratch,
     pub(super) read_buffer: Vec<u8>,
@@ -86,7 +86,7 @@ pub(super) struct Flags {
     pub(super) sent: bool,
     /// Has more to read when it may be read again.
     pub(super) unread: bool,
-    /// Has begun a message and not finished it, or said what is not heard yet.
+    /// Has begun a message and not finished it, or said what is not processed yet.
     pub(super) unfinished: bool,
 }
 
@@ -115,8 +115,8 @@ impl Subscribers {
             timers: Timers::default(),
             unfinished_bytes: 0,
             answers: Answers::default(),
-            own_holders: HashMap::new(),
-            readings: Vec::new(),
+            control_holders: HashMap::new(),
+            history_queries: Vec::new(),
             poll: Poll::new()?,
             scratch: Scratch::default(),
             read_buffer: vec![0; SOCKET_READ_BYTES],
@@ -192,8 +192,8 @@ impl Subscribers {
     /// # Errors
     /// When its socket cannot be watched.
     pub(super) fn insert(&mut self, connection: Connection) -> io::Result<SubscriberId> {
-        let is_piped = connection.outlet.socket().is_none();
-        if let Some(socket) = connection.outlet.socket() {
+        let is_piped = connection.writer.socket().is_none();
+        if let Some(socket) = connection.writer.socket() {
             self.poll.add(socket, self.connections.vacant_key() as u32)?;
         }
         let serial = connection.serial;
@@ -230,7 +230,7 @@ impl Subscribers {
         self.forget_own(key);
         let connection = self.connections.remove(key as usize);
         self.unfinished_bytes -= connection.unfinished_bytes();
-        let is_piped = connection.outlet.socket().is_none();
+        let is_piped = connection.writer.socket().is_none();
         self.counts.piped_connections.sub(u64::from(is_piped));
         self.counts.blocked_connections.sub(u64::from(self.flags[key as usize].blocked));
         self.flags[key as usize] = Flags::default();

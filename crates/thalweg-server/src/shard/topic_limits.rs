@@ -7,8 +7,8 @@ use thalweg_wire::{ErrorCode, Topic};
 use super::Shares;
 use crate::{
     config::{Config, Subscribing},
+    connection_limits::Address,
     refusal::Refusal,
-    seats::Address,
 };
 
 /// Who needs a topic, and makes it if there is none.

@@ -15,8 +15,8 @@ use super::{
     topic_limits::Creator,
 };
 use crate::{
-    config::Subscribing, fanout::FeedKey, metrics::Counts, refusal::Refusal, seats::Address,
-    stream::Payloads,
+    config::Subscribing, connection_limits::Address, fanout::FeedKey, metrics::Counts,
+    refusal::Refusal, stream::Payloads,
 };
 
 pub(super) struct Topics {

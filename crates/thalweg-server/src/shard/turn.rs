@@ -75,12 +75,12 @@ impl Shard {
     /// One turn; `true` if there is more to do at once.
     fn turn(&mut self, handle: &Rc<Handle>) -> bool {
         let more_ready = self.subscribers.take_ready();
-        let heard_us = now_us();
-        self.read(handle, heard_us);
-        self.subscribers.run_timers(heard_us);
-        self.ingest.sources.tick(&mut self.topics, heard_us);
-        if self.sweep_us <= heard_us {
-            self.sweep(heard_us);
+        let read_us = now_us();
+        self.read(handle, read_us);
+        self.subscribers.run_timers(read_us);
+        self.ingest.sources.tick(&mut self.topics, read_us);
+        if self.sweep_us <= read_us {
+            self.sweep(read_us);
         }
         // Not the time before: what sources appended is due after that.
         let sealed_us = now_us();

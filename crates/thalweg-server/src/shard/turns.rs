@@ -80,7 +80,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{access::Identity, seats::Address};
+    use crate::{access::Identity, connection_limits::Address};
 
     fn client(number: u8) -> Client {
         let address = Address::of(IpAddr::from([127, 0, 0, number]));

@@ -70,8 +70,8 @@ impl Subscribers {
             if flags.phase.is_over(connection) && stalled_us > LINGER_US {
                 over.push(key as u32);
             } else if flags.blocked && connection.holds_memory() {
-                // A pipe's stream has its own deadline (`http/patience.rs`).
-                let is_over = connection.outlet.socket().is_some()
+                // A pipe's stream has its own deadline (`http/timeouts.rs`).
+                let is_over = connection.writer.socket().is_some()
                     && connection.is_stalled(&topics.feeds, now_us, stall_us);
                 holders.push((stalled_us, key as u32, is_over));
             }
@@ -92,7 +92,7 @@ impl Subscribers {
             feeds.sort_unstable();
             feeds.dedup();
             // It gets no more, and neither does the kernel keep more for it.
-            connection.outlet.reset();
+            connection.writer.reset();
             let before = topics.pinned_bytes(&feeds);
             self.counts.count_closed(close::STALLED.code);
             self.remove(topics, key);

@@ -6,7 +6,7 @@ use crate::{
     clock::now_us,
     fanout::{Budget, Delivered, Sent, Sink},
     metrics::Counts,
-    transport::{Connection, Outlet},
+    transport::{Connection, Writer},
 };
 
 /// Visits between two looks at the clock.
@@ -51,11 +51,11 @@ impl Subscribers {
         }
         let sent_before = self.counts.sent_bytes.get();
         self.counts.visits.add(1);
-        if !connection.outlet.flush() {
+        if !connection.writer.flush() {
             self.block(topics, key, now_us);
             return false;
         }
-        let mut sink = Counting { outlet: &mut connection.outlet, counts: &self.counts };
+        let mut sink = Counting { writer: &mut connection.writer, counts: &self.counts };
         let budget = Budget { socket_bytes: self.common.config.limits.visit_bytes };
         let delivered = connection.subscriber.deliver(
             &mut topics.feeds,
@@ -74,12 +74,12 @@ impl Subscribers {
         {
             self.timers.set(due_us, Timer::Visit(key));
         }
-        // What the outlet took may wait in it: as good as full.
-        let waits = !connection.outlet.flush();
+        // What the writer took may wait in it: as good as full.
+        let waits = !connection.writer.flush();
         if !waits && delivered != Delivered::Full {
             connection.owes_nothing();
         }
-        if !self.own_holders.is_empty() {
+        if !self.control_holders.is_empty() {
             self.count_own(key, sent as usize);
         }
         // Also of a connection that ends: what it left is not among what it reads.
@@ -107,7 +107,7 @@ impl Subscribers {
         matches!(delivered, Delivered::More | Delivered::Full)
     }
 
-    /// Its outlet takes nothing more until its peer has read; what it took last is
+    /// Its writer takes nothing more until its peer has read; what it took last is
     /// how far its peer has come.
     fn block(&mut self, topics: &Topics, key: u32, now_us: u64) {
         self.connections[key as usize].block(&topics.feeds, now_us);
@@ -122,7 +122,7 @@ impl Subscribers {
         if let Some(code) = connection.subscriber.close_code() {
             self.counts.count_closed(code);
         }
-        if !connection.outlet.finish() {
+        if !connection.writer.finish() {
             return self.remove(topics, key);
         }
         connection.stalled_us = now_us;
@@ -146,13 +146,13 @@ impl Phase {
 
 /// A socket whose sends are counted.
 struct Counting<'a> {
-    outlet: &'a mut Outlet,
+    writer: &'a mut Writer,
     counts: &'a Counts,
 }
 
 impl Sink for Counting<'_> {
     fn send(&mut self, slices: &[std::io::IoSlice<'_>]) -> Sent {
-        let sent = self.outlet.send(slices);
+        let sent = self.writer.send(slices);
         self.counts.sends.add(1);
         if let Sent::Bytes(bytes) = sent {
             self.counts.sent_bytes.add(bytes as u64);

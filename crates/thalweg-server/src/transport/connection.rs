@@ -5,24 +5,24 @@ use thalweg_wire::{
     websocket::{self, Decoder, Message},
 };
 
-use super::{Outlet, socket::Read};
+use super::{Writer, socket::Read};
 use crate::{
     access::Identity,
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, is_share},
+    connection_limits::{Address, Caller, ConnectionPermit},
     fanout::{Feeds, Subscriber},
-    seats::{Address, Caller, Seat},
 };
 
 /// A subscriber's connection: a slab entry, no task.
 #[derive(Debug)]
 pub(crate) struct Connection {
     /// Where its bytes go.
-    pub(crate) outlet: Outlet,
+    pub(crate) writer: Writer,
     /// What it gets.
     pub(crate) subscriber: Subscriber,
     inbound: Inbound,
-    /// What it said and is not heard yet: its answers wait for it.
-    unheard: Vec<u8>,
+    /// What it said and is not processed yet: its answers wait for it.
+    deferred: Vec<u8>,
     /// When it last could not be sent everything, in µs; 0: it could.
     pub(crate) stalled_us: u64,
     /// What it was owed when it was first found that it takes too little, and since.
@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     /// Whose commands it brings.
     pub(crate) client: Client,
     /// Its place among the server's, held as long as it lives.
-    _seat: Option<Seat>,
+    _seat: Option<ConnectionPermit>,
 }
 
 /// Whose a request or a connection is: by what is a share of anything counted.
@@ -103,7 +103,7 @@ const TIMERS_MAX: u8 = 16;
 
 /// What reading a connection came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     /// There may be more to read now.
     More,
     /// Nothing more now.
@@ -115,12 +115,12 @@ pub(crate) enum Heard {
 impl Connection {
     /// A connection taken over.
     pub(crate) fn new(
-        outlet: Outlet,
+        writer: Writer,
         subscriber: Subscriber,
         serial: u64,
         client: Client,
         may_say: MaySay,
-        seat: Option<Seat>,
+        permit: Option<ConnectionPermit>,
     ) -> Self {
         let format = subscriber.format();
         let inflates = match format.framing() {
@@ -139,10 +139,10 @@ impl Connection {
             (MaySay::Events(max), Some(true)) => Inbound::WebSocket(Decoder::inflating(max)),
         };
         Self {
-            outlet,
+            writer,
             subscriber,
             inbound,
-            unheard: Vec::new(),
+            deferred: Vec::new(),
             stalled_us: 0,
             owing: Owing::default(),
             timer_us: 0,
@@ -152,7 +152,7 @@ impl Connection {
             unanswered: 0,
             waits: false,
             client,
-            _seat: seat,
+            _seat: permit,
         }
     }
 
@@ -161,15 +161,15 @@ impl Connection {
     pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
         !self.waits
             && self.unanswered < UNANSWERED_MAX
-            && self.subscriber.own_bytes() <= limits.own_bytes
+            && self.subscriber.control_bytes() <= limits.control_bytes
     }
 
     /// Whether it holds more than its place while its peer does not read.
     pub(crate) fn holds_memory(&self) -> bool {
-        self.subscriber.holds_memory() || self.outlet.held_bytes() > 0
+        self.subscriber.holds_memory() || self.writer.held_bytes() > 0
     }
 
-    /// Its outlet takes no more: its peer is owed what it holds.
+    /// Its writer takes no more: its peer is owed what it holds.
     pub(crate) fn block(&mut self, feeds: &impl Feeds, now_us: u64) {
         self.stalled_us = now_us;
         if self.owing.since_us == 0 {
@@ -179,20 +179,20 @@ impl Connection {
 
     fn begin_owing(&mut self, feeds: &impl Feeds, now_us: u64) {
         // Of an earlier time.
-        self.outlet.take_taken(0);
-        let owed_bytes = self.subscriber.held_bytes(feeds) + self.outlet.held_bytes();
+        self.writer.take_taken(0);
+        let owed_bytes = self.subscriber.held_bytes(feeds) + self.writer.held_bytes();
         self.owing = Owing { since_us: now_us, owed_bytes, taken_bytes: 0 };
     }
 
-    /// Its outlet took `sent` bytes.
+    /// Its writer took `sent` bytes.
     pub(crate) fn moved(&mut self, sent: usize) {
         self.stalled_us = 0;
         if self.owing.since_us > 0 {
-            self.owing.taken_bytes += self.outlet.take_taken(sent);
+            self.owing.taken_bytes += self.writer.take_taken(sent);
         }
     }
 
-    /// Its outlet took everything.
+    /// Its writer took everything.
     pub(crate) fn owes_nothing(&mut self) {
         self.owing.since_us = 0;
     }
@@ -200,7 +200,7 @@ impl Connection {
     /// Whether its peer has taken too little of what it was owed for `stall_us`.
     pub(crate) fn is_stalled(&mut self, feeds: &impl Feeds, now_us: u64, stall_us: u64) -> bool {
         // What was encrypted goes out without a visit.
-        self.owing.taken_bytes += self.outlet.take_taken(0);
+        self.owing.taken_bytes += self.writer.take_taken(0);
         let Owing { since_us, owed_bytes, taken_bytes } = self.owing;
         if now_us.saturating_sub(self.stalled_us) > stall_us {
             return true;
@@ -231,34 +231,39 @@ impl Connection {
     }
 
     /// Reads once: how many bytes, and what that came to.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> (usize, Heard) {
-        match self.outlet.read(buffer) {
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
+        match self.writer.read(buffer) {
             Read::Bytes(bytes) => {
                 // A socket that gave less than it was asked for has no more (epoll(7));
                 // what comes from now on has an edge of its own. TLS may hold more.
-                let is_all = bytes < buffer.len() && matches!(self.outlet, Outlet::Tcp(_));
-                (bytes, if is_all { Heard::Nothing } else { Heard::More })
+                let is_all = bytes < buffer.len() && matches!(self.writer, Writer::Tcp(_));
+                (bytes, if is_all { Received::Nothing } else { Received::More })
             }
-            Read::Empty => (0, Heard::Nothing),
-            Read::Ended => (0, Heard::Gone),
+            Read::Empty => (0, Received::Nothing),
+            Read::Ended => (0, Received::Gone),
         }
     }
 
-    /// Keeps what was read and cannot be heard yet.
-    pub(crate) fn keep_unheard(&mut self, bytes: &[u8]) {
+    /// Keeps what was read and cannot be processed yet.
+    pub(crate) fn defer(&mut self, bytes: &[u8]) {
         if !matches!(self.inbound, Inbound::Ignored) {
-            self.unheard.extend_from_slice(bytes);
+            self.deferred.extend_from_slice(bytes);
         }
     }
 
     /// Gives it back.
-    pub(crate) fn take_unheard(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.unheard)
+    pub(crate) fn take_deferred(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.deferred)
     }
 
     /// Takes bytes in up to the end of a message, or all of them; `bytes` is what is left.
     /// A text message goes to `on_text`.
-    pub(crate) fn hear(&mut self, bytes: &mut &[u8], now_us: u64, on_text: &mut dyn FnMut(&str)) {
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &mut &[u8],
+        now_us: u64,
+        on_text: &mut dyn FnMut(&str),
+    ) {
         let (decoder, echoes) = match &mut self.inbound {
             Inbound::WebSocket(decoder) if !self.subscriber.is_ending() => (decoder, false),
             Inbound::Echo(decoder) if !self.subscriber.is_ending() => (decoder, true),
@@ -269,17 +274,19 @@ impl Connection {
         };
         let subscriber = &mut self.subscriber;
         let mut ending: Option<Close> = None;
-        let heard = decoder.next(bytes, &mut |message| match message {
+        let decoded = decoder.next(bytes, &mut |message| match message {
             Message::Text(_) | Message::Binary(_) if echoes => {
-                subscriber.tell(|_, own| say_back(message, own));
+                subscriber.send_control(|_, own| say_back(message, own));
             }
             Message::Text(text) => on_text(text),
             Message::Binary(_) => ending = Some(close::BINARY),
-            Message::Ping(payload) => subscriber.tell(|_, own| websocket::pong(payload, own)),
+            Message::Ping(payload) => {
+                subscriber.send_control(|_, own| websocket::pong(payload, own));
+            }
             Message::Pong(_) => {}
             Message::Close { .. } => ending = Some(close::DONE),
         });
-        if let Err(error) = heard {
+        if let Err(error) = decoded {
             ending = Some(close::for_code(error.close_code()));
         }
         match decoder.is_unfinished() {
@@ -297,7 +304,7 @@ impl Connection {
         match &self.inbound {
             Inbound::Ignored => 0,
             Inbound::WebSocket(decoder) | Inbound::Echo(decoder) => {
-                decoder.held_bytes() + self.unheard.capacity()
+                decoder.held_bytes() + self.deferred.capacity()
             }
         }
     }
@@ -306,14 +313,14 @@ impl Connection {
     pub(crate) fn close(&mut self, close: Close) {
         self.subscriber.close(close);
         self.inbound = Inbound::Ignored;
-        self.unheard = Vec::new();
+        self.deferred = Vec::new();
         self.unfinished_us = 0;
     }
 
     /// Appends an answer's JSON as a frame.
     pub(crate) fn answer(&mut self, json: &[u8]) {
         if !self.subscriber.is_ending() {
-            self.subscriber.tell(|_, own| {
+            self.subscriber.send_control(|_, own| {
                 websocket::text_header(json.len(), own);
                 own.extend_from_slice(json);
             });

@@ -10,15 +10,15 @@ use super::{
     parameters::{self, bad},
 };
 use crate::{
-    access::Gate,
+    access::AccessPolicy,
     config::Config,
-    fanout::{Life, Terms},
+    fanout::{ResponseMode, Terms},
     refusal::Refusal,
 };
 
 /// A request to subscribe, checked.
 #[derive(Debug)]
-pub(crate) struct Ask {
+pub(crate) struct SubscribeRequest {
     /// What frames are.
     pub(crate) format: Format,
     /// The response head to begin with.
@@ -28,14 +28,14 @@ pub(crate) struct Ask {
     /// What holds for all of them.
     pub(crate) terms: Terms,
     /// When it ends by itself.
-    pub(crate) life: Life,
+    pub(crate) mode: ResponseMode,
     /// How long a long poll waits, in µs.
     pub(crate) wait_us: u64,
     /// It is no subscription: messages are said back.
     pub(crate) echoes: bool,
 }
 
-impl Ask {
+impl SubscribeRequest {
     /// A WebSocket that says every message back: for conformance tests.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Ask {
             head: websocket(request, false)?.1,
             topics: Vec::new(),
             terms: Terms::default(),
-            life: Life::Endless,
+            mode: ResponseMode::Endless,
             wait_us: 0,
             echoes: true,
         })
@@ -70,8 +70,8 @@ pub(crate) fn negotiate(
     query: &Query<'_>,
     path_topic: Option<&str>,
     config: &Config,
-    gate: &Gate,
-) -> Result<Ask, Refusal> {
+    access: &AccessPolicy,
+) -> Result<SubscribeRequest, Refusal> {
     let transport = Transport::of(request, query)?;
     if query.terms.window_bytes.is_some() && transport != Transport::WebSocket {
         return Err(bad("window: only a WebSocket can ack, leave it away".into()));
@@ -91,32 +91,32 @@ pub(crate) fn negotiate(
         Some(compressed) if gzips => (compressed, head.gzipped()),
         _ => (format, head),
     };
-    let mut life = Life::Endless;
+    let mut mode = ResponseMode::Endless;
     let (format, head) = match transport {
         Transport::WebSocket => websocket(request, config.compression)?,
         Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, Head::sse()),
         Transport::Sse => encoded(Format::SSE, Head::sse()),
         Transport::HttpStreaming => encoded(Format::NDJSON, Head::lines()),
         Transport::LongPolling => {
-            life = Life::Once;
+            mode = ResponseMode::Once;
             (Format::NDJSON, Head::lines())
         }
         Transport::ForeverFrame => {
-            let nonce = format!("{:032x}", gate.random()?);
+            let nonce = format!("{:032x}", access.random()?);
             // `null` is an origin, but none that can frame.
             let framing = |origin: &&String| *origin != "null";
             let ancestors: Vec<&str> =
                 config.access.origins.iter().filter(framing).map(String::as_str).collect();
             let head = Head::forever_frame(&nonce, &ancestors.join(" "));
-            life = Life::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
+            mode = ResponseMode::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
             (Format::FOREVER_FRAME, head)
         }
     };
     // HTTP/1.0 knows no chunks, HTTP/2 needs none, and a poll's answer is HTTP's to delimit.
-    let is_in_chunks = request.version == Version::HTTP_11 && life != Life::Once;
+    let is_in_chunks = request.version == Version::HTTP_11 && mode != ResponseMode::Once;
     let format = format.chunked().filter(|_| is_in_chunks).unwrap_or(format);
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
-    Ok(Ask { format, head, topics, terms: query.terms, life, wait_us, echoes: false })
+    Ok(SubscribeRequest { format, head, topics, terms: query.terms, mode, wait_us, echoes: false })
 }
 
 fn topics(
@@ -212,7 +212,7 @@ fn websocket(request: &Parts, compresses: bool) -> Result<(Format, Head), Refusa
 mod tests {
     use super::*;
 
-    fn ask(uri: &str, headers: &[(&str, &str)]) -> Result<Ask, Refusal> {
+    fn asked(uri: &str, headers: &[(&str, &str)]) -> Result<SubscribeRequest, Refusal> {
         let mut request = http::Request::builder().uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -220,29 +220,29 @@ mod tests {
         let (parts, ()) = request.body(()).unwrap().into_parts();
         let path_topic = parts.uri.path().strip_prefix("/v1/topics/").map(str::to_owned);
         let (config, listen) = (Config::default(), ([127, 0, 0, 1], 80).into());
-        let gate = Gate::new(&config.access, listen).unwrap();
+        let access = AccessPolicy::new(&config.access, listen).unwrap();
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-        negotiate(&parts, &query, path_topic.as_deref(), &config, &gate)
+        negotiate(&parts, &query, path_topic.as_deref(), &config, &access)
     }
 
     const SSE: &[(&str, &str)] = &[("accept", "text/html, text/event-stream;q=0.9")];
 
     fn refused(uri: &str, headers: &[(&str, &str)], expected: ErrorCode, says: &str) {
-        let refusal = ask(uri, headers).unwrap_err();
+        let refusal = asked(uri, headers).unwrap_err();
         assert_eq!(refusal.code, expected, "{uri}");
         assert!(refusal.message.contains(says), "{}", refusal.message);
     }
 
     #[test]
     fn the_transport_is_what_the_request_accepts() {
-        assert_eq!(Some(ask("/v1/topics/a", SSE).unwrap().format), Format::SSE.chunked());
+        assert_eq!(Some(asked("/v1/topics/a", SSE).unwrap().format), Format::SSE.chunked());
         assert_eq!(
-            Some(ask("/v1/topics?topic=a&topic=b", SSE).unwrap().format),
+            Some(asked("/v1/topics?topic=a&topic=b", SSE).unwrap().format),
             Format::SSE_MANY.chunked()
         );
         let ndjson = &[("accept", "application/x-ndjson")];
-        assert_eq!(Some(ask("/v1/topics/a", ndjson).unwrap().format), Format::NDJSON.chunked());
-        let named = ask("/v1/topics/a?transport=http-streaming", &[]).unwrap();
+        assert_eq!(Some(asked("/v1/topics/a", ndjson).unwrap().format), Format::NDJSON.chunked());
+        let named = asked("/v1/topics/a?transport=http-streaming", &[]).unwrap();
         assert_eq!(Some(named.format), Format::NDJSON.chunked());
         refused("/v1/topics/a", &[("accept", "*/*")], ErrorCode::NotAcceptable, "Accept:");
         refused("/v1/topics/a?transport=websocket", &[], ErrorCode::UpgradeRequired, "headers");
@@ -251,12 +251,12 @@ mod tests {
 
     #[test]
     fn each_topic_gets_its_cursor() {
-        let one = ask("/v1/topics?topic=a&topic=b&cursor=earliest", SSE).unwrap();
+        let one = asked("/v1/topics?topic=a&topic=b&cursor=earliest", SSE).unwrap();
         assert!(one.topics.iter().all(|(_, start)| *start == StartAt::Earliest));
-        let each = ask("/v1/topics?topic=a&topic=b&cursor=earliest&cursor=latest", SSE).unwrap();
+        let each = asked("/v1/topics?topic=a&topic=b&cursor=earliest&cursor=latest", SSE).unwrap();
         assert_eq!(each.topics[1].1, StartAt::Latest);
         let resumed = [SSE[0], ("last-event-id", "ab.7")];
-        let resumed = ask("/v1/topics/a?cursor=earliest", &resumed).unwrap();
+        let resumed = asked("/v1/topics/a?cursor=earliest", &resumed).unwrap();
         assert_eq!(resumed.topics[0].1, "ab.7".parse().unwrap());
         refused("/v1/topics/a?cursor=soon", SSE, ErrorCode::BadCursor, "earliest");
         let three = "/v1/topics?topic=a&cursor=latest&cursor=latest";
@@ -272,12 +272,12 @@ mod tests {
         refused("/v1/topics?topic=a&topic=a", SSE, ErrorCode::BadParameter, "twice");
         refused("/v1/topics/a%20b", SSE, ErrorCode::BadTopic, "'%'");
         refused("/v1/topics", SSE, ErrorCode::BadParameter, "name a topic");
-        assert!(ask("/v1/topics/a?_=123", SSE).is_ok());
+        assert!(asked("/v1/topics/a?_=123", SSE).is_ok());
     }
 
     #[test]
     fn a_query_may_be_encoded_as_browsers_encode_it() {
-        let ask = ask("/v1/topics?topic=matches%2F8", SSE).unwrap();
-        assert_eq!(ask.topics[0].0.as_str(), "matches/8");
+        let request = asked("/v1/topics?topic=matches%2F8", SSE).unwrap();
+        assert_eq!(request.topics[0].0.as_str(), "matches/8");
     }
 }

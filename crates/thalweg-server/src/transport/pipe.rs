@@ -158,7 +158,7 @@ impl PipeBody {
         self.state.borrow().bytes
     }
 
-    fn tell(&self, news: PipeNews) {
+    fn notify(&self, news: PipeNews) {
         if let Some(listener) = &self.listener {
             listener(news);
         }
@@ -191,7 +191,7 @@ impl Body for PipeBody {
         }
         drop(state);
         if has_room {
-            self.tell(PipeNews::Room);
+            self.notify(PipeNews::Room);
         }
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
@@ -213,7 +213,7 @@ impl Body for PipeBody {
 impl Drop for PipeBody {
     fn drop(&mut self) {
         self.state.borrow_mut().is_gone = true;
-        self.tell(PipeNews::Gone);
+        self.notify(PipeNews::Gone);
     }
 }
 

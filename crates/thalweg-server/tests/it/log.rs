@@ -144,12 +144,12 @@ impl Reading {
         if before.in_frame() {
             self.log.unpin(&before);
         }
-        self.hear(&bytes[..taken]);
+        self.receive(&bytes[..taken]);
         assert_eq!(self.cursor.in_frame(), !self.partial.is_empty());
         assert_eq!(self.cursor.next(), self.next);
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn receive(&mut self, bytes: &[u8]) {
         self.partial.extend_from_slice(bytes);
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.partial.drain(..=end).collect();

@@ -4,7 +4,8 @@ use std::{io::IoSlice, sync::Arc};
 
 use thalweg_server::{
     fanout::{
-        Budget, Delivered, FeedKey, Feeds, Life, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
+        Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
+        Subscriber, Terms,
     },
     stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer},
 };
@@ -71,7 +72,7 @@ fn log(bytes: usize) -> Log {
 fn check(bytes: &[usize]) {
     let mut logs = Logs(bytes.iter().map(|bytes| log(*bytes)).collect());
     let subscribe: Vec<_> = (0..bytes.len() as FeedKey).map(subscribe).collect();
-    let mut poll = Subscriber::new(Format::NDJSON, b"", &subscribe, Life::Once);
+    let mut poll = Subscriber::new(Format::NDJSON, b"", &subscribe, ResponseMode::Once);
     let mut scratch = Scratch::default();
     let delivered = poll.deliver(&mut logs, &mut Socket::default(), 0, BUDGET, &mut scratch);
     assert_eq!(delivered, Delivered::Closed, "{bytes:?}");
@@ -92,7 +93,8 @@ fn a_poll_that_was_told_all_at_the_bound_of_a_send_ends() {
 #[test]
 fn the_same_frame_again_behind_its_rest_is_finished() {
     let mut logs = Logs(vec![log(100)]);
-    let mut subscriber = Subscriber::new(Format::NDJSON, b"", &[subscribe(0)], Life::Endless);
+    let mut subscriber =
+        Subscriber::new(Format::NDJSON, b"", &[subscribe(0)], ResponseMode::Endless);
     let mut socket = Socket { left: 3, ..Socket::default() };
     let mut scratch = Scratch::default();
     let mut deliver = |subscriber: &mut Subscriber, logs: &mut Logs, left| {

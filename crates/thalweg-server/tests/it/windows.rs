@@ -6,7 +6,8 @@ use std::{io::IoSlice, sync::Arc};
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::{
     fanout::{
-        Budget, Delivered, FeedKey, Feeds, Life, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
+        Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
+        Subscriber, Terms,
     },
     stream::{BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer},
 };
@@ -98,7 +99,7 @@ impl Windowed {
         let mut windowed = Self {
             feeds: One(log),
             sequencer: Sequencer::new(epoch, batch),
-            subscriber: Subscriber::new(FORMAT, b"", &[subscribe], Life::Endless),
+            subscriber: Subscriber::new(FORMAT, b"", &[subscribe], ResponseMode::Endless),
             scratch: Scratch::default(),
             window_bytes,
             frame_bytes: Vec::new(),

@@ -93,7 +93,7 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.unsent_bytes, settings.unsent);
     limits.send_buffer_bytes = settings.send_buffer.map(Into::into);
     set(&mut limits.stream_buffer_bytes, settings.stream_buffer);
-    set(&mut limits.own_bytes, settings.own_buffer);
+    set(&mut limits.control_bytes, settings.control_buffer);
     set(&mut limits.answer_bytes, settings.max_answers);
     set(&mut limits.pinned_bytes, settings.max_pinned);
     set(&mut limits.stall, settings.stall);

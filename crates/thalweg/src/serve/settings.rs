@@ -220,9 +220,9 @@ pub(super) struct Settings {
     /// Memory before an HTTP/2 stream or a long poll's answer [default: 32KiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
     pub(super) stream_buffer: Option<Size<1024, { 1 << 30 }>>,
-    /// Its own frames waiting; beyond it its commands wait unread [default: 64KiB]
+    /// Its control messages waiting; beyond it its commands wait unread [default: 64KiB]
     #[arg(long, value_name = "SIZE", help_heading = SUBSCRIBERS, hide_short_help = true)]
-    pub(super) own_buffer: Option<Size<1024, { 1 << 30 }>>,
+    pub(super) control_buffer: Option<Size<1024, { 1 << 30 }>>,
     /// Memory of answers that clients do not take, on each shard, at least that of two largest
     /// commands' answers; beyond it connections of the address that takes nothing and holds
     /// most are ended [default: 8MiB]
@@ -278,7 +278,7 @@ impl Settings {
             max_connections max_connections_per_address max_event max_history max_topics
             max_subscribed_topics max_subscribed_topics_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
-            stall send_buffer unsent stream_buffer own_buffer max_answers
+            stall send_buffer unsent stream_buffer control_buffer max_answers
             max_pinned visit walk_slice read_slice mail publishes
             log log_format
         )

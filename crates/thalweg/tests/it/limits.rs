@@ -1,7 +1,7 @@
 //! Each limit from outside: how whoever goes beyond it is refused, where that is
 //! counted, and that a bystander notices nothing.
 //!
-//! - `seats`: connections in all and from one address
+//! - `connections`: connections in all and from one address
 //! - `heads`: requests' heads that are too slow, too large, or none
 //! - `bodies`: what is published, too slow, too large, broken, or too much at a time
 //! - `messages`: what a WebSocket is told
@@ -12,11 +12,11 @@
 //! - `readers`: those who do not read what they asked for
 
 mod bodies;
+mod connections;
 mod heads;
 mod inflating;
 mod keeping;
 mod messages;
 mod readers;
-mod seats;
 mod topics;
 mod words;

@@ -2,9 +2,9 @@ use super::*;
 
 #[test]
 fn on_loopback_only_loopback_names_are_served() {
-    let local = gate(&allowing(&[], &["Push.Example", "[2001:db8::1]"]), LOOPBACK).unwrap();
+    let local = policy(&allowing(&[], &["Push.Example", "[2001:db8::1]"]), LOOPBACK).unwrap();
     let open = Access { open: true, ..Access::default() };
-    let anywhere = gate(&open, ANYWHERE).unwrap();
+    let anywhere = policy(&open, ANYWHERE).unwrap();
     let check = |host: &str, right: bool| {
         let expected = (!right).then_some(ErrorCode::BadHost);
         let by_header = request("GET /", &[("host", host)]);
@@ -63,15 +63,15 @@ fn on_loopback_only_loopback_names_are_served() {
 #[test]
 fn names_that_are_given_hold_off_loopback_as_well() {
     let named = Access { open: true, ..allowing(&[], &["push.example"]) };
-    let gate = gate(&named, ANYWHERE).unwrap();
+    let policy = policy(&named, ANYWHERE).unwrap();
     for right in ["push.example", "PUSH.example:8080", "localhost:8080", "127.0.0.1", "[::1]:1"] {
-        assert!(gate.admit(&request("GET /", &[("host", right)]), false).is_ok(), "{right}");
+        assert!(policy.admit(&request("GET /", &[("host", right)]), false).is_ok(), "{right}");
     }
     for wrong in ["evil.example", "sub.push.example", "192.0.2.1", "", "a b"] {
-        let refused = gate.admit(&request("GET /", &[("host", wrong)]), false);
+        let refused = policy.admit(&request("GET /", &[("host", wrong)]), false);
         assert_eq!(code(&refused), Some(ErrorCode::BadHost), "{wrong}");
         let message = refused.unwrap_err().message;
         assert!(message.contains("--allow-host") && !message.contains("loopback"), "{message}");
     }
-    assert!(gate.admit(&request("GET /", &[]), false).is_ok(), "HTTP/1.0");
+    assert!(policy.admit(&request("GET /", &[]), false).is_ok(), "HTTP/1.0");
 }

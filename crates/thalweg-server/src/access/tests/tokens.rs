@@ -6,8 +6,11 @@ use super::*;
 fn tokens_say_who_it_is() {
     let check = |access: &Access, credentials: &[&str], expected: Option<Identity>| {
         let headers: Vec<_> = credentials.iter().map(|text| ("authorization", *text)).collect();
-        let seen =
-            gate(access, LOOPBACK).unwrap().identify(&request("GET /", &headers).headers, None, 0);
+        let seen = policy(access, LOOPBACK).unwrap().identify(
+            &request("GET /", &headers).headers,
+            None,
+            0,
+        );
         let refused = expected.is_none().then_some(ErrorCode::Unauthorized);
         assert_eq!(code(&seen), refused, "{credentials:?}");
         assert_eq!(seen.ok(), expected, "{credentials:?}");
@@ -32,8 +35,8 @@ fn rights_are_those_of_the_token() {
     let topic: Topic = "cars".parse().unwrap();
     // May subscribe and look; may publish; may inspect.
     let check = |access: &Access, listen: &str, identity, expected: [bool; 3]| {
-        let gate = gate(access, listen).unwrap();
-        let may = |right| match gate.authorise(identity, right) {
+        let policy = policy(access, listen).unwrap();
+        let may = |right| match policy.authorise(identity, right) {
             Ok(()) => true,
             Err(refusal) => {
                 assert_eq!(refusal.code, ErrorCode::Unauthorized);
@@ -66,39 +69,39 @@ fn rights_are_those_of_the_token() {
 
 #[test]
 fn a_ticket_stands_for_its_token_once() {
-    let gate = gate(&access("p", "s"), LOOPBACK).unwrap();
+    let policy = policy(&access("p", "s"), LOOPBACK).unwrap();
     let none = HeaderMap::new();
     for identity in [Identity::Subscriber, Identity::Publisher] {
-        let ticket = gate.issue_ticket(identity, 0).unwrap().ticket;
-        assert_eq!(gate.identify(&none, Some(&ticket), 1), Ok(identity));
-        let again = gate.identify(&none, Some(&ticket), 1);
+        let ticket = policy.issue_ticket(identity, 0).unwrap().ticket;
+        assert_eq!(policy.identify(&none, Some(&ticket), 1), Ok(identity));
+        let again = policy.identify(&none, Some(&ticket), 1);
         assert_eq!(code(&again), Some(ErrorCode::Unauthorized));
-        let late = gate.issue_ticket(identity, 0).unwrap().ticket;
-        let late = gate.identify(&none, Some(&late), TICKET_LIFE_S * 1_000_000);
+        let late = policy.issue_ticket(identity, 0).unwrap().ticket;
+        let late = policy.identify(&none, Some(&late), TICKET_LIFE_S * 1_000_000);
         assert_eq!(code(&late), Some(ErrorCode::Unauthorized));
     }
-    assert_eq!(code(&gate.issue_ticket(Identity::Nobody, 0)), Some(ErrorCode::Unauthorized));
+    assert_eq!(code(&policy.issue_ticket(Identity::Nobody, 0)), Some(ErrorCode::Unauthorized));
     // A token beside it does not help.
     let publisher = request("GET /", &[("authorization", "Bearer p")]).headers;
-    let seen = gate.identify(&publisher, Some("0"), 0);
+    let seen = policy.identify(&publisher, Some("0"), 0);
     assert_eq!(code(&seen), Some(ErrorCode::Unauthorized));
 }
 
 #[test]
 fn tickets_are_random() {
-    let gate = gate(&access("p", ""), LOOPBACK).unwrap();
+    let policy = policy(&access("p", ""), LOOPBACK).unwrap();
     let tickets: std::collections::HashSet<_> =
-        (0..100).map(|_| gate.issue_ticket(Identity::Publisher, 0).unwrap().ticket).collect();
+        (0..100).map(|_| policy.issue_ticket(Identity::Publisher, 0).unwrap().ticket).collect();
     assert_eq!(tickets.len(), 100);
     assert!(tickets.iter().all(|ticket| ticket.len() == 32));
 }
 
 #[test]
 fn without_tokens_tickets_are_given_and_not_looked_at() {
-    let gate = gate(&Access::default(), LOOPBACK).unwrap();
+    let policy = policy(&Access::default(), LOOPBACK).unwrap();
     for _ in 0..2 {
-        let ticket = gate.issue_ticket(Identity::Nobody, 0).unwrap().ticket;
-        let seen = gate.identify(&HeaderMap::new(), Some(&ticket), u64::MAX);
+        let ticket = policy.issue_ticket(Identity::Nobody, 0).unwrap().ticket;
+        let seen = policy.identify(&HeaderMap::new(), Some(&ticket), u64::MAX);
         assert_eq!(seen, Ok(Identity::Nobody));
     }
 }

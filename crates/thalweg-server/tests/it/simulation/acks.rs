@@ -1,7 +1,7 @@
 use fastrand::Rng;
 use thalweg_wire::{Epoch, Position, StartAt};
 
-use super::{conditions::magnitude, oracle::Heard, published::Published};
+use super::{conditions::magnitude, oracle::Received, published::Published};
 
 /// When a peer acks what it has read, and how well.
 pub(super) struct Acks {
@@ -38,7 +38,7 @@ impl Acks {
         self.due.is_empty()
     }
 
-    pub(super) fn remember(&mut self, heard: &[Heard]) {
+    pub(super) fn remember(&mut self, heard: &[Received]) {
         self.due.extend(heard.iter().filter_map(|heard| match heard.resume_at {
             StartAt::After(position) => Some((heard.topic, position)),
             StartAt::Latest | StartAt::Earliest => None,

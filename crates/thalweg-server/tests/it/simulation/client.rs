@@ -1,12 +1,12 @@
 use fastrand::Rng;
-use thalweg_server::fanout::{Budget, Delivered, Life, Policy, Subscribe, Terms};
+use thalweg_server::fanout::{Budget, Delivered, Policy, ResponseMode, Subscribe, Terms};
 use thalweg_wire::{Epoch, Format, Framing, Position, StartAt, close, format::Compression};
 
 use super::{
     conditions::{any_format, magnitude},
     connection::{Ask, Connection},
     deframe::NONCE,
-    oracle::Heard,
+    oracle::Received,
     surroundings::Surroundings,
     tally::Situation,
 };
@@ -79,7 +79,7 @@ impl Client {
         let Some(connection) = &mut self.connection else { return };
         let heard = connection.drain(around.now_us, &mut around.rng);
         Self::ack(connection, around);
-        let is_poll = connection.life == Life::Once && self.wait_until_us <= around.now_us;
+        let is_poll = connection.mode == ResponseMode::Once && self.wait_until_us <= around.now_us;
         if is_poll && connection.has_begun() {
             let mut all = heard;
             all.extend(connection.drain_all());
@@ -152,7 +152,7 @@ impl Client {
     pub(super) fn connect(&mut self, around: &mut Surroundings) {
         let shard = around.rng.usize(0..around.shards.len());
         let format = Self::format(around);
-        let life = self.life(format, around);
+        let mode = self.response_mode(format, around);
         // A WebSocket may name its topics later.
         let is_websocket = format.framing() == Framing::WebSocket;
         let is_mute = is_websocket && !self.is_calm && around.rng.u8(0..8) == 0;
@@ -160,7 +160,7 @@ impl Client {
         let subscribe: Vec<_> =
             topics.map(|topic| self.subscribe(*topic, format, around)).collect();
         around.say(|| {
-            format!("client {} to {shard}, {format:?}, {life:?}: {subscribe:?}", self.name)
+            format!("client {} to {shard}, {format:?}, {mode:?}: {subscribe:?}", self.name)
         });
         for topic in &self.topics {
             // Or later: then the format has no hot tail when it is first read.
@@ -171,7 +171,7 @@ impl Client {
         let is_changed = self.format.replace(format).is_some_and(|before| before != format);
         around.tally.saw_if(Situation::Changed, is_changed);
         let Surroundings { conditions, rng, .. } = around;
-        let ask = Ask { shard, format, life, subscribe };
+        let ask = Ask { shard, format, mode, subscribe };
         let mut connection = Connection::new(ask, conditions, rng);
         if self.is_calm {
             connection.relax();
@@ -188,19 +188,19 @@ impl Client {
         }
     }
 
-    fn life(&mut self, format: Format, around: &mut Surroundings) -> Life {
+    fn response_mode(&mut self, format: Format, around: &mut Surroundings) -> ResponseMode {
         match format.framing() {
             Framing::Ndjson if format == Format::NDJSON && around.rng.bool() => {
                 let wait_us = magnitude(&mut around.rng, 100_000) as u64;
                 self.wait_until_us = around.now_us + wait_us;
-                Life::Once
+                ResponseMode::Once
             }
             Framing::ForeverFrame => {
                 let bytes = 1 + magnitude(&mut around.rng, 20_000) as u64;
                 let bytes_left = if self.is_calm { 1 << 40 } else { bytes };
-                Life::Document { nonce: NONCE.into(), bytes_left }
+                ResponseMode::Document { nonce: NONCE.into(), bytes_left }
             }
-            _ => Life::Endless,
+            _ => ResponseMode::Endless,
         }
     }
 
@@ -231,8 +231,8 @@ impl Client {
         Subscribe { feed: topic as u32, start, terms }
     }
 
-    fn remember(&mut self, heard: Vec<Heard>) {
-        for Heard { topic, resume_at, .. } in heard {
+    fn remember(&mut self, heard: Vec<Received>) {
+        for Received { topic, resume_at, .. } in heard {
             self.seen[topic] = Some(resume_at);
         }
     }

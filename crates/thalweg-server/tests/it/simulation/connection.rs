@@ -1,7 +1,9 @@
 use std::collections::VecDeque;
 
 use fastrand::Rng;
-use thalweg_server::fanout::{Budget, Delivered, FeedKey, Life, Scratch, Subscribe, Subscriber};
+use thalweg_server::fanout::{
+    Budget, Delivered, FeedKey, ResponseMode, Scratch, Subscribe, Subscriber,
+};
 use thalweg_wire::{
     Close, Format, Framing, close, format::Compression, format::forever_frame_document,
 };
@@ -12,7 +14,7 @@ use super::{
     conditions::{Conditions, magnitude},
     deframe::NONCE,
     inflate::{GZIP_HEADER, stored},
-    oracle::{Heard, Oracle, Own, Visit},
+    oracle::{Oracle, Own, Received, Visit},
     shard::Shard,
     socket::Socket,
     tally::{Situation, Tally},
@@ -21,15 +23,15 @@ use super::{
 /// A subscriber, the socket it writes to, and who reads at the other end.
 pub(super) struct Connection {
     pub(super) shard: usize,
-    pub(super) life: Life,
+    pub(super) mode: ResponseMode,
     subscriber: Subscriber,
     socket: Socket,
     oracle: Oracle,
     acks: Acks,
     /// Feeds that are left and not yet reported so.
     leaving: Vec<FeedKey>,
-    /// Heard as far as the socket has taken it, not yet read by the peer.
-    under_way: VecDeque<Heard>,
+    /// Received as far as the socket has taken it, not yet read by the peer.
+    under_way: VecDeque<Received>,
     /// Bytes read by the peer.
     read: u64,
     /// Bytes it reads at a time, at most.
@@ -45,13 +47,13 @@ pub(super) struct Connection {
 pub(super) struct Ask {
     pub(super) shard: usize,
     pub(super) format: Format,
-    pub(super) life: Life,
+    pub(super) mode: ResponseMode,
     pub(super) subscribe: Vec<Subscribe>,
 }
 
 impl Connection {
     pub(super) fn new(ask: Ask, conditions: &Conditions, rng: &mut Rng) -> Self {
-        let Ask { shard, format, life, subscribe } = ask;
+        let Ask { shard, format, mode, subscribe } = ask;
         let mut head = if rng.bool() { "HTTP/1.1 200 OK\r\n\r\n" } else { "" }.as_bytes().to_vec();
         let mut head_expected = head.clone();
         let mut first = Vec::new();
@@ -66,10 +68,10 @@ impl Connection {
         let capacity = 1 + magnitude(rng, conditions.socket_bytes_max);
         Self {
             shard,
-            subscriber: Subscriber::new(format, &head, &subscribe, life.clone()),
+            subscriber: Subscriber::new(format, &head, &subscribe, mode.clone()),
             socket: Socket::new(capacity, rng.fork()),
-            oracle: Oracle::new(format, &head_expected, &subscribe, life.clone()),
-            life,
+            oracle: Oracle::new(format, &head_expected, &subscribe, mode.clone()),
+            mode,
             acks: Acks::draw(rng),
             leaving: Vec::new(),
             under_way: VecDeque::new(),
@@ -142,7 +144,7 @@ impl Connection {
             _ if self.subscriber.is_ending() => {}
             _ => {
                 let is_told = self.subscriber.heartbeat();
-                assert_eq!(is_told, self.life != Life::Once);
+                assert_eq!(is_told, self.mode != ResponseMode::Once);
                 if is_told {
                     self.oracle.will_hear(Own::Heartbeat);
                     self.is_dirty = true;
@@ -176,7 +178,7 @@ impl Connection {
     fn tell(&mut self, own: Own, tally: &mut Tally, write: impl FnOnce(Format, &mut Vec<u8>)) {
         if !self.subscriber.is_ending() {
             tally.saw_if(Situation::ToldInFrame, self.subscriber.is_in_frame());
-            self.subscriber.tell(write);
+            self.subscriber.send_control(write);
             self.oracle.will_hear(own);
             self.is_dirty = true;
         }
@@ -185,7 +187,7 @@ impl Connection {
     /// Whether topics come and go on it. Lines are not asked so, but could be.
     pub(super) fn hears_commands(&self) -> bool {
         matches!(self.framing(), Framing::WebSocket | Framing::Ndjson)
-            && self.life == Life::Endless
+            && self.mode == ResponseMode::Endless
             && !self.subscriber.is_ending()
     }
 
@@ -243,7 +245,7 @@ impl Connection {
     }
 
     /// The peer reads what it likes; returns what it has read whole.
-    pub(super) fn drain(&mut self, now_us: u64, rng: &mut Rng) -> Vec<Heard> {
+    pub(super) fn drain(&mut self, now_us: u64, rng: &mut Rng) -> Vec<Received> {
         if now_us < self.stalled_until_us {
             return Vec::new();
         }
@@ -256,7 +258,7 @@ impl Connection {
     }
 
     /// The peer reads everything; returns what it has read whole.
-    pub(super) fn drain_all(&mut self) -> Vec<Heard> {
+    pub(super) fn drain_all(&mut self) -> Vec<Received> {
         self.read_up_to(usize::MAX)
     }
 
@@ -266,11 +268,11 @@ impl Connection {
         self.acks.relax();
     }
 
-    fn read_up_to(&mut self, bytes: usize) -> Vec<Heard> {
+    fn read_up_to(&mut self, bytes: usize) -> Vec<Received> {
         self.read += self.socket.drain(bytes) as u64;
         self.is_dirty |= std::mem::take(&mut self.socket.is_full);
         let whole = self.under_way.partition_point(|heard| heard.end <= self.read);
-        let heard: Vec<Heard> = self.under_way.drain(..whole).collect();
+        let heard: Vec<Received> = self.under_way.drain(..whole).collect();
         if self.framing() == Framing::WebSocket {
             self.acks.remember(&heard);
         }
@@ -291,12 +293,12 @@ impl Connection {
             self.subscriber.deliver(shard, &mut self.socket, visit.now_us, budget, scratch);
         let taken = std::mem::take(&mut self.socket.taken);
         visit.tally.digest(&taken);
-        self.under_way.extend(self.oracle.hear(&taken, visit));
+        self.under_way.extend(self.oracle.receive(&taken, visit));
         assert!(!self.subscriber.is_in_frame() || self.oracle.is_in_frame());
         match delivered {
             Delivered::CaughtUp(wake_us) => {
                 self.oracle.check_is_content(shard, visit, wake_us);
-                assert_eq!(self.subscriber.own_bytes(), 0);
+                assert_eq!(self.subscriber.control_bytes(), 0);
                 self.wake_us = wake_us;
             }
             Delivered::More => {
@@ -313,14 +315,16 @@ impl Connection {
             Delivered::Gone => assert!(self.socket.is_gone),
         }
         if !matches!(delivered, Delivered::Closed | Delivered::Gone) {
-            // Confirmations that it waits for are its own frames.
-            if self.subscriber.own_bytes() == 0 {
+            // Confirmations that it waits for are its control messages.
+            if self.subscriber.control_bytes() == 0 {
                 self.oracle.check_goes_on();
             }
             if self.has_begun() {
                 self.oracle.check_has_begun();
             }
-            if let Some(lag) = self.oracle.lag(shard).filter(|_| self.subscriber.own_bytes() == 0) {
+            if let Some(lag) =
+                self.oracle.lag(shard).filter(|_| self.subscriber.control_bytes() == 0)
+            {
                 assert_eq!(self.subscriber.lag(shard), lag);
             }
         }

@@ -52,7 +52,7 @@ fn in_chunks(format: Format, bytes: &[u8]) -> Option<Deframed> {
         assert_eq!(deframed.len, data.len(), "a chunk of more than a frame");
         return Some(Deframed { told: data_at + deframed.told, len, ..deframed });
     }
-    assert!(format.has_own_ending(), "a chunk of less than a frame: {}", data.escape_ascii());
+    assert!(format.has_trailer(), "a chunk of less than a frame: {}", data.escape_ascii());
     let shared = (data, len);
     let Chunk { data, data_at, len } = chunk(&bytes[shared.1..])?;
     let both = [shared.0, data].concat();

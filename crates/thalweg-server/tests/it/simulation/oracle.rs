@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use thalweg_server::fanout::{FeedKey, Life, Subscribe};
+use thalweg_server::fanout::{FeedKey, ResponseMode, Subscribe};
 use thalweg_wire::{
     Close, Format, Framing, Position, StartAt, close,
     format::Compression,
@@ -23,7 +23,7 @@ pub(super) struct Oracle {
     format: Format,
     /// What is left of the response head.
     head: Vec<u8>,
-    life: Life,
+    mode: ResponseMode,
     readings: Vec<Reading>,
     /// Frames injected and not yet heard, with how much was taken before.
     own: VecDeque<(u64, Own)>,
@@ -53,7 +53,7 @@ pub(super) enum Own {
 }
 
 /// Where to resume a topic, and the byte of the connection that completed that.
-pub(super) struct Heard {
+pub(super) struct Received {
     pub(super) end: u64,
     pub(super) topic: usize,
     pub(super) resume_at: StartAt,
@@ -67,11 +67,16 @@ pub(super) struct Visit<'a> {
 }
 
 impl Oracle {
-    pub(super) fn new(format: Format, head: &[u8], subscribe: &[Subscribe], life: Life) -> Self {
+    pub(super) fn new(
+        format: Format,
+        head: &[u8],
+        subscribe: &[Subscribe],
+        mode: ResponseMode,
+    ) -> Self {
         Self {
             format,
             head: head.to_vec(),
-            life,
+            mode,
             readings: subscribe.iter().copied().map(Reading::new).collect(),
             own: VecDeque::new(),
             leaving: VecDeque::new(),
@@ -119,7 +124,7 @@ impl Oracle {
     /// The subscriber is about to be visited.
     pub(super) fn visit(&mut self, shard: &Shard, visit: &mut Visit<'_>) {
         let may_wait =
-            self.format.has_own_ending() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
+            self.format.has_trailer() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
         for reading in &mut self.readings {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
@@ -132,7 +137,7 @@ impl Oracle {
     }
 
     /// The socket took `bytes`; which positions that completes.
-    pub(super) fn hear(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Vec<Heard> {
+    pub(super) fn receive(&mut self, bytes: &[u8], visit: &mut Visit<'_>) -> Vec<Received> {
         let of_head = bytes.len().min(self.head.len());
         assert!(self.head.drain(..of_head).eq(bytes[..of_head].iter().copied()), "response head");
         if self.partial.is_empty() {
@@ -160,14 +165,14 @@ impl Oracle {
             let (begun_us, now_us) = (self.begun_us, visit.now_us);
             let sent = Sent { begun, begun_us, bytes: len as u64, now_us, is_compressed };
             let resumed = self.frame(&frame, sent, visit).into_iter();
-            heard.extend(resumed.map(|(topic, resume_at)| Heard { end, topic, resume_at }));
+            heard.extend(resumed.map(|(topic, resume_at)| Received { end, topic, resume_at }));
             self.begun_us = visit.now_us;
             self.readings.iter_mut().for_each(Reading::between_frames);
         }
         unread.drain(..read);
         self.partial = unread;
         self.taken += bytes.len() as u64;
-        if self.format.has_own_ending() && self.has_shared_part() {
+        if self.format.has_trailer() && self.has_shared_part() {
             visit.tally.count(Situation::CutEnding, 1);
             self.readings.iter_mut().for_each(|reading| reading.has_shared_part(visit.now_us));
         }
@@ -337,12 +342,15 @@ impl Oracle {
 
     /// Whether a document is as large as it may become after `bytes`.
     fn is_spent(&self, bytes: u64) -> bool {
-        matches!(self.life, Life::Document { bytes_left, .. } if bytes >= bytes_left)
+        matches!(self.mode, ResponseMode::Document { bytes_left, .. } if bytes >= bytes_left)
     }
 
     /// Whether a poll is to end: it heard something, whole.
     fn is_answered(&self) -> bool {
-        self.life == Life::Once && self.is_told && !self.is_in_frame() && self.head.is_empty()
+        self.mode == ResponseMode::Once
+            && self.is_told
+            && !self.is_in_frame()
+            && self.head.is_empty()
     }
 
     /// That it goes on for a reason.

@@ -23,7 +23,7 @@ pub(super) struct Reading {
     /// How much the connection had taken when it was told to leave.
     pub(super) left_at: Option<u64>,
     /// When the shared part of the frame under way was sent whole, and at which of
-    /// the visits: the connection's own ending may take longer.
+    /// the visits: the connection's trailer may take longer.
     shared_part: Option<(u64, usize)>,
 }
 

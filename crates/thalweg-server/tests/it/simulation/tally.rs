@@ -34,7 +34,7 @@ pub(super) enum Situation {
     /// it was not due.
     Ids,
     WithoutId,
-    /// A frame sent but for the connection's own ending of it.
+    /// A frame sent but for the connection's trailer of it.
     CutEnding,
     /// A document told to load again.
     Reload,

@@ -51,7 +51,7 @@ impl Drop for SendingPlace {
 }
 
 /// One that is being sent.
-pub(super) struct Reading {
+pub(super) struct HistoryQuery {
     pub(super) client: Client,
     pub(super) holder: Arc<Holder>,
     pub(super) events: Weak<RefCell<Slice>>,
@@ -76,7 +76,7 @@ impl Sending {
     }
 }
 
-impl Reading {
+impl HistoryQuery {
     /// Whether it is not over yet.
     pub(super) fn is_sent(&self) -> bool {
         self.events.strong_count() > 0
@@ -111,7 +111,7 @@ impl Handle {
         let _turn = self.reads.turn().await?;
         let Page { before, events, after } = self.read_home(topic, start, limit).await?;
         let events = Rc::new(RefCell::new(events));
-        self.shard.borrow_mut().subscribers.readings.push(Reading {
+        self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,
             holder: Arc::clone(holder),
             events: Rc::downgrade(&events),

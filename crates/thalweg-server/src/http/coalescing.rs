@@ -14,20 +14,20 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::refusals::Refusals;
 
-/// Bytes gathered at most before they are sent without waiting for more: about what
+/// Bytes coalesced at most before they are sent without waiting for more: about what
 /// one send takes.
-const GATHERED_BYTES: usize = 64 << 10;
+const COALESCED_BYTES: usize = 64 << 10;
 
-/// The memory that the connections of a shard gather in, one after the other: only
+/// The memory that the connections of a shard coalesce in, one after the other: only
 /// those whose socket is full hold some of their own.
 pub(super) type Spare = Rc<Cell<Vec<u8>>>;
 
-/// The sending end of a [`Gathering`]: for whoever polls what writes to it.
-pub(super) struct Gathered<S>(Rc<RefCell<State<S>>>);
+/// The sending end of a [`CoalescingStream`]: for whoever polls what writes to it.
+pub(super) struct Sender<S>(Rc<RefCell<State<S>>>);
 
-/// A stream that gathers what is written to it until [`Gathered::poll_send`].
+/// A stream that coalesces what is written to it until [`Sender::poll_send`].
 /// Flushing it sends nothing.
-pub(super) struct Gathering<S>(Rc<RefCell<State<S>>>);
+pub(super) struct CoalescingStream<S>(Rc<RefCell<State<S>>>);
 
 struct State<S> {
     stream: S,
@@ -38,16 +38,16 @@ struct State<S> {
     refusals: Refusals,
 }
 
-/// Gathers what is written to a stream.
-pub(super) fn gather<S>(stream: S, spare: &Spare) -> (Gathering<S>, Gathered<S>) {
+/// Coalesces what is written to a stream.
+pub(super) fn coalesce<S>(stream: S, spare: &Spare) -> (CoalescingStream<S>, Sender<S>) {
     let spare = Rc::clone(spare);
     let (waiting, refusals) = (Vec::new(), Refusals::default());
     let state = Rc::new(RefCell::new(State { stream, waiting, sent: 0, spare, refusals }));
-    (Gathering(Rc::clone(&state)), Gathered(state))
+    (CoalescingStream(Rc::clone(&state)), Sender(state))
 }
 
-impl<S: AsyncWrite + Unpin> Gathered<S> {
-    /// Sends what was gathered. Call it each time after polling what writes, in the
+impl<S: AsyncWrite + Unpin> Sender<S> {
+    /// Sends what was coalesced. Call it each time after polling what writes, in the
     /// same task.
     pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(context)
@@ -81,16 +81,16 @@ impl<S: AsyncWrite + Unpin> State<S> {
     fn take(&mut self, bytes: &[u8]) -> usize {
         if self.waiting.is_empty() {
             self.waiting = self.spare.take();
-            self.waiting.reserve(GATHERED_BYTES);
+            self.waiting.reserve(COALESCED_BYTES);
         }
-        let taken = bytes.len().min(GATHERED_BYTES - self.waiting.len());
+        let taken = bytes.len().min(COALESCED_BYTES - self.waiting.len());
         self.waiting.extend_from_slice(&bytes[..taken]);
         self.refusals.see(&bytes[..taken]);
         taken
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CoalescingStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -100,14 +100,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescingStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut state = self.0.borrow_mut();
-        if state.waiting.len() >= GATHERED_BYTES {
+        if state.waiting.len() >= COALESCED_BYTES {
             ready!(state.poll_send(context))?;
         }
         Poll::Ready(Ok(state.take(bytes)))
@@ -159,11 +159,11 @@ mod tests {
         }
     }
 
-    fn slow(at_a_time: usize) -> (Gathering<Slow>, Gathered<Slow>) {
-        gather(Slow { at_a_time, taken: Vec::new() }, &Spare::default())
+    fn slow(at_a_time: usize) -> (CoalescingStream<Slow>, Sender<Slow>) {
+        coalesce(Slow { at_a_time, taken: Vec::new() }, &Spare::default())
     }
 
-    fn write(to: &mut Gathering<Slow>, bytes: usize) -> Poll<usize> {
+    fn write(to: &mut CoalescingStream<Slow>, bytes: usize) -> Poll<usize> {
         let context = &mut Context::from_waker(Waker::noop());
         let written = Pin::new(&mut *to).poll_write(context, &vec![0; bytes]);
         assert!(Pin::new(to).poll_flush(context).is_ready());
@@ -173,28 +173,28 @@ mod tests {
     #[test]
     fn frames_that_were_each_flushed_are_one_send() {
         let context = &mut Context::from_waker(Waker::noop());
-        let (mut gathering, gathered) = slow(usize::MAX);
+        let (mut coalescing, sender) = slow(usize::MAX);
         for _ in 0..100 {
-            assert_eq!(write(&mut gathering, 200), Poll::Ready(200));
+            assert_eq!(write(&mut coalescing, 200), Poll::Ready(200));
         }
-        assert!(gathered.0.borrow().stream.taken.is_empty());
-        assert!(gathered.poll_send(context).is_ready());
-        assert!(gathered.poll_send(context).is_ready());
-        assert_eq!(gathered.0.borrow().stream.taken, [20_000]);
+        assert!(sender.0.borrow().stream.taken.is_empty());
+        assert!(sender.poll_send(context).is_ready());
+        assert!(sender.poll_send(context).is_ready());
+        assert_eq!(sender.0.borrow().stream.taken, [20_000]);
     }
 
     #[test]
     fn it_holds_no_more_than_it_may() {
         let context = &mut Context::from_waker(Waker::noop());
-        let (mut gathering, gathered) = slow(0);
-        assert_eq!(write(&mut gathering, GATHERED_BYTES - 10), Poll::Ready(GATHERED_BYTES - 10));
-        assert_eq!(write(&mut gathering, 100), Poll::Ready(10));
-        assert_eq!(write(&mut gathering, 90), Poll::Pending);
-        assert!(gathered.poll_send(context).is_pending());
-        gathered.0.borrow_mut().stream.at_a_time = 40_000;
-        assert_eq!(write(&mut gathering, 90), Poll::Ready(90));
-        assert!(Pin::new(&mut gathering).poll_shutdown(context).is_ready());
-        assert_eq!(gathered.0.borrow().stream.taken, [40_000, GATHERED_BYTES - 40_000, 90]);
+        let (mut coalescing, sender) = slow(0);
+        assert_eq!(write(&mut coalescing, COALESCED_BYTES - 10), Poll::Ready(COALESCED_BYTES - 10));
+        assert_eq!(write(&mut coalescing, 100), Poll::Ready(10));
+        assert_eq!(write(&mut coalescing, 90), Poll::Pending);
+        assert!(sender.poll_send(context).is_pending());
+        sender.0.borrow_mut().stream.at_a_time = 40_000;
+        assert_eq!(write(&mut coalescing, 90), Poll::Ready(90));
+        assert!(Pin::new(&mut coalescing).poll_shutdown(context).is_ready());
+        assert_eq!(sender.0.borrow().stream.taken, [40_000, COALESCED_BYTES - 40_000, 90]);
     }
 
     #[test]
@@ -202,8 +202,8 @@ mod tests {
         let context = &mut Context::from_waker(Waker::noop());
         let spare = Spare::default();
         let (mut one, its_sending) =
-            gather(Slow { at_a_time: usize::MAX, taken: Vec::new() }, &spare);
-        let (mut other, _) = gather(Slow { at_a_time: 0, taken: Vec::new() }, &spare);
+            coalesce(Slow { at_a_time: usize::MAX, taken: Vec::new() }, &spare);
+        let (mut other, _) = coalesce(Slow { at_a_time: 0, taken: Vec::new() }, &spare);
         assert_eq!(write(&mut one, 1), Poll::Ready(1));
         let memory = its_sending.0.borrow().waiting.as_ptr();
         assert!(its_sending.poll_send(context).is_ready());

@@ -32,7 +32,7 @@ pub(crate) use forwarded::Forwarded;
 
 /// All connections of a listener.
 #[derive(Debug)]
-pub(crate) struct Seats {
+pub(crate) struct ConnectionLimits {
     limits: Limits,
     is_admin: bool,
     trusted_proxies: Vec<Network>,
@@ -44,7 +44,7 @@ pub(crate) struct Seats {
 
 /// One connection's place, for as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionPermit {
     place: Place,
     shard: u32,
     is_of_proxy: bool,
@@ -62,12 +62,12 @@ pub(crate) struct Caller {
 /// A place among those that an address may have.
 #[derive(Debug)]
 struct Place {
-    seats: Arc<Seats>,
+    connection_limits: Arc<ConnectionLimits>,
     address: Address,
     is_counted: bool,
 }
 
-impl Seats {
+impl ConnectionLimits {
     pub(crate) fn new(shards: usize, limits: Limits, trusted_proxies: &[Network]) -> Arc<Self> {
         let trusted_proxies = trusted_proxies.to_vec();
         Arc::new(Self { trusted_proxies, ..Self::of_shards(shards, limits) })
@@ -101,19 +101,19 @@ impl Seats {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Seat, Refusal> {
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<ConnectionPermit, Refusal> {
         let address = address.to_canonical();
         let is_of_proxy = self.trusted_proxies.iter().any(|network| network.contains(address));
         let is_counted = !is_of_proxy && !address.is_loopback();
         let place = self.place(Address::of(address), is_counted)?;
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
-        Seat::new(place, shard as u32, is_of_proxy)
+        ConnectionPermit::new(place, shard as u32, is_of_proxy)
     }
 
     /// One more from an address, if it is counted.
     fn place(self: &Arc<Self>, address: Address, is_counted: bool) -> Result<Place, Refusal> {
-        let place = Place { seats: Arc::clone(self), address, is_counted };
+        let place = Place { connection_limits: Arc::clone(self), address, is_counted };
         if !is_counted {
             return Ok(place);
         }
@@ -141,10 +141,10 @@ impl Seats {
     }
 }
 
-impl Seat {
+impl ConnectionPermit {
     fn new(place: Place, shard: u32, is_of_proxy: bool) -> Result<Self, Refusal> {
-        place.seats.take_room()?;
-        place.seats.loads[shard as usize].fetch_add(1, Relaxed);
+        place.connection_limits.take_room()?;
+        place.connection_limits.loads[shard as usize].fetch_add(1, Relaxed);
         Ok(Self { place, shard, is_of_proxy })
     }
 
@@ -160,7 +160,7 @@ impl Seat {
 
     /// Whether it is of the listener for whoever looks after the server.
     pub(crate) fn is_admin(&self) -> bool {
-        self.place.seats.is_admin()
+        self.place.connection_limits.is_admin()
     }
 
     /// What a request over this connection says of its client, if the connection is a
@@ -170,7 +170,7 @@ impl Seat {
     /// As [`Forwarded::read`].
     pub(crate) fn forwarded(&self, headers: &HeaderMap) -> Result<Forwarded, Refusal> {
         match self.is_of_proxy {
-            true => Forwarded::read(headers, &self.place.seats.trusted_proxies),
+            true => Forwarded::read(headers, &self.place.connection_limits.trusted_proxies),
             false => Ok(Forwarded::default()),
         }
     }
@@ -185,7 +185,7 @@ impl Seat {
             return Ok(Caller { address, is_counted, place: None });
         }
         let address = forwarded.address.unwrap_or(self.place.address);
-        let place = self.place.seats.place(address, true)?;
+        let place = self.place.connection_limits.place(address, true)?;
         Ok(Caller { address, is_counted: true, place: Some(place) })
     }
 
@@ -194,9 +194,11 @@ impl Seat {
     ///
     /// # Errors
     /// When there is none.
-    pub(crate) fn beside(&self, caller: Caller) -> Result<Self, Refusal> {
+    pub(crate) fn for_another(&self, caller: Caller) -> Result<Self, Refusal> {
         let own = &self.place;
-        let place = caller.place.map_or_else(|| own.seats.place(own.address, own.is_counted), Ok);
+        let place = caller
+            .place
+            .map_or_else(|| own.connection_limits.place(own.address, own.is_counted), Ok);
         Self::new(place?, self.shard, false)
     }
 
@@ -223,11 +225,11 @@ impl Caller {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let seats = &self.place.seats;
-        seats.loads[self.shard as usize].fetch_sub(1, Relaxed);
-        seats.taken.fetch_sub(1, Relaxed);
+        let connection_limits = &self.place.connection_limits;
+        connection_limits.loads[self.shard as usize].fetch_sub(1, Relaxed);
+        connection_limits.taken.fetch_sub(1, Relaxed);
     }
 }
 
@@ -236,7 +238,7 @@ impl Drop for Place {
         if !self.is_counted {
             return;
         }
-        let by_address = &self.seats.by_address;
+        let by_address = &self.connection_limits.by_address;
         let mut by_address = by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = by_address.get_mut(&self.address) {
             *count -= 1;
@@ -251,11 +253,15 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
-    fn seats(connections: usize, of_one_address: usize, trusted_proxies: &[&str]) -> Arc<Seats> {
+    fn connection_limits(
+        connections: usize,
+        of_one_address: usize,
+        trusted_proxies: &[&str],
+    ) -> Arc<ConnectionLimits> {
         let connections_per_address = Some(of_one_address);
         let limits = Limits { connections, connections_per_address, ..Limits::default() };
         let trusted: Vec<_> = trusted_proxies.iter().map(|text| text.parse().unwrap()).collect();
-        Seats::new(2, limits, &trusted)
+        ConnectionLimits::new(2, limits, &trusted)
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -264,49 +270,49 @@ mod tests {
 
     #[test]
     fn seats_are_given_back_and_addresses_forgotten() {
-        let seats = seats(3, 2, &[]);
+        let connection_limits = connection_limits(3, 2, &[]);
         let (here, there) = (ip("10.0.0.1"), ip("10.0.0.2"));
-        let first = seats.take(here).unwrap();
-        let second = seats.take(here).unwrap();
+        let first = connection_limits.take(here).unwrap();
+        let second = connection_limits.take(here).unwrap();
         assert_ne!(first.shard(), second.shard());
-        assert_eq!(seats.take(here).unwrap_err().code, ErrorCode::TooManyFromAddress);
-        let third = seats.take(there).unwrap();
-        assert_eq!(seats.take(there).unwrap_err().code, ErrorCode::TooManyConnections);
+        assert_eq!(connection_limits.take(here).unwrap_err().code, ErrorCode::TooManyFromAddress);
+        let third = connection_limits.take(there).unwrap();
+        assert_eq!(connection_limits.take(there).unwrap_err().code, ErrorCode::TooManyConnections);
         drop((first, second));
-        assert!(seats.take(here).is_ok());
+        assert!(connection_limits.take(here).is_ok());
         drop(third);
-        assert!(seats.by_address.lock().unwrap().is_empty());
+        assert!(connection_limits.by_address.lock().unwrap().is_empty());
     }
 
     #[test]
     fn loopback_is_not_counted_and_a_64_is_one_address() {
-        let seats = seats(9, 1, &[]);
+        let connection_limits = connection_limits(9, 1, &[]);
         let _there: Vec<_> = ["127.0.0.1", "127.0.0.1", "::1", "::1"]
-            .map(|text| seats.take(ip(text)).unwrap())
+            .map(|text| connection_limits.take(ip(text)).unwrap())
             .into();
-        let _one = seats.take(ip("2001:db8::1")).unwrap();
-        let refused = seats.take(ip("2001:db8::2")).unwrap_err();
+        let _one = connection_limits.take(ip("2001:db8::1")).unwrap();
+        let refused = connection_limits.take(ip("2001:db8::2")).unwrap_err();
         assert_eq!(refused.code, ErrorCode::TooManyFromAddress);
-        assert!(seats.take(ip("2001:db8:0:1::1")).is_ok());
+        assert!(connection_limits.take(ip("2001:db8:0:1::1")).is_ok());
     }
 
     #[test]
     fn a_proxys_connection_counts_for_the_clients_that_it_names() {
-        let seats = seats(9, 1, &["127.0.0.1"]);
-        let [one, other] = [(); 2].map(|()| seats.take(ip("127.0.0.1")).unwrap());
+        let connection_limits = connection_limits(9, 1, &["127.0.0.1"]);
+        let [one, other] = [(); 2].map(|()| connection_limits.take(ip("127.0.0.1")).unwrap());
         let named = |text: &str| Forwarded { address: Some(Address::of(ip(text))), is_https: None };
         let caller = one.caller(&named("192.0.2.1")).unwrap();
         assert!(other.caller(&named("192.0.2.1")).is_err());
         let subscriber = one.given_to(caller);
         assert!(other.caller(&named("192.0.2.1")).is_err());
         drop(subscriber);
-        let beside = other.beside(other.caller(&named("192.0.2.1")).unwrap()).unwrap();
+        let beside = other.for_another(other.caller(&named("192.0.2.1")).unwrap()).unwrap();
         assert!(other.caller(&named("192.0.2.1")).is_err());
         // Naming nobody it is its own client.
         let itself = other.caller(&Forwarded::default()).unwrap();
         assert!(other.caller(&Forwarded::default()).is_err());
         drop((beside, itself, other));
-        assert!(seats.by_address.lock().unwrap().is_empty());
-        assert_eq!(seats.taken.load(Relaxed), 0);
+        assert!(connection_limits.by_address.lock().unwrap().is_empty());
+        assert_eq!(connection_limits.taken.load(Relaxed), 0);
     }
 }

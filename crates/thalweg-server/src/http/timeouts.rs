@@ -1,4 +1,4 @@
-//! How long a peer may take: to say hello over HTTP/2, to ask for something there, and
+//! How long a peer may take: to send the preface over HTTP/2, to ask for something there, and
 //! to take what it asked for.
 //! Without these a connection that neither speaks nor reads would hold its place, and
 //! an answer's memory, for as long as it likes.
@@ -27,26 +27,26 @@ use super::{Http, PREFACE, content::Content};
 use crate::{config::is_share, transport::Cut};
 
 /// A socket that HTTP serves, given up when its peer takes too long.
-pub(super) struct Patient<S> {
+pub(super) struct TimeoutStream<S> {
     stream: S,
     stall: Duration,
     /// Rings when the peer has taken nothing for so long.
     full: Option<Pin<Box<Sleep>>>,
-    /// Rings when the hello is late, until it is there.
-    hello: Option<Pin<Box<Sleep>>>,
-    heard: usize,
+    /// Rings when the preface is late, until it is there.
+    preface: Option<Pin<Box<Sleep>>>,
+    read: usize,
 }
 
 /// Why a peer was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Impatience {
-    #[error("the peer said no hello in time")]
-    Hello,
+pub(super) enum TimedOut {
+    #[error("the peer sent no preface in time")]
+    Preface,
     #[error("the peer took nothing of its answer in time")]
     Stall,
 }
 
-impl Impatience {
+impl TimedOut {
     fn into_io(self) -> io::Error {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
@@ -62,15 +62,15 @@ impl Impatience {
     }
 }
 
-impl<S> Patient<S> {
+impl<S> TimeoutStream<S> {
     /// A socket whose peer must take something at least every `stall`.
     pub(super) fn new(stream: S, stall: Duration) -> Self {
-        Self { stream, stall, full: None, hello: None, heard: 0 }
+        Self { stream, stall, full: None, preface: None, read: 0 }
     }
 
     /// The same, and it must have sent HTTP/2's preface by then.
-    pub(super) fn with_hello(self, wait: Duration) -> Self {
-        Self { hello: Some(Box::pin(sleep(wait))), ..self }
+    pub(super) fn with_preface_by(self, wait: Duration) -> Self {
+        Self { preface: Some(Box::pin(sleep(wait))), ..self }
     }
 
     pub(super) fn into_inner(self) -> S {
@@ -89,11 +89,11 @@ impl<S> Patient<S> {
         }
         let stall = self.stall;
         let full = self.full.get_or_insert_with(|| Box::pin(sleep(stall)));
-        full.as_mut().poll(context).map(|()| Err(Impatience::Stall.into_io()))
+        full.as_mut().poll(context).map(|()| Err(TimedOut::Stall.into_io()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -101,19 +101,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let Some(hello) = &mut self.hello else { return read };
-        let late = hello.as_mut().poll(context);
-        self.heard += buffer.filled().len() - before;
-        if self.heard >= PREFACE.len() {
-            self.hello = None;
+        let Some(preface) = &mut self.preface else { return read };
+        let late = preface.as_mut().poll(context);
+        self.read += buffer.filled().len() - before;
+        if self.read >= PREFACE.len() {
+            self.preface = None;
         } else if late.is_ready() {
-            return Poll::Ready(Err(Impatience::Hello.into_io()));
+            return Poll::Ready(Err(TimedOut::Preface.into_io()));
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -5,7 +5,7 @@ use crate::fanout::{Sent, Sink};
 
 /// Where a subscriber's bytes go.
 #[derive(Debug)]
-pub(crate) enum Outlet {
+pub(crate) enum Writer {
     /// A socket of its own.
     Tcp(Socket),
     /// The same, encrypted.
@@ -15,7 +15,7 @@ pub(crate) enum Outlet {
     Pipe(PipeEnd),
 }
 
-impl Outlet {
+impl Writer {
     /// Its socket, to watch; a pipe has none.
     pub(crate) fn socket(&self) -> Option<&Socket> {
         match self {
@@ -82,7 +82,7 @@ impl Outlet {
     }
 }
 
-impl Sink for Outlet {
+impl Sink for Writer {
     fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
         match self {
             Self::Tcp(socket) => socket.send(slices),

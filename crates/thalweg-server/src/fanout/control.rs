@@ -1,16 +1,16 @@
 /// Once so many bytes wait, they are sent before what may make more of them, such as
 /// gaps, whose ids may be long.
-pub(super) const OWN_BYTES_MAX: usize = 64 << 10;
+pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
 /// Frames for this subscriber alone: confirmations, gaps, heartbeats, answers,
 /// the close. They go ahead of everybody's frames at the next frame boundary.
 #[derive(Debug, Default)]
-pub(super) struct Own {
+pub(super) struct Control {
     bytes: Vec<u8>,
     sent: usize,
 }
 
-impl Own {
+impl Control {
     pub(super) fn unsent(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
@@ -54,12 +54,12 @@ mod tests {
 
     #[test]
     fn what_is_sent_is_let_go_even_if_something_always_waits() {
-        let mut own = Own::default();
+        let mut control = Control::default();
         for _ in 0..10_000 {
-            own.frames().extend_from_slice(&[0; 100]);
-            let waiting = own.unsent().len();
-            own.advance(waiting - 1);
+            control.frames().extend_from_slice(&[0; 100]);
+            let waiting = control.unsent().len();
+            control.advance(waiting - 1);
         }
-        assert!(own.bytes.capacity() < 1_000, "{}", own.bytes.capacity());
+        assert!(control.bytes.capacity() < 1_000, "{}", control.bytes.capacity());
     }
 }

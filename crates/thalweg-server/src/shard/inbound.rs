@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     refusal::Refusal,
-    transport::{Connection, Heard},
+    transport::{Connection, Received},
 };
 
 /// Sockets read in one turn, once each.
@@ -30,31 +30,31 @@ impl Shard {
                 return;
             }
             let Some(key) = self.subscribers.next_readable() else { continue };
-            match self.hear(handle, key, now_us) {
-                Heard::More => self.subscribers.mark_readable(key),
+            match self.receive(handle, key, now_us) {
+                Received::More => self.subscribers.mark_readable(key),
                 // An end that came before this read has had its edge.
-                Heard::Nothing if self.subscribers.flags[key as usize].phase == Phase::Gone => {
+                Received::Nothing if self.subscribers.flags[key as usize].phase == Phase::Gone => {
                     self.subscribers.mark_readable(key);
                 }
-                Heard::Nothing => {}
-                Heard::Gone => self.subscribers.remove(&mut self.topics, key),
+                Received::Nothing => {}
+                Received::Gone => self.subscribers.remove(&mut self.topics, key),
             }
         }
     }
 
     /// Reads a connection once.
-    fn hear(&mut self, handle: &Rc<Handle>, key: u32, now_us: u64) -> Heard {
-        let unheard = self.subscribers.take_unheard(key);
-        if !unheard.is_empty() {
-            self.take_in(handle, key, &unheard, now_us);
-            return Heard::More;
+    fn receive(&mut self, handle: &Rc<Handle>, key: u32, now_us: u64) -> Received {
+        let deferred = self.subscribers.take_deferred(key);
+        if !deferred.is_empty() {
+            self.take_in(handle, key, &deferred, now_us);
+            return Received::More;
         }
         let mut buffer = std::mem::take(&mut self.subscribers.read_buffer);
-        let (bytes, heard) = self.subscribers.connections[key as usize].read(&mut buffer);
+        let (bytes, received) = self.subscribers.connections[key as usize].read(&mut buffer);
         self.subscribers.slice.spend(0);
         self.take_in(handle, key, &buffer[..bytes], now_us);
         self.subscribers.read_buffer = buffer;
-        heard
+        received
     }
 
     /// Takes in what a connection said, a message at a time. Once its answers are too many,
@@ -62,8 +62,8 @@ impl Shard {
     fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            if !self.subscribers.may_be_heard(key) {
-                return self.subscribers.keep_unheard(key, rest);
+            if !self.subscribers.may_be_processed(key) {
+                return self.subscribers.defer(key, rest);
             }
             if let Some(request) = self.subscribers.next_request(key, &mut rest, now_us) {
                 self.execute_for(handle, key, request);
@@ -119,28 +119,28 @@ impl Subscribers {
         None
     }
 
-    /// What a connection said and is not heard yet.
-    fn take_unheard(&mut self, key: u32) -> Vec<u8> {
+    /// What a connection said and is not processed yet.
+    fn take_deferred(&mut self, key: u32) -> Vec<u8> {
         let connection = &mut self.connections[key as usize];
         let held_before = connection.unfinished_bytes();
-        let unheard = connection.take_unheard();
-        if !unheard.is_empty() {
+        let deferred = connection.take_deferred();
+        if !deferred.is_empty() {
             self.count_unfinished(key, held_before);
         }
-        unheard
+        deferred
     }
 
     /// Keeps what a connection said until it is read.
-    pub(super) fn keep_unheard(&mut self, key: u32, bytes: &[u8]) {
+    pub(super) fn defer(&mut self, key: u32, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let held_before = connection.unfinished_bytes();
-        connection.keep_unheard(bytes);
+        connection.defer(bytes);
         self.count_unfinished(key, held_before);
     }
 
     /// Whether the next message of a connection may be taken in now. If not, it is read again
     /// when it may.
-    fn may_be_heard(&mut self, key: u32) -> bool {
+    fn may_be_processed(&mut self, key: u32) -> bool {
         let Some(connection) = self.connections.get(key as usize) else { return false };
         let may_be_read = connection.may_be_read(&self.common.config.limits);
         if may_be_read && self.slice.is_over() {
@@ -153,16 +153,16 @@ impl Subscribers {
     /// Takes the next message out of what a connection said: a request, if it is one.
     fn next_request(&mut self, key: u32, rest: &mut &[u8], now_us: u64) -> Option<Request> {
         let connection = &mut self.connections[key as usize];
-        let may_publish = self.common.gate.lets_publish(connection.client.identity);
+        let may_publish = self.common.access.lets_publish(connection.client.identity);
         let event_bytes_max = may_publish.then_some(self.common.config.limits.event_bytes);
         let (mut request, mut bytes) = (None, 0);
         let held_before = connection.unfinished_bytes();
-        connection.hear(rest, now_us, &mut |text| {
+        connection.receive(rest, now_us, &mut |text| {
             bytes = text.len();
             request = Some(Request::read(text, event_bytes_max));
         });
         self.slice.spend(bytes);
-        let is_answered = connection.subscriber.own_bytes() > 0;
+        let is_answered = connection.subscriber.control_bytes() > 0;
         self.count_unfinished(key, held_before);
         if is_answered {
             self.mark_dirty(key);
@@ -171,7 +171,7 @@ impl Subscribers {
         request
     }
 
-    /// Counts what a connection holds of what it said, unheard or unfinished, which was
+    /// Counts what a connection holds of what it said, deferred or unfinished, which was
     /// `held_before`; if all hold too much together, the one that holds most has to go.
     fn count_unfinished(&mut self, key: u32, held_before: usize) {
         let connection = &self.connections[key as usize];
