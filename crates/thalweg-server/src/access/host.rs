@@ -137,10 +137,10 @@ impl HostPort {
 
     /// Reads `host[:port]`; an address of IPv6 stands in brackets.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let after_address = text.find(']').unwrap_or(0);
-        let (host, port) = match text[after_address..].split_once(':') {
-            Some((_, port)) => (&text[..text.len() - port.len() - 1], port),
-            None => (text, ""),
+        // The colons of an address of IPv6 are within its brackets.
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if !text.ends_with(']') => (host, port),
+            _ => (text, ""),
         };
         // An empty port is the scheme's own (RFC 3986 §3.2.3).
         let port = match port {

@@ -28,6 +28,9 @@ pub(crate) async fn run(
     let readiness = handle.readiness()?;
     handle.step(Shard::start);
     let mut messages = Vec::with_capacity(MAIL_PER_TURN);
+    // Whether something may have happened to the sockets: to look costs a system call, and
+    // most turns come because somebody has published.
+    let mut is_ready = true;
     loop {
         for message in messages.drain(..) {
             match message {
@@ -35,7 +38,7 @@ pub(crate) async fn run(
                 message => handle.open(message),
             }
         }
-        let busy = handle.shard.borrow_mut().turn(&handle);
+        let busy = handle.shard.borrow_mut().turn(&handle, is_ready);
         if handle.is_drained() {
             return Ok(());
         }
@@ -43,10 +46,15 @@ pub(crate) async fn run(
             // Requests and accepts get their turn; what they publish goes out
             // with the next slice.
             yield_now().await;
+            is_ready = true;
         } else {
+            is_ready = false;
             tokio::select! {
                 biased;
-                ready = readiness.readable() => ready?.clear_ready(),
+                ready = readiness.readable() => {
+                    ready?.clear_ready();
+                    is_ready = true;
+                }
                 () = handle.wake.notified() => {}
                 Some(message) = mail.recv() => messages.push(message),
                 Some(message) = publishes.recv() => messages.push(message),
@@ -72,9 +80,10 @@ impl Shard {
         self.subscribers.timers.set(now_us, Timer::Heartbeat);
     }
 
-    /// One turn; `true` if there is more to do at once.
-    fn turn(&mut self, handle: &Rc<Handle>) -> bool {
-        let more_ready = self.subscribers.take_ready();
+    /// One turn, which looks at the sockets if `is_ready`; `true` if there is more to do at
+    /// once.
+    fn turn(&mut self, handle: &Rc<Handle>, is_ready: bool) -> bool {
+        let more_ready = is_ready && self.subscribers.take_ready();
         let read_us = now_us();
         self.read(handle, read_us);
         self.subscribers.run_timers(read_us);
