@@ -66,24 +66,13 @@ impl Metric {
 macro_rules! counts {
     ($($(#[doc = $help:literal])+ $name:ident: $kind:ident,)+) => {
         /// One shard's counts.
-        #[derive(Debug)]
+        #[derive(Debug, Default)]
         pub(crate) struct Counts {
             $($(#[doc = $help])+ pub(crate) $name: Metric,)+
             /// Refusals by code.
             refused: [Metric; ErrorCode::ALL.len()],
             /// Closes by code.
             closed: [Metric; close::ALL.len()],
-        }
-
-        impl Default for Counts {
-            fn default() -> Self {
-                let zeros = || Metric::default();
-                Self {
-                    $($name: zeros(),)+
-                    refused: std::array::from_fn(|_| zeros()),
-                    closed: std::array::from_fn(|_| zeros()),
-                }
-            }
         }
 
         impl Counts {
@@ -199,6 +188,12 @@ struct Description {
     kind: Kind,
 }
 
+const REFUSED: Description =
+    Description { name: "refused", help: "Requests and commands refused.", kind: Kind::Counter };
+
+const CLOSED: Description =
+    Description { name: "closed", help: "Connections closed.", kind: Kind::Counter };
+
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
@@ -229,43 +224,22 @@ impl Metrics {
 
     /// All counts.
     pub(crate) fn text(&self, form: Form) -> String {
-        let mut text = Text { text: String::new(), form };
-        let refused = ErrorCode::ALL.iter().map(|code| code.name());
-        let closed = close::ALL.iter().map(|close| close.code);
+        let mut out = String::new();
+        let of_shards = |index: usize| self.0.iter().map(move |cells| cells[index].load(Relaxed));
+        let sum = |index: usize| of_shards(index).sum();
         let first = Counts::ALL.len();
-        self.by_code(&mut text, "refused", "Requests and commands refused.", first, refused);
+        let codes = ErrorCode::ALL.iter().map(|code| code.name()).zip((first..).map(sum));
+        family(&mut out, form, &REFUSED, "code", codes);
         let first = first + ErrorCode::ALL.len();
-        self.by_code(&mut text, "closed", "Connections closed.", first, closed);
-        for (index, Description { name, help, kind }) in Counts::ALL.iter().enumerate() {
-            text.family(name, help, *kind);
-            for (shard, cells) in self.0.iter().enumerate() {
-                let value = cells[index].load(Relaxed);
-                match kind {
-                    Kind::Counter | Kind::Gauge => text.sample(name, *kind, "shard", shard, value),
-                    Kind::Micros => {
-                        text.sample(name, *kind, "shard", shard, value as f64 / 1e6);
-                    }
-                }
-            }
+        let codes = close::ALL.iter().map(|close| close.code).zip((first..).map(sum));
+        family(&mut out, form, &CLOSED, "code", codes);
+        for (index, description) in Counts::ALL.iter().enumerate() {
+            family(&mut out, form, description, "shard", of_shards(index).enumerate());
         }
-        text.end()
-    }
-
-    /// A family with a label for the code: those of all shards together, from the cell
-    /// `first` on.
-    fn by_code<C: Display>(
-        &self,
-        text: &mut Text,
-        name: &str,
-        help: &str,
-        first: usize,
-        codes: impl Iterator<Item = C>,
-    ) {
-        text.family(name, help, Kind::Counter);
-        for (index, code) in codes.enumerate() {
-            let cells = self.0.iter().map(|cells| cells[first + index].load(Relaxed));
-            text.sample(name, Kind::Counter, "code", code, cells.sum::<u64>());
+        if form == Form::OpenMetrics {
+            out.push_str("# EOF\n");
         }
+        out
     }
 }
 
@@ -276,47 +250,29 @@ fn store(cells: &[AtomicU64], values: &[u64]) {
     }
 }
 
-/// Metrics as they are written. Names and labels are our own words: nothing in them is to
-/// be escaped.
-struct Text {
-    text: String,
+/// Appends a family: for each sample what its label says, and its value. Names and labels are
+/// our own words: nothing in them is to be escaped.
+fn family<L: Display>(
+    out: &mut String,
     form: Form,
-}
-
-impl Text {
-    /// Begins a family.
-    fn family(&mut self, name: &str, help: &str, kind: Kind) {
-        let (suffix, kind) = match kind {
-            // OpenMetrics calls the family as its samples without their suffix.
-            Kind::Counter if self.form == Form::Text => ("_total", "counter"),
-            Kind::Counter => ("", "counter"),
-            Kind::Gauge | Kind::Micros => ("", "gauge"),
+    &Description { name, help, kind }: &Description,
+    label: &str,
+    samples: impl Iterator<Item = (L, u64)>,
+) {
+    let (type_name, suffix) = match kind {
+        Kind::Counter => ("counter", "_total"),
+        Kind::Gauge | Kind::Micros => ("gauge", ""),
+    };
+    // OpenMetrics calls the family as its samples without their suffix.
+    let of_family = if form == Form::Text { suffix } else { "" };
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
+    let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");
+    for (labelled, value) in samples {
+        let _ = write!(out, "thalweg_{name}{suffix}{{{label}=\"{labelled}\"}} ");
+        let _ = match kind {
+            Kind::Counter | Kind::Gauge => writeln!(out, "{value}"),
+            Kind::Micros => writeln!(out, "{}", value as f64 / 1e6),
         };
-        self.line(format_args!("# HELP thalweg_{name}{suffix} {help}"));
-        self.line(format_args!("# TYPE thalweg_{name}{suffix} {kind}"));
-    }
-
-    fn sample(
-        &mut self,
-        name: &str,
-        kind: Kind,
-        label: &str,
-        labelled: impl Display,
-        value: impl Display,
-    ) {
-        let suffix = if matches!(kind, Kind::Counter) { "_total" } else { "" };
-        self.line(format_args!("thalweg_{name}{suffix}{{{label}=\"{labelled}\"}} {value}"));
-    }
-
-    fn end(mut self) -> String {
-        if self.form == Form::OpenMetrics {
-            self.line(format_args!("# EOF"));
-        }
-        self.text
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "{line}");
     }
 }
