@@ -2,7 +2,7 @@ use smallvec::SmallVec;
 use thalweg_wire::Format;
 
 /// Something for each format in use: of all that there are, most topics use one or two.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct FormatMap<V>(SmallVec<[(Format, V); 2]>);
 
 impl<V> FormatMap<V> {
@@ -44,11 +44,5 @@ impl<V> FormatMap<V> {
     /// The same, to change them.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Format, &mut V)> {
         self.0.iter_mut().map(|(format, value)| (*format, value))
-    }
-}
-
-impl<V> Default for FormatMap<V> {
-    fn default() -> Self {
-        Self(SmallVec::new())
     }
 }

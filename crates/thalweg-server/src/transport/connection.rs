@@ -14,7 +14,6 @@ use crate::{
 };
 
 /// A subscriber's connection: a slab entry, no task.
-#[derive(Debug)]
 pub(crate) struct Connection {
     /// Where its bytes go.
     pub(crate) writer: Writer,
@@ -77,7 +76,6 @@ struct Owing {
     taken_bytes: usize,
 }
 
-#[derive(Debug)]
 enum Inbound {
     /// One-way: whatever it says is thrown away.
     Ignored,

@@ -1,7 +1,6 @@
 use std::{
     cell::RefCell,
     collections::VecDeque,
-    fmt,
     io::IoSlice,
     pin::Pin,
     rc::Rc,
@@ -214,11 +213,5 @@ impl Drop for PipeBody {
     fn drop(&mut self) {
         self.state.borrow_mut().is_gone = true;
         self.notify(PipeNews::Gone);
-    }
-}
-
-impl fmt::Debug for PipeEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PipeEnd").finish_non_exhaustive()
     }
 }

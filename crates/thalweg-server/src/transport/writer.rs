@@ -4,7 +4,6 @@ use super::{Socket, pipe::PipeEnd, socket::Read, tls::TlsSocket};
 use crate::fanout::{Sent, Sink};
 
 /// Where a subscriber's bytes go.
-#[derive(Debug)]
 pub(crate) enum Writer {
     /// A socket of its own.
     Tcp(Socket),
