@@ -17,7 +17,7 @@ pub(crate) struct Answers {
     /// They held too much when they were looked at last.
     was_beyond: bool,
     /// Memory that each client's reads alone keep, as it was found last.
-    pinned: HashMap<Client, usize>,
+    pub(crate) pinned: HashMap<Client, usize>,
 }
 
 /// What comes of all holding too much.
@@ -74,7 +74,7 @@ impl Answers {
         let since_us = now_us();
         let (owed, taken) = (holder.owed(), holder.taken());
         // A subscriber is sent what it has before a turn looks.
-        let is_seen = matches!(holder.who(), Who::Subscriber(_));
+        let is_seen = matches!(holder.who, Who::Subscriber(_));
         let holder = Arc::clone(holder);
         self.listed.push(Listed { holder, address, since_us, owed, taken, is_seen });
     }
@@ -154,16 +154,6 @@ impl Answers {
     pub(crate) fn leave(&mut self, holder: &Arc<Holder>) -> bool {
         self.listed.retain(|listed| !Arc::ptr_eq(&listed.holder, holder));
         holder.leave()
-    }
-
-    /// Notes what each client's reads alone keep.
-    pub(crate) fn note_pinned(&mut self, pinned: HashMap<Client, usize>) {
-        self.pinned = pinned;
-    }
-
-    /// What a client's reads alone keep, as it was noted last.
-    pub(crate) fn pinned_by(&self, client: Client) -> usize {
-        self.pinned.get(&client).copied().unwrap_or(0)
     }
 }
 
@@ -295,7 +285,7 @@ mod tests {
             assert_eq!(answers.bytes(), held);
         }
         assert!(answers.stalled(STALL_US * 9, STALL_US).is_empty(), "it is owed nothing");
-        assert_eq!(ended(&mut answers, 0)[0].who(), Who::Subscriber(7));
+        assert_eq!(ended(&mut answers, 0)[0].who, Who::Subscriber(7));
         holder.set(0, 0);
         assert_eq!(answers.bytes(), 0);
     }

@@ -40,7 +40,7 @@ impl Count {
 /// What one connection holds of answers.
 #[derive(Debug)]
 pub(crate) struct Holder {
-    who: Who,
+    pub(crate) who: Who,
     /// What all hold: those that are cut have left it.
     all: Arc<Count>,
     /// Memory, in bytes.
@@ -58,7 +58,7 @@ pub(crate) struct Holder {
 /// Bytes of an answer that are held and owed, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
-    holder: Arc<Holder>,
+    pub(crate) holder: Arc<Holder>,
     held: usize,
     owed: usize,
 }
@@ -86,10 +86,6 @@ impl Holder {
     /// Has its task end it.
     pub(crate) fn end(&self) {
         self.cut.notify_one();
-    }
-
-    pub(crate) fn who(&self) -> Who {
-        self.who
     }
 
     /// What is charged counts at once. Call `Answers::list` for the first of an answer.
@@ -165,10 +161,6 @@ impl Charge {
         let bytes = bytes.min(self.owed);
         self.owed -= bytes;
         self.holder.owed.sub(bytes);
-    }
-
-    pub(crate) fn holder(&self) -> &Arc<Holder> {
-        &self.holder
     }
 }
 

@@ -47,8 +47,9 @@ pub(super) struct Subscription {
     pub(super) place: u32,
     policy: Policy,
     interval_us: u64,
-    /// Not to be sent before, in µs.
-    due_us: u64,
+    /// Not to be sent before, in µs. Always past within a frame: the interval begins at the
+    /// head, between frames.
+    pub(super) due_us: u64,
     progress: Progress,
     pub(super) window: Option<Box<Window>>,
 }
@@ -109,12 +110,6 @@ impl Subscription {
 
     pub(super) fn set_cursor(&mut self, cursor: Cursor) {
         self.progress = Progress::At(cursor);
-    }
-
-    /// When it may be sent to next. Always past within a frame: the interval
-    /// begins at the head, between frames.
-    pub(super) fn due_us(&self) -> u64 {
-        self.due_us
     }
 
     /// It has everything there is. Only now the interval begins: a send that was
@@ -194,6 +189,6 @@ mod tests {
         let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms };
         let mut subscription = Subscription::new(subscribe);
         subscription.caught_up(1);
-        assert_eq!(subscription.due_us(), u64::MAX);
+        assert_eq!(subscription.due_us, u64::MAX);
     }
 }

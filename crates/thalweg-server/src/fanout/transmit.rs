@@ -149,7 +149,7 @@ impl<'f, 's> Transmit<'f, 's> {
         let start = usize::from(subscriber.in_frame.unwrap_or(subscriber.first));
         for turn in 0..count {
             let index = (start + turn) % count;
-            let due_us = subscriber.subscriptions[index].due_us();
+            let due_us = subscriber.subscriptions[index].due_us;
             if due_us > now_us {
                 let wake_us = self.outlook.wake_us;
                 self.outlook.wake_us = Some(wake_us.map_or(due_us, |wake_us| wake_us.min(due_us)));

@@ -149,7 +149,7 @@ fn counted_piece(holder: &Arc<Holder>, piece: impl AsRef<[u8]> + Send + 'static)
 /// A piece of what a charge is owed for, on its own now.
 fn hand_over(charge: &mut Charge, piece: Bytes) -> Bytes {
     charge.hand_over(piece.len());
-    counted_piece(charge.holder(), piece)
+    counted_piece(&charge.holder, piece)
 }
 
 /// Counts an answer for its connection until its client has taken it.
@@ -228,7 +228,7 @@ impl FileBody {
             self.read = read.into();
         }
         let piece = split(&mut self.read);
-        Poll::Ready(piece.map(|piece| Ok(counted_piece(self.charge.holder(), piece))))
+        Poll::Ready(piece.map(|piece| Ok(counted_piece(&self.charge.holder, piece))))
     }
 }
 

@@ -163,7 +163,7 @@ impl Publisher {
                     place = share.take() => place?,
                 });
             }
-            let before = lines.number();
+            let before = lines.number;
             let read = match frame {
                 Some(Ok(frame)) => match frame.data_ref() {
                     Some(chunk) => lines.read(chunk, &mut payloads),
@@ -186,7 +186,7 @@ impl Publisher {
             read.map_err(|error| refused(&error))?;
             if !lines.is_unfinished() {
                 (deadline, place) = (None, None);
-            } else if deadline.is_none() || lines.number() > before {
+            } else if deadline.is_none() || lines.number > before {
                 deadline = Some(Instant::now() + limits.body_wait);
             }
         }

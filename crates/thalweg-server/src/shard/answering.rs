@@ -41,8 +41,8 @@ impl Handle {
     /// # Errors
     /// `Busy` while what it does not take of it keeps too much memory alone.
     pub(super) fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
-        let pinned = self.shard.borrow().subscribers.answers.pinned_by(client);
-        if pinned > self.common.config.limits.pinned_share_bytes() {
+        let pinned = self.shard.borrow().subscribers.answers.pinned.get(&client).copied();
+        if pinned.unwrap_or(0) > self.common.config.limits.pinned_share_bytes() {
             let message = "this client has not taken the history that it asked for: read it, or \
                            close its connection";
             return Err(Refusal::new(ErrorCode::Busy, message));
@@ -170,7 +170,7 @@ impl Subscribers {
         for (_, client, batches) in &keeping {
             *pinned.entry(*client).or_default() += share(&sharers, batches);
         }
-        self.answers.note_pinned(pinned);
+        self.answers.pinned = pinned;
         self.counts.answer_pinned_bytes.set(all as u64);
     }
 
@@ -201,7 +201,7 @@ impl Subscribers {
     /// Ends a connection for the answers that it holds.
     fn end_holder(&mut self, topics: &mut Topics, holder: &Holder) {
         self.counts.count_closed(close::STALLED.code);
-        match holder.who() {
+        match holder.who {
             Who::Http => holder.end(),
             Who::Subscriber(key) => {
                 if let Some(connection) = self.connections.get(key as usize) {

@@ -68,7 +68,8 @@ pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Paylo
 #[derive(Debug)]
 pub(crate) struct Lines {
     unfinished: Vec<u8>,
-    number: u64,
+    /// Number of the last line that was finished.
+    pub(crate) number: u64,
     event_bytes_max: usize,
 }
 
@@ -76,11 +77,6 @@ impl Lines {
     /// Lines of at most so many bytes each.
     pub(crate) fn new(event_bytes_max: usize) -> Self {
         Self { unfinished: Vec::new(), number: 0, event_bytes_max }
-    }
-
-    /// Number of the last line that was finished.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// Whether a line is begun and not finished.
