@@ -12,7 +12,7 @@ use super::{Handle, Shard, ingest::Appending, subscribers::SubscriberId, topic_l
 use crate::{
     access::Right,
     clock::now_us,
-    fanout::{Subscribe, Terms},
+    fanout::{Policy, Subscribe, Terms},
     refusal::Refusal,
     stream::Payloads,
     transport::{Client, parameters},
@@ -117,22 +117,12 @@ impl Command {
                 let read_time = |text: &str| parameters::time_us("interval", text);
                 Self::Subscribe {
                     topic: topic.parse()?,
-                    start: cursor
-                        .as_deref()
-                        .map(parameters::start)
-                        .transpose()?
-                        .unwrap_or_default(),
+                    start: cursor.as_deref().map_or(Ok(StartAt::default()), parameters::start)?,
                     terms: Terms {
                         policy: policy
                             .as_deref()
-                            .map(parameters::policy)
-                            .transpose()?
-                            .unwrap_or_default(),
-                        interval_us: interval
-                            .as_deref()
-                            .map(read_time)
-                            .transpose()?
-                            .unwrap_or_default(),
+                            .map_or(Ok(Policy::default()), parameters::policy)?,
+                        interval_us: interval.as_deref().map_or(Ok(0), read_time)?,
                         window_bytes: window.as_deref().map(parameters::window).transpose()?,
                     },
                 }
