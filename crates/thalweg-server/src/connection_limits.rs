@@ -2,6 +2,7 @@
 //!
 //! - `address`: whose addresses are counted together
 //! - `forwarded`: whom a trusted proxy speaks for
+//! - `shares`: how many of something each address has
 //!
 //! A connection from elsewhere than loopback counts for its address for as long as it
 //! lives. One of a trusted proxy does not: each request over it counts for the client that
@@ -9,12 +10,12 @@
 
 mod address;
 mod forwarded;
+mod shares;
 
 use std::{
-    collections::HashMap,
     net::IpAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
@@ -29,17 +30,19 @@ use crate::{
 
 pub(crate) use address::Address;
 pub(crate) use forwarded::Forwarded;
+pub(crate) use shares::Shares;
 
 /// All connections of a listener.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     limits: Limits,
-    is_admin: bool,
+    /// They are of the listener for whoever looks after the server.
+    pub(crate) is_admin: bool,
     trusted_proxies: Vec<Network>,
     /// How many sockets each shard serves.
     loads: Vec<AtomicUsize>,
     taken: AtomicUsize,
-    by_address: Mutex<HashMap<Address, usize>>,
+    by_address: Shares,
 }
 
 /// One connection's place, for as long as it lives.
@@ -53,8 +56,12 @@ pub(crate) struct ConnectionPermit {
 /// Whoever makes a request, for as long as it is answered.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    address: Address,
-    is_counted: bool,
+    /// The client's address, by which shares are counted: of the connection, or as its
+    /// trusted proxy names it. Loopback has one too.
+    pub(crate) address: Address,
+    /// Whether what it takes counts for that address: not over loopback, unless that is a
+    /// trusted proxy's.
+    pub(crate) is_counted: bool,
     /// Apart from its connection's, if that is a proxy's.
     place: Option<Place>,
 }
@@ -68,32 +75,22 @@ struct Place {
 }
 
 impl ConnectionLimits {
-    pub(crate) fn new(shards: usize, limits: Limits, trusted_proxies: &[Network]) -> Arc<Self> {
-        let trusted_proxies = trusted_proxies.to_vec();
-        Arc::new(Self { trusted_proxies, ..Self::of_shards(shards, limits) })
+    pub(crate) fn new(shards: usize, limits: Limits, trusted_proxies: &[Network]) -> Self {
+        Self {
+            limits,
+            is_admin: false,
+            trusted_proxies: trusted_proxies.to_vec(),
+            loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
+            taken: AtomicUsize::new(0),
+            by_address: Shares::new(limits.of_one_address()),
+        }
     }
 
     /// Those of the listener for whoever looks after the server: few, and none of them are
     /// taken by others.
-    pub(crate) fn of_admin() -> Arc<Self> {
+    pub(crate) fn of_admin() -> Self {
         let limits = Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() };
-        Arc::new(Self { is_admin: true, ..Self::of_shards(1, limits) })
-    }
-
-    /// Whether they are of that listener.
-    pub(crate) fn is_admin(&self) -> bool {
-        self.is_admin
-    }
-
-    fn of_shards(shards: usize, limits: Limits) -> Self {
-        Self {
-            limits,
-            is_admin: false,
-            trusted_proxies: Vec::new(),
-            loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
-            taken: AtomicUsize::new(0),
-            by_address: Mutex::default(),
-        }
+        Self { is_admin: true, ..Self::new(1, limits, &[]) }
     }
 
     /// A place for a connection from `address`, on the least-loaded shard. Called by
@@ -113,21 +110,12 @@ impl ConnectionLimits {
 
     /// One more from an address, if it is counted.
     fn place(self: &Arc<Self>, address: Address, is_counted: bool) -> Result<Place, Refusal> {
-        let place = Place { connection_limits: Arc::clone(self), address, is_counted };
-        if !is_counted {
-            return Ok(place);
-        }
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = by_address.entry(address).or_default();
-        // Also if it is refused: the place that is dropped then takes it back.
-        *count += 1;
-        if *count > self.limits.of_one_address() {
-            drop(by_address);
+        if is_counted && !self.by_address.take(address) {
             let message = "this address has all the connections that it may have: close some, \
                            or if it is a proxy's, start the server with --trusted-proxy";
             return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
         }
-        Ok(place)
+        Ok(Place { connection_limits: Arc::clone(self), address, is_counted })
     }
 
     /// One more in all.
@@ -160,7 +148,7 @@ impl ConnectionPermit {
 
     /// Whether it is of the listener for whoever looks after the server.
     pub(crate) fn is_admin(&self) -> bool {
-        self.place.connection_limits.is_admin()
+        self.place.connection_limits.is_admin
     }
 
     /// What a request over this connection says of its client, if the connection is a
@@ -211,20 +199,6 @@ impl ConnectionPermit {
     }
 }
 
-impl Caller {
-    /// The client's address, by which shares are counted: of the connection, or as its
-    /// trusted proxy names it. Loopback has one too.
-    pub(crate) fn address(&self) -> Address {
-        self.address
-    }
-
-    /// Whether what it takes counts for that address: not over loopback, unless that is a
-    /// trusted proxy's.
-    pub(crate) fn is_counted(&self) -> bool {
-        self.is_counted
-    }
-}
-
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let connection_limits = &self.place.connection_limits;
@@ -235,16 +209,8 @@ impl Drop for ConnectionPermit {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if !self.is_counted {
-            return;
-        }
-        let by_address = &self.connection_limits.by_address;
-        let mut by_address = by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = by_address.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                by_address.remove(&self.address);
-            }
+        if self.is_counted {
+            self.connection_limits.by_address.give_back(self.address);
         }
     }
 }
@@ -261,7 +227,7 @@ mod tests {
         let connections_per_address = Some(of_one_address);
         let limits = Limits { connections, connections_per_address, ..Limits::default() };
         let trusted: Vec<_> = trusted_proxies.iter().map(|text| text.parse().unwrap()).collect();
-        ConnectionLimits::new(2, limits, &trusted)
+        Arc::new(ConnectionLimits::new(2, limits, &trusted))
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -281,7 +247,7 @@ mod tests {
         drop((first, second));
         assert!(connection_limits.take(here).is_ok());
         drop(third);
-        assert!(connection_limits.by_address.lock().unwrap().is_empty());
+        assert!(connection_limits.by_address.lock().is_empty());
     }
 
     #[test]
@@ -312,7 +278,7 @@ mod tests {
         let itself = other.caller(&Forwarded::default()).unwrap();
         assert!(other.caller(&Forwarded::default()).is_err());
         drop((beside, itself, other));
-        assert!(connection_limits.by_address.lock().unwrap().is_empty());
+        assert!(connection_limits.by_address.lock().is_empty());
         assert_eq!(connection_limits.taken.load(Relaxed), 0);
     }
 }

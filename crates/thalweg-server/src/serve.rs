@@ -24,11 +24,11 @@ use tokio::{
 use crate::{
     access::AccessPolicy,
     config::Config,
-    connection_limits::ConnectionLimits,
+    connection_limits::{ConnectionLimits, Shares},
     http::{Http, Leaving, Places, Shared, serve_connection},
     metrics::Metrics,
     runs::Runs,
-    shard::{self, Common, Handle, Mail, Mailbox, Peer, RetryHasher, Shares, home_of},
+    shard::{self, Common, Handle, Mail, Mailbox, Peer, RetryHasher, home_of},
     source::{self, Inputs, Scheduled},
     transport::Certificate,
 };
@@ -125,12 +125,12 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         ConnectionLimits::new(config.shards, config.limits, &config.access.trusted_proxies);
     let listener = listen(&config, config.listen, "--listen")?;
     let address = listener.local_addr()?;
-    let mut listeners = vec![(listener, connection_limits)];
+    let mut listeners = vec![(listener, Arc::new(connection_limits))];
     let mut admin_address = None;
     if let Some(listen_at) = config.admin_listen {
         let listener = listen(&config, listen_at, "--admin-listen")?;
         admin_address = Some(listener.local_addr()?);
-        listeners.push((listener, ConnectionLimits::of_admin()));
+        listeners.push((listener, Arc::new(ConnectionLimits::of_admin())));
     }
     let cores = cores_for(config.shards);
     let mut threads = Vec::new();

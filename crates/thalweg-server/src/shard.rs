@@ -19,7 +19,6 @@
 //!   demand        whether somebody wants a topic
 //!   home          which shard is a topic's home
 //!   topic_limits  how many topics there may be
-//!   shares        how many topics each address holds
 //!   replication   topics that other shards read along
 //!   history_query       history and topics, for who does not subscribe
 //!   listing       what shards ask each other for then
@@ -57,7 +56,6 @@ mod placed;
 mod poll;
 mod replication;
 mod retries;
-mod shares;
 mod slice;
 mod sources;
 mod subscribe;
@@ -93,7 +91,6 @@ pub(crate) use listing::Listing;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use placed::Placed;
 pub(crate) use retries::{Retry, RetryHasher};
-pub(crate) use shares::Shares;
 pub(crate) use subscribe::NewSubscriber;
 pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
@@ -101,6 +98,7 @@ pub(crate) use turn::run;
 use crate::{
     access::AccessPolicy,
     config::Config,
+    connection_limits::Shares,
     metrics::{Counts, Metrics},
     refusal::Refusal,
     source::{Inputs, Scheduled},

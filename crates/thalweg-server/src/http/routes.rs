@@ -90,7 +90,7 @@ pub(super) async fn answer(
     }
     let begun = match on.permit.caller(&forwarded) {
         Ok(caller) => {
-            on.address.set(caller.address());
+            on.address.set(caller.address);
             has_no_body_to_read(&parts, &body)
                 .and_then(|()| begin(http, &parts))
                 .map(|begun| (begun, caller))

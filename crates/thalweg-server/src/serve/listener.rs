@@ -75,7 +75,7 @@ pub(super) async fn accept(
     mut over: watch::Receiver<()>,
 ) {
     let mut turning_away = JoinSet::new();
-    let tls = http.shared.tls.as_ref().filter(|_| !connection_limits.is_admin());
+    let tls = http.shared.tls.as_ref().filter(|_| !connection_limits.is_admin);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,

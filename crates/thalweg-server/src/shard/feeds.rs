@@ -15,12 +15,12 @@ use slab::Slab;
 use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
-    Shares,
     demand::{Change, Demand},
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
 use crate::{
     config::Config,
+    connection_limits::Shares,
     fanout::{FeedKey, Feeds},
     refusal::Refusal,
     stream::{Batch, FormatMap, Log, Sequencer},

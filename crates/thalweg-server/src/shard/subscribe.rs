@@ -4,7 +4,9 @@ use thalweg_wire::{Topic, close};
 use tokio::sync::oneshot;
 
 use super::{
-    Handle, Mail, Shard, Shares, home_of, subscribers::SubscriberId, topic_limits::Creator,
+    Handle, Mail, Shard, home_of,
+    subscribers::SubscriberId,
+    topic_limits::{Creator, share_is_spent},
 };
 use crate::{
     clock::now_us,
@@ -111,7 +113,7 @@ impl Handle {
             if let Some(missing) = missing.await.map_err(|_| Refusal::draining())? {
                 return Err(match self.common.config.subscribe {
                     Subscribing::Existing => Refusal::no_such_topic(&missing),
-                    Subscribing::Any => Shares::refusal(),
+                    Subscribing::Any => share_is_spent(),
                 });
             }
         }

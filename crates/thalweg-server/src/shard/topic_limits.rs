@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use thalweg_wire::{ErrorCode, Topic};
 
-use super::Shares;
 use crate::{
     config::{Config, Subscribing},
-    connection_limits::Address,
+    connection_limits::{Address, Shares},
     refusal::Refusal,
 };
 
@@ -67,8 +66,8 @@ impl TopicLimits {
             return Err(Refusal::no_such_topic(topic));
         }
         self.check_held()?;
-        if let Some(address) = address {
-            self.shares.take(address)?;
+        if address.is_some_and(|address| !self.shares.take(address)) {
+            return Err(share_is_spent());
         }
         Ok(TopicKind::Held(address))
     }
@@ -114,4 +113,13 @@ impl TopicLimits {
             TopicKind::Kept => is_home.then_some(&mut self.kept),
         }
     }
+}
+
+/// Said to whoever counts for an address that has all the topics that it may have by
+/// subscribing.
+pub(super) fn share_is_spent() -> Refusal {
+    let message = "this address subscribes to all the topics without events that it may: \
+                   unsubscribe from some, or if it is a proxy's, start the server with \
+                   --trusted-proxy";
+    Refusal::new(ErrorCode::TooManyTopics, message)
 }

@@ -58,7 +58,7 @@ pub(crate) struct Client {
 impl Client {
     /// The one that makes a request.
     pub(crate) fn new(identity: Identity, caller: &Caller) -> Self {
-        Self { identity, address: caller.address(), is_counted: caller.is_counted() }
+        Self { identity, address: caller.address, is_counted: caller.is_counted }
     }
 
     /// The address that it counts for, if it does for any.

@@ -1,15 +1,12 @@
-//! Topics that clients have made by subscribing, counted by address over all shards.
-
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use thalweg_wire::ErrorCode;
+use super::Address;
 
-use crate::{connection_limits::Address, refusal::Refusal};
-
-/// How many of them each address has.
+/// How many of something each address has: connections, or topics that it has made by
+/// subscribing.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_one_address: usize,
@@ -22,31 +19,20 @@ impl Shares {
         Self { of_one_address, by_address: Mutex::default() }
     }
 
-    /// One more of an address, to be given back later.
-    ///
-    /// # Errors
-    /// When it has all that it may have.
-    pub(crate) fn take(&self, address: Address) -> Result<(), Refusal> {
+    /// One more of an address, to be given back later; `false` if it has all that it may have.
+    pub(crate) fn take(&self, address: Address) -> bool {
         let mut by_address = self.lock();
-        let count = by_address.entry(address).or_default();
-        if *count >= self.of_one_address {
-            return Err(Self::refusal());
+        let count = by_address.get(&address).copied().unwrap_or(0);
+        let is_taken = count < self.of_one_address;
+        if is_taken {
+            by_address.insert(address, count + 1);
         }
-        *count += 1;
-        Ok(())
+        is_taken
     }
 
     /// Whether an address has all that it may have.
     pub(crate) fn is_exhausted(&self, address: Address) -> bool {
         self.lock().get(&address).is_some_and(|count| *count >= self.of_one_address)
-    }
-
-    /// Said to one that has.
-    pub(crate) fn refusal() -> Refusal {
-        let message = "this address subscribes to all the topics without events that it may: \
-                       unsubscribe from some, or if it is a proxy's, start the server with \
-                       --trusted-proxy";
-        Refusal::new(ErrorCode::TooManyTopics, message)
     }
 
     /// One fewer.
@@ -59,7 +45,7 @@ impl Shares {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Address, usize>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<Address, usize>> {
         self.by_address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,13 +58,13 @@ mod tests {
     fn what_is_given_back_can_be_taken_again() {
         let shares = Shares::new(1);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
-        shares.take(one).unwrap();
-        assert_eq!(shares.take(one).unwrap_err().code, ErrorCode::TooManyTopics);
+        assert!(shares.take(one));
+        assert!(!shares.take(one));
         assert!(shares.is_exhausted(one) && !shares.is_exhausted(other));
-        shares.take(other).unwrap();
+        assert!(shares.take(other));
         shares.give_back(one);
-        shares.take(one).unwrap();
+        assert!(shares.take(one));
         [one, other].into_iter().for_each(|address| shares.give_back(address));
-        assert!(shares.by_address.lock().unwrap().is_empty());
+        assert!(shares.lock().is_empty());
     }
 }
