@@ -1,52 +1,43 @@
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit},
+    sync::{Mutex, MutexGuard, Notify, OwnedMutexGuard},
     task::yield_now,
 };
 
-use crate::{refusal::Refusal, transport::Client};
+use crate::transport::Client;
 
 /// Reads come one after the other, with turns of the shard between: each takes as long as
 /// many visits. Clients come in turn: however much one reads, another waits for one read
 /// of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Reads {
-    one: Semaphore,
+    one: Mutex<()>,
     /// Has the reads of each client that waits wait for each other.
-    clients: RefCell<HashMap<Client, Arc<Semaphore>>>,
+    clients: RefCell<HashMap<Client, Arc<Mutex<()>>>>,
     /// Tells those who wait that a history is sent.
     pub(super) is_sent: Notify,
-}
-
-impl Default for Reads {
-    fn default() -> Self {
-        Self { one: Semaphore::new(1), clients: RefCell::default(), is_sent: Notify::new() }
-    }
 }
 
 impl Reads {
     /// Waits until a read is the first of its client's, for as long as this is kept.
     pub(super) async fn first_of(&self, client: Client) -> Place<'_> {
         let mut place = self.place(client);
-        place.first = Arc::clone(&place.own).acquire_owned().await.ok();
+        place.first = Some(Arc::clone(&place.own).lock_owned().await);
         place
     }
 
     /// Waits for a turn to read, which lasts until this is dropped. Whoever reads for a client
     /// is the first of its reads before.
-    ///
-    /// # Errors
-    /// `Draining`, which does not happen as long as the shard is there.
-    pub(super) async fn turn(&self) -> Result<SemaphorePermit<'_>, Refusal> {
-        let one = self.one.acquire().await.map_err(|_| Refusal::draining())?;
+    pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
+        let one = self.one.lock().await;
         yield_now().await;
-        Ok(one)
+        one
     }
 
     fn place(&self, client: Client) -> Place<'_> {
         let mut clients = self.clients.borrow_mut();
-        let own = clients.entry(client).or_insert_with(|| Arc::new(Semaphore::new(1)));
+        let own = clients.entry(client).or_default();
         Place { reads: self, client, own: Arc::clone(own), first: None }
     }
 }
@@ -56,9 +47,9 @@ impl Reads {
 pub(super) struct Place<'a> {
     reads: &'a Reads,
     client: Client,
-    own: Arc<Semaphore>,
+    own: Arc<Mutex<()>>,
     /// It is the first of them.
-    first: Option<OwnedSemaphorePermit>,
+    first: Option<OwnedMutexGuard<()>>,
 }
 
 impl Drop for Place<'_> {
@@ -87,12 +78,9 @@ mod tests {
         Client { address, identity: Identity::Nobody, is_counted: false }
     }
 
-    async fn turn(
-        reads: &Reads,
-        client: Client,
-    ) -> Result<(SemaphorePermit<'_>, Place<'_>), Refusal> {
+    async fn turn(reads: &Reads, client: Client) -> (MutexGuard<'_, ()>, Place<'_>) {
         let place = reads.first_of(client).await;
-        Ok((reads.turn().await?, place))
+        (reads.turn().await, place)
     }
 
     #[test]
@@ -104,7 +92,7 @@ mod tests {
                 (pin!(turn(&reads, client(1))), pin!(turn(&reads, client(1))));
             let mut other = pin!(turn(&reads, client(2)));
             assert!(first.as_mut().poll(context).is_pending(), "it yields");
-            let Poll::Ready(Ok(first_turn)) = first.as_mut().poll(context) else {
+            let Poll::Ready(first_turn) = first.as_mut().poll(context) else {
                 panic!("it is its turn")
             };
             assert!(again.as_mut().poll(context).is_pending());
@@ -112,7 +100,7 @@ mod tests {
             drop(first_turn);
             assert!(again.as_mut().poll(context).is_pending(), "it was not first in the queue");
             assert!(other.as_mut().poll(context).is_pending(), "it yields");
-            let Poll::Ready(Ok(_turn)) = other.as_mut().poll(context) else {
+            let Poll::Ready(_turn) = other.as_mut().poll(context) else {
                 panic!("another's turn comes before the same client's")
             };
             assert!(again.as_mut().poll(context).is_pending());
