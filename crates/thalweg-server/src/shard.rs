@@ -21,7 +21,6 @@
 //!   topic_limits  how many topics there may be
 //!   replication   topics that other shards read along
 //!   history_query       history and topics, for who does not subscribe
-//!   listing       what shards ask each other for then
 //!   turns         whose turn it is to read
 //!
 //! subscribers   connections, and what is due to them
@@ -49,7 +48,6 @@ mod history_query;
 mod home;
 mod inbound;
 mod ingest;
-mod listing;
 mod mail;
 mod peers;
 mod placed;
@@ -85,9 +83,8 @@ use tokio::{
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
-pub(crate) use history_query::Sending;
+pub(crate) use history_query::{Listing, Sending};
 pub(crate) use home::home_of;
-pub(crate) use listing::Listing;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use placed::Placed;
 pub(crate) use retries::{Retry, RetryHasher};

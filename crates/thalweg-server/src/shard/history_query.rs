@@ -2,24 +2,18 @@
 
 use std::{
     cell::RefCell,
+    fmt::Display,
     rc::{Rc, Weak},
     sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
-use serde::Serialize;
-use thalweg_wire::{GapReason, Offset, StartAt, Topic};
-use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout},
-};
+use serde::{Serialize, Serializer};
+use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
+use tokio::time::{Instant, timeout};
 
-use super::{
-    Handle, Mail, home_of,
-    listing::{Listed, Listing, Page},
-    topics::Topics,
-};
+use super::{Handle, home_of, topics::Topics};
 use crate::{
     answers::Holder,
     clock::now_us,
@@ -31,6 +25,49 @@ use crate::{
 
 /// From look to look whether one who takes nothing goes for one who waits.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Which topics to list.
+#[derive(Debug, Clone)]
+pub(crate) struct Listing {
+    pub(crate) after: String,
+    pub(crate) prefix: String,
+    pub(crate) limit: usize,
+}
+
+/// The list of topics, as the JSON of docs/wire.md, "Reading".
+#[derive(Serialize)]
+struct List {
+    topics: Vec<Listed>,
+}
+
+/// One topic as a shard knows it.
+#[derive(Serialize)]
+struct Listed {
+    topic: Text<Topic>,
+    /// Of its newest event; only its home knows.
+    position: Option<Text<Position>>,
+    /// How many are retained there.
+    events: u64,
+    /// How many subscribe to it here.
+    subscribers: u64,
+}
+
+/// What JSON has as its text.
+struct Text<T>(T);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": what stands
+/// before its events, these, and what stands after them.
+struct Page {
+    before: Vec<u8>,
+    events: Slice,
+    after: Vec<u8>,
+}
 
 /// A page while it is sent.
 pub(crate) struct Sending {
@@ -109,7 +146,11 @@ impl Handle {
         let _first = self.reads.first_of(client).await;
         self.room_to_send(client).await?;
         let _turn = self.reads.turn().await;
-        let Page { before, events, after } = self.read_home(topic, start, limit).await?;
+        let home = home_of(topic, self.common.peers.len());
+        let wanted = topic.clone();
+        let page =
+            self.look(home, move |topics| topics.read_history(&wanted, start, limit)).await?;
+        let Page { before, events, after } = page.ok_or_else(|| Refusal::no_such_topic(topic))?;
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,
@@ -140,59 +181,36 @@ impl Handle {
         }
     }
 
-    async fn read_home(
-        &self,
-        topic: &Topic,
-        start: StartAt,
-        limit: usize,
-    ) -> Result<Page, Refusal> {
-        let home = home_of(topic, self.common.peers.len());
-        let read = if home == self.id {
-            self.shard.borrow().topics.read_history(topic, start, limit)
-        } else {
-            let (answer, read) = oneshot::channel();
-            let message = Mail::Read { topic: topic.clone(), start, limit, answer };
-            let mail = &self.common.peers[home].publishes;
-            mail.send(message).await.map_err(|_| Refusal::draining())?;
-            read.await.map_err(|_| Refusal::draining())?
-        };
-        read.ok_or_else(|| Refusal::no_such_topic(topic))
-    }
-
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
     pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
         let _turn = self.reads.turn().await;
         let mut all: Vec<Listed> = Vec::new();
-        for (shard, peer) in self.common.peers.iter().enumerate() {
-            if shard == self.id {
-                all.extend(self.shard.borrow().topics.list(&listing));
-                continue;
-            }
-            let (answer, listed) = oneshot::channel();
-            let message = Mail::List { listing: listing.clone(), answer };
-            peer.publishes.send(message).await.map_err(|_| Refusal::draining())?;
-            all.extend(listed.await.map_err(|_| Refusal::draining())?);
+        for shard in 0..self.common.peers.len() {
+            let wanted = listing.clone();
+            all.extend(self.look(shard, move |topics| topics.list(&wanted)).await?);
         }
-        all.sort_unstable_by(|a, b| a.topic.as_str().cmp(b.topic.as_str()));
-        Ok(listed_json(merged(all).take(listing.limit)))
+        all.sort_unstable_by(|a, b| a.topic.0.cmp(&b.topic.0));
+        let list = List { topics: merged(all).take(listing.limit).collect() };
+        // Nothing in it that JSON cannot say.
+        Ok(serde_json::to_vec(&list).unwrap_or_default())
     }
 }
 
 impl Topics {
-    pub(super) fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<Page> {
+    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<Page> {
         let log = self.feeds.get(self.feeds.find(topic)?)?.log.as_ref()?;
         Some(page(log, start, limit))
     }
 
     /// At most `limit` of the topics that come next, by name. One may be listed by two
     /// shards: its home and one that reads along.
-    pub(super) fn list(&self, listing: &Listing) -> Vec<Listed> {
+    fn list(&self, listing: &Listing) -> Vec<Listed> {
         let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
         next.map(|feed| {
             let log = feed.home.is_some().then_some(feed.log.as_ref()).flatten();
             Listed {
-                topic: feed.topic.clone(),
-                position: log.map(|log| log.position_before(log.head())),
+                topic: Text(feed.topic.clone()),
+                position: log.map(|log| Text(log.position_before(log.head()))),
                 events: log.map_or(0, |log| log.head() - log.first_retained()),
                 subscribers: feed.subscribers.len() as u64,
             }
@@ -206,40 +224,13 @@ fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
     let mut rest = all.into_iter().peekable();
     std::iter::from_fn(move || {
         let mut first = rest.next()?;
-        while let Some(same) = rest.next_if(|next| next.topic == first.topic) {
+        while let Some(same) = rest.next_if(|next| next.topic.0 == first.topic.0) {
             first.position = first.position.or(same.position);
             first.events += same.events;
             first.subscribers += same.subscribers;
         }
         Some(first)
     })
-}
-
-#[derive(Serialize)]
-struct TopicJson<'a> {
-    topic: &'a str,
-    position: Option<String>,
-    events: u64,
-    subscribers: u64,
-}
-
-fn listed_json(listed: impl Iterator<Item = Listed>) -> Vec<u8> {
-    let mut out = br#"{"topics":["#.to_vec();
-    for (index, listed) in listed.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        let json = TopicJson {
-            topic: listed.topic.as_str(),
-            position: listed.position.map(|position| position.to_string()),
-            events: listed.events,
-            subscribers: listed.subscribers,
-        };
-        // Nothing in it that JSON cannot say, and a Vec takes everything.
-        let _ = serde_json::to_writer(&mut out, &json);
-    }
-    out.extend_from_slice(b"]}");
-    out
 }
 
 fn page(log: &Log, start: StartAt, limit: usize) -> Page {

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, Position, StartAt, Topic};
+use thalweg_wire::{Epoch, Offset, Position, Topic};
 use tokio::sync::oneshot;
 
-use super::{
-    listing::{Listed, Listing, Page},
-    placed::Placed,
-    retries::Retry,
-};
+use super::{placed::Placed, retries::Retry, topics::Topics};
 use crate::{
     connection_limits::{Address, ConnectionPermit},
     refusal::Refusal,
@@ -18,7 +14,6 @@ use crate::{
 
 /// A message to a shard. The queue is bounded; batches are posted by cursor, so
 /// that a full queue delays them and loses nothing.
-#[derive(Debug)]
 pub(crate) enum Mail {
     /// A socket to serve.
     Connection(Arrival),
@@ -36,31 +31,8 @@ pub(crate) enum Mail {
     /// The client of a source that waits for it, whose home this shard is, has come so
     /// far.
     Ack(Ack),
-    /// Read a topic whose home this shard is.
-    Read {
-        /// Which.
-        topic: Topic,
-        /// From where on.
-        start: StartAt,
-        /// How many events at most.
-        limit: usize,
-        /// `None` if there is no such topic.
-        answer: oneshot::Sender<Option<Page>>,
-    },
-    /// Are there these topics, whose home this shard is?
-    Find {
-        /// Which.
-        topics: Vec<Topic>,
-        /// The first that is not there.
-        answer: oneshot::Sender<Option<Topic>>,
-    },
-    /// List the topics of this shard.
-    List {
-        /// Which.
-        listing: Listing,
-        /// Those that there are.
-        answer: oneshot::Sender<Vec<Listed>>,
-    },
+    /// Look at the topics of this shard, and answer with what is seen.
+    Look(Box<dyn FnOnce(&Topics) + Send>),
     /// A shard has subscribers to a topic whose home this shard is.
     Attach {
         /// Which shard, and to what.

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use thalweg_wire::close;
-use tokio::task::spawn_local;
+use tokio::{sync::oneshot, task::spawn_local};
 
-use super::{Handle, Mail, Peer, Shard, mail::Ack};
+use super::{Handle, Mail, Peer, Shard, mail::Ack, topics::Topics};
+use crate::refusal::Refusal;
 
 impl Handle {
     pub(super) fn open(self: &Rc<Self>, message: Mail) {
@@ -15,17 +16,7 @@ impl Handle {
             Mail::Ack(Ack { topic, position }) => {
                 self.step(|shard| shard.ingest.sources.ack(&mut shard.topics, &topic, position));
             }
-            Mail::Read { topic, start, limit, answer } => {
-                let _ = answer.send(self.shard.borrow().topics.read_history(&topic, start, limit));
-            }
-            Mail::Find { topics, answer } => {
-                let feeds = &self.shard.borrow().topics.feeds;
-                let missing = topics.into_iter().find(|topic| feeds.find(topic).is_none());
-                let _ = answer.send(missing);
-            }
-            Mail::List { listing, answer } => {
-                let _ = answer.send(self.shard.borrow().topics.list(&listing));
-            }
+            Mail::Look(look) => look(&self.shard.borrow().topics),
             Mail::Append { topic, mut payloads, retry, answer } => {
                 let placed = self.step(|shard| {
                     shard.ingest.append(&mut shard.topics, &topic, &mut payloads, retry)
@@ -68,6 +59,26 @@ impl Handle {
             && self.serving.get() == 0
             && self.shard.borrow().subscribers.connections.is_empty()
             && (self.id != 0 || self.others().all(|peer| peer.mail.is_closed()))
+    }
+
+    /// Looks at the topics of a shard, this or another.
+    ///
+    /// # Errors
+    /// When that shard has ended.
+    pub(super) async fn look<T: Send + 'static>(
+        &self,
+        shard: usize,
+        look: impl FnOnce(&Topics) -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        if shard == self.id {
+            return Ok(look(&self.shard.borrow().topics));
+        }
+        let (answer, answered) = oneshot::channel();
+        // Whoever asked may have gone meanwhile.
+        let message = Mail::Look(Box::new(move |topics| _ = answer.send(look(topics))));
+        let mail = &self.common.peers[shard].publishes;
+        mail.send(message).await.map_err(|_| Refusal::draining())?;
+        answered.await.map_err(|_| Refusal::draining())
     }
 
     async fn wake_when_others_end(self: Rc<Self>) {

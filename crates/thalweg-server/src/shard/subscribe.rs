@@ -1,10 +1,9 @@
 use std::io;
 
 use thalweg_wire::{Topic, close};
-use tokio::sync::oneshot;
 
 use super::{
-    Handle, Mail, Shard, home_of,
+    Handle, Shard, home_of,
     subscribers::SubscriberId,
     topic_limits::{Creator, share_is_spent},
 };
@@ -103,14 +102,14 @@ impl Handle {
         {
             by_home[home_of(topic, shards)].push(topic.clone());
         }
-        for (peer, topics) in self.common.peers.iter().zip(by_home) {
-            if topics.is_empty() {
+        for (home, wanted) in by_home.into_iter().enumerate() {
+            if wanted.is_empty() {
                 continue;
             }
-            let (answer, missing) = oneshot::channel();
-            let message = Mail::Find { topics, answer };
-            peer.publishes.send(message).await.map_err(|_| Refusal::draining())?;
-            if let Some(missing) = missing.await.map_err(|_| Refusal::draining())? {
+            let missing = self.look(home, |topics| {
+                wanted.into_iter().find(|topic| topics.feeds.find(topic).is_none())
+            });
+            if let Some(missing) = missing.await? {
                 return Err(match self.common.config.subscribe {
                     Subscribing::Existing => Refusal::no_such_topic(&missing),
                     Subscribing::Any => share_is_spent(),

@@ -19,7 +19,7 @@ use crate::{
     refusal::Refusal, stream::Payloads,
 };
 
-pub(super) struct Topics {
+pub(crate) struct Topics {
     pub(super) shard: usize,
     pub(super) common: Common,
     pub(super) feeds: FeedTable,
