@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::Topic;
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
@@ -11,7 +11,7 @@ use tokio::sync::{
 use super::{
     Common, Mail, home_of,
     placed::Placed,
-    retries::{Known, Retries, Retry},
+    retries::{Retries, Retry},
     sources::Sources,
     topic_limits::Creator,
     topics::Topics,
@@ -93,18 +93,11 @@ impl Ingest {
         payloads: &mut Payloads,
         retry: Option<Retry>,
     ) -> Result<Placed, Refusal> {
-        match retry.map(|retry| self.retries.look(retry)) {
-            None | Some(Known::New) => {}
-            Some(Known::Done(placed)) => {
-                self.counts.retries_replayed.add(1);
-                return Ok(Placed { replayed: true, ..placed });
-            }
-            Some(Known::Other) => {
-                return Err(Refusal::new(
-                    ErrorCode::KeyReused,
-                    "this idempotency key came with another body: use a new key for each event",
-                ));
-            }
+        if let Some(retry) = retry
+            && let Some(placed) = self.retries.look(retry)?
+        {
+            self.counts.retries_replayed.add(1);
+            return Ok(Placed { replayed: true, ..placed });
         }
         let key = topics.open(topic, Creator::Publisher)?;
         let now_us = now_us();

@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use thalweg_wire::Topic;
+use thalweg_wire::{ErrorCode, Topic};
 
 use super::placed::Placed;
-use crate::{access::Identity, config::Limits};
+use crate::{access::Identity, config::Limits, refusal::Refusal};
 
 /// A publish that may be one made before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,40 +47,30 @@ impl RetryHasher {
 /// The newest keys of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    done: HashMap<u128, Done>,
+    /// By key: what was published, and what became of it.
+    done: HashMap<u128, (u128, Placed)>,
     /// In the order of their times.
     order: VecDeque<(u64, u128)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Done {
-    body: u128,
-    placed: Placed,
-}
-
-/// What is known of a key.
-#[derive(Debug)]
-pub(super) enum Known {
-    /// Nothing.
-    New,
-    /// It was made.
-    Done(Placed),
-    /// It was made with another body.
-    Other,
-}
-
 impl Retries {
-    pub(super) fn look(&self, retry: Retry) -> Known {
+    /// What became of it, if it was made before.
+    ///
+    /// # Errors
+    /// `KeyReused` when its key came with another body.
+    pub(super) fn look(&self, retry: Retry) -> Result<Option<Placed>, Refusal> {
         match self.done.get(&retry.key) {
-            None => Known::New,
-            Some(done) if done.body == retry.body => Known::Done(done.placed),
-            Some(_) => Known::Other,
+            Some((body, _)) if *body != retry.body => Err(Refusal::new(
+                ErrorCode::KeyReused,
+                "this idempotency key came with another body: use a new key for each event",
+            )),
+            known => Ok(known.map(|(_, placed)| *placed)),
         }
     }
 
     /// Remembers what became of one, and forgets those that are over the limits.
     pub(super) fn remember(&mut self, retry: Retry, placed: Placed, now_us: u64, limits: &Limits) {
-        self.done.insert(retry.key, Done { body: retry.body, placed });
+        self.done.insert(retry.key, (retry.body, placed));
         self.order.push_back((now_us, retry.key));
         while self.order.len() > limits.retry_keys {
             self.forget_oldest();
@@ -128,15 +118,15 @@ mod tests {
         let first = make(&cars, Identity::Nobody, "k", "1");
         let mut retries = Retries::default();
         retries.remember(first, placed(7), 0, &Limits::default());
-        assert!(matches!(retries.look(first), Known::Done(placed) if placed.appended.first == 7));
+        assert_eq!(retries.look(first).unwrap().unwrap().appended.first, 7);
         let other = make(&cars, Identity::Nobody, "k", "2");
-        assert!(matches!(retries.look(other), Known::Other));
+        assert_eq!(retries.look(other).unwrap_err().code, ErrorCode::KeyReused);
         for new in [
             make(&bikes, Identity::Nobody, "k", "1"),
             make(&cars, Identity::Publisher, "k", "1"),
             make(&cars, Identity::Nobody, "l", "1"),
         ] {
-            assert!(matches!(retries.look(new), Known::New));
+            assert!(retries.look(new).unwrap().is_none());
         }
     }
 
@@ -150,10 +140,10 @@ mod tests {
         for n in 0..5 {
             retries.remember(retry(n), placed(n + 1), n, &limits);
         }
-        assert!(matches!(retries.look(retry(1)), Known::New));
-        assert!(matches!(retries.look(retry(2)), Known::Done(_)));
+        assert!(retries.look(retry(1)).unwrap().is_none());
+        assert!(retries.look(retry(2)).unwrap().is_some());
         retries.sweep(limits.retry_time.as_micros() as u64 + 3, &limits);
-        assert!(matches!(retries.look(retry(2)), Known::New));
-        assert!(matches!(retries.look(retry(3)), Known::Done(_)));
+        assert!(retries.look(retry(2)).unwrap().is_none());
+        assert!(retries.look(retry(3)).unwrap().is_some());
     }
 }
