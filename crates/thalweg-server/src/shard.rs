@@ -69,16 +69,12 @@ mod walk;
 use std::{
     cell::{Cell, RefCell},
     io,
-    os::fd::OwnedFd,
     rc::Rc,
     sync::Arc,
 };
 
 use thalweg_wire::Topic;
-use tokio::{
-    io::unix::AsyncFd,
-    sync::{Notify, futures::Notified, mpsc},
-};
+use tokio::sync::{Notify, futures::Notified, mpsc};
 
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
@@ -158,14 +154,12 @@ pub(crate) struct Handle {
 }
 
 struct Shard {
-    id: usize,
     common: Common,
     topics: Topics,
     subscribers: Subscribers,
     ingest: Ingest,
     /// When time's remains are swept next, in µs.
     sweep_us: u64,
-    counts: Rc<Counts>,
 }
 
 impl Handle {
@@ -176,13 +170,11 @@ impl Handle {
     pub(crate) fn new(id: usize, common: Common) -> io::Result<Rc<Self>> {
         let counts = Rc::<Counts>::default();
         let shard = Shard {
-            id,
             topics: Topics::new(id, common.clone(), &counts),
             subscribers: Subscribers::new(common.clone(), &counts)?,
             ingest: Ingest::new(id, common.clone(), &counts),
             common: common.clone(),
             sweep_us: 0,
-            counts: Rc::clone(&counts),
         };
         Ok(Rc::new(Self {
             id,
@@ -250,10 +242,6 @@ impl Handle {
     pub(crate) fn serve(&self) -> Serving<'_> {
         self.serving.set(self.serving.get() + 1);
         Serving(self)
-    }
-
-    fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        self.shard.borrow().subscribers.readiness()
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct FeedTable {
     /// The same in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
     feeds: Slab<Feed>,
-    topic_limits: TopicLimits,
+    pub(super) topic_limits: TopicLimits,
     /// Whose history is shed next, when all are too large together.
     shed_next: usize,
 }
@@ -161,22 +161,12 @@ impl FeedTable {
         Ok(())
     }
 
-    /// A topic's events are gone, and nobody makes some: it is its subscribers' alone.
-    pub(super) fn set_emptied(&mut self, key: FeedKey, now_us: u64) {
-        self.set_kind(key, TopicKind::Emptied(now_us));
-    }
-
-    fn set_kind(&mut self, key: FeedKey, kind: TopicKind) {
+    pub(super) fn set_kind(&mut self, key: FeedKey, kind: TopicKind) {
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
         let before = std::mem::replace(&mut feed.kind, kind);
         let is_home = feed.home.is_some();
         self.topic_limits.give_back(before, is_home);
         self.topic_limits.take(kind, is_home);
-    }
-
-    /// How many topics only subscribers hold.
-    pub(super) fn held(&self) -> usize {
-        self.topic_limits.held
     }
 
     /// Those that are too many, since what they had is gone: the last that it went of. Never
@@ -186,16 +176,13 @@ impl FeedTable {
         if over == 0 {
             return Vec::new();
         }
-        let mut emptied: Vec<_> = self.feeds.iter().filter_map(Self::emptied).collect();
+        let emptied = self.feeds.iter().filter_map(|(key, feed)| match feed.kind {
+            TopicKind::Emptied(since_us) => Some((since_us, key as FeedKey)),
+            TopicKind::Kept | TopicKind::Held(_) => None,
+        });
+        let mut emptied: Vec<_> = emptied.collect();
         emptied.sort_unstable_by_key(|(since_us, key)| (Reverse(*since_us), *key));
         emptied.into_iter().take(over).map(|(_, key)| key).collect()
-    }
-
-    fn emptied((key, feed): (usize, &Feed)) -> Option<(u64, FeedKey)> {
-        match feed.kind {
-            TopicKind::Emptied(since_us) => Some((since_us, key as FeedKey)),
-            _ => None,
-        }
     }
 
     pub(super) fn find(&self, topic: &Topic) -> Option<FeedKey> {

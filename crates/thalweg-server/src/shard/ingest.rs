@@ -22,7 +22,7 @@ use crate::{clock::now_us, metrics::Counts, refusal::Refusal, stream::Payloads};
 pub(super) struct Ingest {
     shard: usize,
     common: Common,
-    retries: Retries,
+    pub(super) retries: Retries,
     pub(super) sources: Sources,
     counts: Rc<Counts>,
 }
@@ -106,10 +106,5 @@ impl Ingest {
             self.retries.remember(retry, placed, now_us, &self.common.config.limits);
         }
         Ok(placed)
-    }
-
-    /// Forgets what nobody may repeat any more.
-    pub(super) fn sweep(&mut self, now_us: u64) {
-        self.retries.sweep(now_us, &self.common.config.limits);
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Sources {
     /// Acks for sources of other shards that those have not been posted: one for each topic.
     unposted_acks: Vec<Ack>,
     /// When they tick.
-    timers: Timers<usize>,
+    pub(super) timers: Timers<usize>,
     counts: Rc<Counts>,
 }
 
@@ -83,11 +83,6 @@ impl Sources {
         }
     }
 
-    /// When one ticks next, in µs.
-    pub(super) fn next_us(&self) -> Option<u64> {
-        self.timers.next_us()
-    }
-
     /// Has those tick whose time has come.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
         while let Some(index) = self.timers.take_due(now_us) {
@@ -107,13 +102,6 @@ impl Sources {
         !self.unread.is_empty()
     }
 
-    /// One after the other, those that feed a topic.
-    fn feeding(&self, key: FeedKey, nth: usize) -> Option<usize> {
-        self.by_output.get(&key)?.get(nth).copied()
-    }
-}
-
-impl Sources {
     /// Puts a source to work on its output's home shard.
     pub(super) fn start(&mut self, topics: &mut Topics, scheduled: Scheduled) {
         let Some((feed, demand)) = topics.open_fed(&scheduled.output) else {
@@ -133,18 +121,14 @@ impl Sources {
         let running = Running { feed, scheduled, next_us, is_idle, is_timed, payloads };
         self.running.push(running);
         self.by_output.entry(feed).or_default().push(index);
-        for input in inputs {
-            self.start_input(topics, &input, index);
-        }
-    }
-
-    /// Has a source take in the events of a topic, wherever that is at home.
-    fn start_input(&mut self, topics: &mut Topics, topic: &Topic, source: usize) {
-        match topics.open_input(topic, now_us()) {
-            Some(key) => {
-                self.by_input.entry(key).or_default().push(Reader { source, next: 1 });
+        for topic in inputs {
+            match topics.open_input(&topic, now_us()) {
+                Some(key) => {
+                    let reader = Reader { source: index, next: 1 };
+                    self.by_input.entry(key).or_default().push(reader);
+                }
+                None => tracing::error!(%topic, "too many topics: no source takes it in"),
             }
-            None => tracing::error!(%topic, "too many topics: no source takes it in"),
         }
     }
 
@@ -314,5 +298,10 @@ impl Sources {
                 self.timers.set(running.next_us, index);
             }
         }
+    }
+
+    /// One after the other, those that feed a topic.
+    fn feeding(&self, key: FeedKey, nth: usize) -> Option<usize> {
+        self.by_output.get(&key)?.get(nth).copied()
     }
 }

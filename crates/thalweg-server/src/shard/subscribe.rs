@@ -79,7 +79,7 @@ impl Handle {
     /// A step for a subscriber, if it is still there.
     pub(super) fn step_of(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
         self.step(|shard| {
-            if shard.subscribers.contains(id) {
+            if shard.subscribers.get_mut(id).is_some() {
                 step(shard);
             }
         });
@@ -123,11 +123,10 @@ impl Handle {
 impl Shard {
     fn subscribe(&mut self, new: NewSubscriber<'_>) -> io::Result<SubscriberId> {
         let NewSubscriber { writer, head, request, feeds, client, permit } = new;
-        let starts = request.topics.iter().map(|(_, start)| *start);
         let subscriptions: Vec<Subscribe> = feeds
             .iter()
-            .zip(starts)
-            .map(|(feed, start)| Subscribe { feed: *feed, start, terms: request.terms })
+            .zip(&request.topics)
+            .map(|(&feed, &(_, start))| Subscribe { feed, start, terms: request.terms })
             .collect();
         let subscriber =
             Subscriber::new(request.format, head, &subscriptions, request.mode.clone());

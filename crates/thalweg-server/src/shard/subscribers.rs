@@ -4,14 +4,12 @@
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    os::fd::OwnedFd,
     rc::Rc,
     sync::Arc,
 };
 
 use slab::Slab;
 use thalweg_wire::{Close, Format};
-use tokio::io::unix::AsyncFd;
 
 use super::{
     Common,
@@ -50,7 +48,7 @@ pub(super) struct Subscribers {
     pub(super) control_holders: HashMap<u32, Arc<Holder>>,
     /// Reads that are being sent.
     pub(super) history_queries: Vec<HistoryQuery>,
-    poll: Poll,
+    pub(super) poll: Poll,
     pub(super) scratch: Scratch,
     pub(super) read_buffer: Vec<u8>,
     /// How long this turn goes on reading.
@@ -126,20 +124,6 @@ impl Subscribers {
         })
     }
 
-    pub(super) fn readiness(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        self.poll.readiness()
-    }
-
-    /// Has the shard take its next turn at a time, in µs.
-    pub(super) fn wake_at(&mut self, at_us: u64) {
-        self.poll.wake_at(at_us);
-    }
-
-    /// When something is due to one of them by time, in µs.
-    pub(super) fn next_us(&self) -> Option<u64> {
-        self.timers.next_us()
-    }
-
     /// Whether some are to be visited or read at once.
     pub(super) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.readable.is_empty()
@@ -213,11 +197,6 @@ impl Subscribers {
         self.connections.get_mut(id.key as usize).filter(|other| other.serial == id.serial)
     }
 
-    /// Whether a subscriber is still there.
-    pub(super) fn contains(&self, id: SubscriberId) -> bool {
-        self.connections.get(id.key as usize).is_some_and(|other| other.serial == id.serial)
-    }
-
     /// Ends a connection at once.
     pub(super) fn remove(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
@@ -287,18 +266,13 @@ impl Subscribers {
         }
     }
 
+    /// Something is due to a connection: it is queued for a visit, unless it is already or its
+    /// socket takes nothing.
+    #[inline]
     pub(super) fn mark_dirty(&mut self, key: u32) {
-        if self.flags[key as usize].begin_dirty() {
+        let flags = &mut self.flags[key as usize];
+        if !flags.blocked && !std::mem::replace(&mut flags.dirty, true) {
             self.dirty.push_back(key);
-        }
-    }
-
-    /// Something is due to all of these.
-    pub(super) fn mark_all_dirty(&mut self, keys: &[u32]) {
-        for key in keys {
-            if self.flags[*key as usize].begin_dirty() {
-                self.dirty.push_back(*key);
-            }
         }
     }
 
@@ -306,13 +280,5 @@ impl Subscribers {
         if !std::mem::replace(&mut self.flags[key as usize].readable, true) {
             self.readable.push_back(key);
         }
-    }
-}
-
-impl Flags {
-    /// Marks it dirty; `true` if it is to be queued for that: it was not, and its
-    /// socket takes something.
-    fn begin_dirty(&mut self) -> bool {
-        !self.blocked && !std::mem::replace(&mut self.dirty, true)
     }
 }

@@ -1,5 +1,5 @@
 //! The topics of a shard: their order, their batches, their history. Whoever reads them here
-//! is told what is new by [`Topics::take_news`].
+//! is told what is new by [`Topics::news`].
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,7 +12,7 @@ use super::{
     home_of,
     placed::Placed,
     timers::Timers,
-    topic_limits::Creator,
+    topic_limits::{Creator, TopicKind},
 };
 use crate::{
     config::Subscribing, connection_limits::Address, fanout::FeedKey, metrics::Counts,
@@ -24,9 +24,9 @@ pub(crate) struct Topics {
     pub(super) common: Common,
     pub(super) feeds: FeedTable,
     /// Feeds with batches to seal now.
-    due: Vec<FeedKey>,
+    pub(super) due: Vec<FeedKey>,
     /// When feeds have batches to seal.
-    timers: Timers<FeedKey>,
+    pub(super) timers: Timers<FeedKey>,
     /// Feeds with batches that other shards have not been posted.
     pub(super) unposted: Vec<FeedKey>,
     /// Feeds whose home has not been asked for them.
@@ -34,7 +34,8 @@ pub(crate) struct Topics {
     pub(super) attachments: u64,
     /// Memory of the histories, other shards' copies included.
     history_bytes: usize,
-    news: News,
+    /// For the turn, which takes it.
+    pub(super) news: News,
     counts: Rc<Counts>,
 }
 
@@ -155,16 +156,6 @@ impl Topics {
         Some(placed)
     }
 
-    /// When batches are to be sealed next, in µs.
-    pub(super) fn next_us(&self) -> Option<u64> {
-        self.timers.next_us()
-    }
-
-    /// Whether there are batches to seal now.
-    pub(super) fn has_due(&self) -> bool {
-        !self.due.is_empty()
-    }
-
     /// Seals the batches that are due, into the log and every hot tail.
     pub(super) fn seal(&mut self, now_us: u64) {
         while let Some(key) = self.timers.take_due(now_us) {
@@ -239,20 +230,6 @@ impl Topics {
         self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
     }
 
-    /// What has happened since it was taken last. Give its memory back with
-    /// [`Self::return_news`].
-    pub(super) fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
-    }
-
-    pub(super) fn return_news(&mut self, mut news: News) {
-        if self.news.batches.is_empty() && self.news.demand.is_empty() {
-            news.batches.clear();
-            news.demand.clear();
-            self.news = news;
-        }
-    }
-
     /// A connection reads a feed, which lists it at the place returned.
     pub(super) fn join(
         &mut self,
@@ -323,13 +300,14 @@ impl Topics {
         self.counts.history_bytes.set(history as u64);
         self.counts.tail_bytes.set(tails as u64);
         self.counts.pinned_bytes.set(pinned as u64);
-        emptied.into_iter().for_each(|key| self.feeds.set_emptied(key, now_us));
+        // Nobody makes events of these: they are their subscribers' alone.
+        emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
         for key in idle {
             if self.detach_from_home(key) {
                 self.feeds.remove(key);
             }
         }
-        self.counts.subscribed_topics.set(self.feeds.held() as u64);
+        self.counts.subscribed_topics.set(self.feeds.topic_limits.held as u64);
         self.feeds.emptied_over_limit()
     }
 

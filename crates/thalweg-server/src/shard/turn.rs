@@ -25,7 +25,7 @@ pub(crate) async fn run(
     accept: impl Fn(Arrival),
 ) -> io::Result<()> {
     let Mailbox { mut mail, mut publishes } = mailbox;
-    let readiness = handle.readiness()?;
+    let readiness = handle.shard.borrow().subscribers.poll.readiness()?;
     handle.step(Shard::start);
     let mut messages = Vec::with_capacity(MAIL_PER_TURN);
     // Whether something may have happened to the sockets: to look costs a system call, and
@@ -102,37 +102,38 @@ impl Shard {
         let is_posted = self.post();
         self.subscribers.walk(&mut self.topics);
         let looks_again = self.subscribers.keep_answers_within(&mut self.topics);
-        self.common.metrics.store(self.id, &self.counts);
+        handle.common.metrics.store(handle.id, &handle.counts);
         self.set_alarm(is_posted);
-        let has_more = self.subscribers.has_work() || self.topics.has_due();
+        let has_more = self.subscribers.has_work() || !self.topics.due.is_empty();
         more_ready || looks_again || has_more || self.ingest.sources.has_unread()
     }
 
     /// Has the next turn come when something is due by time.
     fn set_alarm(&mut self, is_posted: bool) {
         let again_us = (!is_posted).then(|| now_us() + AGAIN_US);
-        let due =
-            [self.topics.next_us(), self.subscribers.next_us(), self.ingest.sources.next_us()];
-        let next_us = due.into_iter().chain([again_us]).flatten().min();
-        self.subscribers
-            .wake_at(next_us.map_or(self.sweep_us, |next_us| next_us.min(self.sweep_us)));
+        let due = [
+            self.topics.timers.next_us(),
+            self.subscribers.timers.next_us(),
+            self.ingest.sources.timers.next_us(),
+            again_us,
+        ];
+        self.subscribers.poll.wake_at(due.into_iter().flatten().fold(self.sweep_us, u64::min));
     }
 
     /// Seals what is due, and tells whoever reads it.
     fn seal(&mut self, now_us: u64) {
-        self.topics.seal(now_us);
-        let news = self.topics.take_news();
-        for key in &news.batches {
-            let Some(feed) = self.topics.feeds.get(*key) else { continue };
+        let Self { topics, subscribers, ingest, .. } = self;
+        topics.seal(now_us);
+        for key in topics.news.batches.drain(..) {
+            let Some(feed) = topics.feeds.get(key) else { continue };
             if feed.is_input {
-                self.ingest.sources.has_input(*key);
+                ingest.sources.has_input(key);
             }
-            self.subscribers.mark_all_dirty(&feed.subscribers);
+            feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
-        for (key, change) in &news.demand {
-            self.ingest.sources.demand_changed(*key, *change, now_us);
+        for (key, change) in topics.news.demand.drain(..) {
+            ingest.sources.demand_changed(key, change, now_us);
         }
-        self.topics.return_news(news);
     }
 
     /// Posts what is for other shards; `false` if one of them has no room for it now.
@@ -159,7 +160,7 @@ impl Shard {
             self.evict_subscribers(key);
         }
         self.subscribers.sweep(&mut self.topics, now_us);
-        self.ingest.sweep(now_us);
+        self.ingest.retries.sweep(now_us, &self.common.config.limits);
         self.sweep_us = now_us + SWEEP_US;
     }
 
@@ -167,7 +168,7 @@ impl Shard {
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) {
         for key in self.topics.evict_subscribers(key) {
             if !self.subscribers.connections[key as usize].subscriber.is_ending() {
-                self.counts.count_refused(ErrorCode::TooManyTopics);
+                self.subscribers.counts.count_refused(ErrorCode::TooManyTopics);
                 self.subscribers.close(key, close::BUSY);
             }
         }
