@@ -251,14 +251,14 @@ trait Stream: AsyncRead + AsyncWrite + Unpin {
 
 impl Stream for TcpStream {
     fn into_writer(self) -> io::Result<Writer> {
-        Ok(Writer::Tcp(Socket::new(self.into_std()?.into())))
+        Ok(Writer::Tcp(Socket::new(self.into_std()?)))
     }
 }
 
 impl Stream for TlsStream<TcpStream> {
     fn into_writer(self) -> io::Result<Writer> {
         let (stream, tls) = self.into_inner();
-        let socket = Socket::new(stream.into_std()?.into());
+        let socket = Socket::new(stream.into_std()?);
         Ok(Writer::Tls(Box::new(TlsSocket::new(socket, tls))))
     }
 }

@@ -31,11 +31,11 @@ use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::{ErrorCode, Excerpt};
 
 pub(crate) use certificate::Certificate;
-pub(crate) use connection::{Client, Connection, MaySay, Received};
+pub(crate) use connection::{Client, Connection, MaySay};
 pub(crate) use negotiate::{SubscribeRequest, negotiate, takes};
 pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
 pub(crate) use query::Query;
-pub(crate) use socket::Socket;
+pub(crate) use socket::{Received, Socket};
 pub(crate) use tls::TlsSocket;
 pub(crate) use writer::Writer;
 

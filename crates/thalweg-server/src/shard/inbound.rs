@@ -50,7 +50,8 @@ impl Shard {
             return Received::More;
         }
         let mut buffer = std::mem::take(&mut self.subscribers.read_buffer);
-        let (bytes, received) = self.subscribers.connections[key as usize].read(&mut buffer);
+        let writer = &mut self.subscribers.connections[key as usize].writer;
+        let (bytes, received) = writer.read(&mut buffer);
         self.subscribers.slice.spend(0);
         self.take_in(handle, key, &buffer[..bytes], now_us);
         self.subscribers.read_buffer = buffer;

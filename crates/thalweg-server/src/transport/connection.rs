@@ -5,7 +5,7 @@ use thalweg_wire::{
     websocket::{self, Decoder, Message},
 };
 
-use super::{Writer, socket::Read};
+use super::Writer;
 use crate::{
     access::Identity,
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, is_share},
@@ -19,7 +19,10 @@ pub(crate) struct Connection {
     pub(crate) writer: Writer,
     /// What it gets.
     pub(crate) subscriber: Subscriber,
-    inbound: Inbound,
+    /// Of what a WebSocket says; what others say is thrown away.
+    decoder: Option<Decoder>,
+    /// Every message is said back as it is.
+    echoes: bool,
     /// What it said and is not processed yet: its answers wait for it.
     deferred: Vec<u8>,
     /// When it last could not be sent everything, in µs; 0: it could.
@@ -76,14 +79,6 @@ struct Owing {
     taken_bytes: usize,
 }
 
-enum Inbound {
-    /// One-way: whatever it says is thrown away.
-    Ignored,
-    WebSocket(Decoder),
-    /// Says every message back as it is.
-    Echo(Decoder),
-}
-
 /// What a client may say over a WebSocket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MaySay {
@@ -99,17 +94,6 @@ pub(crate) enum MaySay {
 /// that goes on wanting earlier ones waits for those it has.
 const TIMERS_MAX: u8 = 16;
 
-/// What reading a connection came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Received {
-    /// There may be more to read now.
-    More,
-    /// Nothing more now.
-    Nothing,
-    /// The peer is gone.
-    Gone,
-}
-
 impl Connection {
     /// A connection taken over.
     pub(crate) fn new(
@@ -121,25 +105,20 @@ impl Connection {
         permit: Option<ConnectionPermit>,
     ) -> Self {
         let format = subscriber.format();
-        let inflates = match format.framing() {
-            Framing::WebSocket => Some(format.compression() == Compression::Deflate),
-            Framing::Sse | Framing::SseMany | Framing::Ndjson | Framing::ForeverFrame => None,
-        };
+        let inflates = format.compression() == Compression::Deflate;
         let commands = COMMAND_BYTES_MAX as u32;
-        let inbound = match (may_say, inflates) {
-            (_, None) => Inbound::Ignored,
-            (MaySay::Anything, _) => Inbound::Echo(Decoder::new(ECHO_BYTES as u32)),
-            (MaySay::Commands, Some(false)) => Inbound::WebSocket(Decoder::new(commands)),
-            (MaySay::Commands, Some(true)) => {
-                Inbound::WebSocket(Decoder::inflating_in_proportion(commands))
-            }
-            (MaySay::Events(max), Some(false)) => Inbound::WebSocket(Decoder::new(max)),
-            (MaySay::Events(max), Some(true)) => Inbound::WebSocket(Decoder::inflating(max)),
-        };
+        let decoder = (format.framing() == Framing::WebSocket).then(|| match (may_say, inflates) {
+            (MaySay::Anything, _) => Decoder::new(ECHO_BYTES as u32),
+            (MaySay::Commands, false) => Decoder::new(commands),
+            (MaySay::Commands, true) => Decoder::inflating_in_proportion(commands),
+            (MaySay::Events(max), false) => Decoder::new(max),
+            (MaySay::Events(max), true) => Decoder::inflating(max),
+        });
         Self {
             writer,
             subscriber,
-            inbound,
+            decoder,
+            echoes: matches!(may_say, MaySay::Anything),
             deferred: Vec::new(),
             stalled_us: 0,
             owing: Owing::default(),
@@ -228,23 +207,9 @@ impl Connection {
         self.timers = self.timers.saturating_sub(1);
     }
 
-    /// Reads once: how many bytes, and what that came to.
-    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
-        match self.writer.read(buffer) {
-            Read::Bytes(bytes) => {
-                // A socket that gave less than it was asked for has no more (epoll(7));
-                // what comes from now on has an edge of its own. TLS may hold more.
-                let is_all = bytes < buffer.len() && matches!(self.writer, Writer::Tcp(_));
-                (bytes, if is_all { Received::Nothing } else { Received::More })
-            }
-            Read::Empty => (0, Received::Nothing),
-            Read::Ended => (0, Received::Gone),
-        }
-    }
-
     /// Keeps what was read and cannot be processed yet.
     pub(crate) fn defer(&mut self, bytes: &[u8]) {
-        if !matches!(self.inbound, Inbound::Ignored) {
+        if self.decoder.is_some() {
             self.deferred.extend_from_slice(bytes);
         }
     }
@@ -262,15 +227,11 @@ impl Connection {
         now_us: u64,
         on_text: &mut dyn FnMut(&str),
     ) {
-        let (decoder, echoes) = match &mut self.inbound {
-            Inbound::WebSocket(decoder) if !self.subscriber.is_ending() => (decoder, false),
-            Inbound::Echo(decoder) if !self.subscriber.is_ending() => (decoder, true),
-            Inbound::Ignored | Inbound::WebSocket(_) | Inbound::Echo(_) => {
-                *bytes = &[];
-                return;
-            }
+        let (subscriber, echoes) = (&mut self.subscriber, self.echoes);
+        let Some(decoder) = self.decoder.as_mut().filter(|_| !subscriber.is_ending()) else {
+            *bytes = &[];
+            return;
         };
-        let subscriber = &mut self.subscriber;
         let mut ending: Option<Close> = None;
         let decoded = decoder.next(bytes, &mut |message| match message {
             Message::Text(_) | Message::Binary(_) if echoes => {
@@ -299,18 +260,14 @@ impl Connection {
 
     /// Memory of what it said and is not done with, in bytes.
     pub(crate) fn unfinished_bytes(&self) -> usize {
-        match &self.inbound {
-            Inbound::Ignored => 0,
-            Inbound::WebSocket(decoder) | Inbound::Echo(decoder) => {
-                decoder.held_bytes() + self.deferred.capacity()
-            }
-        }
+        let decoder = self.decoder.as_ref();
+        decoder.map_or(0, |decoder| decoder.held_bytes() + self.deferred.capacity())
     }
 
     /// Says good-bye; what it says from now on is thrown away.
     pub(crate) fn close(&mut self, close: Close) {
         self.subscriber.close(close);
-        self.inbound = Inbound::Ignored;
+        self.decoder = None;
         self.deferred = Vec::new();
         self.unfinished_us = 0;
     }

@@ -1,64 +1,68 @@
 use std::{
-    io::{self, IoSlice},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    io::{self, ErrorKind, IoSlice, Read as _},
+    net::{self, TcpStream},
+    os::fd::{AsFd, BorrowedFd},
     time::Duration,
 };
 
 use rustix::{
     io::Errno,
-    net::{
-        RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown,
-        sockopt::set_socket_linger,
-    },
+    net::{SendAncillaryBuffer, SendFlags, send, sendmsg, sockopt::set_socket_linger},
 };
 
 use crate::fanout::{Sent, Sink};
 
 /// A subscriber's non-blocking TCP socket.
 #[derive(Debug)]
-pub(crate) struct Socket(OwnedFd);
+pub(crate) struct Socket(pub(super) TcpStream);
 
-/// What reading a socket gave.
+/// What reading a connection came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Read {
-    /// This many bytes.
-    Bytes(usize),
-    /// Nothing now.
-    Empty,
+pub(crate) enum Received {
+    /// There may be more to read now.
+    More,
+    /// Nothing more now.
+    Nothing,
     /// The peer has finished or is gone.
-    Ended,
+    Gone,
 }
 
 impl Socket {
     /// Takes a connected, non-blocking socket over.
-    pub(crate) fn new(fd: OwnedFd) -> Self {
-        Self(fd)
+    pub(crate) fn new(socket: TcpStream) -> Self {
+        Self(socket)
     }
 
-    /// Reads what there is.
-    pub(super) fn read(&self, buffer: &mut [u8]) -> Read {
-        match recv(&self.0, buffer, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Read::Ended,
-            Ok((bytes, _)) => Read::Bytes(bytes),
-            Err(Errno::AGAIN | Errno::INTR) => Read::Empty,
-            Err(_) => Read::Ended,
+    /// Reads once: how many bytes, and what that came to.
+    pub(super) fn read(&self, buffer: &mut [u8]) -> (usize, Received) {
+        match (&self.0).read(buffer) {
+            Ok(0) => (0, Received::Gone),
+            // One that gave less than it was asked for has no more (epoll(7)); what comes
+            // from now on has an edge of its own.
+            Ok(bytes) if bytes < buffer.len() => (bytes, Received::Nothing),
+            Ok(bytes) => (bytes, Received::More),
+            Err(error) if is_later(&error) => (0, Received::Nothing),
+            Err(_) => (0, Received::Gone),
         }
     }
 
     /// Says that no more will be sent.
     pub(crate) fn finish(&self) {
         // A peer that is gone already needs no good-bye.
-        let _ = shutdown(&self.0, Shutdown::Write);
+        let _ = self.0.shutdown(net::Shutdown::Write);
     }
-}
 
-impl Socket {
     /// Has its end come as a reset, at once and with what the kernel still holds
     /// (socket(7), `SO_LINGER`).
     pub(crate) fn reset(&self) {
         // Without it the kernel goes on trying for a while.
         let _ = set_socket_linger(&self.0, Some(Duration::ZERO));
     }
+}
+
+/// Whether a socket has nothing to be read now.
+pub(super) fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 impl Sink for Socket {
@@ -72,35 +76,6 @@ impl Sink for Socket {
             Ok(bytes) => Sent::Bytes(bytes),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Sent::Bytes(0),
             Err(_) => Sent::Gone,
-        }
-    }
-}
-
-/// For TLS, whose records are ready to be sent and read as they are.
-impl io::Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self.send(slices) {
-            Sent::Bytes(0) => Err(io::ErrorKind::WouldBlock.into()),
-            Sent::Bytes(bytes) => Ok(bytes),
-            Sent::Gone => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl io::Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match Self::read(self, buffer) {
-            Read::Bytes(bytes) => Ok(bytes),
-            Read::Empty => Err(io::ErrorKind::WouldBlock.into()),
-            Read::Ended => Ok(0),
         }
     }
 }

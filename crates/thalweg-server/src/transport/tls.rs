@@ -1,9 +1,9 @@
-use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 
 use rustls::ServerConnection;
 use smallvec::SmallVec;
 
-use super::{Socket, socket::Read};
+use super::{Received, Socket, socket::is_later};
 use crate::fanout::{Sent, Sink};
 
 /// A subscriber's socket with TLS on it: plaintext slices in, records out, no
@@ -48,7 +48,8 @@ impl TlsSocket {
     /// Sends what is encrypted; `false` while some of it waits.
     pub(super) fn flush(&mut self) -> bool {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut self.socket) {
+            // SIGPIPE is ignored, as Rust's runtime has it: a peer that is gone is an error.
+            match self.tls.write_tls(&mut self.socket.0) {
                 // An error shows again when the socket is read.
                 Ok(0) | Err(_) => return false,
                 Ok(bytes) => self.flushed += bytes,
@@ -65,28 +66,30 @@ impl TlsSocket {
         }
     }
 
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
+    /// Reads once: how many bytes, and what that came to.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         for _ in 0..RECORDS_PER_READ {
             match self.tls.reader().read(buffer) {
-                Ok(0) => return Read::Ended,
-                Ok(bytes) => return Read::Bytes(bytes),
+                Ok(0) => return (0, Received::Gone),
+                // It may hold more that is decrypted already.
+                Ok(bytes) => return (bytes, Received::More),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(_) => return Read::Ended,
+                Err(_) => return (0, Received::Gone),
             }
-            match self.tls.read_tls(&mut self.socket) {
-                Ok(0) => return Read::Ended,
+            match self.tls.read_tls(&mut self.socket.0) {
+                Ok(0) => return (0, Received::Gone),
                 Ok(_) => {}
-                Err(error) if is_later(&error) => return Read::Empty,
-                Err(_) => return Read::Ended,
+                Err(error) if is_later(&error) => return (0, Received::Nothing),
+                Err(_) => return (0, Received::Gone),
             }
             if self.tls.process_new_packets().is_err() {
                 // Its alert says why.
                 self.flush();
-                return Read::Ended;
+                return (0, Received::Gone);
             }
         }
         // Records without data: others get their turn.
-        Read::Bytes(0)
+        (0, Received::More)
     }
 }
 
@@ -107,8 +110,4 @@ impl Sink for TlsSocket {
         }
         Sent::Bytes(taken)
     }
-}
-
-fn is_later(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

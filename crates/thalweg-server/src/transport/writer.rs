@@ -1,6 +1,6 @@
 use std::io::IoSlice;
 
-use super::{Socket, pipe::PipeEnd, socket::Read, tls::TlsSocket};
+use super::{Received, Socket, pipe::PipeEnd, tls::TlsSocket};
 use crate::fanout::{Sent, Sink};
 
 /// Where a subscriber's bytes go.
@@ -72,11 +72,12 @@ impl Writer {
         }
     }
 
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Read {
+    /// Reads once: how many bytes, and what that came to.
+    pub(crate) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
             Self::Tls(tls) => tls.read(buffer),
-            Self::Pipe(_) => Read::Empty,
+            Self::Pipe(_) => (0, Received::Nothing),
         }
     }
 }
