@@ -78,14 +78,14 @@ impl Origins {
         if presented.next().is_some() {
             return Err(bad_origin("a request carries one Origin"));
         }
-        let parsed = origin.to_str().ok().and_then(|text| Origin::parse(text).ok());
+        let text = origin.to_str().unwrap_or_default();
+        let parsed = Origin::parse(text).ok();
         match (&parsed, own) {
             (Some(origin), Some(own)) if origin.is_of(own, is_https) => Ok(Admitted { cors: None }),
             _ if self.all => Ok(Admitted { cors: Some(HeaderValue::from_static("*")) }),
             (Some(named), _) if self.named.contains(named) => Ok(Admitted { cors: copied(origin) }),
-            (Some(other), _) => {
-                let other = other.to_string();
-                let other = Excerpt(&other);
+            (Some(_), _) => {
+                let other = Excerpt(text);
                 Err(bad_origin(format!(
                     "web pages of {other} may not use this server unless it is started with \
                      --allow-origin {other}"
@@ -146,17 +146,6 @@ impl Origin {
             return false;
         }
         self.host == own.host && self.port == own.port.or(Some(default_port))
-    }
-}
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { scheme, host, port } = self;
-        write!(f, "{scheme}://{host}")?;
-        match port {
-            Some(port) if Some(*port) != default_port(scheme) => write!(f, ":{port}"),
-            _ => Ok(()),
-        }
     }
 }
 
