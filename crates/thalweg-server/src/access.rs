@@ -32,7 +32,7 @@ use rustls::crypto::SecureRandom;
 use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{config::Access, refusal::Refusal};
-use host::{HostPort, Hosts};
+use host::{Asked, HostPort, Hosts};
 use origin::Origins;
 use ticket::Tickets;
 use token::Token;
@@ -157,9 +157,10 @@ impl AccessPolicy {
     /// # Errors
     /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
     pub(crate) fn admit(&self, request: &Parts, is_https: bool) -> Result<Admitted, Refusal> {
-        let host = HostPort::of(request)?;
-        self.hosts.check(&host)?;
-        self.origins.check(request, host.known(), is_https)
+        let asked = HostPort::of(request)?;
+        self.hosts.check(&asked)?;
+        let own = if let Asked::For(host) = &asked { Some(host) } else { None };
+        self.origins.check(request, own, is_https)
     }
 
     /// Whose token or ticket a request presents. A ticket wins, and is used up.
@@ -259,19 +260,16 @@ impl AccessPolicy {
     /// `Unauthorized` if a server with tokens is asked by nobody: a ticket stands for one.
     pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<Issued, Refusal> {
         let id = self.random()?;
-        match identity {
-            // Nothing will look at it.
-            Identity::Nobody if !self.has_tokens() => {
-                Ok(Issued { ticket: ticket::text(id), has_replaced: false })
-            }
-            Identity::Nobody => {
-                Err(unauthorized("a ticket is given for a token: send Authorization: Bearer TOKEN"))
-            }
-            Identity::Inspector | Identity::Subscriber | Identity::Publisher => {
-                let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
-                Ok(tickets.issue(id, identity, now_us))
-            }
+        if identity != Identity::Nobody {
+            let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(tickets.issue(id, identity, now_us));
         }
+        if self.has_tokens() {
+            let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
+            return Err(unauthorized(message));
+        }
+        // Nothing will look at it.
+        Ok(Issued { ticket: ticket::text(id), has_replaced: false })
     }
 
     /// A number that nobody can foresee.

@@ -152,15 +152,6 @@ impl HostPort {
     }
 }
 
-impl Asked {
-    pub(super) fn known(&self) -> Option<&HostPort> {
-        match self {
-            Self::For(host) => Some(host),
-            Self::Malformed | Self::Unsaid => None,
-        }
-    }
-}
-
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

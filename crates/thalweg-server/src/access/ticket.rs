@@ -10,17 +10,13 @@ use crate::config::TICKETS_MAX;
 /// look takes tells nothing about those there are.
 #[derive(Default)]
 pub(super) struct Tickets {
-    outstanding: HashMap<u128, Ticket>,
+    outstanding: HashMap<u128, (Identity, EndUs)>,
     /// The same by identity, the first to expire first, which is the oldest.
-    by_end: HashMap<Identity, BTreeSet<(u64, u128)>>,
+    by_end: HashMap<Identity, BTreeSet<(EndUs, u128)>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Ticket {
-    identity: Identity,
-    /// Of the clock of the server.
-    end_us: u64,
-}
+/// When a ticket expires, of the clock of the server.
+type EndUs = u64;
 
 /// A ticket given.
 #[derive(Debug)]
@@ -47,7 +43,7 @@ impl Tickets {
             self.outstanding.remove(&oldest);
         }
         let end_us = now_us + TICKET_LIFE_S * 1_000_000;
-        self.outstanding.insert(id, Ticket { identity, end_us });
+        self.outstanding.insert(id, (identity, end_us));
         by_end.insert((end_us, id));
         Issued { ticket: text(id), has_replaced: oldest.is_some() }
     }
@@ -55,7 +51,7 @@ impl Tickets {
     /// Takes a ticket back: whose it was, if it is good.
     pub(super) fn redeem(&mut self, text: &str, now_us: u64) -> Option<Identity> {
         let id = parse(text)?;
-        let Ticket { identity, end_us } = self.outstanding.remove(&id)?;
+        let (identity, end_us) = self.outstanding.remove(&id)?;
         if let Some(by_end) = self.by_end.get_mut(&identity) {
             by_end.remove(&(end_us, id));
         }
@@ -70,11 +66,7 @@ pub(super) fn text(id: u128) -> String {
 
 /// The one way to write it.
 fn parse(ticket: &str) -> Option<u128> {
-    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    if ticket.len() != 32 || !ticket.bytes().all(is_digit) {
-        return None;
-    }
-    u128::from_str_radix(ticket, 16).ok()
+    u128::from_str_radix(ticket, 16).ok().filter(|id| text(*id) == ticket)
 }
 
 #[cfg(test)]
