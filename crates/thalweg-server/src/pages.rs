@@ -59,7 +59,10 @@ impl Pages {
     /// Pages of these files.
     pub fn new(pages: impl IntoIterator<Item = Page>) -> Self {
         let files = pages.into_iter().map(|page| {
-            let hash = hash(&page.bytes);
+            // Tells what a browser has from what there is now: nobody gains by making two alike.
+            let mut hasher = DefaultHasher::new();
+            hasher.write(&page.bytes);
+            let hash = hasher.finish();
             let file = File {
                 content_type: content_type(&page.path),
                 is_lasting: page.path.starts_with(LASTING),
@@ -97,13 +100,6 @@ impl File {
     pub(crate) fn form(&self, accepts_gzip: bool) -> &Form {
         self.gzip.as_ref().filter(|_| accepts_gzip).unwrap_or(&self.plain)
     }
-}
-
-/// Tells what a browser has from what there is now: nobody gains by making two alike.
-fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 /// By the ending, because browsers are told not to guess.

@@ -71,10 +71,7 @@ impl Options {
         key: &str,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<Option<T>, String> {
-        let Some((_, value)) = self.0.iter().find(|(name, _)| name == key) else {
-            return Ok(None);
-        };
-        parse(value).map(Some).map_err(|error| format!("{key}: {error}"))
+        self.text(key).map(parse).transpose().map_err(|error| format!("{key}: {error}"))
     }
 }
 
