@@ -46,15 +46,10 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1, .2))]
     Listen(SocketAddr, io::Error, &'static str),
-    /// Who may do what cannot be as it is said.
+    /// Who may do what cannot be as it is said, or there is no certificate to speak TLS with,
+    /// or no folder of runs.
     #[error("{0}")]
-    Access(String),
-    /// There is no certificate to speak TLS with.
-    #[error("{0}")]
-    Certificate(String),
-    /// There is no folder of runs.
-    #[error("{0}")]
-    Runs(String),
+    Config(String),
     /// A source's settings are wrong.
     #[error("source {0}: {1}")]
     Source(Topic, String),
@@ -147,8 +142,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
             if let Some(core) = core {
                 pin_to(core);
             }
-            let work = Work { sources: own_sources, listeners };
-            run_shard(id, common, shared, mailbox, work, &started)
+            run_shard(id, common, shared, mailbox, own_sources, listeners, &started)
         })?);
     }
     drop(started);
@@ -234,12 +228,12 @@ struct Prepared {
 }
 
 fn prepare(config: &Config) -> Result<Prepared, ServeError> {
-    let access = AccessPolicy::new(&config.access, config.listen).map_err(ServeError::Access)?;
+    let access = AccessPolicy::new(&config.access, config.listen).map_err(ServeError::Config)?;
     let admin = config.admin_listen.map(AccessPolicy::of_admin);
-    let admin = admin.transpose().map_err(ServeError::Access)?;
+    let admin = admin.transpose().map_err(ServeError::Config)?;
     let certificate = config.tls.as_ref().map(Certificate::load).transpose();
-    let certificate = certificate.map_err(ServeError::Certificate)?;
-    let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Runs)?;
+    let certificate = certificate.map_err(ServeError::Config)?;
+    let runs = config.runs.as_deref().map(Runs::new).transpose().map_err(ServeError::Config)?;
     Ok(Prepared { access, admin, certificate, runs, sources: scheduled_sources(config)? })
 }
 
@@ -258,13 +252,7 @@ fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
     config.sources.iter().map(build).collect()
 }
 
-/// What a shard has to do besides serving.
-struct Work {
-    sources: Vec<Scheduled>,
-    /// Each with the connections that it may accept.
-    listeners: Vec<Listener>,
-}
-
+/// With the connections that it may accept.
 type Listener = (std::net::TcpListener, Arc<ConnectionLimits>);
 
 fn listen(
@@ -281,7 +269,8 @@ fn run_shard(
     common: Common,
     shared: Shared,
     mailbox: Mailbox,
-    work: Work,
+    sources: Vec<Scheduled>,
+    listeners: Vec<Listener>,
     started: &std::sync::mpsc::Sender<io::Result<()>>,
 ) -> io::Result<()> {
     let (shards, inputs) = (common.peers.len(), Arc::clone(&common.inputs));
@@ -292,7 +281,7 @@ fn run_shard(
         let from_std = |(listener, connection_limits)| {
             Ok((TcpListener::from_std(listener)?, connection_limits))
         };
-        let listeners = work.listeners.into_iter().map(from_std).collect::<io::Result<Vec<_>>>()?;
+        let listeners = listeners.into_iter().map(from_std).collect::<io::Result<Vec<_>>>()?;
         drop(entered);
         Ok((runtime, handle, listeners))
     };
@@ -308,7 +297,7 @@ fn run_shard(
     LocalSet::new().block_on(&runtime, async move {
         let is_own = |topic: &&Topic| home_of(topic, shards) == id;
         inputs.events.iter().filter(is_own).for_each(|topic| handle.keep_input(topic));
-        for scheduled in work.sources {
+        for scheduled in sources {
             handle.start_source(scheduled);
         }
         let http = Http::new(Rc::clone(&handle), shared);
