@@ -38,7 +38,7 @@ const SERVER: &Arrows = &[
     ("refusal", &[]),
     ("access", &["config", "refusal"]),
     ("connection_limits", &["config", "refusal"]),
-    ("source", &["stream", "config"]),
+    ("source", &["stream", "config", "refusal"]),
     ("transport", &["access", "connection_limits", "fanout", "config", "refusal"]),
     ("answers", &["config", "connection_limits", "transport"]),
     ("fuzzing", &["access", "config", "transport", "shard", "refusal"]),

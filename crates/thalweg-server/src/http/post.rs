@@ -123,8 +123,7 @@ impl Publisher {
     ) -> Result<(), Refusal> {
         let bytes_max = http.limits().event_bytes;
         let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
-        let mut payloads =
-            posted::one(self.kind, &body, bytes_max).map_err(|error| refused(&error))?;
+        let mut payloads = posted::one(self.kind, &body, bytes_max)?;
         let retry = self.key.as_ref().map(|key| -> Retry {
             let hasher = &http.shard.common.retry_hasher;
             hasher.retry(&self.topic, self.client.identity, key, payloads.joined())
@@ -177,13 +176,13 @@ impl Publisher {
                     if !payloads.is_empty() || placed.is_none() {
                         append(http, &self.topic, &mut payloads, placed).await?;
                     }
-                    return finished.map_err(|error| refused(&error));
+                    return finished;
                 }
             };
             if !payloads.is_empty() {
                 append(http, &self.topic, &mut payloads, placed).await?;
             }
-            read.map_err(|error| refused(&error))?;
+            read?;
             if !lines.is_unfinished() {
                 (deadline, place) = (None, None);
             } else if deadline.is_none() || lines.number > before {
@@ -311,10 +310,6 @@ async fn append(
         None => *placed = Some(now),
     }
     Ok(())
-}
-
-fn refused(refused: &posted::Refused) -> Refusal {
-    Refusal::new(refused.code(), refused.to_string())
 }
 
 fn broken_off() -> Refusal {

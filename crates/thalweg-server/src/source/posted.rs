@@ -1,12 +1,9 @@
 //! What publishers send: one event in a body, or lines as they are read.
 
 use memchr::memchr;
-use thalweg_wire::{
-    ErrorCode,
-    event::{self, EventError},
-};
+use thalweg_wire::event::{self, EventError};
 
-use crate::stream::Payloads;
+use crate::{refusal::Refusal, stream::Payloads};
 
 /// How a body holds events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,14 +14,6 @@ pub(crate) enum BodyKind {
     Text,
     /// One JSON value a line.
     Lines,
-}
-
-/// Why a body is refused.
-#[derive(Debug, thiserror::Error)]
-#[error("{}{error}", .line.map(|line| format!("line {line}: ")).unwrap_or_default())]
-pub(crate) struct Refused {
-    line: Option<u64>,
-    error: EventError,
 }
 
 impl BodyKind {
@@ -43,24 +32,16 @@ impl BodyKind {
     }
 }
 
-impl Refused {
-    /// The error's name.
-    pub(crate) fn code(&self) -> ErrorCode {
-        self.error.code()
-    }
-}
-
 /// Reads a whole body that holds one event of at most `bytes_max`.
 ///
 /// # Errors
 /// When it is none.
-pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Payloads, Refused> {
+pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Payloads, Refusal> {
     let mut payloads = Payloads::default();
-    let pushed = payloads.push(|out| match kind {
+    payloads.push(|out| match kind {
         BodyKind::Text => event::push_text(body, bytes_max, out),
         _ => event::push_json(body, bytes_max, out),
-    });
-    pushed.map_err(|error| Refused { line: None, error })?;
+    })?;
     Ok(payloads)
 }
 
@@ -88,7 +69,7 @@ impl Lines {
     ///
     /// # Errors
     /// At the first line that is none; those before it are in `out`.
-    pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refused> {
+    pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
             let line = &rest[..end];
@@ -103,7 +84,7 @@ impl Lines {
         }
         if self.unfinished.len() + rest.len() > self.event_bytes_max + 1 {
             let error = EventError::TooLarge(self.event_bytes_max);
-            return Err(Refused { line: Some(self.number + 1), error });
+            return Err(in_line(self.number + 1, &error));
         }
         self.unfinished.extend_from_slice(rest);
         Ok(())
@@ -113,19 +94,23 @@ impl Lines {
     ///
     /// # Errors
     /// When it is none.
-    pub(crate) fn finish(&mut self, out: &mut Payloads) -> Result<(), Refused> {
+    pub(crate) fn finish(&mut self, out: &mut Payloads) -> Result<(), Refusal> {
         let line = std::mem::take(&mut self.unfinished);
         self.line(&line, out)
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Payloads) -> Result<(), Refused> {
+    fn line(&mut self, line: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
         self.number += 1;
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
         out.push(|bytes| event::push_json(line, self.event_bytes_max, bytes))
-            .map_err(|error| Refused { line: Some(self.number), error })
+            .map_err(|error| in_line(self.number, &error))
     }
+}
+
+fn in_line(number: u64, error: &EventError) -> Refusal {
+    Refusal::new(error.code(), format!("line {number}: {error}"))
 }
 
 #[cfg(test)]
@@ -140,7 +125,7 @@ mod tests {
             }
             lines.finish(&mut out)
         };
-        let result = read().map_err(|refused: Refused| refused.to_string());
+        let result = read().map_err(|refused: Refusal| refused.message);
         (out.iter().map(|event| String::from_utf8_lossy(event).into_owned()).collect(), result)
     }
 
