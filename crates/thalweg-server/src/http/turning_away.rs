@@ -29,13 +29,6 @@ const GOAWAY_FIXED_BYTES: usize = 8;
 const NO_ERROR: u32 = 0;
 const INADEQUATE_SECURITY: u32 = 12;
 
-/// How a client speaks that is to be told something.
-#[derive(Clone, Copy)]
-enum Version {
-    One,
-    Two { reason: u32 },
-}
-
 /// Tells a connection why it is not served, and ends it; over TLS if `tls` is given.
 pub(crate) async fn turn_away(
     socket: std::net::TcpStream,
@@ -49,12 +42,12 @@ pub(crate) async fn turn_away(
                 // Who says nothing is told all the same.
                 let begun = timeout(TURNED_AWAY_WAIT / 2, begins_with_preface(&stream)).await;
                 let is_http2 = begun.unwrap_or(Ok(false)).ok()?;
-                write_answer(stream, Version::of(is_http2), refused).await
+                write_answer(stream, is_http2.then_some(NO_ERROR), refused).await
             }
             Some(tls) => {
                 let stream = TlsAcceptor::from(tls).accept(stream).await.ok()?;
                 let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-                write_answer(stream, Version::of(is_http2), refused).await
+                write_answer(stream, is_http2.then_some(NO_ERROR), refused).await
             }
         }
     };
@@ -82,11 +75,8 @@ async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
     let mut first = [0; 3];
     let telling = async {
         stream.peek(&mut first).await.ok()?;
-        let version = match PREFACE.starts_with(&first) {
-            true => Version::Two { reason },
-            false => Version::One,
-        };
-        write_answer(stream, version, refused).await
+        let is_http2 = PREFACE.starts_with(&first);
+        write_answer(stream, is_http2.then_some(reason), refused).await
     };
     let _ = timeout(TURNED_AWAY_WAIT, telling).await;
 }
@@ -98,20 +88,18 @@ pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin
     http.shard.counts.count_refused(code);
     let message = "the request's head did not arrive in time: send it at once";
     let answer = respond::bare(&Refusal::new(code, message));
-    std::future::poll_fn(|context| {
-        std::pin::Pin::new(&mut stream).poll_write(context, &answer).map(|_| ())
-    })
-    .await;
+    let _ = stream.write(&answer).await;
 }
 
+/// Over HTTP/2 there is a reason.
 async fn write_answer(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    version: Version,
+    http2_reason: Option<u32>,
     refused: &Refusal,
 ) -> Option<()> {
-    let answer = match version {
-        Version::One => respond::bare(refused),
-        Version::Two { reason } => goaway(reason, &refused.message),
+    let answer = match http2_reason {
+        None => respond::bare(refused),
+        Some(reason) => goaway(reason, &refused.message),
     };
     stream.write_all(&answer).await.ok()?;
     stream.shutdown().await.ok()?;
@@ -119,12 +107,6 @@ async fn write_answer(
     let mut buffer = [0; 1024];
     while stream.read(&mut buffer).await.ok()? > 0 {}
     Some(())
-}
-
-impl Version {
-    fn of(is_http2: bool) -> Self {
-        if is_http2 { Self::Two { reason: NO_ERROR } } else { Self::One }
-    }
 }
 
 fn goaway(reason: u32, message: &str) -> Vec<u8> {
