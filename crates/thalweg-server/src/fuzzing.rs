@@ -111,7 +111,7 @@ pub fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<
 }
 
 fn query(request: &Parts) -> Result<Query<'_>, Refused> {
-    Query::parse(request.uri.query().unwrap_or_default()).map_err(refused)
+    Query::of(request).map_err(refused)
 }
 
 fn refused(refusal: Refusal) -> Refused {

@@ -33,30 +33,12 @@ pub(crate) struct Runs {
     turn: Arc<Semaphore>,
 }
 
+pub(crate) const REPORT: &str = "report.html";
+const MANIFEST: &str = "manifest.json";
+const SUMMARY: &str = "summary.json";
+
 /// What of a run is shown as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunFile {
-    Report,
-    Manifest,
-    Summary,
-}
-
-impl RunFile {
-    const ALL: [Self; 3] = [Self::Report, Self::Manifest, Self::Summary];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Report => "report.html",
-            Self::Manifest => "manifest.json",
-            Self::Summary => "summary.json",
-        }
-    }
-
-    /// The file of that name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|file| file.name() == name)
-    }
-}
+pub(crate) const FILES: [&str; 3] = [REPORT, MANIFEST, SUMMARY];
 
 /// What was to be measured: the first file that the lab writes.
 const PLAN: &str = "plan.json";
@@ -103,11 +85,16 @@ impl Runs {
         .await
     }
 
-    /// A file of the run that is called `name` in a URL, and how many bytes it has.
+    /// One of its [`FILES`] of the run that is called `name` in a URL, and how many bytes it
+    /// has.
     ///
     /// # Errors
     /// `NotFound`, with what to do where something can be done.
-    pub(crate) async fn file(&self, name: &str, file: RunFile) -> Result<(File, u64), Refusal> {
+    pub(crate) async fn file(
+        &self,
+        name: &str,
+        file: &'static str,
+    ) -> Result<(File, u64), Refusal> {
         let decoded = percent_decode_str(name).decode_utf8().ok();
         let name = decoded.filter(|name| is_name(name)).map(|name| name.into_owned());
         let name = name.ok_or_else(|| not_found("no run has such a name: GET /runs lists them"))?;
@@ -116,20 +103,17 @@ impl Runs {
                 let name = Excerpt(&name);
                 not_found(format!("there is no run {name:?}: GET /runs lists those there are"))
             });
-            run?.file(file.name(), RUN_FILE_BYTES).map_err(|error| match error {
+            run?.file(file, RUN_FILE_BYTES).map_err(|error| match error {
                 NotRead::TooLarge => not_found(format!(
-                    "{} of {:?} is larger than {} MiB: open it in its folder",
-                    file.name(),
+                    "{file} of {:?} is larger than {} MiB: open it in its folder",
                     Excerpt(&name),
                     RUN_FILE_BYTES >> 20
                 )),
-                NotRead::NotThere if file == RunFile::Report => not_found(format!(
+                NotRead::NotThere if file == REPORT => not_found(format!(
                     "{:?} has no report.html: `thalweg bench export --format html` makes it",
                     Excerpt(&name)
                 )),
-                NotRead::NotThere => {
-                    not_found(format!("{:?} has no {}", Excerpt(&name), file.name()))
-                }
+                NotRead::NotThere => not_found(format!("{:?} has no {file}", Excerpt(&name))),
             })
         })
         .await
@@ -230,11 +214,10 @@ fn listed(store: &Folder) -> std::io::Result<Vec<Listed>> {
 /// is none.
 fn looked_at(store: &Folder, name: String) -> Option<Listed> {
     let folder = store.folder(&name).ok()?;
-    let has = |file: RunFile| folder.has(file.name());
-    if !folder.has(PLAN) && !RunFile::ALL.into_iter().any(has) {
+    if !folder.has(PLAN) && !FILES.into_iter().any(|file| folder.has(file)) {
         return None;
     }
-    let Manifest { version, begun, machine } = json(&folder, RunFile::Manifest.name());
+    let Manifest { version, begun, machine } = json(&folder, MANIFEST);
     Some(Listed {
         name,
         scenario: None,
@@ -242,8 +225,8 @@ fn looked_at(store: &Folder, name: String) -> Option<Listed> {
         begun: begun.map(clipped),
         version: version.map(clipped),
         machine: machine.and_then(Machine::into_text).map(clipped),
-        has_report: has(RunFile::Report),
-        has_summary: has(RunFile::Summary),
+        has_report: folder.has(REPORT),
+        has_summary: folder.has(SUMMARY),
     })
 }
 

@@ -28,7 +28,7 @@ mod tls;
 mod writer;
 
 use http::{HeaderMap, HeaderName, Version, header, request::Parts};
-use thalweg_wire::{ErrorCode, Excerpt};
+use thalweg_wire::ErrorCode;
 
 pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Client, Connection, MaySay};
@@ -39,7 +39,7 @@ pub(crate) use socket::{Received, Socket};
 pub(crate) use tls::TlsSocket;
 pub(crate) use writer::Writer;
 
-use crate::{config::nearest, refusal::Refusal};
+use crate::refusal::Refusal;
 
 /// How a subscriber is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,10 +63,9 @@ impl Transport {
     /// The transport of a name.
     fn named(name: &str) -> Result<Self, Refusal> {
         let named = NAMES.iter().find(|(known, _)| *known == name);
-        named.map(|(_, transport)| *transport).ok_or_else(|| {
-            let nearest = nearest(name, &NAMES.map(|(known, _)| known));
-            parameters::bad(format!("unknown transport {:?}{nearest}", Excerpt(name)))
-        })
+        named
+            .map(|(_, transport)| *transport)
+            .ok_or_else(|| parameters::unknown("transport", name, &NAMES.map(|(known, _)| known)))
     }
 
     /// The transport that a request asks for, if it asks for any.

@@ -32,7 +32,7 @@ pub(super) async fn answer(http: &Rc<Http>, parts: &Parts) -> Result<Answer, Ref
         "/healthz" => Ok(healthy()),
         "/readyz" => ready(http),
         "/metrics" => Ok(metrics(http, &parts.headers)),
-        _ => list(http, &Query::parse(parts.uri.query().unwrap_or_default())?).await,
+        _ => list(http, &Query::of(&parts)?).await,
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     respond::{Answer, Refused, json},
 };
 use crate::{
-    access::{Identity, Issued, Right, TICKET_LIFE_S},
+    access::{Issued, Right, TICKET_LIFE_S},
     clock::now_us,
     connection_limits::Caller,
     refusal::Refusal,
@@ -63,7 +63,7 @@ impl Publisher {
         if http.shard.is_draining() {
             return Err(Refusal::draining());
         }
-        let identity = identify(http, parts)?;
+        let identity = http.identify(parts, &Query::of(parts)?)?;
         http.access().authorise(identity, Right::Publish(&topic))?;
         is_as_it_is(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
@@ -203,7 +203,7 @@ pub(super) async fn command(
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
     }
-    let identity = identify(http, parts)?;
+    let identity = http.identify(parts, &Query::of(parts)?)?;
     is_as_it_is(parts)?;
     let client = Client::new(identity, caller);
     let share = share(http, client);
@@ -235,7 +235,7 @@ pub(super) async fn command(
 
 /// Gives a ticket for a token, not for a ticket: that would be as good as the token.
 pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
-    if Query::parse(parts.uri.query().unwrap_or_default())?.ticket.is_some() {
+    if Query::of(parts)?.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());
     }
@@ -244,11 +244,6 @@ pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
     http.shard.counts.tickets_replaced.add(u64::from(has_replaced));
     let body = format!(r#"{{"ticket":"{ticket}","expires_in_s":{TICKET_LIFE_S}}}"#);
     Ok(json(StatusCode::OK, body.into_bytes()))
-}
-
-fn identify(http: &Http, parts: &Parts) -> Result<Identity, Refusal> {
-    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-    http.access().identify(&parts.headers, query.ticket.as_deref(), now_us())
 }
 
 /// Whether a body is what it stands for: one that is compressed would be inflated for

@@ -172,7 +172,9 @@ impl Http {
         refused.into_answer()
     }
 
-    fn identify(&self, parts: &Parts, ticket: Option<&str>) -> Result<Identity, Refusal> {
+    /// Whose token or ticket a request presents.
+    pub(super) fn identify(&self, parts: &Parts, query: &Query<'_>) -> Result<Identity, Refusal> {
+        let ticket = query.ticket.as_deref();
         self.access().identify(&parts.headers, ticket, now_us())
     }
 
@@ -183,7 +185,7 @@ impl Http {
         parts: &Parts,
         query: &Query<'_>,
     ) -> Result<(), Refusal> {
-        let identity = self.identify(parts, query.ticket.as_deref())?;
+        let identity = self.identify(parts, query)?;
         self.access().authorise(identity, right)
     }
 }
@@ -208,7 +210,7 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
         return Ok(Some(Box::new(Begun { request, identity: Identity::Nobody })));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
-    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    let query = Query::of(parts)?;
     let reads = path_topic.is_none() && query.topics.is_empty() || query.limit.is_some();
     if reads && Transport::asked(parts, &query).is_none() {
         return Ok(None);
@@ -217,7 +219,7 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
         return Err(Refusal::draining().into());
     }
     let request = negotiate(parts, &query, path_topic, http.config(), http.access())?;
-    let identity = http.identify(parts, query.ticket.as_deref())?;
+    let identity = http.identify(parts, &query)?;
     for (topic, _) in &request.topics {
         http.access().authorise(identity, Right::Subscribe(topic))?;
     }
@@ -353,7 +355,7 @@ async fn read(
     parts: &Parts,
     path_topic: Option<&str>,
 ) -> Result<Answer, Refused> {
-    let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+    let query = Query::of(parts)?;
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
         http.may(Right::Inspect, parts, &query)?;
         return inspect::list(http, &query).await;
@@ -367,7 +369,7 @@ async fn read(
         [cursor] => parameters::start(cursor)?,
         _ => return Err(parameters::bad("one topic is read from one cursor".into()).into()),
     };
-    let identity = http.identify(parts, query.ticket.as_deref())?;
+    let identity = http.identify(parts, &query)?;
     http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);

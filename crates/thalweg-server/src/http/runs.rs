@@ -1,7 +1,7 @@
 use std::rc::Rc;
 
 use http::{HeaderValue, Method, StatusCode, header, request::Parts};
-use thalweg_wire::{ErrorCode, Excerpt};
+use thalweg_wire::ErrorCode;
 
 use super::{
     Http,
@@ -12,10 +12,9 @@ use super::{
 };
 use crate::{
     access::Right,
-    config::nearest,
     refusal::Refusal,
-    runs::RunFile,
-    transport::{Query, parameters::bad},
+    runs::{FILES, REPORT},
+    transport::Query,
 };
 
 /// A report has all its style and script in itself, and is nobody's: it has no origin, so
@@ -40,7 +39,8 @@ pub(super) async fn answer(
     if parts.method != Method::GET {
         return Err(Refused::method("GET, HEAD"));
     }
-    http.may(Right::Look, parts, &query(parts)?)?;
+    // A ticket, for who cannot send a token: frames and links.
+    http.may(Right::Look, parts, &Query::of_known(parts, &["ticket"])?)?;
     let Some(runs) = &http.shared.runs else {
         let message = "this server shows no runs: start it with --runs and the folder that \
                        thalweg bench writes them to, thalweg-runs";
@@ -67,31 +67,16 @@ pub(super) async fn answer(
 }
 
 /// The run and its file that a path names, or the list.
-fn wanted(rest: &str) -> Option<Option<(&str, RunFile)>> {
+fn wanted(rest: &str) -> Option<Option<(&str, &'static str)>> {
     if rest.is_empty() {
         return Some(None);
     }
     let (name, file) = rest.strip_prefix('/')?.split_once('/')?;
-    Some(Some((name, RunFile::named(file)?)))
+    Some(Some((name, FILES.into_iter().find(|known| *known == file)?)))
 }
 
-/// A ticket, for who cannot send a token: frames and links.
-fn query(parts: &Parts) -> Result<Query<'_>, Refusal> {
-    let text = parts.uri.query().unwrap_or_default();
-    for (key, _) in form_urlencoded::parse(text.as_bytes()) {
-        if key != "ticket" && !key.starts_with('_') {
-            let nearest = nearest(&key, &["ticket"]);
-            return Err(bad(format!("unknown parameter {:?}{nearest}", Excerpt(&key))));
-        }
-    }
-    Query::parse(text)
-}
-
-fn content_type(file: RunFile) -> &'static str {
-    match file {
-        RunFile::Report => "text/html; charset=utf-8",
-        RunFile::Manifest | RunFile::Summary => "application/json",
-    }
+fn content_type(file: &str) -> &'static str {
+    if file == REPORT { "text/html; charset=utf-8" } else { "application/json" }
 }
 
 #[cfg(test)]
@@ -104,9 +89,9 @@ mod tests {
             assert_eq!(path(asked).and_then(wanted), expected, "{asked}");
         };
         check("/runs", Some(None));
-        check("/runs/a/report.html", Some(Some(("a", RunFile::Report))));
-        check("/runs/a/summary.json", Some(Some(("a", RunFile::Summary))));
-        check("/runs/../manifest.json", Some(Some(("..", RunFile::Manifest))));
+        check("/runs/a/report.html", Some(Some(("a", REPORT))));
+        check("/runs/a/summary.json", Some(Some(("a", "summary.json"))));
+        check("/runs/../manifest.json", Some(Some(("..", "manifest.json"))));
         for other in [
             "/runsa",
             "/runs/",

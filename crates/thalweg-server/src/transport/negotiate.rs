@@ -221,7 +221,7 @@ mod tests {
         let path_topic = parts.uri.path().strip_prefix("/v1/topics/").map(str::to_owned);
         let (config, listen) = (Config::default(), ([127, 0, 0, 1], 80).into());
         let access = AccessPolicy::new(&config.access, listen).unwrap();
-        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+        let query = Query::of(&parts)?;
         negotiate(&parts, &query, path_topic.as_deref(), &config, &access)
     }
 

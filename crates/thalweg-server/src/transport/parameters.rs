@@ -29,7 +29,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
         "skip" => Ok(Policy::Skip),
         "latest" => Ok(Policy::Latest),
         "close" => Ok(Policy::Close),
-        _ => Err(bad(format!("unknown policy {:?}{}", Excerpt(text), nearest(text, &POLICIES)))),
+        _ => Err(unknown("policy", text, &POLICIES)),
     }
 }
 
@@ -57,6 +57,11 @@ pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusa
         Ok(number) if (1..=max).contains(&number) => Ok(number),
         _ => Err(bad(format!("{name}: a whole number from 1 to {max}, not {:?}", Excerpt(text)))),
     }
+}
+
+/// The refusal of a name that is none of those known.
+pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
+    bad(format!("unknown {what} {:?}{}", Excerpt(name), nearest(name, known)))
 }
 
 /// The refusal of a parameter.

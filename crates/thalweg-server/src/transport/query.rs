@@ -1,12 +1,9 @@
 use std::borrow::Cow;
 
-use thalweg_wire::Excerpt;
+use http::request::Parts;
 
-use super::{
-    Transport,
-    parameters::{self, bad},
-};
-use crate::{config::nearest, fanout::Terms, refusal::Refusal};
+use super::{Transport, parameters};
+use crate::{fanout::Terms, refusal::Refusal};
 
 /// The parameters of a request for topics, decoded as browsers encode them
 /// (`URLSearchParams` writes `/` as `%2F`).
@@ -45,13 +42,25 @@ const PARAMETERS: [&str; 11] = [
 const LIMIT_MAX: usize = 10_000;
 
 impl<'a> Query<'a> {
-    /// Reads a query.
+    /// Reads a request's query.
     ///
     /// # Errors
     /// A refusal that names the parameter and says what to write.
-    pub(crate) fn parse(text: &'a str) -> Result<Self, Refusal> {
+    pub(crate) fn of(request: &'a Parts) -> Result<Self, Refusal> {
+        Self::of_known(request, &PARAMETERS)
+    }
+
+    /// The same where there are only some of the parameters.
+    ///
+    /// # Errors
+    /// As [`Query::of`].
+    pub(crate) fn of_known(request: &'a Parts, known: &[&str]) -> Result<Self, Refusal> {
         let mut query = Self::default();
+        let text = request.uri.query().unwrap_or_default();
         for (key, value) in form_urlencoded::parse(text.as_bytes()) {
+            if !key.starts_with('_') && !known.contains(&&*key) {
+                return Err(parameters::unknown("parameter", &key, known));
+            }
             match &*key {
                 "topic" => query.topics.push(value),
                 "cursor" => query.cursors.push(value),
@@ -64,11 +73,7 @@ impl<'a> Query<'a> {
                 "prefix" => query.prefix = Some(value),
                 "ticket" => query.ticket = Some(value),
                 "transport" => query.transport = Some(Transport::named(&value)?),
-                _ if key.starts_with('_') => {}
-                _ => {
-                    let nearest = nearest(&key, &PARAMETERS);
-                    return Err(bad(format!("unknown parameter {:?}{nearest}", Excerpt(&key))));
-                }
+                _ => {}
             }
         }
         Ok(query)
