@@ -9,7 +9,7 @@ use crate::{
     config::{Config, Limits},
     refusal::Refusal,
     shard,
-    transport::{Query, negotiate},
+    transport::{Query, head, negotiate},
 };
 
 /// Why something is refused.
@@ -70,11 +70,10 @@ impl<'a> Door<'a> {
         let path_topic = request.uri.path().strip_prefix("/v1/topics/");
         let subscribe = negotiate(request, &query, path_topic, self.config, &self.access);
         let mut subscribe = subscribe.map_err(refused)?;
-        subscribe
-            .head
-            .extend(admitted.into_iter().filter_map(|(name, value)| Some((name?, value))));
+        let admitted = admitted.into_iter().filter_map(|(name, value)| Some((name?, value)));
+        subscribe.head.headers_mut().extend(admitted);
         let topics = subscribe.topics.into_iter().map(|(topic, _)| topic).collect();
-        Ok(Begun { head: subscribe.head.to_bytes(), topics })
+        Ok(Begun { head: head::to_bytes(&subscribe.head, subscribe.format), topics })
     }
 
     /// Whose token or ticket a request presents.

@@ -71,7 +71,7 @@ use crate::{
     connection_limits::ConnectionPermit,
     runs::Runs,
     shard::{Arrival, Handle, NewSubscriber},
-    transport::{Certificate, Socket, TlsSocket, Writer},
+    transport::{Certificate, Socket, TlsSocket, Writer, head},
 };
 use coalescing::Spare;
 use on::On;
@@ -320,7 +320,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     let Takeover { request, feeds, client, caller } = taken;
     let permit = Some(on.permit.given_to(caller));
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
-        let head = request.head.to_bytes(request.format);
+        let head = head::to_bytes(&request.head, request.format);
         let (head, request, feeds) = (&*head, &request, &*feeds);
         let new = NewSubscriber { writer, head, request, feeds, client, permit };
         http.shard.subscribe(new, &read_buf)

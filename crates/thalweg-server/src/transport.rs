@@ -18,7 +18,7 @@
 
 mod certificate;
 mod connection;
-mod head;
+pub(crate) mod head;
 mod negotiate;
 pub(crate) mod parameters;
 mod pipe;

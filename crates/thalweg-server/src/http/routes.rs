@@ -30,7 +30,8 @@ use crate::{
     refusal::Refusal,
     shard::{NewSubscriber, SubscriberId},
     transport::{
-        Client, PipeNews, Query, SubscribeRequest, Transport, Writer, negotiate, parameters, pipe,
+        Client, PipeNews, Query, SubscribeRequest, Transport, Writer, head, negotiate, parameters,
+        pipe,
     },
 };
 
@@ -102,7 +103,7 @@ pub(super) async fn answer(
         Ok((Some(mut begun), caller)) => {
             // It may wait for long: what was sent to ask for it does not.
             drop((parts, body));
-            begun.request.head.extend(admitted.headers());
+            begun.request.head.headers_mut().extend(admitted.headers());
             let subscribed = subscribe(http, takeover, on, begun, caller).await;
             return subscribed.unwrap_or_else(|refused| http.finish(Err(refused), &admitted));
         }
@@ -128,7 +129,7 @@ async fn inspect_as_admin(
 impl Begun {
     /// What HEAD is told of it: nothing is opened.
     fn head(self: Box<Self>) -> Result<Answer, Refused> {
-        let answer = self.request.head.into_response(Content::Nothing);
+        let answer = self.request.head.map(|_| Content::Nothing);
         match answer.status() {
             // RFC 6455 §4.1.
             StatusCode::SWITCHING_PROTOCOLS => Err(Refused::method("GET")),
@@ -255,7 +256,7 @@ async fn subscribe(
     let (end, mut body) = pipe(http.limits().stream_buffer_bytes);
     let new = NewSubscriber {
         writer: Writer::Pipe(end),
-        head: &request.head.first(request.format),
+        head: &head::first(&request.head, request.format),
         request: &request,
         feeds: &feeds,
         client,
@@ -283,7 +284,7 @@ async fn subscribe(
         true => Content::poll(body, &on.holder, http.limits().stream_buffer_bytes),
         false => Content::Pipe(body, None),
     };
-    Ok(request.head.into_response(content))
+    Ok(request.head.map(|_| content))
 }
 
 /// Waits until a poll has been told where it stands, which it is in any case.

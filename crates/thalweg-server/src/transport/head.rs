@@ -3,20 +3,14 @@
 
 use std::time::SystemTime;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use thalweg_wire::{
     Format,
     format::{TransferCoding, forever_frame_document},
 };
 
-/// How a response begins.
-#[derive(Debug)]
-pub(crate) struct Head {
-    status: StatusCode,
-    headers: HeaderMap,
-    /// The first bytes of the body, before they are encoded.
-    first: Vec<u8>,
-}
+/// How a response begins; its body is the first bytes, before they are encoded.
+pub(crate) type Head = Response<Vec<u8>>;
 
 /// Tells EventSource how soon to come back, in ms, and is the first body byte
 /// that some proxies wait for.
@@ -24,108 +18,95 @@ const SSE_RETRY: &[u8] = b"retry:1000\n\n";
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-impl Head {
-    pub(super) fn sse() -> Self {
-        Self::streaming("text/event-stream", SSE_RETRY.to_vec())
-    }
+pub(super) fn sse() -> Head {
+    streaming("text/event-stream", SSE_RETRY.to_vec())
+}
 
-    /// For HTTP streaming and long polling.
-    pub(super) fn lines() -> Self {
-        Self::streaming("application/x-ndjson", Vec::new())
-    }
+/// For HTTP streaming and long polling.
+pub(super) fn lines() -> Head {
+    streaming("application/x-ndjson", Vec::new())
+}
 
-    /// The same as the blocks of a gzip stream.
-    pub(super) fn gzipped(mut self) -> Self {
-        self.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        self.headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
-        self
-    }
+/// The same as the blocks of a gzip stream.
+pub(super) fn gzipped(mut head: Head) -> Head {
+    let headers = head.headers_mut();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    head
+}
 
-    /// A document whose scripts have `nonce`, to be framed by `ancestors`.
-    pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Self {
-        let mut first = Vec::new();
-        forever_frame_document(nonce, &mut first);
-        let mut head = Self::streaming("text/html; charset=utf-8", first);
-        let policy = format!(
-            "default-src 'none'; script-src 'nonce-{nonce}'; frame-ancestors 'self' {ancestors}"
-        );
-        if let Ok(policy) = HeaderValue::from_str(policy.trim_end()) {
-            head.headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-        }
-        head
+/// A document whose scripts have `nonce`, to be framed by `ancestors`.
+pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Head {
+    let mut first = Vec::new();
+    forever_frame_document(nonce, &mut first);
+    let mut head = streaming("text/html; charset=utf-8", first);
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; frame-ancestors 'self' {ancestors}"
+    );
+    if let Ok(policy) = HeaderValue::from_str(policy.trim_end()) {
+        head.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
     }
+    head
+}
 
-    /// RFC 6455 §4.2.2.
-    pub(super) fn websocket(accept: &str, extensions: Option<&'static str>) -> Self {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        if let Ok(accept) = HeaderValue::from_str(accept) {
-            headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-        }
-        if let Some(extensions) = extensions {
-            let extensions = HeaderValue::from_static(extensions);
-            headers.insert(header::SEC_WEBSOCKET_EXTENSIONS, extensions);
-        }
-        Self { status: StatusCode::SWITCHING_PROTOCOLS, headers, first: Vec::new() }
+/// RFC 6455 §4.2.2.
+pub(super) fn websocket(accept: &str, extensions: Option<&'static str>) -> Head {
+    let mut head = Head::default();
+    *head.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = head.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    if let Ok(accept) = HeaderValue::from_str(accept) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     }
+    if let Some(extensions) = extensions {
+        let extensions = HeaderValue::from_static(extensions);
+        headers.insert(header::SEC_WEBSOCKET_EXTENSIONS, extensions);
+    }
+    head
+}
 
-    fn streaming(content_type: &'static str, first: Vec<u8>) -> Self {
-        let mut headers = HeaderMap::new();
-        // Tells proxies not to hold anything back and not to change it.
-        for (name, value) in [
-            (header::CONTENT_TYPE, content_type),
-            (header::CACHE_CONTROL, "no-cache, no-transform"),
-            (ACCEL_BUFFERING, "no"),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        ] {
-            headers.insert(name, HeaderValue::from_static(value));
-        }
-        Self { status: StatusCode::OK, headers, first }
+fn streaming(content_type: &'static str, first: Vec<u8>) -> Head {
+    let mut head = Head::new(first);
+    // Tells proxies not to hold anything back and not to change it.
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-cache, no-transform"),
+        (ACCEL_BUFFERING, "no"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        head.headers_mut().insert(name, HeaderValue::from_static(value));
     }
+    head
+}
 
-    /// Adds headers to those that it has.
-    pub(crate) fn extend(&mut self, headers: impl Iterator<Item = (HeaderName, HeaderValue)>) {
-        for (name, value) in headers {
-            self.headers.append(name, value);
-        }
+/// A head as bytes of HTTP/1.1, for a socket that is taken over, and the first bytes of
+/// the body in a format.
+pub(crate) fn to_bytes(head: &Head, format: Format) -> Vec<u8> {
+    let status = head.status();
+    let reason = status.canonical_reason().unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).into_bytes();
+    for (name, value) in head.headers() {
+        push_header(name.as_str(), value.as_bytes(), &mut bytes);
     }
+    if status == StatusCode::OK {
+        let date = httpdate::HttpDate::from(SystemTime::now()).to_string();
+        push_header("date", date.as_bytes(), &mut bytes);
+        push_header("connection", b"close", &mut bytes);
+    }
+    if format.transfer() == TransferCoding::Chunked {
+        push_header("transfer-encoding", b"chunked", &mut bytes);
+    }
+    bytes.extend_from_slice(b"\r\n");
+    format.begin(head.body(), &mut bytes);
+    bytes
+}
 
-    /// The same as bytes of HTTP/1.1, for a socket that is taken over, and the first bytes
-    /// of the body in a format.
-    pub(crate) fn to_bytes(&self, format: Format) -> Vec<u8> {
-        let reason = self.status.canonical_reason().unwrap_or_default();
-        let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status.as_u16()).into_bytes();
-        for (name, value) in &self.headers {
-            push_header(name.as_str(), value.as_bytes(), &mut bytes);
-        }
-        if self.status == StatusCode::OK {
-            let date = httpdate::HttpDate::from(SystemTime::now()).to_string();
-            push_header("date", date.as_bytes(), &mut bytes);
-            push_header("connection", b"close", &mut bytes);
-        }
-        if format.transfer() == TransferCoding::Chunked {
-            push_header("transfer-encoding", b"chunked", &mut bytes);
-        }
-        bytes.extend_from_slice(b"\r\n");
-        format.begin(&self.first, &mut bytes);
-        bytes
-    }
-
-    /// The same as a response for HTTP to send, and its first bytes.
-    pub(crate) fn into_response<B>(self, body: B) -> Response<B> {
-        let mut response = Response::new(body);
-        *response.status_mut() = self.status;
-        *response.headers_mut() = self.headers;
-        response
-    }
-
-    /// The first bytes of the body in a format.
-    pub(crate) fn first(&self, format: Format) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        format.begin(&self.first, &mut bytes);
-        bytes
-    }
+/// The first bytes of the body in a format.
+pub(crate) fn first(head: &Head, format: Format) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    format.begin(head.body(), &mut bytes);
+    bytes
 }
 
 fn push_header(name: &str, value: &[u8], out: &mut Vec<u8>) {

@@ -6,7 +6,7 @@ use thalweg_wire::{
 
 use super::{
     Query, Transport,
-    head::Head,
+    head::{self, Head},
     parameters::{self, bad},
 };
 use crate::{
@@ -88,18 +88,18 @@ pub(crate) fn negotiate(
     let topics = with_starts(query, topics, &request.headers)?;
     let gzips = config.compression && takes(&request.headers, header::ACCEPT_ENCODING, "gzip");
     let encoded = |format: Format, head: Head| match format.compressed() {
-        Some(compressed) if gzips => (compressed, head.gzipped()),
+        Some(compressed) if gzips => (compressed, head::gzipped(head)),
         _ => (format, head),
     };
     let mut mode = ResponseMode::Endless;
     let (format, head) = match transport {
         Transport::WebSocket => websocket(request, config.compression)?,
-        Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, Head::sse()),
-        Transport::Sse => encoded(Format::SSE, Head::sse()),
-        Transport::HttpStreaming => encoded(Format::NDJSON, Head::lines()),
+        Transport::Sse if topics.len() > 1 => (Format::SSE_MANY, head::sse()),
+        Transport::Sse => encoded(Format::SSE, head::sse()),
+        Transport::HttpStreaming => encoded(Format::NDJSON, head::lines()),
         Transport::LongPolling => {
             mode = ResponseMode::Once;
-            (Format::NDJSON, Head::lines())
+            (Format::NDJSON, head::lines())
         }
         Transport::ForeverFrame => {
             let nonce = format!("{:032x}", access.random()?);
@@ -107,7 +107,7 @@ pub(crate) fn negotiate(
             let framing = |origin: &&String| *origin != "null";
             let ancestors: Vec<&str> =
                 config.access.origins.iter().filter(framing).map(String::as_str).collect();
-            let head = Head::forever_frame(&nonce, &ancestors.join(" "));
+            let head = head::forever_frame(&nonce, &ancestors.join(" "));
             mode = ResponseMode::Document { nonce: nonce.into(), bytes_left: DOCUMENT_BYTES };
             (Format::FOREVER_FRAME, head)
         }
@@ -205,7 +205,7 @@ fn websocket(request: &Parts, compresses: bool) -> Result<(Format, Head), Refusa
     let offered: Vec<&str> = offered.filter_map(|value| value.to_str().ok()).collect();
     let granted = if compresses { deflate_offer(&offered.join(",")) } else { None };
     let format = granted.and_then(|_| Format::WEBSOCKET.compressed()).unwrap_or(Format::WEBSOCKET);
-    Ok((format, Head::websocket(&accept, granted)))
+    Ok((format, head::websocket(&accept, granted)))
 }
 
 #[cfg(test)]
