@@ -7,7 +7,6 @@
 //! ```text
 //! http2         connections of many streams
 //! routes        a request → its answer
-//! on            the connection that a request came on
 //! post          bodies: events, commands, tickets
 //! inspect       how the server is: health, metrics, the list of topics
 //! pages         what browsers are shown
@@ -26,7 +25,6 @@ mod coalescing;
 mod content;
 mod http2;
 mod inspect;
-mod on;
 mod pages;
 mod places;
 mod post;
@@ -68,13 +66,12 @@ use crate::{
     access::AccessPolicy,
     answers::Holder,
     config::{Config, Limits, UNREAD_BODIES},
-    connection_limits::ConnectionPermit,
+    connection_limits::{Address, ConnectionPermit},
     runs::Runs,
     shard::{Arrival, Handle, NewSubscriber},
     transport::{Certificate, Socket, TlsSocket, Writer, head},
 };
 use coalescing::Spare;
-use on::On;
 pub(crate) use places::Places;
 use routes::Takeover;
 use timeouts::{Run, Running, TimedOut, TimeoutStream};
@@ -145,6 +142,21 @@ impl Http {
 
     fn access(&self) -> &AccessPolicy {
         &self.shard.common.access
+    }
+}
+
+/// The connection that a request came on.
+struct On {
+    permit: ConnectionPermit,
+    holder: Arc<Holder>,
+    /// Of its client, which is another for each request of a proxy.
+    address: Cell<Address>,
+}
+
+impl On {
+    fn new(permit: ConnectionPermit, holder: &Arc<Holder>) -> Self {
+        let address = Cell::new(permit.address());
+        Self { permit, holder: Arc::clone(holder), address }
     }
 }
 

@@ -16,7 +16,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Http, on::On};
+use super::{Http, On};
 use crate::{
     answers::{Charge, Holder},
     shard::Sending,

@@ -12,11 +12,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Http,
+    Http, On,
     coalescing::coalesce,
-    content, count_timed_out, notified,
-    on::On,
-    routes,
+    content, count_timed_out, notified, routes,
     timeouts::{Running, Streams, Taken, TimedOut, TimeoutStream},
 };
 use crate::{

@@ -12,11 +12,9 @@ use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Http,
+    Http, On,
     content::{Content, History},
-    inspect,
-    on::On,
-    pages,
+    inspect, pages,
     post::{self, Publisher},
     respond::{Answer, Refused, empty, json_line},
     runs,

@@ -4,9 +4,8 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
 use super::{
-    Http,
+    Http, On,
     content::{Content, FileBody},
-    on::On,
     pages::harden,
     respond::{Answer, Refused, json, text},
 };
