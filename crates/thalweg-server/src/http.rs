@@ -348,18 +348,12 @@ async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl Async
     if count_timed_out(http, TimedOut::behind(error)) {
         return;
     }
-    let code = if error.is_timeout() {
-        ErrorCode::SlowRequest
+    if error.is_timeout() {
+        refuse_slow(http, stream).await;
     } else if error.is_parse_too_large() {
-        ErrorCode::HeadTooLarge
+        http.shard.counts.count_refused(ErrorCode::HeadTooLarge);
     } else if error.is_parse() {
-        ErrorCode::BadParameter
-    } else {
-        return;
-    };
-    match code {
-        ErrorCode::SlowRequest => refuse_slow(http, stream).await,
-        _ => http.shard.counts.count_refused(code),
+        http.shard.counts.count_refused(ErrorCode::BadParameter);
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{
     convert::Infallible,
+    error::Error,
     future::{Future, poll_fn},
-    io,
     pin::{Pin, pin},
     rc::Rc,
     task::Poll,
@@ -81,34 +81,25 @@ pub(super) async fn serve(
             return Poll::Ready(Ok(()));
         }
         match polled {
-            Poll::Ready(ended) => Poll::Ready(ended.map_err(Ended::Http)),
+            Poll::Ready(ended) => Poll::Ready(ended.map_err(Box::<dyn Error>::from)),
             Poll::Pending => match sender.poll_send(context) {
-                Poll::Ready(Err(error)) => Poll::Ready(Err(Ended::Send(error))),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
                 Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             },
         }
     });
-    match ended.await {
-        Ok(()) => {}
-        Err(Ended::Send(error)) => _ = count_timed_out(http, TimedOut::of(&error)),
-        Err(Ended::Http(error)) => {
-            if !count_timed_out(http, TimedOut::behind(&error)) && is_misuse(&error) {
-                http.shard.counts.h2_misuses.add(1);
-            }
-        }
+    if let Err(error) = ended.await
+        && !count_timed_out(http, TimedOut::behind(&*error))
+        && is_misuse(&*error)
+    {
+        http.shard.counts.h2_misuses.add(1);
     }
 }
 
-/// Why an HTTP/2 connection ended other than rightly.
-enum Ended {
-    Http(hyper::Error),
-    Send(io::Error),
-}
-
 /// Whether we ended an HTTP/2 connection, and not its peer or the network.
-fn is_misuse(error: &hyper::Error) -> bool {
-    let source = std::error::Error::source(error);
-    source
+fn is_misuse(error: &(dyn Error + 'static)) -> bool {
+    error
+        .source()
         .and_then(|source| source.downcast_ref::<h2::Error>())
         .is_some_and(|error| (error.is_go_away() || error.is_library()) && !error.is_remote())
 }

@@ -5,8 +5,10 @@
 
 use std::{
     cell::Cell,
+    error::Error,
     future::{Future, poll_fn},
     io::{self, IoSlice},
+    iter,
     pin::{Pin, pin},
     rc::Rc,
     task::{Context, Poll, ready},
@@ -51,14 +53,13 @@ impl TimedOut {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
 
-    /// Whether this error is it.
-    pub(super) fn of(error: &io::Error) -> Option<Self> {
-        error.get_ref()?.downcast_ref().copied()
-    }
-
-    /// Whether it is behind this error.
-    pub(super) fn behind(error: &hyper::Error) -> Option<Self> {
-        Self::of(std::error::Error::source(error)?.downcast_ref()?)
+    /// Whether it is this error, or behind it.
+    pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut errors = iter::successors(Some(error), |&error| error.source());
+        errors.find_map(|error| {
+            let error: &io::Error = error.downcast_ref()?;
+            error.get_ref()?.downcast_ref().copied()
+        })
     }
 }
 
