@@ -54,12 +54,6 @@ impl From<Vec<u8>> for Content {
     }
 }
 
-impl From<String> for Content {
-    fn from(text: String) -> Self {
-        text.into_bytes().into()
-    }
-}
-
 impl From<&'static str> for Content {
     fn from(text: &'static str) -> Self {
         Self::Shared(Bytes::from_static(text.as_bytes()))

@@ -1,11 +1,13 @@
 use std::{rc::Rc, sync::atomic::Ordering::Relaxed};
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use hyper::body::Incoming;
 use thalweg_wire::ErrorCode;
 
 use super::{
     Http,
     respond::{Answer, Refused, json, text},
+    unread::has_no_body_to_read,
 };
 use crate::{
     metrics::{self, Form},
@@ -18,7 +20,12 @@ use crate::{
 const LIMIT: usize = 1_000;
 
 /// What there is on the listener for whoever looks after the server.
-pub(super) async fn answer(http: &Rc<Http>, parts: &Parts) -> Result<Answer, Refused> {
+pub(super) async fn answer(
+    http: &Rc<Http>,
+    parts: Parts,
+    body: &Incoming,
+) -> Result<Answer, Refused> {
+    has_no_body_to_read(&parts, body)?;
     let path = parts.uri.path();
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
         let message = "here there are /metrics, /v1/topics, /healthz and /readyz: everything else \
@@ -53,7 +60,7 @@ pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
         true => Form::OpenMetrics,
         false => Form::Text,
     };
-    let mut answer = text(form.content_type(), http.shard.common.metrics.text(form));
+    let mut answer = text(form.content_type(), http.shard.common.metrics.text(form).into_bytes());
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     answer
 }

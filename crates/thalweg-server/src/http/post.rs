@@ -103,7 +103,7 @@ impl Publisher {
         };
         let answered = placed.map(|placed| placed.published(&self.topic));
         match (published, answered) {
-            (Err(refusal), published) => Err(Refused::from(refusal).after(published)),
+            (Err(refusal), published) => Err(Refused { published, ..refusal.into() }),
             (Ok(()), published) => {
                 let body = published.map(|published| published.to_json()).unwrap_or_default();
                 let mut answer = json(StatusCode::OK, body);
@@ -229,7 +229,7 @@ pub(super) async fn command(
     };
     match answer {
         Ok(answer) => Ok(json(StatusCode::OK, answer.to_json(request.id.as_deref()))),
-        Err(refusal) => Err(Refused::from(refusal).of_command(request.id)),
+        Err(refusal) => Err(Refused { id: request.id, ..refusal.into() }),
     }
 }
 

@@ -15,11 +15,11 @@ pub(super) type Answer = Response<Content>;
 /// Why there is no answer but a refusal, and what was done before it.
 pub(super) struct Refused {
     pub(super) refusal: Refusal,
-    published: Option<Published>,
+    pub(super) published: Option<Published>,
     /// Of the command that is refused.
-    id: Option<Box<RawValue>>,
+    pub(super) id: Option<Box<RawValue>>,
     /// The methods that there are.
-    allow: Option<&'static str>,
+    pub(super) allow: Option<&'static str>,
 }
 
 impl From<Refusal> for Refused {
@@ -33,16 +33,6 @@ impl Refused {
         let message = format!("here there is only {allow}");
         let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);
         Self { allow: Some(allow), ..refusal.into() }
-    }
-
-    /// The same, as the answer to a command.
-    pub(super) fn of_command(self, id: Option<Box<RawValue>>) -> Self {
-        Self { id, ..self }
-    }
-
-    /// The same, telling what of a publish was done before it.
-    pub(super) fn after(self, published: Option<Published>) -> Self {
-        Self { published, ..self }
     }
 
     pub(super) fn into_answer(self) -> Answer {

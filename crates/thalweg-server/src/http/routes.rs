@@ -6,7 +6,6 @@ use std::{
 };
 
 use http::{Method, Request, StatusCode, Version, request::Parts};
-use http_body::Body as _;
 use hyper::body::Incoming;
 use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -18,7 +17,7 @@ use super::{
     post::{self, Publisher},
     respond::{Answer, Refused, empty, json_line},
     runs,
-    unread::{Asked, last},
+    unread::{Asked, has_no_body_to_read, last},
 };
 use crate::{
     access::{Admitted, Identity, Right},
@@ -84,7 +83,7 @@ pub(super) async fn answer(
     }
     if on.permit.is_admin() {
         // Few ask this: what it needs is not to make everybody's requests larger.
-        let inspected = Box::pin(inspect_as_admin(http, parts, &body)).await;
+        let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
         return last(http, asked, body, http.finish(inspected, &admitted)).await;
     }
     let begun = match on.permit.caller(&forwarded) {
@@ -114,16 +113,6 @@ pub(super) async fn answer(
     last(http, asked, body, http.finish(routed, &admitted)).await
 }
 
-/// Answers a request on the listener for whoever looks after the server.
-async fn inspect_as_admin(
-    http: &Rc<Http>,
-    parts: Parts,
-    body: &Incoming,
-) -> Result<Answer, Refused> {
-    has_no_body_to_read(&parts, body)?;
-    inspect::answer(http, &parts).await
-}
-
 impl Begun {
     /// What HEAD is told of it: nothing is opened.
     fn head(self: Box<Self>) -> Result<Answer, Refused> {
@@ -134,14 +123,6 @@ impl Begun {
             _ => Ok(answer),
         }
     }
-}
-
-/// Nobody would read the body of a GET (RFC 9110 §9.3.1): it is not kept either.
-fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
-    if parts.method != Method::GET || body.is_end_stream() {
-        return Ok(());
-    }
-    Err(parameters::bad("a GET has no body: leave it away, or POST it".into()).into())
 }
 
 impl Http {
@@ -265,7 +246,7 @@ async fn subscribe(
         return Err(Refusal::busy("connections").into());
     };
     let shard = Rc::clone(&http.shard);
-    body.listen(Box::new(move |news| match news {
+    body.listener = Some(Box::new(move |news| match news {
         PipeNews::Room => shard.unblock(id),
         PipeNews::Gone => shard.remove(id),
     }));

@@ -10,9 +10,12 @@ use tokio::time::timeout;
 
 use super::{
     Http,
-    respond::{Answer, leave_body_away},
+    respond::{Answer, Refused, leave_body_away},
 };
-use crate::config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT};
+use crate::{
+    config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT},
+    transport::parameters::bad,
+};
 
 /// What of a request's head is wanted when it is answered.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +30,14 @@ impl Asked {
         let is_held_back = parts.headers.contains_key(header::EXPECT);
         Self { is_head: parts.method == Method::HEAD, is_held_back }
     }
+}
+
+/// Nobody would read the body of a GET (RFC 9110 §9.3.1): it is not kept either.
+pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
+    if parts.method != Method::GET || body.is_end_stream() {
+        return Ok(());
+    }
+    Err(bad("a GET has no body: leave it away, or POST it".into()).into())
 }
 
 /// The last before an answer goes out. Its request's head is not needed any more: drop it.

@@ -25,11 +25,9 @@ pub(crate) struct PipeEnd(Rc<RefCell<State>>);
 /// Where HTTP takes them out.
 pub(crate) struct PipeBody {
     state: Rc<RefCell<State>>,
-    listener: Option<Listener>,
+    /// Is told what happens here.
+    pub(crate) listener: Option<Box<dyn Fn(PipeNews)>>,
 }
-
-/// What is told when its body has changed.
-pub(crate) type Listener = Box<dyn Fn(PipeNews)>;
 
 /// What happened at the body's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,11 +120,6 @@ impl Drop for PipeEnd {
 }
 
 impl PipeBody {
-    /// Has `listener` told what happens here.
-    pub(crate) fn listen(&mut self, listener: Listener) {
-        self.listener = Some(listener);
-    }
-
     /// Waits until nothing more will come, or nothing more fits.
     pub(crate) fn poll_settled(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
