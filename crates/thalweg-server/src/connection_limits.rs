@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_are_given_back_and_addresses_forgotten() {
+    fn permits_are_given_back_and_addresses_forgotten() {
         let connection_limits = connection_limits(3, 2, &[]);
         let (here, there) = (ip("10.0.0.1"), ip("10.0.0.2"));
         let first = connection_limits.take(here).unwrap();

@@ -133,6 +133,8 @@ counts! {
     piped_connections: Gauge,
     /// Requests whose bodies are being read.
     requests: Gauge,
+    /// Memory of requests' bodies that are being read, in bytes.
+    body_bytes: Gauge,
     /// Memory of unfinished WebSocket messages, in bytes.
     unfinished_bytes: Gauge,
     /// Memory of answers that clients have not taken, in bytes.

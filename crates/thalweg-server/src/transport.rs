@@ -10,7 +10,7 @@
 //! certificate   what TLS is accepted with
 //! pipe          a bounded pipe into a response that HTTP sends
 //! writer        one of those three
-//! connection    an writer and its subscriber; what it says comes back in
+//! connection    a writer and its subscriber; what it says comes back in
 //! ```
 //!
 //! A transport is only a format and a head: all of them deliver through

@@ -240,7 +240,7 @@ fn browsers_are_told_what_a_page_may() {
 }
 
 #[test]
-fn shards_share_a_gate() {
+fn shards_share_an_access_policy() {
     fn check<T: Send + Sync>() {}
     check::<AccessPolicy>();
 }

@@ -59,6 +59,10 @@ pub(crate) const UNREAD_BODIES: usize = 256;
 /// Largest message that is said back on `echo_path`: what the conformance cases send.
 pub(crate) const ECHO_BYTES: usize = 16 << 20;
 
+/// A body with so much memory is read however much all hold: as many as there are places for
+/// requests take a quarter of what they may then. Most events are smaller.
+pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
+
 /// Connections that are told why they are not served, at a time; others of a flood are
 /// just closed.
 pub(crate) const TURNED_AWAY: usize = 64;
@@ -87,15 +91,15 @@ pub(crate) const UNANSWERED_MAX: u32 = 128;
 
 /// Bytes of events that one read of a history is answered with, about: one batch more may
 /// be among them. Its client reads on from there.
-pub(crate) const READ_BYTES: usize = 4 << 20;
+pub(crate) const HISTORY_PAGE_BYTES: usize = 4 << 20;
 
 /// What an answer holds that is read as it is taken: what HTTP/1.1 buffers of it. Over HTTP/2
 /// it is less.
-const READING_BYTES: usize = 64 << 10;
+const HISTORY_QUERY_BYTES: usize = 64 << 10;
 
 /// How long a client may take nothing of a history before its place is given to one who
 /// waits for it.
-pub(crate) const IDLE_READING: Duration = Duration::from_secs(1);
+pub(crate) const IDLE_HISTORY_QUERY: Duration = Duration::from_secs(1);
 
 /// Bytes read from one socket at a time, into memory that all sockets of a shard share: what
 /// one has said and is not processed yet is no more.
@@ -155,7 +159,8 @@ pub struct Limits {
     /// least 1) besides, and publishers all of these. One client has half of either. A publish connection of
     /// lines has a place while a line of it is begun or appended.
     pub requests: usize,
-    /// Memory of unfinished WebSocket messages on each shard (close 1013).
+    /// Memory of unfinished WebSocket messages on each shard (close 1013), and as much of
+    /// requests' bodies that are being read (503).
     pub unfinished_bytes: usize,
     /// Streams of one HTTP/2 connection at a time (RFC 9113 §5.1.2): beyond it they
     /// are refused (`REFUSED_STREAM`). A hundred is what the RFC recommends at least.
@@ -199,7 +204,7 @@ pub struct Limits {
     /// Time of reading what clients send in one turn: the rest of it waits for the next, also
     /// within what one of them said.
     pub read_slice: Duration,
-    /// Letters on their way to a shard, from all others: batches and sockets.
+    /// Messages on their way to a shard, from all others: batches and sockets.
     pub mail: usize,
     /// Publishes on their way to a shard, each of one read or one event. Apart
     /// from the other mail, so that a flood of them delays only publishers.
@@ -226,7 +231,7 @@ impl Limits {
     /// Histories that each shard sends at a time, so that those who take them stay within
     /// `answer_bytes` and leave a quarter to other answers. The others wait.
     pub(crate) fn history_queries(&self) -> usize {
-        (self.answer_bytes / 4 * 3 / READING_BYTES).max(1)
+        (self.answer_bytes / 4 * 3 / HISTORY_QUERY_BYTES).max(1)
     }
 
     /// Those of one client: half of them.

@@ -117,7 +117,7 @@ impl Subscriber {
             if !std::mem::replace(&mut is_named, true) {
                 // Where all that begin now do: whoever is cut off among the confirmations
                 // comes back to that.
-                self.end_own(feeds, Ids::default(), 0);
+                self.end_control(feeds, Ids::default(), 0);
             }
             let before = self.control.frames().len();
             let begun = self.subscriptions[index].begin(log, self.format, self.control.frames());
@@ -126,7 +126,7 @@ impl Subscriber {
             {
                 let ids = if reason.is_some() { Ids::default() } else { self.ids };
                 let frame_bytes = self.control.frames().len() - before;
-                self.end_own(feeds, ids, frame_bytes);
+                self.end_control(feeds, ids, frame_bytes);
             }
             if let Ok(Some(reason)) = begun {
                 gaps[reason as usize] += 1;
@@ -150,7 +150,7 @@ impl Subscriber {
         let control = self.control.frames();
         let jumped = subscription.jump(log, lost, GapReason::Slow, self.format, control);
         if jumped.is_ok() && self.format.has_trailer() {
-            self.end_own(feeds, Ids::default(), 0);
+            self.end_control(feeds, Ids::default(), 0);
         }
         self.spoken = true;
         self.end_if_refused(jumped);

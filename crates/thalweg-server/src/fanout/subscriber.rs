@@ -105,7 +105,7 @@ impl Subscriber {
         }
     }
 
-    /// A feed that it has left since this was called last, and where that lists it. SubscribeRequest after
+    /// A feed that it has left since this was called last, and where that lists it. Call it after
     /// [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly sent,
     /// the feed is left only when the frame is finished.
     pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
@@ -309,7 +309,7 @@ impl Subscriber {
 
     /// Ends a frame of so many bytes that is among its own, or sets the id if there is
     /// none; with an id if that is due by `ids`.
-    pub(super) fn end_own(&mut self, feeds: &impl Feeds, ids: Ids, frame_bytes: usize) {
+    pub(super) fn end_control(&mut self, feeds: &impl Feeds, ids: Ids, frame_bytes: usize) {
         let mut trailer = Vec::new();
         self.ids = self.write_trailer(feeds, &[], ids, frame_bytes, &mut trailer);
         self.control.frames().extend_from_slice(&trailer);

@@ -1,4 +1,5 @@
-//! Places of requests whose bodies are being read, and how many of them one client has.
+//! Places of requests whose bodies are being read, how many of them one client has, and what
+//! those bodies hold.
 
 use std::{
     collections::HashMap,
@@ -7,7 +8,12 @@ use std::{
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{config::share_of_requests, metrics::Metric, refusal::Refusal, transport::Client};
+use crate::{
+    config::{SMALL_BODY_BYTES, share_of_requests},
+    metrics::Metric,
+    refusal::Refusal,
+    transport::Client,
+};
 
 /// All places.
 #[derive(Debug)]
@@ -94,6 +100,39 @@ impl<'a> Place<'a> {
     ) -> Self {
         taken.add(1);
         Self { taken, _of_own, _of_all }
+    }
+}
+
+/// Memory of a body that is being read, until this is dropped.
+pub(crate) struct BodyMemory<'a> {
+    /// That of all on this shard.
+    all: &'a Metric,
+    bytes: usize,
+}
+
+impl<'a> BodyMemory<'a> {
+    pub(crate) fn new(all: &'a Metric) -> Self {
+        Self { all, bytes: 0 }
+    }
+
+    /// It is so many bytes now.
+    ///
+    /// # Errors
+    /// `Busy` when all hold more than `bytes_max`, and this one is not small.
+    pub(crate) fn set(&mut self, bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
+        self.all.sub(self.bytes as u64);
+        self.all.add(bytes as u64);
+        self.bytes = bytes;
+        if bytes > SMALL_BODY_BYTES && self.all.get() > bytes_max as u64 {
+            return Err(Refusal::busy("large bodies"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BodyMemory<'_> {
+    fn drop(&mut self) {
+        self.all.sub(self.bytes as u64);
     }
 }
 

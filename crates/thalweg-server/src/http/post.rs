@@ -1,6 +1,5 @@
 use std::{pin::pin, rc::Rc};
 
-use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -9,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
     Http,
-    places::Share,
+    places::{BodyMemory, Share},
     respond::{Answer, Refused, json},
 };
 use crate::{
@@ -148,6 +147,7 @@ impl Publisher {
         // Lines may be far between, but one that is begun is to be finished.
         let mut deadline = None;
         let mut place = None;
+        let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
         loop {
             let frame = tokio::select! {
                 biased;
@@ -183,7 +183,8 @@ impl Publisher {
                 append(http, &self.topic, &mut payloads, placed).await?;
             }
             read?;
-            if !lines.is_unfinished() {
+            memory.set(lines.unfinished_bytes(), limits.unfinished_bytes)?;
+            if lines.unfinished_bytes() == 0 {
                 (deadline, place) = (None, None);
             } else if deadline.is_none() || lines.number > before {
                 deadline = Some(Instant::now() + limits.body_wait);
@@ -274,15 +275,27 @@ async fn whole(
     http: &Http,
     body: &mut Incoming,
     bytes_max: usize,
-    too_large: impl FnOnce() -> Refusal,
-) -> Result<Bytes, Refusal> {
-    let body = Limited::new(body, bytes_max).collect();
-    let body = timeout(http.limits().body_wait, body).await.map_err(|_| slow())?;
-    let body = body.map_err(|error| match error.is::<LengthLimitError>() {
-        true => too_large(),
-        false => broken_off(),
-    })?;
-    Ok(body.to_bytes())
+    too_large: impl Fn() -> Refusal,
+) -> Result<Vec<u8>, Refusal> {
+    let limits = http.limits();
+    let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
+    let mut body = Limited::new(body, bytes_max);
+    let read = async {
+        // Not the pieces as they come: one of a byte has dozens of bytes around it.
+        let mut whole = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
+                true => too_large(),
+                false => broken_off(),
+            })?;
+            if let Some(piece) = frame.data_ref() {
+                whole.extend_from_slice(piece);
+                memory.set(whole.capacity(), limits.unfinished_bytes)?;
+            }
+        }
+        Ok(whole)
+    };
+    timeout(limits.body_wait, read).await.map_err(|_| slow())?
 }
 
 async fn until(deadline: Option<Instant>) {

@@ -74,9 +74,11 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
     let body = refusal(refused.code, &refused.message, None, None);
     let status = status(refused.code);
     let reason = status.canonical_reason().unwrap_or_default();
+    // What is wrong with the request stays so.
+    let again = if status == StatusCode::BAD_REQUEST { "" } else { "retry-after: 1\r\n" };
     let mut bytes = format!(
         "HTTP/1.1 {} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-         retry-after: 1\r\nconnection: close\r\n\r\n",
+         {again}connection: close\r\n\r\n",
         status.as_u16(),
         body.len() + 1,
     )

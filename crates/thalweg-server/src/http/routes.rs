@@ -292,7 +292,7 @@ async fn route(
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // Nor is what was sent to ask for it kept.
                 (parts.uri, parts.headers) = Default::default();
-                let _seat = if is_beside { Some(on.permit.for_another(caller)?) } else { None };
+                let _permit = if is_beside { Some(on.permit.for_another(caller)?) } else { None };
                 publisher.publish(http, body).await
             }
             (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),

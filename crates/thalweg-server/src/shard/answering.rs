@@ -13,7 +13,7 @@ use super::{
 use crate::{
     answers::{Holder, Who},
     clock::now_us,
-    config::IDLE_READING,
+    config::IDLE_HISTORY_QUERY,
     connection_limits::Address,
     refusal::Refusal,
     stream::Batch,
@@ -74,12 +74,12 @@ impl Subscribers {
         for holder in self.answers.stalled(now_us, limits.stall.as_micros() as u64) {
             self.end_holder(topics, &holder);
         }
-        self.sweep_readings(topics, limits.pinned_bytes);
+        self.sweep_history_queries(topics, limits.pinned_bytes);
         self.counts.answer_bytes.set(self.answers.bytes() as u64);
     }
 
     /// Whether a client's history has to wait until another is sent.
-    pub(super) fn full_of_readings(&self, client: Client) -> Option<Full> {
+    pub(super) fn history_query_limit(&self, client: Client) -> Option<Full> {
         let limits = &self.common.config.limits;
         let sent = || self.history_queries.iter().filter(|query| query.is_sent());
         if client.is_counted
@@ -93,9 +93,9 @@ impl Subscribers {
 
     /// Ends a connection whose client takes nothing of the history that it is sent: of those,
     /// the longest idle one of the client that has most.
-    pub(super) fn end_idle_reading(&mut self, topics: &mut Topics, full: Full) {
+    pub(super) fn end_idle_history_query(&mut self, topics: &mut Topics, full: Full) {
         let now_us = now_us();
-        let idle_us = now_us.saturating_sub(IDLE_READING.as_micros() as u64);
+        let idle_us = now_us.saturating_sub(IDLE_HISTORY_QUERY.as_micros() as u64);
         let mut by_client: HashMap<Client, Vec<(u64, &Arc<Holder>)>> = HashMap::new();
         for query in self.history_queries.iter_mut().filter(|query| query.is_sent()) {
             let since_us = query.idle_since(now_us);
@@ -124,7 +124,7 @@ impl Subscribers {
 
     /// Has the connections go whose reads keep most of what no history retains any more. A
     /// batch counts once, and is shared among those who keep it.
-    fn sweep_readings(&mut self, topics: &mut Topics, bytes_max: usize) {
+    fn sweep_history_queries(&mut self, topics: &mut Topics, bytes_max: usize) {
         self.history_queries.retain(HistoryQuery::is_sent);
         let mut sharers: HashMap<*const Batch, usize> = HashMap::new();
         let mut keeping = Vec::new();
@@ -176,12 +176,12 @@ impl Subscribers {
 
     /// Counts what a subscriber's control messages hold beyond what every subscriber's may.
     /// `sent` were sent of what it has.
-    pub(super) fn count_own(&mut self, key: u32, sent: usize) {
+    pub(super) fn count_control(&mut self, key: u32, sent: usize) {
         let Some(connection) = self.connections.get(key as usize) else { return };
         let control_bytes_max = self.common.config.limits.control_bytes;
         let held = connection.subscriber.control_memory_bytes().saturating_sub(control_bytes_max);
         if held == 0 {
-            self.forget_own(key);
+            self.forget_control(key);
             return;
         }
         let answers = &mut self.answers;
@@ -192,7 +192,7 @@ impl Subscribers {
     }
 
     /// A subscriber's control messages hold no more than every subscriber's may.
-    pub(super) fn forget_own(&mut self, key: u32) {
+    pub(super) fn forget_control(&mut self, key: u32) {
         if let Some(holder) = self.control_holders.remove(&key) {
             holder.set(0, 0);
         }

@@ -11,13 +11,13 @@ use std::{
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Handle, home_of, topics::Topics};
 use crate::{
     answers::Holder,
     clock::now_us,
-    config::READ_BYTES,
+    config::HISTORY_PAGE_BYTES,
     refusal::Refusal,
     stream::{Log, Slice, Start},
     transport::Client,
@@ -68,6 +68,9 @@ struct Page {
     events: Slice,
     after: Vec<u8>,
 }
+
+/// What there are too many of when none is over in time.
+const HISTORIES: &str = "histories that are sent";
 
 /// A page while it is sent.
 pub(crate) struct Sending {
@@ -143,8 +146,10 @@ impl Handle {
         limit: usize,
     ) -> Result<Sending, Refusal> {
         self.may_read_more(client)?;
-        let _first = self.reads.first_of(client).await;
-        self.room_to_send(client).await?;
+        let deadline = Instant::now() + self.common.config.limits.stall;
+        let first = timeout_at(deadline, self.reads.first_of(client)).await;
+        let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
+        self.room_to_send(client, deadline).await?;
         let _turn = self.reads.turn().await;
         let home = home_of(topic, self.common.peers.len());
         let wanted = topic.clone();
@@ -165,18 +170,19 @@ impl Handle {
 
     /// Waits until a client's history may be sent. Whoever takes nothing of its own gives its
     /// place away.
-    async fn room_to_send(&self, client: Client) -> Result<(), Refusal> {
-        let deadline = Instant::now() + self.common.config.limits.stall;
+    async fn room_to_send(&self, client: Client, deadline: Instant) -> Result<(), Refusal> {
         loop {
             let is_sent = self.reads.is_sent.notified();
-            let Some(full) = self.shard.borrow().subscribers.full_of_readings(client) else {
+            let Some(full) = self.shard.borrow().subscribers.history_query_limit(client) else {
                 return Ok(());
             };
             if Instant::now() > deadline {
-                return Err(Refusal::busy("histories that are sent at a time"));
+                return Err(Refusal::busy(HISTORIES));
             }
             if timeout(LOOK, is_sent).await.is_err() {
-                self.step(|shard| shard.subscribers.end_idle_reading(&mut shard.topics, full));
+                self.step(|shard| {
+                    shard.subscribers.end_idle_history_query(&mut shard.topics, full);
+                });
             }
         }
     }
@@ -244,7 +250,7 @@ fn page(log: &Log, start: StartAt, limit: usize) -> Page {
             (oldest, Some((Some(oldest - lost.expected), GapReason::Trimmed)))
         }
     };
-    let events = Slice::new(log, from, limit, READ_BYTES);
+    let events = Slice::new(log, from, limit, HISTORY_PAGE_BYTES);
     let (topic, position) = (log.topic(), log.position_before(events.end()));
     let before =
         format!(r#"{{"topic":"{topic}","position":"{position}","first":{from},"events":["#);

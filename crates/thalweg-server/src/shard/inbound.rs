@@ -167,7 +167,7 @@ impl Subscribers {
         self.count_unfinished(key, held_before);
         if is_answered {
             self.mark_dirty(key);
-            self.count_own(key, 0);
+            self.count_control(key, 0);
         }
         request
     }
@@ -203,7 +203,7 @@ impl Subscribers {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         connection.answer(&json);
         self.mark_dirty(key);
-        self.count_own(key, 0);
+        self.count_control(key, 0);
     }
 
     /// Has a connection read that waited for it, if it may be again.

@@ -206,7 +206,7 @@ impl Subscribers {
         while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
             self.unlist(topics, feed, place, format);
         }
-        self.forget_own(key);
+        self.forget_control(key);
         let connection = self.connections.remove(key as usize);
         self.unfinished_bytes -= connection.unfinished_bytes();
         let is_piped = connection.writer.socket().is_none();

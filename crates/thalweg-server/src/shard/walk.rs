@@ -80,7 +80,7 @@ impl Subscribers {
             connection.owes_nothing();
         }
         if !self.control_holders.is_empty() {
-            self.count_own(key, sent as usize);
+            self.count_control(key, sent as usize);
         }
         // Also of a connection that ends: what it left is not among what it reads.
         self.take_left(topics, key);

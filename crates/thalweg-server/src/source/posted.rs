@@ -60,9 +60,9 @@ impl Lines {
         Self { unfinished: Vec::new(), number: 0, event_bytes_max }
     }
 
-    /// Whether a line is begun and not finished.
-    pub(crate) fn is_unfinished(&self) -> bool {
-        !self.unfinished.is_empty()
+    /// Memory of a line that is begun and not finished; none without one.
+    pub(crate) fn unfinished_bytes(&self) -> usize {
+        self.unfinished.capacity()
     }
 
     /// Appends the events of the lines that `chunk` finishes.

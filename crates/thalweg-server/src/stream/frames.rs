@@ -38,7 +38,7 @@ pub enum Next<'a> {
     /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
     /// a frame that is pinned.
     Lost(Lost),
-    /// The cursor has everything. SubscribeRequest again when the log has got a batch.
+    /// The cursor has everything. Ask again when the log has got a batch.
     Nothing,
 }
 

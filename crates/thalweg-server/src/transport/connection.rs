@@ -44,7 +44,7 @@ pub(crate) struct Connection {
     /// Whose commands it brings.
     pub(crate) client: Client,
     /// Its place among the server's, held as long as it lives.
-    _seat: Option<ConnectionPermit>,
+    _permit: Option<ConnectionPermit>,
 }
 
 /// Whose a request or a connection is: by what is a share of anything counted.
@@ -129,7 +129,7 @@ impl Connection {
             unanswered: 0,
             waits: false,
             client,
-            _seat: permit,
+            _permit: permit,
         }
     }
 
@@ -235,12 +235,12 @@ impl Connection {
         let mut ending: Option<Close> = None;
         let decoded = decoder.next(bytes, &mut |message| match message {
             Message::Text(_) | Message::Binary(_) if echoes => {
-                subscriber.send_control(|_, own| say_back(message, own));
+                subscriber.send_control(|_, out| say_back(message, out));
             }
             Message::Text(text) => on_text(text),
             Message::Binary(_) => ending = Some(close::BINARY),
             Message::Ping(payload) => {
-                subscriber.send_control(|_, own| websocket::pong(payload, own));
+                subscriber.send_control(|_, out| websocket::pong(payload, out));
             }
             Message::Pong(_) => {}
             Message::Close { .. } => ending = Some(close::DONE),
@@ -275,9 +275,9 @@ impl Connection {
     /// Appends an answer's JSON as a frame.
     pub(crate) fn answer(&mut self, json: &[u8]) {
         if !self.subscriber.is_ending() {
-            self.subscriber.send_control(|_, own| {
-                websocket::text_header(json.len(), own);
-                own.extend_from_slice(json);
+            self.subscriber.send_control(|_, out| {
+                websocket::text_header(json.len(), out);
+                out.extend_from_slice(json);
             });
         }
     }

@@ -191,7 +191,8 @@ pub(super) struct Settings {
     /// not publish [default: 1024]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_requests: Option<Count>,
-    /// Memory of unfinished WebSocket messages, on each shard [default: 64MiB]
+    /// Memory of unfinished WebSocket messages, and as much of requests' bodies, on each shard
+    /// [default: 64MiB]
     #[arg(long, value_name = "SIZE", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_unfinished: Option<Size>,
     /// Streams of one HTTP/2 connection at a time [default: 256]
@@ -242,7 +243,7 @@ pub(super) struct Settings {
     /// Time of hearing clients in one turn, after which others get theirs [default: 1ms]
     #[arg(long, value_name = "TIME", help_heading = INNER, hide_short_help = true)]
     pub(super) read_slice: Option<Time<1, 1_000_000>>,
-    /// Letters on their way to a shard: batches and sockets [default: 1024]
+    /// Messages on their way to a shard: batches and sockets [default: 1024]
     #[arg(long, value_name = "N", help_heading = INNER, hide_short_help = true)]
     pub(super) mail: Option<Count<1, 1_000_000>>,
     /// Publishes on their way to a shard [default: 64]

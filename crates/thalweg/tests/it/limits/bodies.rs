@@ -266,3 +266,30 @@ fn one_client_has_half_of_the_places() {
     });
     server.has_counted("thalweg_requests", 0);
 }
+
+/// What bodies hold that never end is bounded in all; small ones are read all the same.
+#[test]
+fn large_bodies_that_do_not_end_leave_room_and_small_ones_pass() {
+    let server =
+        ticking(&["--max-event", "200KiB", "--max-unfinished", "256KiB", "--body-wait", "60s"]);
+    let half = "x".repeat(100_000);
+    let begun: Vec<Raw> = (0..6)
+        .map(|number| {
+            let lines = if number % 2 == 0 { LINES } else { "Content-Length: 200000\r\n" };
+            let mut raw = begin(&server, lines);
+            raw.send(if number % 2 == 0 { chunk(&half) } else { half.clone() });
+            raw
+        })
+        .collect();
+    server.await_metric("thalweg_refused_total{code=\"busy\"}", |count| count >= 2.0);
+    unharmed(&server, || {
+        let mut small = begin(&server, "Content-Length: 2\r\n");
+        small.send("12");
+        assert_eq!(small.answer().status, 200);
+    });
+    drop(begun);
+    server.has_counted("thalweg_body_bytes{shard=\"0\"}", 0);
+    let mut large = begin(&server, "Content-Length: 200000\r\n");
+    large.send("1".repeat(200_000));
+    assert_eq!(large.answer().status, 200);
+}
