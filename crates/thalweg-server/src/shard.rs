@@ -1,41 +1,40 @@
 //! A shard: one thread with its own runtime, sockets and topics. Wiring only:
-//! what is read comes from `stream`, who gets it is `fanout`'s to say, how it
-//! goes out is `transport`'s.
+//! `stream` has what is read, `fanout` decides who gets it, `transport` sends it.
 //!
 //! A shard has three owners, and each field has one of them: `topics` never sees a subscriber,
-//! `subscribers` and `ingest` see topics and not each other. What needs all three is done here:
-//! a turn, a command, a new subscriber.
+//! `subscribers` and `ingest` see topics and not each other. Work that needs all three is done
+//! here: a turn, a command, a new subscriber.
 //!
 //! ```text
-//! turn          the loop: hear sockets, run sources, seal, post, walk, sleep
-//! commands      what a client asks for, executed
-//! subscribe     a request becomes a subscriber
-//! inbound       what connections say, in the order they say it
-//! slice         how long a turn hears that
-//! peers         what a shard does with its mail
+//! turn             the loop: read sockets, run sources, seal, post, walk, sleep
+//! commands         executes what clients ask for
+//! subscribe        turns a request into a subscriber
+//! inbound          what connections send, processed in order
+//! slice            the time that a turn may spend on reading
+//! peers            what a shard does with its mail
 //!
-//! topics        order, batches, history
-//!   feeds         the topics on this shard
-//!   demand        whether somebody wants a topic
-//!   home          which shard is a topic's home
-//!   topic_limits  how many topics there may be
-//!   replication   topics that other shards read along
-//!   history_query       history and topics, for who does not subscribe
-//!   turns         whose turn it is to read
+//! topics           order, batches, history
+//!   feeds            the topics on this shard
+//!   demand           whether somebody wants a topic
+//!   home             which shard is a topic's home
+//!   topic_limits     how many topics there may be
+//!   replication      copies of topics on other shards
+//!   history_query    history and the list of topics, without a subscription
+//!   turns            the order of reads
 //!
-//! subscribers   connections, and what is due to them
-//!   walk          visits to dirty connections, within budgets
-//!   upkeep        heartbeats and stalls
-//!   answering     answers that clients do not take
-//!   poll          the shard's own epoll and timer
+//! subscribers      connections, and what is due to them
+//!   walk             visits to dirty connections, within budgets
+//!   upkeep           heartbeats and stalls
+//!   answering        answers that clients do not read
+//!   poll             the shard's own epoll and timer
 //!
-//! ingest        events in: from requests, commands, sources and other shards
-//!   sources       what makes events by itself: its ticks, its inputs, its output
-//!   placed        what became of events
-//!   retries       publishes that may come twice
+//! ingest           events in: from requests, commands, sources and other shards
+//!   sources          running sources: their ticks, inputs and outputs
+//!   placed           the result of publishing
+//!   retries          publishes that may be repeated
 //!
-//! mail          what shards say to each other
-//! timers        what is due by time
+//! mail             messages between shards
+//! timers           what is due at a time
 //! ```
 
 mod answering;
@@ -111,10 +110,10 @@ pub(crate) struct Common {
     pub(crate) peers: Vec<Peer>,
     /// Who may do what.
     pub(crate) access: Arc<AccessPolicy>,
-    /// What sources take in, wherever they are.
+    /// What sources read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) retry_hasher: RetryHasher,
-    /// Whose topics they are that only subscribers hold.
+    /// Counts, for each address, the topics that exist only for subscribers.
     pub(crate) shares: Arc<Shares>,
 }
 
@@ -123,8 +122,8 @@ pub(crate) struct Common {
 pub(crate) struct Peer {
     /// Everything but publishes.
     pub(crate) mail: mpsc::Sender<Mail>,
-    /// Publishes: bounded more tightly, because each may be large, and apart, so
-    /// that publishers who wait do not make batches wait.
+    /// Publishes: bounded more tightly, because each may be large, and apart, so that batches
+    /// do not wait behind publishes.
     pub(crate) publishes: mpsc::Sender<Mail>,
 }
 
@@ -147,9 +146,9 @@ pub(crate) struct Handle {
     draining: Cell<bool>,
     /// Ends the tasks of requests once draining.
     drain: Notify,
-    /// Connections that are not subscribers' yet, or serve several.
+    /// Connections that do not belong to one subscriber: none yet, or several.
     serving: Cell<usize>,
-    /// Has reads wait for each other.
+    /// Makes reads wait for each other.
     reads: Reads,
 }
 
@@ -158,7 +157,7 @@ struct Shard {
     topics: Topics,
     subscribers: Subscribers,
     ingest: Ingest,
-    /// When time's remains are swept next, in µs.
+    /// When the next sweep is due, in µs.
     sweep_us: u64,
 }
 
@@ -189,7 +188,7 @@ impl Handle {
         }))
     }
 
-    /// One synchronous step, after which the turn looks at what it left.
+    /// One synchronous step. Then the turn is woken to process what it left.
     fn step<T>(&self, step: impl FnOnce(&mut Shard) -> T) -> T {
         let result = step(&mut self.shard.borrow_mut());
         self.wake.notify_one();
@@ -201,14 +200,14 @@ impl Handle {
         self.step(|shard| shard.ingest.sources.start(&mut shard.topics, scheduled));
     }
 
-    /// Makes a topic that sources take in, on its home shard.
+    /// Creates a topic that sources read, on its home shard.
     pub(crate) fn keep_input(&self, topic: &Topic) {
         if self.step(|shard| shard.topics.open_fed(topic).is_none()) {
             tracing::error!(%topic, "too many topics: no source takes it in");
         }
     }
 
-    /// Gives events to a topic, wherever its home is; says where they stand.
+    /// Appends events to a topic, wherever its home is. Returns their position.
     ///
     /// # Errors
     /// When the home refuses them, or has ended.
@@ -228,24 +227,24 @@ impl Handle {
         appending.placed().await
     }
 
-    /// Whether it ends, and nobody new is to be served.
+    /// Whether it is draining: new connections are not served.
     pub(crate) fn is_draining(&self) -> bool {
         self.draining.get()
     }
 
-    /// Until it ends.
+    /// Completes when it begins to drain.
     pub(crate) fn drain(&self) -> Notified<'_> {
         self.drain.notified()
     }
 
-    /// Has it wait at its end for a connection, for as long as this is kept.
+    /// Makes the shard wait for a connection when it ends, until this is dropped.
     pub(crate) fn serve(&self) -> Serving<'_> {
         self.serving.set(self.serving.get() + 1);
         Serving(self)
     }
 }
 
-/// A connection that a shard waits for at its end.
+/// A connection that a shard waits for when it ends.
 pub(crate) struct Serving<'a>(&'a Handle);
 
 impl Drop for Serving<'_> {

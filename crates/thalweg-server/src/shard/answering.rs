@@ -1,4 +1,4 @@
-//! What a shard does about answers that their clients do not take.
+//! What a shard does about answers that their clients do not read.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -21,13 +21,13 @@ use crate::{
 };
 
 impl Handle {
-    /// A connection that HTTP serves, as one that may hold answers.
+    /// A new holder for a connection that HTTP serves.
     pub(crate) fn holder(&self) -> Arc<Holder> {
         self.shard.borrow().subscribers.answers.holder(Who::Http)
     }
 
-    /// Looks after a connection that was given an answer of the client at `address`. It is
-    /// judged in the shard's turns, once HTTP has had its own to send it.
+    /// Watches a connection that was given an answer for the client at `address`. The shard's
+    /// turns check it, after HTTP had a chance to send it.
     pub(crate) fn watch(&self, holder: &Arc<Holder>, address: Address) {
         let subscribers = &mut self.shard.borrow_mut().subscribers;
         subscribers.answers.list(holder, address, now_us);
@@ -39,7 +39,7 @@ impl Handle {
     /// Whether a client may read more history.
     ///
     /// # Errors
-    /// `Busy` while what it does not take of it keeps too much memory alone.
+    /// `Busy` while the history that it asked for and has not read keeps too much memory.
     pub(super) fn may_read_more(&self, client: Client) -> Result<(), Refusal> {
         let pinned = self.shard.borrow().subscribers.answers.pinned.get(&client).copied();
         if pinned.unwrap_or(0) > self.common.config.limits.pinned_share_bytes() {
@@ -52,8 +52,8 @@ impl Handle {
 }
 
 impl Subscribers {
-    /// Has connections go until all hold what they may; `true` if the next turn is to look
-    /// again.
+    /// Ends connections until all answers together are within the limit. `true` if the next
+    /// turn must look again.
     pub(super) fn keep_answers_within(&mut self, topics: &mut Topics) -> bool {
         let beyond = self.answers.beyond(self.common.config.answers_max());
         for holder in beyond.ended {
@@ -63,12 +63,13 @@ impl Subscribers {
         beyond.has_new
     }
 
-    /// Whether more are held than may be.
+    /// Whether all answers together hold more than the limit.
     pub(super) fn has_too_many_answers(&self) -> bool {
         self.answers.bytes() > self.common.config.answers_max()
     }
 
-    /// Looks after answers: who takes too little of them, and what memory reads keep.
+    /// Ends connections whose clients read too little of their answers, and those that keep too
+    /// much memory of trimmed batches.
     pub(super) fn sweep_answers(&mut self, topics: &mut Topics, now_us: u64) {
         let limits = self.common.config.limits;
         for holder in self.answers.stalled(now_us, limits.stall.as_micros() as u64) {
@@ -78,7 +79,7 @@ impl Subscribers {
         self.counts.answer_bytes.set(self.answers.bytes() as u64);
     }
 
-    /// Whether a client's history has to wait until another is sent.
+    /// Whether a client's history query must wait until another one has ended.
     pub(super) fn history_query_limit(&self, client: Client) -> Option<Full> {
         let limits = &self.common.config.limits;
         let sent = || self.history_queries.iter().filter(|query| query.is_sent());
@@ -91,8 +92,8 @@ impl Subscribers {
         (sent().count() >= limits.history_queries()).then_some(Full::OfAll)
     }
 
-    /// Ends a connection whose client takes nothing of the history that it is sent: of those,
-    /// the longest idle one of the client that has most.
+    /// Ends one connection that reads nothing of its history: of the client with most such
+    /// connections, the one idle longest.
     pub(super) fn end_idle_history_query(&mut self, topics: &mut Topics, full: Full) {
         let now_us = now_us();
         let idle_us = now_us.saturating_sub(IDLE_HISTORY_QUERY.as_micros() as u64);
@@ -114,7 +115,7 @@ impl Subscribers {
         }
     }
 
-    /// Ends a connection for the answers that it holds, unless it ends already.
+    /// Ends a connection because of the answers that it holds, unless it ends already.
     fn cut(&mut self, topics: &mut Topics, holder: &Arc<Holder>) {
         if self.answers.leave(holder) {
             self.counts.answers_cut.add(1);
@@ -122,8 +123,8 @@ impl Subscribers {
         }
     }
 
-    /// Has the connections go whose reads keep most of what no history retains any more. A
-    /// batch counts once, and is shared among those who keep it.
+    /// Ends the connections whose history queries keep most memory of trimmed batches. A
+    /// batch's bytes are divided among the queries that keep it.
     fn sweep_history_queries(&mut self, topics: &mut Topics, bytes_max: usize) {
         self.history_queries.retain(HistoryQuery::is_sent);
         let mut sharers: HashMap<*const Batch, usize> = HashMap::new();
@@ -174,8 +175,8 @@ impl Subscribers {
         self.counts.answer_pinned_bytes.set(all as u64);
     }
 
-    /// Counts what a subscriber's control messages hold beyond what every subscriber's may.
-    /// `sent` were sent of what it has.
+    /// Counts the memory of a subscriber's control messages above `control_bytes`. `sent` bytes
+    /// of them were sent now.
     pub(super) fn count_control(&mut self, key: u32, sent: usize) {
         let Some(connection) = self.connections.get(key as usize) else { return };
         let control_bytes_max = self.common.config.limits.control_bytes;
@@ -191,14 +192,14 @@ impl Subscribers {
         answers.list(holder, connection.client.address, now_us);
     }
 
-    /// A subscriber's control messages hold no more than every subscriber's may.
+    /// A subscriber's control messages no longer hold more than `control_bytes`.
     pub(super) fn forget_control(&mut self, key: u32) {
         if let Some(holder) = self.control_holders.remove(&key) {
             holder.set(0, 0);
         }
     }
 
-    /// Ends a connection for the answers that it holds.
+    /// Ends a connection because of the answers that it holds.
     fn end_holder(&mut self, topics: &mut Topics, holder: &Holder) {
         self.counts.count_closed(close::STALLED.code);
         match holder.who {

@@ -41,7 +41,7 @@ pub(crate) struct Context {
     pub(crate) subscriber: Option<SubscriberId>,
 }
 
-/// What a command comes to, unless it is refused.
+/// The result of a command that is not refused.
 pub(crate) enum Answer {
     Echo(Box<RawValue>),
     Published(Published),
@@ -57,13 +57,14 @@ pub(super) enum Execution {
 pub(super) enum Waiting {
     /// For the events to be appended.
     Append(Topic, Appending),
-    /// To be told that there is the topic: only then it is subscribed to.
+    /// For the topic's home to confirm that the topic exists. The subscription begins only
+    /// then.
     Find(Topic, StartAt, Terms),
 }
 
 impl Request {
-    /// Reads a command of a client whose events may have so many bytes, if it may publish. If
-    /// not, its events are not looked at: they may be many.
+    /// Reads a command. `event_bytes_max` limits each event of a client that may publish.
+    /// Without it the events are not read, because they may be many.
     pub(crate) fn read(text: &str, event_bytes_max: Option<usize>) -> Self {
         let Asked { id, command } = Asked::parse(text);
         let command = command
@@ -74,7 +75,7 @@ impl Request {
 }
 
 impl Answer {
-    /// As docs/wire.md, "Commands", has it, for the request of that id.
+    /// The JSON of docs/wire.md, "Commands", for the request with this id.
     pub(crate) fn to_json(&self, id: Option<&RawValue>) -> Vec<u8> {
         match self {
             Self::Echo(data) => answer::echo(id, data),
@@ -85,7 +86,7 @@ impl Answer {
 }
 
 impl Waiting {
-    /// Whether what its connection says next has to wait too, to keep its order.
+    /// Whether the next commands of its connection must wait too, to keep their order.
     pub(super) fn is_first(&self) -> bool {
         !matches!(self, Self::Append(_, Appending::Posted(_)))
     }
@@ -140,7 +141,7 @@ impl Command {
 }
 
 impl Handle {
-    /// Executes a command of whoever waits for its answer.
+    /// Executes a command and waits for its answer.
     ///
     /// # Errors
     /// When it is refused.
@@ -175,7 +176,8 @@ impl Handle {
 }
 
 impl Shard {
-    /// Executes a command, as far as that is this shard's to do: the one place where they are.
+    /// Executes the part of a command that belongs to this shard. All commands are executed
+    /// here.
     pub(super) fn execute(&mut self, command: Command, context: &Context) -> Execution {
         Execution::Done(match command {
             Command::Echo { data } => Ok(Answer::Echo(data)),
@@ -237,7 +239,7 @@ impl Shard {
         if count >= subscriptions_max {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
-        // Only now: one that is refused leaves no topic behind.
+        // Only now, so that a refused command leaves no topic behind.
         let creator = Creator::Subscriber(context.client.counted());
         let feed = self.topics.open(topic, creator)?;
         if let Some(connection) = self.subscribers.get_mut(id) {
@@ -261,7 +263,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Opens the window of whoever acks, if it has one, and tells the topic's source.
+    /// Opens the window of the subscriber that acks, if it has one, and passes the ack to the
+    /// topic's source.
     fn ack(&mut self, context: &Context, topic: &Topic, position: Position) -> Result<(), Refusal> {
         self.authorise(context, Right::Subscribe(topic))?;
         if let Some(feed) = self.topics.feeds.find(topic)

@@ -1,8 +1,8 @@
-//! Whether a topic is wanted. Its home shard knows; whoever feeds it is told.
+//! Whether a topic is wanted. Its home shard knows this, and tells the sources that feed it.
 
-/// How long nobody must have subscribed until a topic is wanted no more, in µs: a client
-/// that polls is away between two polls, and another shard says within a second that it has
-/// no subscribers left.
+/// A topic without subscribers is no longer wanted after this time, in µs. A client that polls
+/// is away between two polls, and another shard says within a second that it has no subscribers
+/// left.
 const LINGER_US: u64 = 1_000_000;
 
 /// The demand for a topic, on its home shard.
@@ -11,13 +11,13 @@ pub(super) enum Demand {
     /// Nobody subscribes.
     #[default]
     None,
-    /// Somebody subscribes, here or by another shard.
+    /// Somebody subscribes, here or on another shard.
     Wanted,
     /// Nobody does since this time, in µs. Somebody may come back.
     Lingering { since_us: u64 },
 }
 
-/// What whoever feeds a topic is told of the demand for it.
+/// A change of the demand, as the sources of a topic get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Start,
@@ -25,7 +25,8 @@ pub(super) enum Change {
 }
 
 impl Demand {
-    /// Goes by whether somebody subscribes now. The only place where it changes.
+    /// Updates the demand: `is_read` says whether somebody subscribes now. The demand changes
+    /// only here.
     pub(super) fn update(&mut self, is_read: bool, now_us: u64) -> Option<Change> {
         match *self {
             Self::None if is_read => {

@@ -1,5 +1,5 @@
 //! The topics of one shard: their logs, their subscribers, and, where the shard
-//! is their home, their sequencers and the shards that read along.
+//! is their home, their sequencers and the other shards that have copies.
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +35,7 @@ pub(super) struct FeedTable {
     by_name: BTreeMap<Topic, FeedKey>,
     feeds: Slab<Feed>,
     pub(super) topic_limits: TopicLimits,
-    /// Whose history is shed next, when all are too large together.
+    /// The topic whose history loses batches next, when all histories together are too large.
     shed_next: usize,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Feed {
     pub(super) home: Option<Home>,
     /// Connections that subscribe to it; each subscription knows its place here.
     pub(super) subscribers: Vec<u32>,
-    /// Sources of this shard take its events in.
+    /// Sources of this shard read its events.
     pub(super) is_input: bool,
     /// How many of its subscribers use each format.
     format_users: FormatMap<u32>,
@@ -73,23 +73,23 @@ pub(super) struct Home {
     pub(super) demand: Demand,
     /// Among those to seal in this turn.
     pub(super) is_due: bool,
-    /// A timer will have it sealed.
+    /// A timer will seal it.
     pub(super) is_timed: bool,
     /// Among those to post.
     pub(super) is_unposted: bool,
-    /// A source makes its events, or takes them in.
+    /// A source makes its events, or reads them.
     pub(super) is_fed: bool,
 }
 
-/// A shard that reads along. It is a cursor too: what it has not been posted
-/// stays in the history.
+/// Another shard that has a copy of the topic. It is a cursor too: what was not posted to it
+/// yet stays in the history.
 #[derive(Debug)]
 pub(super) struct RemoteReader {
     pub(super) shard: usize,
     pub(super) attachment: u64,
     /// The next event to post.
     pub(super) next: Offset,
-    /// Whether it was told anything yet.
+    /// Whether anything was posted to it yet.
     pub(super) greeted: bool,
 }
 
@@ -109,7 +109,7 @@ impl FeedTable {
     /// shard gives its offsets.
     ///
     /// # Errors
-    /// When there may be no more of its kind, or subscribers may make none.
+    /// When the limit of its kind is reached, or subscribers may not create topics.
     pub(super) fn open(
         &mut self,
         topic: &Topic,
@@ -152,7 +152,7 @@ impl FeedTable {
         Ok(key)
     }
 
-    /// A topic is to have events.
+    /// A topic is going to have events.
     fn keep(&mut self, key: FeedKey) -> Result<(), Refusal> {
         if self.get(key).is_some_and(|feed| feed.kind != TopicKind::Kept) {
             self.topic_limits.check_kept()?;
@@ -169,8 +169,8 @@ impl FeedTable {
         self.topic_limits.take(kind, is_home);
     }
 
-    /// Those that are too many, since what they had is gone: the last that it went of. Never
-    /// those that subscribers made, of which there are no more than there may be.
+    /// Emptied topics above the limit, the most recently emptied first. Topics that subscribers
+    /// created are never returned: they stay within their own limit.
     pub(super) fn emptied_over_limit(&self) -> Vec<FeedKey> {
         let over = self.topic_limits.held.saturating_sub(self.config.limits.subscribed_topics);
         if over == 0 {
@@ -197,7 +197,7 @@ impl FeedTable {
         self.feeds.get_mut(key as usize)
     }
 
-    /// Those whose names begin with `prefix` and come after `after`, in order.
+    /// The topics whose names begin with `prefix` and come after `after`, in order.
     pub(super) fn named(&self, after: &str, prefix: &str) -> impl Iterator<Item = &Feed> {
         let from = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let next = self.by_name.range::<str, _>((from, Bound::Unbounded));
@@ -223,7 +223,7 @@ impl FeedTable {
         }
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
         let log = feed.log.get_or_insert_with(|| {
-            // Looked up once: the log keeps what holds for it.
+            // Looked up once: the log keeps its bounds.
             let bounds = self.config.topic(&feed.topic).history;
             let mut log = Log::new(feed.topic.clone(), epoch, from, bounds);
             feed.format_users.iter().for_each(|(format, _)| log.open_tail(format));
@@ -241,8 +241,8 @@ impl FeedTable {
         self.get(key).and_then(|feed| feed.log.as_ref()).map_or(0, Log::history_bytes)
     }
 
-    /// Drops batches until about `bytes` are freed, of one topic after the other; says
-    /// how many were.
+    /// Drops batches until about `bytes` are freed, one topic after the other. Returns the
+    /// bytes freed.
     pub(super) fn shed(&mut self, bytes: usize, now_us: u64) -> usize {
         let mut freed = 0;
         for _ in 0..self.feeds.capacity() {
@@ -269,7 +269,7 @@ impl FeedTable {
 }
 
 impl Feed {
-    /// Lists a connection; where.
+    /// Adds a connection to the list. Returns its place there.
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
         let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);
@@ -280,10 +280,10 @@ impl Feed {
         place
     }
 
-    /// Lists the subscription at `place` no more; the connection of the last takes its
-    /// place, and must be told.
+    /// Removes the subscription at `place` from the list. The last one moves to this place, and
+    /// its connection must be told.
     pub(super) fn leave(&mut self, place: u32, format: Format) -> Option<Moved> {
-        // One that was never listed is not there to be taken off.
+        // A subscription that was never listed cannot be removed.
         let from = (self.subscribers.len() as u32).checked_sub(1).filter(|last| place <= *last)?;
         self.subscribers.swap_remove(place as usize);
         if let Some(users) = self.format_users.get_mut(format) {
@@ -297,7 +297,7 @@ impl Feed {
         Some(Moved { connection: *connection, from })
     }
 
-    /// Whether anybody subscribes, here or by another shard.
+    /// Whether anybody subscribes, here or on another shard.
     pub(super) fn is_read(&self) -> bool {
         let is_posted = |home: &Home| !home.readers.is_empty();
         self.is_read_here() || self.home.as_ref().is_some_and(is_posted)
@@ -307,13 +307,14 @@ impl Feed {
         !self.subscribers.is_empty() || self.is_input
     }
 
-    /// Looks at who subscribes; what comes of that is for whoever feeds the topic.
+    /// Checks whether somebody subscribes. A change is meant for the sources that feed the
+    /// topic.
     pub(super) fn update_demand(&mut self, now_us: u64) -> Option<Change> {
         let is_read = self.is_read();
         self.home.as_mut()?.demand.update(is_read, now_us)
     }
 
-    /// Whether it waits for its home, and nobody for it.
+    /// Whether it waits for its home, and nobody waits for it.
     pub(super) fn is_unused(&self) -> bool {
         self.home.is_none() && self.log.is_none() && !self.is_read_here()
     }
@@ -323,7 +324,7 @@ impl Feed {
         self.home.is_none() && self.log.is_none() && self.is_read_here()
     }
 
-    /// Whether nothing would be lost with it.
+    /// Whether it can be removed without losing anything.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_read() && (self.home.is_none() || self.is_empty())
     }
@@ -351,8 +352,8 @@ impl Feeds for FeedTable {
     }
 }
 
-/// 48 random bits: two incarnations of one topic do not meet in practice, and
-/// the text is short, since it is in every envelope.
+/// 48 random bits: two incarnations of one topic do not get the same in practice, and the text
+/// is short, since it is in every envelope.
 fn random_epoch() -> Epoch {
     loop {
         if let Some(epoch) = Epoch::new(fastrand::u64(..1 << 48)) {

@@ -1,4 +1,4 @@
-//! Reads that do not subscribe: a topic's history, and the list of topics.
+//! Reads without a subscription: a topic's history, and the list of topics.
 
 use std::{
     cell::RefCell,
@@ -23,7 +23,7 @@ use crate::{
     transport::Client,
 };
 
-/// From look to look whether one who takes nothing goes for one who waits.
+/// While a history query waits: time between two checks whether an idle one can be ended.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Which topics to list.
@@ -44,15 +44,15 @@ struct List {
 #[derive(Serialize)]
 struct Listed {
     topic: Text<Topic>,
-    /// Of its newest event; only its home knows.
+    /// Position of its newest event. Only its home knows it.
     position: Option<Text<Position>>,
-    /// How many are retained there.
+    /// Number of events retained there.
     events: u64,
-    /// How many subscribe to it here.
+    /// Number of subscribers on this shard.
     subscribers: u64,
 }
 
-/// What JSON has as its text.
+/// A value that is serialised to JSON as its text.
 struct Text<T>(T);
 
 impl<T: Display> Serialize for Text<T> {
@@ -61,27 +61,27 @@ impl<T: Display> Serialize for Text<T> {
     }
 }
 
-/// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": what stands
-/// before its events, these, and what stands after them.
+/// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": the part before
+/// its events, the events, and the part after them.
 struct Page {
     before: Vec<u8>,
     events: Slice,
     after: Vec<u8>,
 }
 
-/// What there are too many of when none is over in time.
+/// The words for the refusal when no history query ends in time.
 const HISTORIES: &str = "histories that are sent";
 
 /// A page while it is sent.
 pub(crate) struct Sending {
     pub(crate) before: Bytes,
-    /// Shared with the shard, which looks at the memory that it alone keeps.
+    /// Shared with the shard, which checks how much memory only this slice keeps.
     pub(crate) events: Rc<RefCell<Slice>>,
     pub(crate) after: Bytes,
     _place: SendingPlace,
 }
 
-/// A place among the histories that are sent at a time.
+/// One of the histories that may be sent at the same time.
 struct SendingPlace(Rc<Handle>);
 
 impl Drop for SendingPlace {
@@ -90,22 +90,23 @@ impl Drop for SendingPlace {
     }
 }
 
-/// One that is being sent.
+/// A history that is being sent.
 pub(super) struct HistoryQuery {
     pub(super) client: Client,
     pub(super) holder: Arc<Holder>,
     pub(super) events: Weak<RefCell<Slice>>,
-    /// Bytes that its client had taken when it was last found to take some, and when that was.
+    /// Bytes that its client had read when it was last found to make progress, and the time of
+    /// that.
     taken: usize,
     since_us: u64,
 }
 
-/// Why a history has to wait.
+/// Why a history query must wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Full {
-    /// So many of its client's are sent.
+    /// Its client has as many as one client may have.
     OfClient(Client),
-    /// So many of all are.
+    /// All clients together have as many as are allowed.
     OfAll,
 }
 
@@ -117,12 +118,12 @@ impl Sending {
 }
 
 impl HistoryQuery {
-    /// Whether it is not over yet.
+    /// Whether it is still being sent.
     pub(super) fn is_sent(&self) -> bool {
         self.events.strong_count() > 0
     }
 
-    /// Since when its client takes nothing; looks whether it does.
+    /// The time since when its client reads nothing. Checks for progress first.
     pub(super) fn idle_since(&mut self, now_us: u64) -> u64 {
         if self.holder.taken() != self.taken {
             (self.taken, self.since_us) = (self.holder.taken(), now_us);
@@ -132,11 +133,11 @@ impl HistoryQuery {
 }
 
 impl Handle {
-    /// A topic's history from a cursor on, to be sent by the connection of `holder`: as soon
-    /// as one of those that are sent at a time is over.
+    /// A topic's history from a cursor on, to be sent by the connection of `holder`. If too
+    /// many are being sent, it waits until one has ended.
     ///
     /// # Errors
-    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`], or while none is over.
+    /// `NoSuchTopic`; `Busy` as in [`Self::may_read_more`], or when none ends in time.
     pub(crate) async fn read(
         self: &Rc<Self>,
         client: Client,
@@ -168,8 +169,8 @@ impl Handle {
         Ok(Sending { before, events, after, _place: SendingPlace(Rc::clone(self)) })
     }
 
-    /// Waits until a client's history may be sent. Whoever takes nothing of its own gives its
-    /// place away.
+    /// Waits until a client's history may be sent. While it waits, a connection that reads
+    /// nothing of its history is ended.
     async fn room_to_send(&self, client: Client, deadline: Instant) -> Result<(), Refusal> {
         loop {
             let is_sent = self.reads.is_sent.notified();
@@ -197,7 +198,7 @@ impl Handle {
         }
         all.sort_unstable_by(|a, b| a.topic.0.cmp(&b.topic.0));
         let list = List { topics: merged(all).take(listing.limit).collect() };
-        // Nothing in it that JSON cannot say.
+        // It contains nothing that JSON cannot represent.
         Ok(serde_json::to_vec(&list).unwrap_or_default())
     }
 }
@@ -208,8 +209,8 @@ impl Topics {
         Some(page(log, start, limit))
     }
 
-    /// At most `limit` of the topics that come next, by name. One may be listed by two
-    /// shards: its home and one that reads along.
+    /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
+    /// its home and a shard that has a copy.
     fn list(&self, listing: &Listing) -> Vec<Listed> {
         let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
         next.map(|feed| {
@@ -225,7 +226,7 @@ impl Topics {
     }
 }
 
-/// One entry for each topic, of sorted ones.
+/// Merges sorted entries: one entry for each topic.
 fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
     let mut rest = all.into_iter().peekable();
     std::iter::from_fn(move || {
@@ -241,10 +242,11 @@ fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
 
 fn page(log: &Log, start: StartAt, limit: usize) -> Page {
     let (from, gap) = match log.start(start) {
-        // One ahead of the head is told where that is: whoever reads on stops there.
+        // A cursor ahead of the head is answered with the head: a client that reads on stops
+        // there.
         Start::At(cursor) => (cursor.next().min(log.head()), None),
         Start::OtherEpoch(cursor) => (cursor.next(), Some((None, GapReason::Epoch))),
-        // Whoever reads wants all there is.
+        // A reader wants all events that are retained.
         Start::Lost(lost) => {
             let oldest = log.first_retained();
             (oldest, Some((Some(oldest - lost.expected), GapReason::Trimmed)))
@@ -255,7 +257,7 @@ fn page(log: &Log, start: StartAt, limit: usize) -> Page {
     let before =
         format!(r#"{{"topic":"{topic}","position":"{position}","first":{from},"events":["#);
     let head = log.position_before(log.head());
-    // curl leaves the prompt where it belongs.
+    // A final line break, so that the shell's prompt after curl begins on a new line.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
     Page { before: before.into(), events, after: after.into() }
 }

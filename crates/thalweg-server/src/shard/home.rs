@@ -3,8 +3,8 @@
 use thalweg_wire::Topic;
 
 /// The shard that gives a topic's offsets and seals its batches: the same on every shard,
-/// in every run and in every release, on any machine. Not secret: whoever may publish may
-/// choose names that meet on one shard, whose limits hold whatever comes.
+/// in every run and in every release, on any machine. Not secret: a publisher can choose names
+/// that all have the same home. The limits of that shard hold in any case.
 pub(crate) fn home_of(topic: &Topic, shards: usize) -> usize {
     if shards == 1 {
         return 0;
@@ -21,9 +21,9 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(OFFSET_BASIS, step)
 }
 
-/// `fmix64` of MurmurHash3 (Austin Appleby, public domain): every bit of a hash decides on
+/// `fmix64` of MurmurHash3 (Austin Appleby, public domain): every bit of the hash depends on
 /// every other. Without it the lowest bits depend on the lowest bits of the name's characters
-/// alone, and with two shards all names like `7/7` meet on one.
+/// alone, and with two shards all names like `7/7` have the same home.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -71,7 +71,7 @@ mod tests {
                 let mut counts = vec![0_u32; shards];
                 topics.iter().for_each(|topic| counts[home_of(topic, shards)] += 1);
                 let due = topics.len() as f64 / shards as f64;
-                // Of names thrown at random one in 10,000 shards would have more.
+                // With random names, one in 10,000 shards would have a larger deviation.
                 let deviation = 4.0 * due.sqrt();
                 let is_even = |count: &u32| (f64::from(*count) - due).abs() < deviation;
                 assert!(counts.iter().all(is_even), "{counts:?} of {}", topics[1]);

@@ -1,5 +1,5 @@
-//! What connections say: read, taken apart, and answered one message after the other, for
-//! as long as a turn reads.
+//! What connections send: read, split into messages, and answered one message after the other,
+//! within the turn's time for reading.
 
 use std::rc::Rc;
 
@@ -21,18 +21,19 @@ use crate::{
 const READS_PER_TURN: usize = 64;
 
 impl Shard {
-    /// Hears what subscribers say, each once, until its time is spent.
+    /// Reads what subscribers have sent, each connection once, until the time for reading is
+    /// over.
     pub(super) fn read(&mut self, handle: &Rc<Handle>, now_us: u64) {
         self.subscribers.slice.begin(now_us, self.common.config.limits.read_slice);
         for _ in 0..self.subscribers.readable.len().min(READS_PER_TURN) {
-            // What is held is sent and judged first.
+            // The answers held now are sent and checked first.
             if self.subscribers.slice.is_over() || self.subscribers.has_too_many_answers() {
                 return;
             }
             let Some(key) = self.subscribers.next_readable() else { continue };
             match self.receive(handle, key, now_us) {
                 Received::More => self.subscribers.mark_readable(key),
-                // An end that came before this read has had its edge.
+                // The end came before this read: epoll does not report it again.
                 Received::Nothing if self.subscribers.flags[key as usize].phase == Phase::Gone => {
                     self.subscribers.mark_readable(key);
                 }
@@ -58,8 +59,8 @@ impl Shard {
         received
     }
 
-    /// Takes in what a connection said, a message at a time. Once its answers are too many,
-    /// one must be waited for, or time is over, the rest is kept.
+    /// Processes what a connection sent, one message at a time. It keeps the rest if there are
+    /// too many unsent answers, if a command must wait, or if the time is over.
     fn take_in(&mut self, handle: &Rc<Handle>, key: u32, bytes: &[u8], now_us: u64) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -72,13 +73,13 @@ impl Shard {
         }
     }
 
-    /// Executes a command that came on a connection, and answers when that is done.
+    /// Executes a command from a connection, and answers it when it is done.
     fn execute_for(&mut self, handle: &Rc<Handle>, key: u32, request: Request) {
         let Request { id, command } = request;
         let connection = &self.subscribers.connections[key as usize];
         let subscriber = SubscriberId { key, serial: connection.serial };
         let context = Context { client: connection.client, subscriber: Some(subscriber) };
-        // An ack without an id wants no answer.
+        // An ack without an id gets no answer.
         let is_silent = id.is_none() && matches!(command, Ok(Command::Ack { .. }));
         let execution = match command {
             Ok(command) => self.execute(command, &context),
@@ -120,7 +121,7 @@ impl Subscribers {
         None
     }
 
-    /// What a connection said and is not processed yet.
+    /// What a connection sent that is not processed yet.
     fn take_deferred(&mut self, key: u32) -> Vec<u8> {
         let connection = &mut self.connections[key as usize];
         let held_before = connection.unfinished_bytes();
@@ -131,7 +132,7 @@ impl Subscribers {
         deferred
     }
 
-    /// Keeps what a connection said until it is read.
+    /// Keeps what a connection sent, to be processed later.
     pub(super) fn defer(&mut self, key: u32, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let held_before = connection.unfinished_bytes();
@@ -139,8 +140,8 @@ impl Subscribers {
         self.count_unfinished(key, held_before);
     }
 
-    /// Whether the next message of a connection may be taken in now. If not, it is read again
-    /// when it may.
+    /// Whether the next message of a connection may be processed now. If not, the connection is
+    /// read again when it may.
     fn may_be_processed(&mut self, key: u32) -> bool {
         let Some(connection) = self.connections.get(key as usize) else { return false };
         let may_be_read = connection.may_be_read(&self.common.config.limits);
@@ -151,7 +152,7 @@ impl Subscribers {
         may_be_read && !self.slice.is_over()
     }
 
-    /// Takes the next message out of what a connection said: a request, if it is one.
+    /// Takes the next message out of what a connection sent. Returns it if it is a request.
     fn next_request(&mut self, key: u32, rest: &mut &[u8], now_us: u64) -> Option<Request> {
         let connection = &mut self.connections[key as usize];
         let may_publish = self.common.access.lets_publish(connection.client.identity);
@@ -172,8 +173,9 @@ impl Subscribers {
         request
     }
 
-    /// Counts what a connection holds of what it said, deferred or unfinished, which was
-    /// `held_before`; if all hold too much together, the one that holds most has to go.
+    /// Counts the memory of what a connection has sent, deferred or unfinished; before, it was
+    /// `held_before`. If all connections together hold too much, the one that holds most is
+    /// closed.
     fn count_unfinished(&mut self, key: u32, held_before: usize) {
         let connection = &self.connections[key as usize];
         let held = connection.unfinished_bytes();
@@ -206,7 +208,7 @@ impl Subscribers {
         self.count_control(key, 0);
     }
 
-    /// Has a connection read that waited for it, if it may be again.
+    /// Marks a waiting connection readable, if it may be read again.
     fn read_again(&mut self, key: u32) {
         let flags = &mut self.flags[key as usize];
         if flags.unread && self.connections[key as usize].may_be_read(&self.common.config.limits) {

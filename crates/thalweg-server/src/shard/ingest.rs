@@ -27,18 +27,18 @@ pub(super) struct Ingest {
     counts: Rc<Counts>,
 }
 
-/// Events on their way to their topic's home. A home on this shard has appended them at once;
-/// others complete it later.
+/// Events on their way to their topic's home. A home on this shard appends them at once.
+/// Another shard answers later.
 pub(super) enum Appending {
     Done(Result<Placed, Refusal>),
     /// The home has them, and will answer.
     Posted(oneshot::Receiver<Result<Placed, Refusal>>),
-    /// The home takes no more at present: they wait here.
+    /// The home's queue is full: they wait here.
     Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<Placed, Refusal>>),
 }
 
 impl Appending {
-    /// Where they stand.
+    /// Their position.
     ///
     /// # Errors
     /// When the home refuses them, or has ended.
@@ -62,7 +62,7 @@ impl Ingest {
         Self { shard, common, retries: Retries::default(), sources, counts }
     }
 
-    /// Gives events to their topic's home: the one way in, for requests and commands.
+    /// Passes events to their topic's home. All requests and commands that publish call this.
     pub(super) fn publish(
         &mut self,
         topics: &mut Topics,
@@ -80,12 +80,12 @@ impl Ingest {
         let home = &self.common.peers[home].publishes;
         match home.try_send(message) {
             Err(TrySendError::Full(message)) => Appending::Waiting(home.clone(), message, placed),
-            // One that has drained answers nothing.
+            // A shard that has drained never answers.
             Ok(()) | Err(TrySendError::Closed(_)) => Appending::Posted(placed),
         }
     }
 
-    /// Appends events to a topic whose home this is, unless they are there already.
+    /// Appends events to a topic whose home is this shard, unless a retry was appended before.
     pub(super) fn append(
         &mut self,
         topics: &mut Topics,

@@ -17,54 +17,54 @@ use crate::{
 pub(crate) enum Mail {
     /// A socket to serve.
     Connection(Arrival),
-    /// Events for a topic whose home this shard is.
+    /// Events for a topic whose home is this shard.
     Append {
         /// Where to.
         topic: Topic,
         /// What.
         payloads: Payloads,
-        /// Whether it may be one made before.
+        /// Set if it has an idempotency key.
         retry: Option<Retry>,
         /// Where the answer goes.
         answer: oneshot::Sender<Result<Placed, Refusal>>,
     },
-    /// The client of a source that waits for it, whose home this shard is, has come so
-    /// far.
+    /// A client has acked a position of a topic whose source runs on this shard and waits for
+    /// acks.
     Ack(Ack),
-    /// Look at the topics of this shard, and answer with what is seen.
+    /// Run this on the topics of this shard. The closure sends its answer itself.
     Look(Box<dyn FnOnce(&Topics) + Send>),
-    /// A shard has subscribers to a topic whose home this shard is.
+    /// A shard has subscribers to a topic whose home is this shard.
     Attach {
         /// Which shard, and to what.
         reader: Reader,
-        /// That the first of them counts for, if it does for any.
+        /// The address that the first of them is counted for, if any.
         address: Option<Address>,
     },
     /// It has none any more.
     Detach(Reader),
-    /// A topic's home has no room for it; the reader is the shard that gets this.
+    /// The topic's home has no room for it. The reader is the shard that gets this mail.
     NoRoom(Reader),
-    /// What a shard that is attached has not seen yet.
+    /// Batches that an attached shard does not have yet.
     Batches {
         /// Of this topic.
         topic: Topic,
-        /// The attachment it is for; another one's are void.
+        /// The attachment it is for. Batches for another attachment are dropped.
         attachment: u64,
         /// The stream's incarnation.
         epoch: Epoch,
-        /// Where the batches begin: the head, if there are none.
+        /// Where the batches begin. Without batches, the head.
         from: Offset,
         /// In order.
         batches: Vec<Arc<Batch>>,
     },
-    /// Send what has been published, to the other shards as well; then say so. The end
-    /// is near.
+    /// Send what has been published, also to the other shards, then answer. The server will end
+    /// soon.
     Settle(oneshot::Sender<()>),
-    /// Say good-bye to everyone and end.
+    /// Close all connections and end.
     Drain,
 }
 
-/// How far the client of a source has come.
+/// How far the client of a source has processed its events.
 #[derive(Debug, Clone)]
 pub(crate) struct Ack {
     /// The source's topic.

@@ -11,7 +11,7 @@ use crate::refusal::Refusal;
 impl Handle {
     pub(super) fn open(self: &Rc<Self>, message: Mail) {
         match message {
-            // For whoever serves sockets: `run` gives it to them.
+            // `run` handles these.
             Mail::Connection(_) => {}
             Mail::Ack(Ack { topic, position }) => {
                 self.step(|shard| shard.ingest.sources.ack(&mut shard.topics, &topic, position));
@@ -21,7 +21,7 @@ impl Handle {
                 let placed = self.step(|shard| {
                     shard.ingest.append(&mut shard.topics, &topic, &mut payloads, retry)
                 });
-                // The publisher may have gone meanwhile.
+                // The publisher may be gone by then.
                 let _ = answer.send(placed);
             }
             Mail::Attach { reader, address } => {
@@ -38,7 +38,7 @@ impl Handle {
             }),
             Mail::Settle(done) => {
                 self.step(Shard::settle);
-                // Whoever waited for it may have given up.
+                // The receiver may have given up.
                 let _ = done.send(());
             }
             Mail::Drain => {
@@ -53,7 +53,7 @@ impl Handle {
         }
     }
 
-    /// Whether it may end. The first shard is the last to: it turns away who comes.
+    /// Whether it may end. The first shard ends last, because it turns new connections away.
     pub(super) fn is_drained(&self) -> bool {
         self.draining.get()
             && self.serving.get() == 0
@@ -61,7 +61,7 @@ impl Handle {
             && (self.id != 0 || self.others().all(|peer| peer.mail.is_closed()))
     }
 
-    /// Looks at the topics of a shard, this or another.
+    /// Runs a closure on the topics of a shard, this one or another.
     ///
     /// # Errors
     /// When that shard has ended.
@@ -74,7 +74,7 @@ impl Handle {
             return Ok(look(&self.shard.borrow().topics));
         }
         let (answer, answered) = oneshot::channel();
-        // Whoever asked may have gone meanwhile.
+        // The receiver may be gone by then.
         let message = Mail::Look(Box::new(move |topics| _ = answer.send(look(topics))));
         let mail = &self.common.peers[shard].publishes;
         mail.send(message).await.map_err(|_| Refusal::draining())?;

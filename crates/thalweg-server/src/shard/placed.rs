@@ -1,35 +1,35 @@
-//! What became of events that were published.
+//! The result of publishing events.
 
 use thalweg_wire::{Epoch, Position, Topic, answer::Published};
 
 use crate::stream::Appended;
 
-/// Where appended events stand.
+/// The position of appended events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Placed {
     /// The stream's incarnation.
     pub(crate) epoch: Epoch,
     /// Their offsets; another publisher's events may lie between.
     pub(crate) appended: Appended,
-    /// How many they are.
+    /// Number of events.
     pub(crate) count: u64,
-    /// Whether this is what became of them earlier.
+    /// Whether this is the stored result of an earlier publish.
     pub(crate) replayed: bool,
 }
 
 impl Placed {
-    /// Takes in what the same publisher appended next.
+    /// Adds the next events that the same publisher appended.
     pub(crate) fn extend(&mut self, next: &Self) {
         self.count += next.count;
         if next.epoch == self.epoch {
             self.appended.end = next.appended.end;
         } else {
-            // The topic was forgotten between two lines and began anew.
+            // The topic was removed between two lines and created again.
             (self.epoch, self.appended) = (next.epoch, next.appended);
         }
     }
 
-    /// The same as publishers are told it.
+    /// The same as the answer that publishers get.
     pub(crate) fn published(&self, topic: &Topic) -> Published {
         let Appended { first, end } = self.appended;
         Published {

@@ -34,7 +34,7 @@ pub(super) struct Ready {
     pub(super) key: u32,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// Its peer has finished, or there is none any more: there is an end to be read.
+    /// Its peer has finished, or there is none any more: reading it gives the end.
     pub(super) gone: bool,
 }
 
@@ -60,8 +60,8 @@ impl Poll {
         AsyncFd::with_interest(self.epoll.try_clone()?, Interest::READABLE)
     }
 
-    /// Watches a socket, edge-triggered: told once whenever it becomes readable
-    /// or, having been full, writable.
+    /// Watches a socket, edge-triggered: it is reported once when it becomes readable, or
+    /// writable after it was full.
     pub(super) fn add(&self, socket: impl AsFd, key: u32) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         Ok(epoll::add(&self.epoll, socket, EventData::new_u64(key.into()), flags)?)
@@ -92,7 +92,7 @@ impl Poll {
         self.events.len() == EVENTS
     }
 
-    /// Makes it ready at a time of the monotonic clock, in µs.
+    /// Makes the epoll ready at a time of the monotonic clock, in µs.
     pub(super) fn wake_at(&mut self, at_us: u64) {
         if self.armed_us.is_some_and(|armed_us| armed_us <= at_us) {
             return;

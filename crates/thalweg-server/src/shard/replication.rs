@@ -1,4 +1,5 @@
-//! Topics that other shards read along. Each such shard is a cursor into the home's history.
+//! Topics that other shards have copies of. Each such shard is a cursor into the home's
+//! history.
 
 use std::sync::Arc;
 
@@ -10,9 +11,9 @@ use super::{
 };
 use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, stream::Batch};
 impl Topics {
-    /// Posts other shards what they have not seen, and asks homes for the topics that are read
-    /// here; `false` if a mailbox was full. `counted` says for which address a connection
-    /// counts, if for any.
+    /// Posts new batches to other shards, and asks homes for the topics that are read here.
+    /// `false` if a mailbox was full. `counted` returns the address that a connection is
+    /// counted for, if any.
     pub(super) fn exchange(&mut self, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let mut unposted = std::mem::take(&mut self.unposted);
         unposted.retain(|key| !self.post_feed(*key));
@@ -24,7 +25,7 @@ impl Topics {
         self.unposted.is_empty() && self.unattached.is_empty()
     }
 
-    /// Posts one topic's news; `false` if a mailbox was full.
+    /// Posts one topic's new batches; `false` if a mailbox was full.
     fn post_feed(&mut self, key: FeedKey) -> bool {
         let Some(feed) = self.feeds.get_mut(key) else { return true };
         let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
@@ -55,12 +56,12 @@ impl Topics {
         all
     }
 
-    /// Asks for one topic; `false` if the mailbox was full.
+    /// Asks a topic's home for the topic; `false` if the mailbox was full.
     fn ask_for(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.needs_attaching()) else {
             return true;
         };
-        // If the topic is new, it is of the share of whoever wanted it first.
+        // A new topic counts in the share of the subscriber that asked for it first.
         let address = feed.subscribers.first().and_then(|first| counted(*first));
         let home = home_of(&feed.topic, self.common.peers.len());
         let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
@@ -72,7 +73,7 @@ impl Topics {
         true
     }
 
-    /// Another shard reads a topic whose home this is.
+    /// Another shard begins to read a topic whose home is this shard.
     pub(super) fn attach(&mut self, reader: &Reader, address: Option<Address>) {
         let Ok(key) = self.open(&reader.topic, Creator::Subscriber(address)) else {
             // If its mailbox is full, it asks again at its next sweep.
@@ -97,14 +98,14 @@ impl Topics {
         let _ = self.common.peers[reader.shard].mail.try_send(Mail::NoRoom(reader));
     }
 
-    /// The topic that its home has no room for, if it is still waited for.
+    /// The topic that its home has no room for, if this shard still waits for it.
     pub(super) fn without_room(&self, reader: &Reader) -> Option<FeedKey> {
         let key = self.feeds.find(&reader.topic)?;
         (self.feeds.get(key)?.attachment == reader.attachment).then_some(key)
     }
 
-    /// There is no room for a topic: other shards are told. Those are returned that subscribe
-    /// to it here, and have to go.
+    /// There is no room for a topic: tells the other shards. Returns its subscribers on this
+    /// shard, which must be closed.
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) -> Vec<u32> {
         let Some(feed) = self.feeds.get(key) else { return Vec::new() };
         let readers = feed.home.iter().flat_map(|home| &home.readers);
@@ -114,7 +115,7 @@ impl Topics {
         feed.subscribers.clone()
     }
 
-    /// Another shard reads a topic no more.
+    /// Another shard no longer reads a topic.
     pub(super) fn detach(&mut self, reader: &Reader) {
         let key = self.feeds.find(&reader.topic);
         if let Some(home) = key.and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
@@ -137,7 +138,7 @@ impl Topics {
         self.common.peers[home].mail.try_send(Mail::Detach(reader)).is_ok()
     }
 
-    /// What a topic's home has posted, for the attachment of that number.
+    /// Receives what a topic's home has posted for the attachment with this number.
     pub(super) fn receive(
         &mut self,
         topic: &Topic,

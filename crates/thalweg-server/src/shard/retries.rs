@@ -1,6 +1,6 @@
-//! Publishes that were made under an idempotency key, and what became of them. On
-//! the topic's home shard, where they are appended one after the other: of two with
-//! the same key the later one always finds the earlier one done.
+//! Publishes with an idempotency key, and their results. They are kept on the topic's home
+//! shard, where publishes are appended one after the other: if two have the same key, the later
+//! one always finds the earlier one done.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,7 +13,7 @@ use thalweg_wire::{ErrorCode, Topic};
 use super::placed::Placed;
 use crate::{access::Identity, config::Limits, refusal::Refusal};
 
-/// A publish that may be one made before.
+/// A publish that may be a repetition of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Retry {
     /// Topic, publisher and key.
@@ -22,8 +22,7 @@ pub(crate) struct Retry {
     body: u128,
 }
 
-/// Makes [`Retry`]s: the same on all shards of a server, and not to be foreseen by
-/// anybody else.
+/// Makes [`Retry`]s: the same on all shards of a server, and nobody else can predict them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RetryHasher(Arc<[RandomState; 2]>);
 
@@ -47,14 +46,14 @@ impl RetryHasher {
 /// The newest keys of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
-    /// By key: what was published, and what became of it.
+    /// By key: the hash of what was published, and the result.
     done: HashMap<u128, (u128, Placed)>,
     /// In the order of their times.
     order: VecDeque<(u64, u128)>,
 }
 
 impl Retries {
-    /// What became of it, if it was made before.
+    /// The result of the earlier publish, if there was one.
     ///
     /// # Errors
     /// `KeyReused` when its key came with another body.
@@ -68,7 +67,7 @@ impl Retries {
         }
     }
 
-    /// Remembers what became of one, and forgets those that are over the limits.
+    /// Remembers the result of a publish, and forgets those above the limits.
     pub(super) fn remember(&mut self, retry: Retry, placed: Placed, now_us: u64, limits: &Limits) {
         self.done.insert(retry.key, (retry.body, placed));
         self.order.push_back((now_us, retry.key));
@@ -77,14 +76,14 @@ impl Retries {
         }
     }
 
-    /// Forgets those whose time is over.
+    /// Forgets those that are too old.
     pub(super) fn sweep(&mut self, now_us: u64, limits: &Limits) {
         let oldest_us = now_us.saturating_sub(limits.retry_time.as_micros() as u64);
         while self.order.front().is_some_and(|(at_us, _)| *at_us < oldest_us) {
             self.forget_oldest();
         }
         if self.order.is_empty() {
-            // A burst is not remembered in memory either.
+            // Frees the memory that a burst has used.
             *self = Self::default();
         }
     }

@@ -1,5 +1,5 @@
-//! Sources at work: their ticks, what they take in, and whether somebody wants what they
-//! make. Whatever a source makes is appended to its output, whose home this is.
+//! Running sources: their ticks, the events they read, and whether somebody wants their events.
+//! The events of a source are appended to its output. The home of the output is this shard.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -22,33 +22,32 @@ use crate::{
     stream::Payloads,
 };
 
-/// Ticks a source makes up for in one turn, so that one that cannot keep up
-/// does not keep its shard from everything else.
+/// Late ticks that a source runs in one turn, so that a source that is too slow does not block
+/// its shard.
 const TICKS_PER_TURN: u32 = 64;
 
-/// The same for its bytes, taken in and made, after which nothing further begins: an answer
-/// should wait for no more than one of the largest events, and what two of them need is never
-/// at hand.
+/// The same for bytes, read and made: above this nothing further begins in the turn. An answer
+/// waits for one of the largest events at most, and memory for two of them is never needed.
 const BYTES_PER_TURN: usize = 1 << 19;
 
 /// All sources of a shard.
 pub(super) struct Sources {
     common: Common,
     running: Vec<Running>,
-    /// Those that feed a topic.
+    /// The sources that feed a topic.
     by_output: HashMap<FeedKey, Vec<usize>>,
-    /// Those that take a topic's events in.
+    /// The sources that read a topic.
     by_input: HashMap<FeedKey, Vec<Reader>>,
-    /// Inputs with events that were not taken in.
+    /// Inputs with events that were not read yet.
     unread: Vec<FeedKey>,
-    /// Acks for sources of other shards that those have not been posted: one for each topic.
+    /// Acks for sources on other shards that were not posted yet: one for each topic.
     unposted_acks: Vec<Ack>,
     /// When they tick.
     pub(super) timers: Timers<usize>,
     counts: Rc<Counts>,
 }
 
-/// A source at work.
+/// A running source.
 struct Running {
     /// Its output.
     feed: FeedKey,
@@ -62,8 +61,8 @@ struct Running {
     payloads: Payloads,
 }
 
-/// A source that takes a topic's events in. It is a cursor, as a subscriber is: what it has
-/// not taken in stays in the history.
+/// A source that reads a topic's events. Like a subscriber it is a cursor: what it has not read
+/// stays in the history.
 struct Reader {
     source: usize,
     next: Offset,
@@ -83,21 +82,21 @@ impl Sources {
         }
     }
 
-    /// Has those tick whose time has come.
+    /// Runs the sources whose tick is due.
     pub(super) fn tick(&mut self, topics: &mut Topics, now_us: u64) {
         while let Some(index) = self.timers.take_due(now_us) {
             self.tick_one(topics, index, now_us);
         }
     }
 
-    /// A topic that sources may take in has new events.
+    /// A topic that sources may read has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
         if !self.unread.contains(&key) {
             self.unread.push(key);
         }
     }
 
-    /// Whether there is something to take in.
+    /// Whether there are events to read.
     pub(super) fn has_unread(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -161,7 +160,7 @@ impl Sources {
         self.timers.set(next_us.max(now_us + 1), index);
     }
 
-    /// Has a source make events, and appends them to its output.
+    /// Lets a source make events, and appends them to its output.
     fn run<T>(
         &mut self,
         topics: &mut Topics,
@@ -180,7 +179,7 @@ impl Sources {
         result
     }
 
-    /// Has sources take in what has come of their inputs.
+    /// Lets sources read the new events of their inputs.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
         for key in std::mem::take(&mut self.unread) {
             let readers = self.by_input.get(&key).map_or(0, Vec::len);
@@ -205,7 +204,7 @@ impl Sources {
         let mut bytes = 0;
         for batch in log.batches_from(from) {
             if bytes >= BYTES_PER_TURN {
-                // The rest is taken in at the next turn.
+                // The next turn reads the rest.
                 reader.next = batch.first();
                 self.unread.push(key);
                 break;
@@ -221,8 +220,8 @@ impl Sources {
         Some(())
     }
 
-    /// A client has processed the events of a topic up to `position`: tells its sources, if
-    /// they wait for that.
+    /// A client has processed the events of a topic up to `position`. Passes this to the
+    /// topic's sources, if they wait for acks.
     pub(super) fn receive_ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         self.counts.acks.add(1);
         if !self.common.inputs.acks.contains(topic) {
@@ -231,7 +230,7 @@ impl Sources {
         if topics.is_home_of(topic) {
             return self.ack(topics, topic, position);
         }
-        // The last of them says it all.
+        // Only the latest ack is needed.
         let mut unposted = self.unposted_acks.iter_mut();
         match unposted.find(|ack| ack.topic == *topic) {
             Some(Ack { position: last, .. }) if last.epoch == position.epoch => {
@@ -242,7 +241,7 @@ impl Sources {
         }
     }
 
-    /// Tells the sources of a topic whose home this is how far a client has come.
+    /// Passes an ack to the sources of a topic whose home is this shard.
     pub(super) fn ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         let Some(key) = topics.feeds.find(topic) else { return };
         let home = topics.feeds.get(key).and_then(|feed| feed.home.as_ref());
@@ -273,9 +272,8 @@ impl Sources {
         self.unposted_acks.is_empty()
     }
 
-    /// Has the sources of a topic that tick only while it is wanted go by that. One that
-    /// begins anew does so an interval from now: what it would have made meanwhile is not
-    /// made up for.
+    /// Starts or stops the sources of a topic that tick only while it is wanted. A source that
+    /// starts again ticks one interval from now. Missed ticks are not made up for.
     pub(super) fn demand_changed(&mut self, key: FeedKey, change: Change, now_us: u64) {
         let mut nth = 0;
         while let Some(index) = self.feeding(key, nth) {
@@ -293,14 +291,14 @@ impl Sources {
             running.scheduled.source.resume();
             let interval_us = running.scheduled.interval_us.unwrap_or_default();
             running.next_us = now_us.saturating_add(interval_us);
-            // A timer of before it was idle is earlier, and finds nothing to do.
+            // A timer from before it was idle is earlier, and does nothing.
             if !std::mem::replace(&mut running.is_timed, true) {
                 self.timers.set(running.next_us, index);
             }
         }
     }
 
-    /// One after the other, those that feed a topic.
+    /// The `nth` source that feeds a topic.
     fn feeding(&self, key: FeedKey, nth: usize) -> Option<usize> {
         self.by_output.get(&key)?.get(nth).copied()
     }

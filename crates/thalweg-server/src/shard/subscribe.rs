@@ -19,17 +19,17 @@ use crate::{
 /// Who a new subscriber is, and how it is reached.
 pub(crate) struct NewSubscriber<'a> {
     pub(crate) writer: Writer,
-    /// What it is sent first.
+    /// Bytes that are sent first.
     pub(crate) head: &'a [u8],
     pub(crate) request: &'a SubscribeRequest,
     pub(crate) feeds: &'a [FeedKey],
     pub(crate) client: Client,
-    /// Its own, unless it has that of a connection which HTTP serves.
+    /// Its own permit. `None` if it uses the permit of a connection that HTTP serves.
     pub(crate) permit: Option<ConnectionPermit>,
 }
 
 impl Handle {
-    /// Makes a subscriber; `read_before` is what came after its request's head.
+    /// Creates a subscriber. `read_before` is what was received after its request's head.
     pub(crate) fn subscribe(
         &self,
         new: NewSubscriber<'_>,
@@ -46,11 +46,11 @@ impl Handle {
         })
     }
 
-    /// The feeds of a request by whoever counts for `address`, made if there are none: all of
-    /// them or none.
+    /// The feeds of a request, whose client is counted for `address`. Missing feeds are
+    /// created: all of them or none.
     ///
     /// # Errors
-    /// When there may be no more of them.
+    /// When a limit of topics is reached.
     pub(crate) fn open_feeds(
         &self,
         request: &SubscribeRequest,
@@ -60,7 +60,7 @@ impl Handle {
         self.step(|shard| shard.topics.open_all(topics, Creator::Subscriber(address)))
     }
 
-    /// What a subscriber is sent through takes more again.
+    /// A subscriber's pipe has room again.
     pub(crate) fn unblock(&self, id: SubscriberId) {
         self.step_of(id, |shard| shard.subscribers.unblock(id.key));
     }
@@ -70,7 +70,7 @@ impl Handle {
         self.step_of(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
     }
 
-    /// Whether a subscriber was told where it begins, or is gone.
+    /// Whether a subscriber was sent its start position, or is gone.
     pub(crate) fn has_begun(&self, id: SubscriberId) -> bool {
         let subscribers = &mut self.shard.borrow_mut().subscribers;
         subscribers.get_mut(id).is_none_or(|connection| connection.subscriber.has_begun())
@@ -85,11 +85,11 @@ impl Handle {
         });
     }
 
-    /// Looks for topics at their homes, where whoever counts for `address` makes none
-    /// by subscribing.
+    /// Looks topics up at their homes, if a client counted for `address` may not create them by
+    /// subscribing.
     ///
     /// # Errors
-    /// When there is one that is not there.
+    /// When one of them does not exist.
     pub(crate) async fn find(
         &self,
         topics: impl Iterator<Item = &Topic>,
@@ -142,9 +142,9 @@ impl Shard {
         for feed in feeds {
             self.subscribers.join(&mut self.topics, id.key, *feed, now_us);
         }
-        // What was decrypted before has no edge of its own.
+        // Data that was decrypted before gives no epoll event.
         self.subscribers.mark_readable(id.key);
-        // Its head is due, whether it has topics or not.
+        // The head must be sent, with or without topics.
         self.subscribers.mark_dirty(id.key);
         Ok(id)
     }

@@ -1,5 +1,5 @@
-//! The subscribers of a shard: a slab of connections, each visited when something is due to it
-//! and read when it says something.
+//! The subscribers of a shard: a slab of connections. Each is visited when something is due to
+//! it, and read when it has sent something.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -31,27 +31,27 @@ use crate::{
 pub(super) struct Subscribers {
     pub(super) common: Common,
     pub(super) connections: Slab<Connection>,
-    /// What a walk must know of a connection before it touches it: dense, so
-    /// that marking ten thousand connections dirty stays in the cache.
+    /// What a walk must know about a connection before it touches it. It is small, so that
+    /// marking ten thousand connections dirty stays in the cache.
     pub(super) flags: Vec<Flags>,
     /// Connections to visit, each at most once.
     pub(super) dirty: VecDeque<u32>,
     /// Connections to read from.
     pub(super) readable: VecDeque<u32>,
-    /// Connections taken over, ever.
+    /// Connections taken over since the start.
     serials: u64,
     pub(super) timers: Timers<Timer>,
     /// Memory of WebSocket messages that are unfinished or not processed yet.
     pub(super) unfinished_bytes: usize,
     pub(super) answers: Answers,
-    /// Those whose control messages hold more than every subscriber's may.
+    /// Subscribers whose control messages hold more than `control_bytes`.
     pub(super) control_holders: HashMap<u32, Arc<Holder>>,
-    /// Reads that are being sent.
+    /// Histories that are being sent.
     pub(super) history_queries: Vec<HistoryQuery>,
     pub(super) poll: Poll,
     pub(super) scratch: Scratch,
     pub(super) read_buffer: Vec<u8>,
-    /// How long this turn goes on reading.
+    /// The time that this turn may still spend on reading.
     pub(super) slice: Slice,
     pub(super) heartbeat_slot: usize,
     pub(super) counts: Rc<Counts>,
@@ -64,7 +64,7 @@ pub(super) enum Timer {
     Heartbeat,
 }
 
-/// Names a subscriber, and none that has its place later.
+/// Identifies a subscriber. A later one in the same place of the slab has another id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SubscriberId {
     pub(super) key: u32,
@@ -80,22 +80,22 @@ pub(super) struct Flags {
     pub(super) readable: bool,
     /// Its socket is full.
     pub(super) blocked: bool,
-    /// Was sent something since the heartbeat passed by.
+    /// Something was sent to it since the last pass of the heartbeat.
     pub(super) sent: bool,
-    /// Has more to read when it may be read again.
+    /// There is more to read when it may be read again.
     pub(super) unread: bool,
-    /// Has begun a message and not finished it, or said what is not processed yet.
+    /// It has sent a part of a message, or something that is not processed yet.
     pub(super) unfinished: bool,
 }
 
-/// How far a connection has come.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Phase {
     #[default]
     Serving,
-    /// Said good-bye; waits for the peer's.
+    /// The close was sent. Waits for the peer's close.
     Lingering,
-    /// Its peer has finished: it is read until its end.
+    /// Its peer sends no more: it is read until its end.
     Gone,
 }
 
@@ -124,7 +124,7 @@ impl Subscribers {
         })
     }
 
-    /// Whether some are to be visited or read at once.
+    /// Whether some must be visited or read at once.
     pub(super) fn has_work(&self) -> bool {
         !self.dirty.is_empty() || !self.readable.is_empty()
     }
@@ -144,7 +144,7 @@ impl Subscribers {
         }
     }
 
-    /// Sees what happened to the sockets; `true` if there may be more.
+    /// Takes the events of the sockets from epoll; `true` if there may be more.
     pub(super) fn take_ready(&mut self) -> bool {
         let mut ready = Vec::new();
         let more = self.poll.take(&mut ready);
@@ -165,7 +165,7 @@ impl Subscribers {
         more
     }
 
-    /// A number that no connection had before.
+    /// A new number for a connection.
     pub(super) fn next_serial(&mut self) -> u64 {
         self.serials += 1;
         self.serials
@@ -202,7 +202,8 @@ impl Subscribers {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let format = connection.subscriber.format();
         connection.subscriber.leave(&mut topics.feeds);
-        // It is still there: what takes the place of one subscription may be another of its.
+        // The connection is still in the slab: another of its subscriptions may move to the
+        // place of the removed one.
         while let Some((feed, place)) = self.connections[key as usize].subscriber.pop() {
             self.unlist(topics, feed, place, format);
         }
@@ -216,7 +217,7 @@ impl Subscribers {
         self.counts.connections.sub(1);
     }
 
-    /// A connection reads a feed.
+    /// A connection begins to read a feed.
     pub(super) fn join(&mut self, topics: &mut Topics, key: u32, feed: FeedKey, now_us: u64) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         if let Some(place) = topics.join(feed, key, connection.subscriber.format(), now_us) {
@@ -225,7 +226,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// A subscription that has left is not told of its feed any more.
+    /// Removes a subscription that has left from its feed's list.
     pub(super) fn take_left(&mut self, topics: &mut Topics, key: u32) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         let Some((feed, place)) = connection.subscriber.take_left() else { return };
@@ -234,7 +235,7 @@ impl Subscribers {
         topics.forget_unread(feed);
     }
 
-    /// Has a feed list a subscription no more.
+    /// Removes a subscription from a feed's list.
     fn unlist(&mut self, topics: &mut Topics, feed: FeedKey, place: u32, format: Format) {
         if let Some(Moved { connection, from }) = topics.leave(feed, place, format)
             && let Some(connection) = self.connections.get_mut(connection as usize)
@@ -243,7 +244,7 @@ impl Subscribers {
         }
     }
 
-    /// Says good-bye to a connection.
+    /// Closes a connection with a close message.
     pub(super) fn close(&mut self, key: u32, close: Close) {
         let Some(connection) = self.connections.get_mut(key as usize) else { return };
         self.unfinished_bytes -= connection.unfinished_bytes();
@@ -252,7 +253,7 @@ impl Subscribers {
         self.mark_dirty(key);
     }
 
-    /// Says good-bye to all.
+    /// Closes all connections with a close message.
     pub(super) fn close_all(&mut self, close: Close) {
         let keys: Vec<u32> = self.connections.iter().map(|(key, _)| key as u32).collect();
         keys.into_iter().for_each(|key| self.close(key, close));
@@ -266,8 +267,8 @@ impl Subscribers {
         }
     }
 
-    /// Something is due to a connection: it is queued for a visit, unless it is already or its
-    /// socket takes nothing.
+    /// Something is due to a connection: queues it for a visit, unless it is queued already or
+    /// its socket is full.
     #[inline]
     pub(super) fn mark_dirty(&mut self, key: u32) {
         let flags = &mut self.flags[key as usize];

@@ -10,36 +10,36 @@ use crate::{
     refusal::Refusal,
 };
 
-/// Who needs a topic, and makes it if there is none.
+/// Who needs a topic, and creates it if there is none.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Creator {
     /// A publisher, or a source.
     Publisher,
-    /// A subscriber, and the address that it counts for, if for any.
+    /// A subscriber, and the address that it is counted for, if any.
     Subscriber(Option<Address>),
 }
 
-/// What there is a topic for. Only subscribers would make as many as they like: theirs
-/// have a bound of their own, and leave the other alone.
+/// What a topic exists for. Subscribers alone could create any number of topics. So these have
+/// their own limit and do not use the other one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopicKind {
     /// It has events, or a source makes some.
     Kept,
-    /// It has subscribers at most. Whose share it is of, if somebody's.
+    /// It has no events. The address whose share it counts in, if any.
     Held(Option<Address>),
-    /// It had events, and since this time, in µs, has subscribers at most.
+    /// It had events, and has none since this time, in µs.
     Emptied(u64),
 }
 
-/// How many there are.
+/// The number of topics of each kind.
 #[derive(Debug)]
 pub(super) struct TopicLimits {
     config: Arc<Config>,
-    /// Kept, with this shard for their home.
+    /// Kept topics whose home is this shard.
     kept: usize,
-    /// Held by subscribers alone.
+    /// Topics that exist only for subscribers.
     pub(super) held: usize,
-    /// Whose these are.
+    /// How many of these each address has created.
     shares: Arc<Shares>,
 }
 
@@ -48,7 +48,7 @@ impl TopicLimits {
         Self { config, kept: 0, held: 0, shares }
     }
 
-    /// As what a new topic may be made.
+    /// The kind that a new topic gets, if there may be one more.
     pub(super) fn admit(
         &self,
         topic: &Topic,
@@ -59,7 +59,7 @@ impl TopicLimits {
             return self.check_kept().map(|()| TopicKind::Kept);
         };
         if !is_home {
-            // It is counted where its home is, too, which may refuse it.
+            // Its home counts it too, and may refuse it.
             return self.check_held().map(|()| TopicKind::Held(None));
         }
         if self.config.subscribe == Subscribing::Existing {
@@ -106,7 +106,7 @@ impl TopicLimits {
         }
     }
 
-    /// Copies of what other shards keep are as many as those keep, and counted there.
+    /// A copy of another shard's topic is counted on that shard, not here.
     fn count_of(&mut self, kind: TopicKind, is_home: bool) -> Option<&mut usize> {
         match kind {
             TopicKind::Held(_) | TopicKind::Emptied(_) => Some(&mut self.held),
@@ -115,8 +115,7 @@ impl TopicLimits {
     }
 }
 
-/// Said to whoever counts for an address that has all the topics that it may have by
-/// subscribing.
+/// The refusal for an address that already has all the topics it may create by subscribing.
 pub(super) fn share_is_spent() -> Refusal {
     let message = "this address subscribes to all the topics without events that it may: \
                    unsubscribe from some, or if it is a proxy's, start the server with \

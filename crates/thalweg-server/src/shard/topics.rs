@@ -1,5 +1,5 @@
-//! The topics of a shard: their order, their batches, their history. Whoever reads them here
-//! is told what is new by [`Topics::news`].
+//! The topics of a shard: their order, their batches, their history. [`Topics::news`] says what
+//! is new for their readers on this shard.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -27,24 +27,24 @@ pub(crate) struct Topics {
     pub(super) due: Vec<FeedKey>,
     /// When feeds have batches to seal.
     pub(super) timers: Timers<FeedKey>,
-    /// Feeds with batches that other shards have not been posted.
+    /// Feeds with batches that were not posted to the other shards yet.
     pub(super) unposted: Vec<FeedKey>,
-    /// Feeds whose home has not been asked for them.
+    /// Feeds that were not requested from their home yet.
     pub(super) unattached: Vec<FeedKey>,
     pub(super) attachments: u64,
     /// Memory of the histories, other shards' copies included.
     history_bytes: usize,
-    /// For the turn, which takes it.
+    /// The turn takes and processes it.
     pub(super) news: News,
     counts: Rc<Counts>,
 }
 
-/// What has happened to topics since it was taken last.
+/// What has happened to topics since the turn last took it.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    /// Those that have new batches.
+    /// Topics that have new batches.
     pub(super) batches: Vec<FeedKey>,
-    /// Those that somebody wants now, or nobody any more.
+    /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, Change)>,
 }
 
@@ -72,7 +72,7 @@ impl Topics {
     /// The feed of a topic, made if there is none.
     ///
     /// # Errors
-    /// When there may be no more of its kind, or subscribers may make none.
+    /// When the limit of its kind is reached, or subscribers may not create topics.
     pub(super) fn open(&mut self, topic: &Topic, creator: Creator) -> Result<FeedKey, Refusal> {
         let is_home = self.is_home_of(topic);
         self.feeds.open(topic, is_home, creator)
@@ -101,7 +101,7 @@ impl Topics {
         Ok(opened)
     }
 
-    /// Opens a topic that stays, whether it has events or not: a source feeds it or takes it in.
+    /// Opens a topic that stays, whether it has events or not: a source feeds it or reads it.
     pub(super) fn open_fed(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
         let key = self.open(topic, Creator::Publisher).ok()?;
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
@@ -109,7 +109,7 @@ impl Topics {
         Some((key, home.demand))
     }
 
-    /// Has sources of this shard take a topic's events in, wherever its home is.
+    /// Lets sources of this shard read a topic's events, wherever its home is.
     pub(super) fn open_input(&mut self, topic: &Topic, now_us: u64) -> Option<FeedKey> {
         let key = if self.is_home_of(topic) {
             self.open_fed(topic)?.0
@@ -121,9 +121,9 @@ impl Topics {
         Some(key)
     }
 
-    /// Whether a topic must be looked for at its home, another shard, before whoever counts
-    /// for `address` subscribes to it: that may make none. If it comes to that later, the home
-    /// can only have the connection closed.
+    /// Whether a topic must be looked up at its home, another shard, before a subscriber
+    /// counted for `address` subscribes to it, because this subscriber may not create topics.
+    /// If that is found out later, the home can only close the connection.
     pub(super) fn is_to_be_found(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
         !self.is_home_of(topic)
@@ -132,7 +132,7 @@ impl Topics {
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
-    /// Gives events their offsets, in a topic whose home this is.
+    /// Gives events their offsets, in a topic whose home is this shard.
     pub(super) fn append(
         &mut self,
         key: FeedKey,
@@ -169,7 +169,7 @@ impl Topics {
         for key in std::mem::take(&mut self.due) {
             self.seal_feed(key, now_us);
         }
-        // Of many topics each may have grown by its only batch.
+        // Many topics may each have grown by one batch, and that is the only one they have.
         let over = self.history_bytes_over();
         if over > 0 {
             self.history_bytes -= self.feeds.shed(over, now_us);
@@ -200,7 +200,7 @@ impl Topics {
         self.has_grown(key, before);
     }
 
-    /// Has everything sealed that waits for more events.
+    /// Makes all open batches due, also those that wait for more events.
     pub(super) fn make_all_due(&mut self) {
         for (key, feed) in self.feeds.iter_mut() {
             let Some(home) = &mut feed.home else { continue };
@@ -211,9 +211,9 @@ impl Topics {
         }
     }
 
-    /// A topic has new batches, and had `before` bytes of history: it gives way if all are too
-    /// large together. A copy of another shard's topic counts as much: it may outlive the
-    /// original.
+    /// A topic has new batches, and had `before` bytes of history. If all histories together
+    /// are too large, it loses its oldest batches. A copy of another shard's topic counts too,
+    /// because it may outlive the original.
     pub(super) fn has_grown(&mut self, key: FeedKey, before: usize) {
         self.news.batches.push(key);
         self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
@@ -224,13 +224,13 @@ impl Topics {
         }
     }
 
-    /// How far the histories are over the memory that they may have on this shard.
+    /// Bytes by which the histories exceed their memory limit on this shard.
     fn history_bytes_over(&self) -> usize {
         let shards = self.common.peers.len();
         self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
     }
 
-    /// A connection reads a feed, which lists it at the place returned.
+    /// A connection begins to read a feed. Returns its place in the feed's list.
     pub(super) fn join(
         &mut self,
         key: FeedKey,
@@ -252,26 +252,28 @@ impl Topics {
         self.look_at_demand(key, now_us);
     }
 
-    /// Somebody may have come for a topic. That nobody wants it any more is found by the sweep.
+    /// Somebody may have begun to read a topic. The sweep finds out when nobody reads it any
+    /// more.
     pub(super) fn look_at_demand(&mut self, key: FeedKey, now_us: u64) {
         let change = self.feeds.get_mut(key).and_then(|feed| feed.update_demand(now_us));
         self.news.demand.extend(change.map(|change| (key, change)));
     }
 
-    /// A feed lists a subscription no more. The connection that takes its place must be told.
+    /// Removes a subscription from a feed's list. The connection that moves to its place must
+    /// be told.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
         self.feeds.get_mut(key)?.leave(place, format)
     }
 
-    /// Forgets a topic if nothing is lost with it: its home has not answered, or has no room.
+    /// Removes a topic that its home has not sent yet and that nobody reads here.
     pub(super) fn forget_unread(&mut self, key: FeedKey) {
         if self.feeds.get(key).is_some_and(Feed::is_unused) && self.detach_from_home(key) {
             self.feeds.remove(key);
         }
     }
 
-    /// Gives back what time has made superfluous. Those topics are returned that are too many:
-    /// whoever reads them must go.
+    /// Frees what is no longer needed. Returns the topics above the limit: their subscribers
+    /// must go.
     pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
@@ -291,7 +293,7 @@ impl Topics {
             if feed.is_idle() {
                 idle.push(key);
             } else if feed.needs_attaching() {
-                // Its home has not answered: it may keep no more topics.
+                // Its home has not answered: maybe it has no room for more topics. Ask again.
                 self.unattached.push(key);
             }
         }
@@ -300,7 +302,7 @@ impl Topics {
         self.counts.history_bytes.set(history as u64);
         self.counts.tail_bytes.set(tails as u64);
         self.counts.pinned_bytes.set(pinned as u64);
-        // Nobody makes events of these: they are their subscribers' alone.
+        // Nobody makes events of these now: they exist only for their subscribers.
         emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
         for key in idle {
             if self.detach_from_home(key) {
@@ -311,7 +313,7 @@ impl Topics {
         self.feeds.emptied_over_limit()
     }
 
-    /// What partly sent frames of these feeds hold, in bytes.
+    /// Memory that partly sent frames of these feeds hold, in bytes.
     pub(super) fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
         let logs = feeds.iter().filter_map(|key| self.feeds.get(*key)?.log.as_ref());
         logs.map(|log| log.pinned_bytes()).sum()

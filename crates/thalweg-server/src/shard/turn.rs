@@ -9,13 +9,13 @@ use crate::{clock::now_us, fanout::FeedKey};
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
 
-/// From sweep to sweep, in µs.
+/// Time between two sweeps, in µs.
 const SWEEP_US: u64 = 1_000_000;
 
-/// Until what did not fit into another shard's mail is tried again, in µs.
+/// Wait before mail that did not fit into another shard's queue is tried again, in µs.
 const AGAIN_US: u64 = 1_000;
 
-/// The shard's loop, until it has drained. `accept` is given the sockets to serve.
+/// The shard's loop, until it has drained. It calls `accept` with each socket to serve.
 ///
 /// # Errors
 /// When the runtime cannot watch the shard's epoll.
@@ -28,8 +28,8 @@ pub(crate) async fn run(
     let readiness = handle.shard.borrow().subscribers.poll.readiness()?;
     handle.step(Shard::start);
     let mut messages = Vec::with_capacity(MAIL_PER_TURN);
-    // Whether something may have happened to the sockets: to look costs a system call, and
-    // most turns come because somebody has published.
+    // Whether something may have happened to the sockets. Looking costs a system call, and most
+    // turns run because somebody has published.
     let mut is_ready = true;
     loop {
         for message in messages.drain(..) {
@@ -43,8 +43,7 @@ pub(crate) async fn run(
             return Ok(());
         }
         if busy {
-            // Requests and accepts get their turn; what they publish goes out
-            // with the next slice.
+            // Let requests and accepts run. The next slice sends what they publish.
             yield_now().await;
             is_ready = true;
         } else {
@@ -60,7 +59,7 @@ pub(crate) async fn run(
                 Some(message) = publishes.recv() => messages.push(message),
             }
         }
-        // A share for each: neither is to keep the other waiting.
+        // Each queue gets its share, so that neither waits for the other.
         for queue in [&mut mail, &mut publishes] {
             let share = messages.len() + MAIL_PER_TURN / 2;
             while messages.len() < share
@@ -73,14 +72,14 @@ pub(crate) async fn run(
 }
 
 impl Shard {
-    /// Begins what is done again and again.
+    /// Starts the periodic work.
     fn start(&mut self) {
         let now_us = now_us();
         self.sweep_us = now_us + SWEEP_US;
         self.subscribers.timers.set(now_us, Timer::Heartbeat);
     }
 
-    /// One turn, which looks at the sockets if `is_ready`; `true` if there is more to do at
+    /// One turn. Looks at the sockets if `is_ready`. Returns `true` if there is more to do at
     /// once.
     fn turn(&mut self, handle: &Rc<Handle>, is_ready: bool) -> bool {
         let more_ready = is_ready && self.subscribers.take_ready();
@@ -91,11 +90,11 @@ impl Shard {
         if self.sweep_us <= read_us {
             self.sweep(read_us);
         }
-        // Not the time before: what sources appended is due after that.
+        // Read the clock again: what sources appended is due after `read_us`.
         let sealed_us = now_us();
         self.seal(sealed_us);
         if self.ingest.sources.has_unread() {
-            // What sources make of it goes out with it.
+            // The events that sources make of it are sent in the same turn.
             self.ingest.sources.take_inputs(&mut self.topics, sealed_us);
             self.seal(sealed_us);
         }
@@ -108,7 +107,7 @@ impl Shard {
         more_ready || looks_again || has_more || self.ingest.sources.has_unread()
     }
 
-    /// Has the next turn come when something is due by time.
+    /// Sets the timer for the time when something is due next.
     fn set_alarm(&mut self, is_posted: bool) {
         let again_us = (!is_posted).then(|| now_us() + AGAIN_US);
         let due = [
@@ -120,7 +119,7 @@ impl Shard {
         self.subscribers.poll.wake_at(due.into_iter().flatten().fold(self.sweep_us, u64::min));
     }
 
-    /// Seals what is due, and tells whoever reads it.
+    /// Seals what is due, and marks its readers.
     fn seal(&mut self, now_us: u64) {
         let Self { topics, subscribers, ingest, .. } = self;
         topics.seal(now_us);
@@ -136,7 +135,7 @@ impl Shard {
         }
     }
 
-    /// Posts what is for other shards; `false` if one of them has no room for it now.
+    /// Posts mail to other shards. `false` if one of them has no room for it now.
     fn post(&mut self) -> bool {
         let connections = &self.subscribers.connections;
         let counted = |key| connections.get(key as usize)?.client.counted();
@@ -144,9 +143,8 @@ impl Shard {
         self.ingest.sources.post_acks() && is_exchanged
     }
 
-    /// What has been published is sent to whoever can take it: a good-bye after this is
-    /// one after it. Whoever is behind by more than a visit sends is told to come back
-    /// where it is.
+    /// Sends all published events. A close sent after this comes after all published events. A
+    /// subscriber that is further behind than one visit can send reconnects at its cursor.
     pub(super) fn settle(&mut self) {
         self.topics.make_all_due();
         self.seal(now_us());
@@ -154,7 +152,7 @@ impl Shard {
         self.subscribers.walk_round(&mut self.topics);
     }
 
-    /// Gives back what time has made superfluous.
+    /// Frees what is no longer needed.
     fn sweep(&mut self, now_us: u64) {
         for key in self.topics.sweep(now_us) {
             self.evict_subscribers(key);
@@ -164,7 +162,7 @@ impl Shard {
         self.sweep_us = now_us + SWEEP_US;
     }
 
-    /// There is no room for a topic: its subscribers go, here and on other shards.
+    /// There is no room for a topic: closes its subscribers, here and on other shards.
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) {
         for key in self.topics.evict_subscribers(key) {
             if !self.subscribers.connections[key as usize].subscriber.is_ending() {

@@ -7,28 +7,28 @@ use tokio::{
 
 use crate::transport::Client;
 
-/// Reads come one after the other, with turns of the shard between: each takes as long as
-/// many visits. Clients come in turn: however much one reads, another waits for one read
-/// of it.
+/// Reads run one after the other, with turns of the shard between them, because each takes as
+/// long as many visits. Clients take turns: another client waits for only one read of a client,
+/// however much that client reads.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     one: Mutex<()>,
-    /// Has the reads of each client that waits wait for each other.
+    /// For each waiting client: lets one of its reads run at a time.
     clients: RefCell<HashMap<Client, Arc<Mutex<()>>>>,
-    /// Tells those who wait that a history is sent.
+    /// Wakes those who wait when a history has been sent.
     pub(super) is_sent: Notify,
 }
 
 impl Reads {
-    /// Waits until a read is the first of its client's, for as long as this is kept.
+    /// Waits until a read is the first of its client. It stays the first until this is dropped.
     pub(super) async fn first_of(&self, client: Client) -> Place<'_> {
         let mut place = self.place(client);
         place.first = Some(Arc::clone(&place.own).lock_owned().await);
         place
     }
 
-    /// Waits for a turn to read, which lasts until this is dropped. Whoever reads for a client
-    /// is the first of its reads before.
+    /// Waits for a turn to read. The turn lasts until the guard is dropped. A read for a client
+    /// must call `first_of` first.
     pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
         let one = self.one.lock().await;
         yield_now().await;
@@ -42,7 +42,7 @@ impl Reads {
     }
 }
 
-/// A place among the reads of a client; the last one's end has the client forgotten.
+/// One read of a client. When the last one is dropped, the client is removed from the table.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     reads: &'a Reads,
@@ -55,7 +55,7 @@ pub(super) struct Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.first = None;
-        // The other is in the table.
+        // The other reference is in the table.
         if Arc::strong_count(&self.own) == 2 {
             self.reads.clients.borrow_mut().remove(&self.client);
         }

@@ -1,4 +1,4 @@
-//! What subscribers need from time to time: heartbeats, and an end for those that stall.
+//! Periodic work for subscribers: sends heartbeats, and ends connections that stall.
 
 use smallvec::SmallVec;
 use thalweg_wire::{GapReason, close};
@@ -9,16 +9,16 @@ use super::{
 };
 use crate::fanout::FeedKey;
 
-/// The heartbeat passes by all connections in this many steps, so that they are
-/// not all sent at once.
+/// The heartbeat visits all connections in this many steps, so that they are not all sent one
+/// at the same time.
 const HEARTBEAT_SLOTS: usize = 64;
 
-/// How long a peer may take to answer a good-bye, in µs.
+/// How long a peer may take to answer a close, in µs.
 const LINGER_US: u64 = 2_000_000;
 
 impl Subscribers {
-    /// Sends a heartbeat to those of the next slot that were sent nothing since
-    /// it passed by last.
+    /// Sends a heartbeat to those connections of the next slot that were sent nothing since the
+    /// last pass.
     pub(super) fn heartbeat(&mut self, now_us: u64) {
         let slot = self.heartbeat_slot;
         self.heartbeat_slot = (slot + 1) % HEARTBEAT_SLOTS;
@@ -40,7 +40,7 @@ impl Subscribers {
         self.timers.set(now_us + step_us.max(1), Timer::Heartbeat);
     }
 
-    /// Gives back what time has made superfluous.
+    /// Frees what is no longer needed.
     pub(super) fn sweep(&mut self, topics: &mut Topics, now_us: u64) {
         self.sweep_connections(topics, now_us);
         self.sweep_answers(topics, now_us);
@@ -79,7 +79,7 @@ impl Subscribers {
         self.counts.lag_events_max.set(lag);
         over.into_iter().for_each(|key| self.remove(topics, key));
         unfinished.into_iter().for_each(|key| self.close(key, close::TOO_SLOW));
-        // The longest-stalled first.
+        // Those stalled longest come first.
         holders.sort_unstable_by(|a, b| b.cmp(a));
         let mut pinned = topics.all_pinned_bytes();
         for (_, key, is_over) in holders {
@@ -88,10 +88,10 @@ impl Subscribers {
             }
             let connection = &self.connections[key as usize];
             let mut feeds: SmallVec<[FeedKey; 8]> = connection.subscriber.feeds().collect();
-            // One that it leaves and has subscribed to again is there twice.
+            // A feed that it leaves and has subscribed to again is listed twice.
             feeds.sort_unstable();
             feeds.dedup();
-            // It gets no more, and neither does the kernel keep more for it.
+            // Nothing more is sent to it, and the kernel drops its unsent bytes too.
             connection.writer.reset();
             let before = topics.pinned_bytes(&feeds);
             self.counts.count_closed(close::STALLED.code);

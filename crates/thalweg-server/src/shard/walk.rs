@@ -9,12 +9,12 @@ use crate::{
     transport::{Connection, Writer},
 };
 
-/// Visits between two looks at the clock.
+/// Visits between two readings of the clock.
 const VISITS_PER_LOOK: u32 = 16;
 
 impl Subscribers {
-    /// One slice of the walk: visits dirty connections, each once, until its
-    /// time is spent. What is sealed before the next slice goes out with it.
+    /// One slice of the walk: visits dirty connections, each once, until the slice's time is
+    /// over. The next slice also sends what is sealed before it.
     pub(super) fn walk(&mut self, topics: &mut Topics) {
         let start_us = now_us();
         let end_us = start_us + self.common.config.limits.walk_slice.as_micros() as u64;
@@ -45,7 +45,7 @@ impl Subscribers {
     fn visit(&mut self, topics: &mut Topics, key: u32, now_us: u64) -> bool {
         let Some(connection) = self.connections.get_mut(key as usize) else { return false };
         let flags = &mut self.flags[key as usize];
-        // A place in the queue may outlive its connection and be another's.
+        // The connection of a queued key may be gone, and the key may belong to another one.
         if !std::mem::take(&mut flags.dirty) || flags.phase.is_over(connection) {
             return false;
         }
@@ -74,7 +74,7 @@ impl Subscribers {
         {
             self.timers.set(due_us, Timer::Visit(key));
         }
-        // What the writer took may wait in it: as good as full.
+        // What the writer took may still wait in it. This counts as full.
         let waits = !connection.writer.flush();
         if !waits && delivered != Delivered::Full {
             connection.owes_nothing();
@@ -82,7 +82,8 @@ impl Subscribers {
         if !self.control_holders.is_empty() {
             self.count_control(key, sent as usize);
         }
-        // Also of a connection that ends: what it left is not among what it reads.
+        // Needed also for a connection that ends: the feeds that it left are not among those
+        // that it reads.
         self.take_left(topics, key);
         match delivered {
             Delivered::Gone => {
@@ -107,8 +108,8 @@ impl Subscribers {
         matches!(delivered, Delivered::More | Delivered::Full)
     }
 
-    /// Its writer takes nothing more until its peer has read; what it took last is
-    /// how far its peer has come.
+    /// Its writer takes nothing more until its peer has read. What the writer took last counts
+    /// as the peer's progress.
     fn block(&mut self, topics: &Topics, key: u32, now_us: u64) {
         self.connections[key as usize].block(&topics.feeds, now_us);
         if !std::mem::replace(&mut self.flags[key as usize].blocked, true) {
@@ -116,7 +117,7 @@ impl Subscribers {
         }
     }
 
-    /// Everything is said: its peer may answer to that, or it goes at once.
+    /// Everything is sent. Waits for the peer's close, or removes the connection at once.
     fn finish(&mut self, topics: &mut Topics, key: u32, now_us: u64) {
         let connection = &mut self.connections[key as usize];
         if let Some(code) = connection.subscriber.close_code() {
@@ -134,7 +135,7 @@ impl Subscribers {
 }
 
 impl Phase {
-    /// Whether everything is said to a connection: nothing may come after a good-bye.
+    /// Whether everything is sent to a connection: nothing may follow a close.
     pub(super) fn is_over(self, connection: &Connection) -> bool {
         match self {
             Self::Serving => false,
@@ -144,7 +145,7 @@ impl Phase {
     }
 }
 
-/// A socket whose sends are counted.
+/// A writer whose sends are counted.
 struct Counting<'a> {
     writer: &'a mut Writer,
     counts: &'a Counts,
