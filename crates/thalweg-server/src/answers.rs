@@ -1,5 +1,5 @@
-//! Answers that their clients have not taken: what they hold, who holds most, and who
-//! takes too little of what it is owed. Pure: time comes in as `now_us`.
+//! Answers that their clients have not read yet: the memory they hold, which connection holds
+//! most, and which client reads too slowly. Pure: time comes in as `now_us`.
 
 mod holder;
 
@@ -14,36 +14,37 @@ pub(crate) use holder::{Charge, Holder, Who};
 pub(crate) struct Answers {
     all: Arc<Count>,
     listed: Vec<Listed>,
-    /// They held too much when they were looked at last.
+    /// They held too much at the last check.
     was_beyond: bool,
-    /// Memory that each client's reads alone keep, as it was found last.
+    /// Memory of trimmed batches that each client's history queries keep, as of the last sweep.
     pub(crate) pinned: HashMap<Client, usize>,
 }
 
-/// What comes of all holding too much.
+/// What to do when all together hold too much.
 #[derive(Debug, Default)]
 pub(crate) struct Beyond {
-    /// Connections that are to end.
+    /// Connections that must end.
     pub(crate) ended: Vec<Arc<Holder>>,
-    /// There are some that were not looked at before.
+    /// Some connections were not checked before.
     pub(crate) has_new: bool,
 }
 
-/// A connection that holds or is owed something, and since when it is watched.
+/// A connection that holds an answer or has one pending, and since when it is watched.
 #[derive(Debug)]
 struct Listed {
     holder: Arc<Holder>,
-    /// Of the client of the answer that it was listed for.
+    /// The address of the client whose answer it was listed for.
     address: Address,
     since_us: u64,
     owed: usize,
     taken: usize,
-    /// It was there when all held too much before: its client could take something since.
+    /// It was listed at an earlier check that found too much: its client had time to read
+    /// something since.
     is_seen: bool,
 }
 
 impl Listed {
-    /// Its client has taken nothing since it is watched.
+    /// Its client has read nothing since it is watched.
     fn is_idle(&self) -> bool {
         self.holder.taken() == self.taken
     }
@@ -60,7 +61,7 @@ impl Answers {
         self.all.get()
     }
 
-    /// Looks after a connection for as long as it holds or is owed something. `address` is
+    /// Watches a connection for as long as it holds an answer or has one pending. `address` is
     /// its client's.
     pub(crate) fn list(
         &mut self,
@@ -73,15 +74,15 @@ impl Answers {
         }
         let since_us = now_us();
         let (owed, taken) = (holder.owed(), holder.taken());
-        // A subscriber is sent what it has before a turn looks.
+        // A turn sends to subscribers before it checks, so no second look is needed.
         let is_seen = matches!(holder.who, Who::Subscriber(_));
         let holder = Arc::clone(holder);
         self.listed.push(Listed { holder, address, since_us, owed, taken, is_seen });
     }
 
-    /// Whether all hold more than `bytes_max`, and those that are to end for it: they are
-    /// counted no more. Call it again a turn later while there are new ones: only then
-    /// can their clients have taken something.
+    /// Checks whether all hold more than `bytes_max`, and returns the connections that must
+    /// end. These no longer count. While there are new ones, call it again a turn later: only
+    /// then can their clients have read something.
     pub(crate) fn beyond(&mut self, bytes_max: usize) -> Beyond {
         let is_beyond = self.bytes() > bytes_max;
         let was_beyond = std::mem::replace(&mut self.was_beyond, is_beyond);
@@ -96,10 +97,10 @@ impl Answers {
         Beyond { ended, has_new }
     }
 
-    /// Those of whoever has taken nothing go before those of whoever has. Of these, first
-    /// those of the address that holds most, and of this the one that does.
+    /// Connections whose client has read nothing are ended first. Among them, the address that
+    /// holds most comes first, and of that address the connection that holds most.
     fn take_beyond(&mut self, bytes_max: usize) -> Vec<Arc<Holder>> {
-        // What is not listed yet is nobody else's to answer for.
+        // Connections that are not listed do not count: no listed one must end because of them.
         let mut all: usize = self.listed.iter().map(|listed| listed.holder.held()).sum();
         let mut by_address: HashMap<(bool, Address), usize> = HashMap::new();
         let may_end = |listed: &&Listed| listed.is_seen && listed.holder.held() > 0;
@@ -107,7 +108,7 @@ impl Answers {
             *by_address.entry((listed.is_idle(), listed.address)).or_default() +=
                 listed.holder.held();
         }
-        // Of equal ones the newest.
+        // If two hold the same, the newer one ends first.
         let mut order: Vec<_> = self.listed.iter().rev().filter(may_end).collect();
         order.sort_by_cached_key(|listed| {
             let of_address = by_address[&(listed.is_idle(), listed.address)];
@@ -126,8 +127,8 @@ impl Answers {
         ended
     }
 
-    /// Those whose clients have taken less than their share of what they were owed for
-    /// `stall_us`: they are to end, and are counted no more.
+    /// Connections whose clients have read less than the required share of what was pending for
+    /// `stall_us`. They must end, and no longer count.
     pub(crate) fn stalled(&mut self, now_us: u64, stall_us: u64) -> Vec<Arc<Holder>> {
         let mut stalled = Vec::new();
         for index in (0..self.listed.len()).rev() {
@@ -150,7 +151,7 @@ impl Answers {
         stalled
     }
 
-    /// A connection that is to end is counted no more; whether it was until now.
+    /// Stops counting a connection that must end. Returns whether it was counted until now.
     pub(crate) fn leave(&mut self, holder: &Arc<Holder>) -> bool {
         self.listed.retain(|listed| !Arc::ptr_eq(&listed.holder, holder));
         holder.leave()
@@ -167,7 +168,7 @@ mod tests {
 
     const STALL_US: u64 = 1_000;
 
-    /// Of whose clients is the address.
+    /// An address for test clients.
     fn of(number: u8) -> Address {
         Address::of(IpAddr::from([192, 0, 2, number]))
     }
@@ -185,7 +186,7 @@ mod tests {
         (holder, pieces)
     }
 
-    /// Those that are to end once they have had their turn.
+    /// The connections that must end after each had a turn.
     fn ended(answers: &mut Answers, bytes_max: usize) -> Vec<Arc<Holder>> {
         let first = answers.beyond(bytes_max);
         assert!(first.ended.is_empty(), "their clients could take nothing yet");
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!((beyond.ended.len(), beyond.ended.iter().all(is_hoarding)), (9, true));
         assert_eq!(answers.bytes(), 450 + 400 + 2_000);
         drop(late);
-        // Only then who takes nothing else, and last who takes something.
+        // Only then the other idle clients, and last the client that reads something.
         let next = answers.beyond(500).ended;
         assert_eq!(next.len(), 2);
         assert!(Arc::ptr_eq(&next[1], &large) && !Arc::ptr_eq(&next[0], &taking));

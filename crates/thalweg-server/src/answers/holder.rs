@@ -1,4 +1,4 @@
-//! What one connection holds of answers that its client has not taken.
+//! What one connection holds of answers that its client has not read.
 
 use std::sync::{
     Arc,
@@ -41,21 +41,21 @@ impl Count {
 #[derive(Debug)]
 pub(crate) struct Holder {
     pub(crate) who: Who,
-    /// What all hold: those that are cut have left it.
+    /// What all connections hold together, without those that were cut.
     all: Arc<Count>,
     /// Memory, in bytes.
     held: Count,
-    /// Bytes that its client has asked for and not taken, wherever they are.
+    /// Pending bytes: its client has asked for them and not read them, wherever they are.
     owed: Count,
-    /// Bytes that its client took, ever.
+    /// All bytes that its client has read since the start.
     taken: Count,
     is_listed: AtomicBool,
     is_cut: AtomicBool,
-    /// Tells its task that it is to end.
+    /// Signals its task that the connection must end.
     cut: Notify,
 }
 
-/// Bytes of an answer that are held and owed, until this is dropped.
+/// Bytes of an answer that count as held and as pending until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     pub(crate) holder: Arc<Holder>,
@@ -64,7 +64,7 @@ pub(crate) struct Charge {
 }
 
 impl Holder {
-    /// One that holds nothing yet, of those that hold `all`.
+    /// A holder that holds nothing yet. What it holds also counts in `all`.
     pub(super) fn new(who: Who, all: &Arc<Count>) -> Self {
         Self {
             who,
@@ -78,25 +78,25 @@ impl Holder {
         }
     }
 
-    /// Until its connection is to end.
+    /// Waits until its connection must end.
     pub(crate) async fn cut(&self) {
         self.cut.notified().await;
     }
 
-    /// Has its task end it.
+    /// Makes its task end the connection.
     pub(crate) fn end(&self) {
         self.cut.notify_one();
     }
 
-    /// What is charged counts at once. Call `Answers::list` for the first of an answer.
+    /// Counts bytes from now on. Call `Answers::list` after the first charge of an answer.
     pub(crate) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
         self.add(held);
         self.owed.add(owed);
         Charge { holder: Arc::clone(self), held, owed }
     }
 
-    /// It holds so much now, its client has taken so much more, and it is owed nothing: for
-    /// a subscriber, whose connection knows itself whether its peer takes enough.
+    /// Sets the bytes held now and adds the bytes read since the last call. Nothing is pending.
+    /// Used for a subscriber: its connection checks itself whether its peer reads enough.
     pub(crate) fn set(&self, held: usize, taken: usize) {
         self.add(held);
         self.sub(self.held() - held);
@@ -119,14 +119,14 @@ impl Holder {
         self.is_cut.load(Relaxed)
     }
 
-    /// Whether it is looked after, from now on; what it was.
+    /// Sets whether it is watched from now on. Returns whether it was until now.
     pub(crate) fn set_listed(&self, is_listed: bool) -> bool {
         let was_listed = self.is_listed.load(Relaxed);
         self.is_listed.store(is_listed, Relaxed);
         was_listed
     }
 
-    /// Has it counted no more; whether it was until now.
+    /// Stops counting it. Returns whether it was counted until now.
     pub(crate) fn leave(&self) -> bool {
         let was_there = !self.is_cut.swap(true, Relaxed);
         if was_there {
@@ -151,12 +151,12 @@ impl Holder {
 }
 
 impl Charge {
-    /// These bytes, which the charge lasts as long as.
+    /// Wraps the bytes. The charge ends when they are dropped.
     pub(crate) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Charged { bytes, _charge: self })
     }
 
-    /// So many of the bytes owed are another charge's from now on.
+    /// Moves this many pending bytes to another charge.
     pub(crate) fn hand_over(&mut self, bytes: usize) {
         let bytes = bytes.min(self.owed);
         self.owed -= bytes;
