@@ -1,24 +1,23 @@
-//! Connections that HTTP serves. hyper reads requests; one to subscribe over
-//! HTTP/1.1 makes it let go of the socket, which becomes a slab entry of the shard.
-//! hyper's own streaming bodies would cost a wake-up, a task and chunked encoding
-//! for each subscriber; over HTTP/2, where a socket is shared, that is what they
-//! are.
+//! Connections that HTTP serves. hyper reads requests. After a request to subscribe over
+//! HTTP/1.1 it releases the socket, which becomes a slab entry of the shard. hyper's own
+//! streaming bodies would cost a wake-up, a task and chunked encoding for each subscriber. Over
+//! HTTP/2, where subscribers share a socket, they are used.
 //!
 //! ```text
-//! http2         connections of many streams
+//! http2         connections with many streams
 //! routes        a request → its answer
 //! post          bodies: events, commands, tickets
-//! inspect       how the server is: health, metrics, the list of topics
-//! pages         what browsers are shown
+//! inspect       the state of the server: health, metrics, the list of topics
+//! pages         the pages for browsers
 //! runs          the lab's runs: their list, their files
 //! places        how many bodies are read at a time
-//! respond       answers' heads
-//! content       answers' bodies
+//! respond       heads of answers
+//! content       bodies of answers
 //! timeouts      how long a peer may take
-//! turning_away  who is not served, and is told so
-//! unread        bodies that nobody has asked for
-//! coalescing    one send for what HTTP/2 writes at a time
-//! refusals      the streams that HTTP/2 refuses
+//! turning_away  connections that are not served, and learn why
+//! unread        bodies of requests that are refused by their head
+//! coalescing    one send for all that HTTP/2 writes at a time
+//! refusals      counts the streams that HTTP/2 refuses
 //! ```
 
 mod coalescing;
@@ -78,11 +77,12 @@ use timeouts::{Run, Running, TimedOut, TimeoutStream};
 pub(crate) use turning_away::turn_away;
 use turning_away::{point_to_https, refuse_draining, refuse_slow};
 
-/// How a client begins that knows the server to speak HTTP/2 (RFC 9113 §3.4).
+/// The first bytes of a client that speaks HTTP/2 at once (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// From look to look whether the rest of the preface has come: what is peeked at stays,
-/// so nothing tells. The first, and then twice as long each time.
+/// Time between two checks whether the rest of the preface has come. The bytes are only peeked
+/// at and stay in the socket, so the socket gives no new signal. This is the first wait; each
+/// following one is twice as long.
 const PREFACE_LOOK: Duration = Duration::from_millis(1);
 const PREFACE_LOOK_MAX: Duration = Duration::from_millis(200);
 
@@ -94,34 +94,34 @@ const DRAIN_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Http {
     pub(crate) shard: Rc<Handle>,
     pub(crate) shared: Shared,
-    /// Memory that connections of HTTP/2 send from.
+    /// Shared send memory for HTTP/2 connections.
     spare: Spare,
-    /// Bounds how many bodies are read away at a time.
+    /// Bounds how many bodies are read and thrown away at a time.
     unread: Semaphore,
 }
 
-/// What HTTP has in common on all shards.
+/// What all shards share for HTTP.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    /// Who may do what on the listener for whoever looks after the server, if there is one.
+    /// The access policy of the admin listener, if there is one.
     pub(crate) admin: Option<Arc<AccessPolicy>>,
-    /// TLS, if sockets are to speak it; those of that listener do not.
+    /// The certificate, if sockets use TLS. Sockets of the admin listener do not.
     pub(crate) tls: Option<Certificate>,
-    /// The lab's runs, if they are to be shown.
+    /// The lab's runs, if they are shown.
     pub(crate) runs: Option<Arc<Runs>>,
-    /// Places of requests whose bodies are being read: of clients that may publish, and of
-    /// the rest, each bounded apart.
+    /// Places for requests whose bodies are being read. Clients that may publish and all others
+    /// have separate limits.
     pub(crate) requests_of_publishers: Arc<Places>,
     pub(crate) requests_of_others: Arc<Places>,
     pub(crate) leaving: Arc<Leaving>,
 }
 
-/// How far the end of the server has come, on all shards.
+/// The progress of the server's shutdown, on all shards.
 #[derive(Debug, Default)]
 pub(crate) struct Leaving {
-    /// It is near: the server is not ready any more, and serves on.
+    /// The shutdown is announced: the server is not ready any more, but still serves.
     pub(crate) is_announced: AtomicBool,
-    /// Nobody new is served.
+    /// New connections are not served.
     pub(crate) is_closed: AtomicBool,
 }
 
@@ -149,7 +149,7 @@ impl Http {
 struct On {
     permit: ConnectionPermit,
     holder: Arc<Holder>,
-    /// Of its client, which is another for each request of a proxy.
+    /// The address of its client. Through a proxy each request may have another one.
     address: Cell<Address>,
 }
 
@@ -160,7 +160,7 @@ impl On {
     }
 }
 
-/// Serves one socket until it ends or becomes a subscriber's.
+/// Serves one socket until it ends or is taken over for a subscriber.
 pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
     let Arrival { socket, permit } = arrival;
     let _serving = http.shard.serve();
@@ -171,7 +171,7 @@ pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
             Begun::InTime(Ok(false)) => serve_http1(&http, stream, permit).await,
             Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&http, stream).await,
             Begun::Draining if has_begun(&stream) => refuse_draining(&http, stream).await,
-            // Said nothing: browsers connect in advance.
+            // Nothing was sent: browsers connect in advance.
             Begun::InTime(Err(_)) | Begun::Late | Begun::Draining => {}
         }
         return;
@@ -196,7 +196,7 @@ pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
 /// What a client speaks where TLS is expected.
 enum Spoken {
     Tls(Box<TlsStream<TcpStream>>),
-    /// A method, and no record of TLS.
+    /// An HTTP method instead of a TLS record.
     Clear(TcpStream),
 }
 
@@ -214,7 +214,7 @@ async fn begin_tls(stream: TcpStream, tls: Arc<ServerConfig>) -> io::Result<Spok
 enum Begun<T> {
     InTime(T),
     Late,
-    /// It is not waited for: nobody new is served.
+    /// The server is draining and does not wait for it.
     Draining,
 }
 
@@ -231,7 +231,7 @@ async fn begun<T>(http: &Http, begin: impl Future<Output = T>) -> Begun<T> {
     }
 }
 
-/// Whether something has come that nobody has read.
+/// Whether bytes have arrived that were not read.
 fn has_begun(stream: &TcpStream) -> bool {
     let mut first = [MaybeUninit::uninit()];
     SockRef::from(stream).peek(&mut first).is_ok_and(|bytes| bytes > 0)
@@ -256,7 +256,7 @@ async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// What HTTP/1.1 may be spoken over: taken from it again to subscribe.
+/// A socket that HTTP/1.1 uses. It is taken back for a subscriber.
 trait Stream: AsyncRead + AsyncWrite + Unpin {
     fn into_writer(self) -> io::Result<Writer>;
 }
@@ -305,7 +305,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
             draining = true;
             Pin::new(&mut connection).graceful_shutdown();
         }
-        // Half a head is not waited for.
+        // The server does not wait for the rest of a head.
         if draining && idle.as_mut().poll(context).is_ready() {
             return Poll::Ready(Ok(None));
         }
@@ -325,7 +325,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     let taken = match taken {
         Ok(Some(taken)) => taken,
         Ok(None) => return,
-        // Between requests one may be silent: browsers keep connections.
+        // A client may be silent between requests: browsers keep connections.
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
@@ -342,8 +342,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     }
 }
 
-/// hyper answers most of what is wrong itself; a head that never comes it leaves
-/// unanswered.
+/// hyper itself answers most errors, but not a head that never comes.
 async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl AsyncWrite + Unpin) {
     if count_timed_out(http, TimedOut::behind(error)) {
         return;
@@ -357,7 +356,8 @@ async fn count_http1_error(http: &Http, error: &hyper::Error, stream: impl Async
     }
 }
 
-/// Counts a connection that was given up because its peer took too long; whether it was.
+/// Counts a connection that was ended because its peer took too long. Returns whether this was
+/// the reason.
 fn count_timed_out(http: &Http, timed_out: Option<TimedOut>) -> bool {
     match timed_out {
         Some(TimedOut::Preface) => http.shard.counts.count_refused(ErrorCode::SlowRequest),
@@ -367,9 +367,9 @@ fn count_timed_out(http: &Http, timed_out: Option<TimedOut>) -> bool {
     timed_out.is_some()
 }
 
-/// Wakes a connection's task at a drain and when the connection is to end. Poll it once, in
-/// the task that lasts as long as the connection, then look at the marks that both set
-/// before they wake: a poll at each turn would cost every request.
+/// Wakes a connection's task at a drain and when the connection must end. Poll it once, in the
+/// connection's own task, to register the waker. After that check the two flags, which are set
+/// before the wake-up. Polling it every time would slow every request.
 async fn notified(http: &Http, holder: &Holder) {
     tokio::join!(http.shard.drain(), holder.cut());
 }

@@ -3,23 +3,23 @@
 //! ```text
 //! source ─► stream ─► fanout ─► transport ─► browser
 //!
-//! config      what a user may set, and why it is what it is
-//! source      ways in
-//! stream      ordered, bounded topic history; hot tails           (pure)
-//! fanout      who gets what next                                  (pure)
-//! transport   ways out: the only place with subscribers' sockets
-//! shard       one thread that wires the four above together
-//! http        requests: routing, publishing, takeover
-//! serve       shards, listener, shutdown
-//! answers     what clients do not take of their answers                (pure)
-//! metrics     what is counted
-//! access      who may do what                                     (pure)
-//! connection_limits       who may connect
-//! pages       files that browsers show
-//! runs        what the lab has left in a folder
-//! refusal     why a request or a command is refused
-//! clock       the one clock
-//! fuzzing     what strangers send, for the fuzz targets alone
+//! config             what a user may set, and the reasons for the defaults
+//! source             ways in
+//! stream             ordered, bounded topic history; hot tails           (pure)
+//! fanout             who gets what next                                  (pure)
+//! transport          ways out: the only place with subscribers' sockets
+//! shard              one thread that wires the four above together
+//! http               requests: routing, publishing, takeover
+//! serve              shards, listener, shutdown
+//! answers            answers that clients have not read                  (pure)
+//! metrics            what is counted
+//! access             who may do what                                     (pure)
+//! connection_limits  who may connect
+//! pages              files that browsers show
+//! runs               the lab's runs in a folder
+//! refusal            why a request or a command is refused
+//! clock              the one clock
+//! fuzzing            input from strangers, only for the fuzz targets
 //! ```
 
 mod access;

@@ -14,16 +14,16 @@ use std::{
 
 use thalweg_wire::{ErrorCode, close};
 
-/// What a client accepts that wants [`Form::OpenMetrics`], as Prometheus does.
+/// The media type in Accept of a client that wants [`Form::OpenMetrics`], as Prometheus does.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
 
-/// How metrics are written. The two differ in what a counter's family is called, and in
-/// the last line.
+/// How metrics are written. The two differ in the name of a counter's family, and in the last
+/// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// OpenMetrics 1.0.0.
     OpenMetrics,
-    /// Prometheus' own text format 0.0.4, which every tool of it reads.
+    /// Prometheus' text format 0.0.4, which all its tools read.
     Text,
 }
 
@@ -82,7 +82,7 @@ macro_rules! counts {
                 kind: Kind::$kind,
             },)+];
 
-            /// The numbers that are one each; those by code follow them.
+            /// The single numbers. The numbers by code follow them.
             fn singles(&self) -> [u64; Self::ALL.len()] {
                 [$(self.$name.get(),)+]
             }
@@ -168,7 +168,7 @@ counts! {
 }
 
 impl Counts {
-    /// How many numbers there are.
+    /// Number of all values.
     const LEN: usize = Self::ALL.len() + ErrorCode::ALL.len() + close::ALL.len();
 
     /// One more refusal.
@@ -200,7 +200,7 @@ const CLOSED: Description =
 enum Kind {
     Counter,
     Gauge,
-    /// A gauge that is counted in µs and told in seconds.
+    /// A gauge that is counted in µs and shown in seconds.
     Micros,
 }
 
@@ -245,15 +245,15 @@ impl Metrics {
     }
 }
 
-/// In loops this plain the compiler needs no bounds and no branches.
+/// The loop is simple, so that the compiler needs no bounds checks and no branches.
 fn store(cells: &[AtomicU64], values: &[u64]) {
     for (cell, value) in cells.iter().zip(values) {
         cell.store(*value, Relaxed);
     }
 }
 
-/// Appends a family: for each sample what its label says, and its value. Names and labels are
-/// our own words: nothing in them is to be escaped.
+/// Appends a family: for each sample its label's value, and its number. Names and labels are
+/// our own words, so nothing needs escaping.
 fn family<L: Display>(
     out: &mut String,
     form: Form,

@@ -1,8 +1,8 @@
-//! The pages: files that browsers show. Which there are is the binary's to say; this crate
-//! holds none.
+//! The pages: files that browsers show. The binary decides which ones exist; this crate
+//! contains none.
 //!
-//! A page is found by its exact path and after everything else, so that no topic can take
-//! its place and it takes the place of nothing.
+//! A page is looked up by its exact path and after everything else, so that a page and another
+//! path never hide each other.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use bytes::Bytes;
 pub struct Page {
     /// Its path in a URL: `/index.html`, `/assets/main-1a2b3c.js`.
     pub path: String,
-    /// What it holds.
+    /// Its content.
     pub bytes: Bytes,
     /// The same as gzip, where that is smaller.
     pub gzip: Option<Bytes>,
@@ -32,7 +32,7 @@ pub struct Pages(Arc<BTreeMap<String, File>>);
 pub(crate) struct File {
     /// What it is.
     pub(crate) content_type: &'static str,
-    /// Whether what is at this path never changes: its name has a hash of it.
+    /// Whether the file at this path never changes: its name contains a hash of its content.
     pub(crate) is_lasting: bool,
     plain: Form,
     gzip: Option<Form>,
@@ -41,25 +41,27 @@ pub(crate) struct File {
 /// A file in one coding.
 pub(crate) struct Form {
     pub(crate) bytes: Bytes,
-    /// Quoted, and another for each coding (RFC 9110 §8.8.3.3).
+    /// Quoted, and different for each coding (RFC 9110 §8.8.3.3).
     pub(crate) etag: String,
     pub(crate) is_gzip: bool,
 }
 
-/// The one document; what it shows is by the path that it was asked for.
+/// The only document. What it shows depends on the path of the request.
 const INDEX: &str = "/index.html";
 
-/// The document's paths besides `/`, where whoever is no browser is told of the API.
+/// The document's paths besides `/`. At `/` clients that are not browsers get a text about the
+/// API.
 pub(crate) const VIEWS: [&str; 2] = ["/lab", "/reports"];
 
-/// Where the names of files have a hash of what they hold.
+/// In this folder the names of files contain a hash of their content.
 const LASTING: &str = "/assets/";
 
 impl Pages {
     /// Pages of these files.
     pub fn new(pages: impl IntoIterator<Item = Page>) -> Self {
         let files = pages.into_iter().map(|page| {
-            // Tells what a browser has from what there is now: nobody gains by making two alike.
+            // The tag only shows whether a browser has the current version, so the hash need
+            // not be secure: nobody gains from a collision.
             let mut hasher = DefaultHasher::new();
             hasher.write(&page.bytes);
             let hash = hasher.finish();
@@ -102,7 +104,7 @@ impl File {
     }
 }
 
-/// By the ending, because browsers are told not to guess.
+/// The content type by the file's ending, because browsers are told not to guess.
 fn content_type(path: &str) -> &'static str {
     match path.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "css" => "text/css; charset=utf-8",

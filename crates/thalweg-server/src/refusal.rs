@@ -5,7 +5,7 @@ use thalweg_wire::{
     topic::TopicError,
 };
 
-/// A refusal as it is told: over HTTP with its status, to a command as an error.
+/// A refusal: over HTTP it is sent with its status, to a command as an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// The error's name, and status.
@@ -17,8 +17,8 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// A refusal with its sentence.
     ///
-    /// What it quotes of its peer's words is cut before ([`thalweg_wire::Excerpt`]); that
-    /// none is long is made sure of here.
+    /// Text of the peer in the message is shortened by the caller ([`thalweg_wire::Excerpt`]).
+    /// Here the whole message is limited too.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let mut message: String = message.into();
         if message.len() > MESSAGE_BYTES_MAX {
@@ -29,25 +29,25 @@ impl Refusal {
         Self { code, message }
     }
 
-    /// Nothing is begun any more.
+    /// The server is draining and begins nothing new.
     pub(crate) fn draining() -> Self {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")
     }
 
-    /// A connection has all the topics that it may have.
+    /// A connection has reached its limit of topics.
     pub(crate) fn too_many_subscriptions(max: usize) -> Self {
         let message = format!("a connection has at most {max} topics: open another");
         Self::new(ErrorCode::TooManyTopics, message)
     }
 
-    /// A topic has to be there, to be read or because subscribing makes none.
+    /// A topic does not exist: it cannot be read, or a subscriber may not create it.
     pub(crate) fn no_such_topic(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
         let message = format!("there is no topic {topic} now: it is made by publishing to it");
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
-    /// No more of these at a time.
+    /// There are too many of these at a time.
     pub(crate) fn busy(what: &str) -> Self {
         Self::new(ErrorCode::Busy, format!("too many {what} at a time: try again"))
     }

@@ -1,8 +1,8 @@
-//! Runs of the lab, as it has left them in a folder. Contract: `docs/wire.md`, "Runs".
+//! The lab's runs, in a folder that the lab has written. Contract: `docs/wire.md`, "Runs".
 //!
 //! The folder is read when somebody asks, away from the shards' threads, for one request
-//! at a time. A name is one step down from a descriptor of the folder above it, and no
-//! step follows a link: there is no way out.
+//! at a time. Each name is opened from the descriptor of the folder above it, one step down,
+//! and links are not followed: no path leads out of the folder.
 
 mod folder;
 
@@ -37,20 +37,20 @@ pub(crate) const REPORT: &str = "report.html";
 const MANIFEST: &str = "manifest.json";
 const SUMMARY: &str = "summary.json";
 
-/// What of a run is shown as it is.
+/// Files of a run that are sent unchanged.
 pub(crate) const FILES: [&str; 3] = [REPORT, MANIFEST, SUMMARY];
 
 /// What was to be measured: the first file that the lab writes.
 const PLAN: &str = "plan.json";
 
-/// A name's bytes, on every file system that one may meet.
+/// Bytes of a name. The usual file systems allow no more.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Of a text in the list; a title has a tenth of it.
+/// Characters of a text in the list. A title has at most a tenth of this.
 const TEXT_CHARS_MAX: usize = 500;
 
 impl Runs {
-    /// The runs in a folder: none as long as it is not there.
+    /// The runs in a folder. Without the folder there are none.
     ///
     /// # Errors
     /// One sentence with the remedy.
@@ -74,7 +74,7 @@ impl Runs {
     /// `NotFound` when the folder is gone.
     pub(crate) async fn list(&self) -> Result<Vec<u8>, Refusal> {
         self.read(|folder| {
-            // `thalweg bench` makes it with its first run.
+            // `thalweg bench` creates the folder with its first run.
             let Some(folder) = folder else { return Ok(listing(Vec::new())) };
             let runs = listed(&folder).map_err(|error| {
                 tracing::warn!(%error, "the folder of runs cannot be listed");
@@ -85,11 +85,11 @@ impl Runs {
         .await
     }
 
-    /// One of its [`FILES`] of the run that is called `name` in a URL, and how many bytes it
-    /// has.
+    /// A file of the run that is called `name` in a URL, one of [`FILES`], and its size in
+    /// bytes.
     ///
     /// # Errors
-    /// `NotFound`, with what to do where something can be done.
+    /// `NotFound`, with the remedy where there is one.
     pub(crate) async fn file(
         &self,
         name: &str,
@@ -119,8 +119,8 @@ impl Runs {
         .await
     }
 
-    /// Reads on a thread that may wait for a disk; a request that is given up meanwhile
-    /// keeps its turn until it has been done.
+    /// Reads on a thread that may wait for a disk. If the request is cancelled, it keeps its
+    /// turn until the read is done.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(Option<Folder>) -> Result<T, Refusal> + Send + 'static,
@@ -143,7 +143,7 @@ impl Runs {
     }
 }
 
-/// A run in the list: of what cannot be read nothing is said.
+/// A run in the list. Values that cannot be read are left out.
 #[derive(Debug, Serialize, PartialEq)]
 struct Listed {
     name: String,
@@ -166,7 +166,7 @@ struct Listing {
     runs: Vec<Listed>,
 }
 
-/// What is looked at of `manifest.json`.
+/// The values that are read from `manifest.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Manifest {
@@ -182,7 +182,7 @@ struct Machine {
     cores: Option<u64>,
 }
 
-/// What is looked at of `plan.json`.
+/// The values that are read from `plan.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Plan {
@@ -191,7 +191,7 @@ struct Plan {
 }
 
 fn listing(runs: Vec<Listed>) -> Vec<u8> {
-    // Nothing in it that JSON cannot say.
+    // It contains nothing that JSON cannot represent.
     serde_json::to_vec(&Listing { runs }).unwrap_or_default()
 }
 
@@ -199,7 +199,7 @@ fn listed(store: &Folder) -> std::io::Result<Vec<Listed>> {
     let names = store.names(RUNS_LOOKED_AT)?;
     let names = names.into_iter().filter(|name| is_name(name));
     let mut runs: Vec<Listed> = names.filter_map(|name| looked_at(store, name)).collect();
-    // Those of which it is not known come last.
+    // Runs without a known time come last.
     runs.sort_by(|a, b| (Reverse(&a.begun), &a.name).cmp(&(Reverse(&b.begun), &b.name)));
     runs.truncate(RUNS_LISTED);
     for run in &mut runs {
@@ -210,8 +210,8 @@ fn listed(store: &Folder) -> std::io::Result<Vec<Listed>> {
     Ok(runs)
 }
 
-/// What the list says of a run, its plan aside, which is the largest file; nothing, if it
-/// is none.
+/// The list entry of a run, without its plan, which is the largest file. `None` if it is not a
+/// run.
 fn looked_at(store: &Folder, name: String) -> Option<Listed> {
     let folder = store.folder(&name).ok()?;
     if !folder.has(PLAN) && !FILES.into_iter().any(|file| folder.has(file)) {
@@ -230,7 +230,7 @@ fn looked_at(store: &Folder, name: String) -> Option<Listed> {
     })
 }
 
-/// What a file says; nothing, if it cannot be read.
+/// The values in a file; the default if it cannot be read.
 fn json<T: Default + DeserializeOwned>(folder: &Folder, name: &str) -> T {
     let text = folder.read(name, RUN_FILE_BYTES).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -251,7 +251,7 @@ fn clipped(text: String) -> String {
     }
 }
 
-/// Whether it may name a run: one step down, and nothing that is hidden.
+/// Whether it can be the name of a run: one step down, and not hidden.
 fn is_name(name: &str) -> bool {
     let is_one_step = !name.contains(['/', '\\', '\0']);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && is_one_step

@@ -1,4 +1,4 @@
-//! Wires sources, shards and the listener together, and takes them down again.
+//! Starts sources, shards and the listener, and ends them again.
 
 mod listener;
 
@@ -34,10 +34,10 @@ use crate::{
 };
 use thalweg_wire::Topic;
 
-/// From look to look whether a shard has ended.
+/// Time between two checks whether a shard has ended.
 const BROKEN_LOOK: Duration = Duration::from_millis(200);
 
-/// From look to look whether all shards have drained.
+/// Time between two checks whether all shards have drained.
 const DRAIN_LOOK: Duration = Duration::from_millis(5);
 
 /// Why a server does not start, or ended.
@@ -46,8 +46,8 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error("cannot listen on {0}: {1}; {remedy}", remedy = listen_remedy(.0, .1, .2))]
     Listen(SocketAddr, io::Error, &'static str),
-    /// Who may do what cannot be as it is said, or there is no certificate to speak TLS with,
-    /// or no folder of runs.
+    /// The access settings are not valid, or the certificate for TLS or the folder of runs
+    /// cannot be used.
     #[error("{0}")]
     Config(String),
     /// A source's settings are wrong.
@@ -147,7 +147,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     }
     drop(started);
     for _ in 0..config.shards {
-        // A shard that cannot run says why, or ends without a word.
+        // A shard that cannot run sends the reason, or ends without one.
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
@@ -160,15 +160,15 @@ impl Server {
         self.address
     }
 
-    /// Where it listens for whoever looks after it, if it does.
+    /// The address of the admin listener, if there is one.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin_address
     }
 
-    /// Loads the certificate again; connections that there are keep the old one.
+    /// Loads the certificate again. Existing connections keep the old one.
     ///
     /// # Errors
-    /// One sentence; the old one stays then.
+    /// One sentence. The old certificate stays in use.
     pub fn reload_certificate(&self) -> Result<(), String> {
         self.certificate.as_ref().map_or(Ok(()), Certificate::reload)
     }
@@ -180,20 +180,21 @@ impl Server {
         }
     }
 
-    /// Says at `/readyz` that it takes no more work, though it does: whoever sends clients
-    /// to it has time to look.
+    /// `/readyz` says "not ready", but the server still works. This gives load balancers time
+    /// to notice.
     pub fn announce_end(&self) {
         self.leaving.is_announced.store(true, Relaxed);
     }
 
-    /// Ends it: who comes is turned away; subscribers are sent what is due to them and told to reconnect,
-    /// requests are finished. Those that do not take their good-bye in time are cut off.
+    /// Ends the server. New connections are rejected. Subscribers are sent what is due to them
+    /// and told to reconnect. Requests are finished. Connections that do not read their close
+    /// in time are dropped.
     pub async fn drain(self) {
         self.announce_end();
         self.leaving.is_closed.store(true, Relaxed);
         let deadline = Instant::now() + self.config.drain;
-        // All have what others had for them before the first says good-bye; one that is
-        // stuck takes no more than a part of their time.
+        // Every shard gets what the other shards still hold for it before any shard closes
+        // connections. A stuck shard may use only a quarter of the time.
         let settled_by = Instant::now() + self.config.drain / 4;
         let mut settling = Vec::new();
         for peer in &self.peers {
@@ -205,7 +206,7 @@ impl Server {
             let _ = timeout_at(settled_by, settled).await;
         }
         for peer in &self.peers {
-            // A shard that has ended needs no telling, one that is stuck no waiting.
+            // A shard that has ended need not be told, and a stuck one is not waited for.
             let _ = timeout_at(deadline, peer.mail.send(Mail::Drain)).await;
         }
         while self.threads.iter().any(|thread| !thread.is_finished()) {
@@ -218,7 +219,7 @@ impl Server {
     }
 }
 
-/// What can be wrong with a configuration, found out without listening.
+/// Everything that can be checked and built from a configuration without listening.
 struct Prepared {
     access: AccessPolicy,
     admin: Option<AccessPolicy>,
@@ -237,7 +238,7 @@ fn prepare(config: &Config) -> Result<Prepared, ServeError> {
     Ok(Prepared { access, admin, certificate, runs, sources: scheduled_sources(config)? })
 }
 
-/// Finds what [`serve`] would find wrong, without serving.
+/// Finds the errors that [`serve`] would find, without serving.
 ///
 /// # Errors
 /// When the configuration cannot be carried out.
@@ -252,7 +253,7 @@ fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
     config.sources.iter().map(build).collect()
 }
 
-/// With the connections that it may accept.
+/// A listener with the limits of its connections.
 type Listener = (std::net::TcpListener, Arc<ConnectionLimits>);
 
 fn listen(
@@ -288,7 +289,7 @@ fn run_shard(
     let (runtime, handle, listeners) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => {
-            // Whoever waits for it tells the user.
+            // The receiver reports it to the user.
             let _ = started.send(Err(error));
             return Ok(());
         }
@@ -323,8 +324,8 @@ fn run_shard(
     })
 }
 
-/// The cores to pin shards to: none if there are fewer than shards, or only one
-/// shard, which whoever started the server may have placed already.
+/// The cores to pin shards to: none if there are fewer cores than shards, or only one shard,
+/// because the user may already have chosen its core.
 fn cores_for(shards: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let cores: Vec<usize> =

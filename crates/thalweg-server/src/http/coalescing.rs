@@ -1,6 +1,6 @@
-//! One send for what HTTP/2 writes at a time. It writes each frame of data by itself,
-//! and flushes it: with a hundred streams on a connection and one small frame for each
-//! of them that is a hundred system calls, which cost more than all the rest.
+//! One send for all that HTTP/2 writes at a time. HTTP/2 writes and flushes each data frame
+//! separately: with a hundred streams on a connection and one small frame for each of them that
+//! is a hundred system calls, which cost more than all the rest.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,11 +18,11 @@ use super::refusals::Refusals;
 /// one send takes.
 const COALESCED_BYTES: usize = 64 << 10;
 
-/// The memory that the connections of a shard coalesce in, one after the other: only
-/// those whose socket is full hold some of their own.
+/// The memory in which all connections of a shard coalesce, one after the other. Only a
+/// connection whose socket is full keeps memory of its own.
 pub(super) type Spare = Rc<Cell<Vec<u8>>>;
 
-/// The sending end of a [`CoalescingStream`]: for whoever polls what writes to it.
+/// The sending end of a [`CoalescingStream`], for the task that polls the writer.
 pub(super) struct Sender<S>(Rc<RefCell<State<S>>>);
 
 /// A stream that coalesces what is written to it until [`Sender::poll_send`].
@@ -47,13 +47,12 @@ pub(super) fn coalesce<S>(stream: S, spare: &Spare) -> (CoalescingStream<S>, Sen
 }
 
 impl<S: AsyncWrite + Unpin> Sender<S> {
-    /// Sends what was coalesced. Call it each time after polling what writes, in the
-    /// same task.
+    /// Sends what was coalesced. Call it each time after polling the writer, in the same task.
     pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(context)
     }
 
-    /// How many streams HTTP/2 has refused since it was asked last.
+    /// Number of streams that HTTP/2 has refused since the last call.
     pub(super) fn take_refused(&self) -> u64 {
         self.0.borrow_mut().refusals.take()
     }

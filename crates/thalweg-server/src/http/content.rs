@@ -1,5 +1,5 @@
-//! Answers' bodies, given to HTTP a piece at a time: each piece is counted until its
-//! client has taken it, wherever HTTP keeps it meanwhile.
+//! Answers' bodies, given to HTTP one piece at a time. Each piece is counted until its client
+//! has read it, wherever HTTP keeps it until then.
 
 use std::{
     collections::VecDeque,
@@ -23,8 +23,8 @@ use crate::{
     transport::{Cut, PipeBody},
 };
 
-/// Bytes given to HTTP at a time: what HTTP/2 sends in one frame (RFC 9113 §6.5.2), so
-/// that a stream whose window is shut holds no more of a long answer.
+/// Bytes given to HTTP at a time: what HTTP/2 sends in one frame (RFC 9113 §6.5.2), so that a
+/// stream whose window is closed holds no more than this of a long answer.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Bytes of a file that are read at a time.
@@ -36,15 +36,15 @@ pub(super) enum Content {
     Made(Vec<u8>),
     /// The same, counted: the first piece, and those behind it.
     Counted(Bytes, VecDeque<Bytes>),
-    /// The server's own, which it has for everybody.
+    /// The server's own bytes, shared by all clients.
     Shared(Bytes),
     /// Events of a topic.
     History(Box<History>),
     /// A file.
     File(Box<FileBody>),
-    /// A subscriber's; that of a long poll is counted.
+    /// A subscriber's pipe. For a long poll it is counted.
     Pipe(PipeBody, Option<Charge>),
-    /// What HEAD is sent of a subscription, whose length nobody knows.
+    /// The answer to HEAD for a subscription: no body, and an unknown length.
     Nothing,
 }
 
@@ -61,12 +61,12 @@ impl From<&'static str> for Content {
 }
 
 impl Content {
-    /// Has `holder` hold it.
+    /// Charges it to `holder`.
     fn count(&mut self, holder: &Arc<Holder>) {
         let Self::Made(bytes) = self else { return };
         let counted = |piece: Vec<u8>| counted_piece(holder, piece);
         *self = if bytes.len() > PIECE_BYTES {
-            // Copies, so that what was taken is given back.
+            // Copies, so that the memory of each piece is freed when the client has read it.
             let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
             Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
         } else {
@@ -74,8 +74,8 @@ impl Content {
         };
     }
 
-    /// A long poll's answer. What goes on is filled again as it is taken: it holds
-    /// `pipe_bytes` until its end.
+    /// A long poll's answer. If the answer is not complete yet, the pipe is refilled while the
+    /// client reads, so it is charged `pipe_bytes` until it ends.
     pub(super) fn poll(mut pipe: PipeBody, holder: &Arc<Holder>, pipe_bytes: usize) -> Self {
         let Some(whole) = pipe.take_whole() else {
             let charge = holder.charge(pipe_bytes, pipe.bytes());
@@ -129,7 +129,7 @@ impl Content {
     }
 }
 
-/// The next piece of bytes that are all there.
+/// The next piece of a body that is complete in memory.
 fn split(bytes: &mut Bytes) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PIECE_BYTES)))
 }
@@ -140,7 +140,7 @@ fn counted_piece(holder: &Arc<Holder>, piece: impl AsRef<[u8]> + Send + 'static)
     holder.charge(bytes, bytes).on(piece)
 }
 
-/// A piece of what a charge is owed for, on its own now.
+/// Moves a piece to a charge of its own.
 fn hand_over(charge: &mut Charge, piece: Bytes) -> Bytes {
     charge.hand_over(piece.len());
     counted_piece(&charge.holder, piece)
@@ -154,10 +154,10 @@ pub(super) fn count(http: &Http, answer: &mut Response<Content>, on: &On) {
     }
 }
 
-/// Events of a topic with what stands around them.
+/// Events of a topic, with the JSON before and after them.
 pub(super) struct History {
     sending: Sending,
-    /// What is left.
+    /// For the bytes that are left.
     charge: Charge,
 }
 
@@ -179,14 +179,14 @@ impl History {
     }
 }
 
-/// A file, read as it is taken, on threads that may wait for a disk.
+/// A file, read while the client reads it, on threads that may wait for a disk.
 pub(super) struct FileBody {
     file: Arc<File>,
     next: u64,
     end: u64,
     read: Bytes,
     reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
-    /// A piece: it is read before it is taken.
+    /// For one piece of the file, which is read ahead.
     charge: Charge,
 }
 
@@ -216,7 +216,7 @@ impl FileBody {
             });
             let read = ready!(Pin::new(reading).poll(context));
             self.reading = None;
-            // It is shorter now than it was said to be.
+            // The file is shorter now than when it was opened.
             let Ok(Ok(read)) = read else { return Poll::Ready(Some(Err(Cut))) };
             self.next += read.len() as u64;
             self.read = read.into();

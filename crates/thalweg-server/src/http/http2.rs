@@ -46,7 +46,8 @@ pub(super) async fn serve(
         .initial_stream_window_size(H2_STREAM_WINDOW_BYTES)
         .initial_connection_window_size(H2_CONNECTION_WINDOW_BYTES)
         .max_send_buf_size(limits.stream_buffer_bytes)
-        // Finds out that a peer is gone, which no subscriber's socket would.
+        // Finds out that a peer is gone. Subscribers have no socket of their own here that
+        // would show it.
         .keep_alive_interval(config.heartbeat)
         .keep_alive_timeout(limits.stall)
         .serve_connection(

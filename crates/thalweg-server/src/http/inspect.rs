@@ -16,10 +16,10 @@ use crate::{
     transport::{Query, takes},
 };
 
-/// Topics of a list that does not say how many.
+/// Topics of a list without a limit.
 const LIMIT: usize = 1_000;
 
-/// What there is on the listener for whoever looks after the server.
+/// Answers a request on the admin listener.
 pub(super) async fn answer(
     http: &Rc<Http>,
     parts: Parts,
@@ -47,7 +47,7 @@ pub(super) fn healthy() -> Answer {
     text("text/plain; charset=utf-8", "ok\n")
 }
 
-/// Whether it takes work.
+/// Whether the server is ready for work.
 pub(super) fn ready(http: &Http) -> Result<Answer, Refused> {
     match http.shared.leaving.is_announced.load(Relaxed) {
         true => Err(Refusal::draining().into()),

@@ -11,13 +11,13 @@ use crate::{
     transport::takes,
 };
 
-/// Everything that a page is made of is the server's own and in files: what somebody
-/// publishes never becomes a script.
+/// A page loads scripts and styles only from files of this server: published data never becomes
+/// a script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      connect-src 'self'; img-src 'self' data:; worker-src 'self' blob:; frame-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'self'";
 
-/// What a `GET /` says to whom it shows no page.
+/// The answer to `GET /` for clients that are not browsers.
 const HELLO: &str = "Thalweg pushes live data.\n\n\
     POST /v1/topics/{topic}   publish a JSON event\n\
     GET  /v1/topics/{topic}   subscribe: Upgrade: websocket, Accept: text/event-stream,\n\
@@ -28,8 +28,7 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
     POST /v1/tickets          a ticket for a URL\n\
     GET  /healthz  /readyz  /metrics\n";
 
-/// What is shown at a path; nothing, if there is nothing to be shown. It needs no token,
-/// because it holds no data.
+/// The page at a path; `None` if there is none. It needs no token, because it contains no data.
 ///
 /// # Errors
 /// Methods other than GET and HEAD; the document of a server that has none.
@@ -49,8 +48,8 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused
     Ok(Some(answer(file, &parts.headers)))
 }
 
-/// What is shown at `/`, to who asks for HTML in so many words, as browsers do and tools
-/// do not: others are told of the API.
+/// The page at `/` for clients that ask for HTML by name, as browsers do. Other tools get a
+/// text about the API.
 pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused> {
     match takes(&parts.headers, header::ACCEPT, "text/html") {
         true => at(pages, parts),
@@ -58,7 +57,7 @@ pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Re
     }
 }
 
-/// What is shown at `/` to everybody else.
+/// The answer at `/` for all other clients.
 pub(super) fn hello() -> Answer {
     let mut answer = text("text/plain; charset=utf-8", HELLO);
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
@@ -68,7 +67,7 @@ pub(super) fn hello() -> Answer {
 /// Headers of everything that a browser may show as a page.
 pub(super) fn harden(answer: &mut Answer, policy: &'static str) {
     insert(answer, header::CONTENT_SECURITY_POLICY, policy);
-    // A ticket may stand in the address.
+    // The page's URL may contain a ticket.
     insert(answer, header::REFERRER_POLICY, "no-referrer");
     insert(answer, HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
 }
@@ -88,11 +87,11 @@ fn answer(file: &File, headers: &HeaderMap) -> Answer {
     harden(&mut answer, POLICY);
     let caching = match file.is_lasting {
         true => "public, max-age=31536000, immutable",
-        // It may be kept and is asked for all the same.
+        // A browser may store it, but must ask each time whether it is current.
         false => "no-cache",
     };
     insert(&mut answer, header::CACHE_CONTROL, caching);
-    // `/` is something else for others.
+    // At `/` the answer depends on Accept.
     insert(&mut answer, header::VARY, "Accept, Accept-Encoding");
     if let Ok(etag) = HeaderValue::from_str(&form.etag) {
         answer.headers_mut().insert(header::ETAG, etag);
@@ -104,7 +103,8 @@ fn insert(answer: &mut Answer, name: HeaderName, value: &'static str) {
     answer.headers_mut().insert(name, HeaderValue::from_static(value));
 }
 
-/// Whether a client has what bears this tag (RFC 9110 §13.1.2, compared weakly).
+/// Whether the client already has the version with this tag (RFC 9110 §13.1.2, compared
+/// weakly).
 fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).into_iter();
     let mut known = known.filter_map(|value| value.to_str().ok()).flat_map(|v| v.split(','));

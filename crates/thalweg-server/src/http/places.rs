@@ -1,5 +1,5 @@
-//! Places of requests whose bodies are being read, how many of them one client has, and what
-//! those bodies hold.
+//! Places for requests whose bodies are being read, each client's share of them, and the memory
+//! of those bodies.
 
 use std::{
     collections::HashMap,
@@ -20,21 +20,21 @@ use crate::{
 pub(crate) struct Places {
     count: usize,
     free: Semaphore,
-    /// What each client has left of its share; only of those that are at it.
+    /// Free permits of each client that has a request now.
     by_client: Mutex<HashMap<Client, Arc<Semaphore>>>,
 }
 
-/// A client's share of them, for as long as it may want any.
+/// A client's share of the places, while it has a request.
 #[derive(Debug)]
 pub(crate) struct Share<'a> {
     places: &'a Places,
-    /// How many are taken on this shard.
+    /// Number of places taken on this shard.
     taken: &'a Metric,
-    /// Not of one that is not counted.
+    /// `None` for a client that is not counted.
     own: Option<(Client, Arc<Semaphore>)>,
 }
 
-/// One of them, until this is dropped.
+/// One place, taken until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Place<'a> {
     taken: &'a Metric,
@@ -43,12 +43,12 @@ pub(crate) struct Place<'a> {
 }
 
 impl Places {
-    /// So many.
+    /// As many places as `count`.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
     }
 
-    /// What a client may have of them; `taken` counts those.
+    /// A client's share. `taken` counts the places taken.
     pub(crate) fn share<'a>(&'a self, taken: &'a Metric, client: Client) -> Share<'a> {
         let own = client.is_counted.then(|| {
             let mut by_client = self.lock();
@@ -65,10 +65,10 @@ impl Places {
 }
 
 impl Share<'_> {
-    /// A place at once.
+    /// Takes a place without waiting.
     ///
     /// # Errors
-    /// When the client has its share, or there is none.
+    /// When the client has used up its share, or no place is free.
     pub(crate) fn try_take(&self) -> Result<Place<'_>, Refusal> {
         let busy = |_| Refusal::busy("requests with a body");
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
@@ -77,7 +77,7 @@ impl Share<'_> {
         Ok(Place::new(self.taken, _of_own, _of_all))
     }
 
-    /// A place as soon as there is one.
+    /// Takes a place as soon as one is free.
     ///
     /// # Errors
     /// When the server ends.
@@ -105,7 +105,7 @@ impl<'a> Place<'a> {
 
 /// Memory of a body that is being read, until this is dropped.
 pub(crate) struct BodyMemory<'a> {
-    /// That of all on this shard.
+    /// The memory of all bodies on this shard.
     all: &'a Metric,
     bytes: usize,
 }
@@ -115,7 +115,7 @@ impl<'a> BodyMemory<'a> {
         Self { all, bytes: 0 }
     }
 
-    /// It is so many bytes now.
+    /// Sets its memory to this many bytes.
     ///
     /// # Errors
     /// `Busy` when all hold more than `bytes_max`, and this one is not small.
@@ -147,7 +147,7 @@ impl Drop for Share<'_> {
         let Some((client, own)) = self.own.take() else { return };
         let mut by_client = self.places.lock();
         drop(own);
-        // The table's alone: nobody is at it any more.
+        // Only the table holds it: the client has no request any more.
         if by_client.get(&client).is_some_and(|own| Arc::strong_count(own) == 1) {
             by_client.remove(&client);
         }

@@ -28,9 +28,8 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;
 
-/// Where a client's requests have their places while their bodies are read. Who may not
-/// publish has places apart, so that publishers find theirs however slowly others send their
-/// commands.
+/// The places that a client's requests use while their bodies are read. Clients that may not
+/// publish have separate places, so that publishers find free ones however slowly others send.
 fn share(http: &Http, client: Client) -> Share<'_> {
     match http.access().lets_publish(client.identity) {
         true => http.shared.requests_of_publishers.share(&http.shard.counts.requests, client),
@@ -38,20 +37,21 @@ fn share(http: &Http, client: Client) -> Share<'_> {
     }
 }
 
-/// Whoever publishes a body to a topic, as its request's head says: that is kept no longer.
+/// A publisher of a body to a topic, read from the request's head. The head is dropped after
+/// this.
 pub(super) struct Publisher {
     topic: Topic,
     client: Client,
     kind: BodyKind,
-    /// It may publish the same again under it.
+    /// The idempotency key: with it the client may repeat the publish.
     key: Option<Box<[u8]>>,
 }
 
 impl Publisher {
-    /// Who asks to publish, if it may.
+    /// The publisher that the request's head names, if it may publish.
     ///
     /// # Errors
-    /// When it may not, or asks for what there is not.
+    /// When it may not publish, or the request is wrong.
     pub(super) fn new(
         http: &Http,
         caller: &Caller,
@@ -76,7 +76,7 @@ impl Publisher {
         Ok(Self { topic, client: Client::new(identity, caller), kind, key })
     }
 
-    /// Whether it publishes lines, for as long as it likes.
+    /// Whether it publishes lines. Such a request may last for any time.
     pub(super) fn is_of_lines(&self) -> bool {
         self.kind == BodyKind::Lines
     }
@@ -84,7 +84,7 @@ impl Publisher {
     /// Publishes the body.
     ///
     /// # Errors
-    /// When it is refused; what of it is published is said then.
+    /// When it is refused. The refusal then says which part was published.
     pub(super) async fn publish(
         self,
         http: &Rc<Http>,
@@ -94,7 +94,7 @@ impl Publisher {
         let place = share.try_take()?;
         let mut placed = None;
         let published = if self.is_of_lines() {
-            // Taken again with each line.
+            // Each line takes a place again.
             drop(place);
             self.publish_lines(http, body, &share, &mut placed).await
         } else {
@@ -131,9 +131,9 @@ impl Publisher {
         Ok(())
     }
 
-    /// Lines are appended as they are read: a long request is a publish connection. It has a
-    /// place while it has begun a line or appends some; between lines it is as idle as any
-    /// other connection, and bounded with those.
+    /// Appends lines as they are read: a long request is a publish connection. It has a place
+    /// while a line is unfinished or being appended. Between lines it is as idle as any other
+    /// connection, and the limits of connections bound it.
     async fn publish_lines(
         &self,
         http: &Rc<Http>,
@@ -144,7 +144,8 @@ impl Publisher {
         let limits = http.limits();
         let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
         let mut drain = pin!(http.shard.drain());
-        // Lines may be far between, but one that is begun is to be finished.
+        // The time between lines is not limited, but a line that is begun must be finished in
+        // time.
         let mut deadline = None;
         let mut place = None;
         let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
@@ -168,11 +169,12 @@ impl Publisher {
                     Some(chunk) => lines.read(chunk, &mut payloads),
                     None => continue,
                 },
-                // The publisher is gone, or its chunks are broken: what it sent stands.
+                // The publisher is gone, or its chunks are broken. The lines before this stay
+                // published.
                 Some(Err(_)) => return Err(broken_off()),
                 None => {
                     let finished = lines.finish(&mut payloads);
-                    // An empty body has a position too, but no other's events.
+                    // An empty body is answered with a position too, but it publishes nothing.
                     if !payloads.is_empty() || placed.is_none() {
                         append(http, &self.topic, &mut payloads, placed).await?;
                     }
@@ -247,8 +249,7 @@ pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
     Ok(json(StatusCode::OK, body.into_bytes()))
 }
 
-/// Whether a body is what it stands for: one that is compressed would be inflated for
-/// whoever sends it.
+/// Refuses a compressed body: the server would have to decompress it for anybody who sends one.
 fn is_as_it_is(parts: &Parts) -> Result<(), Refusal> {
     let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -281,7 +282,7 @@ async fn whole(
     let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
     let mut body = Limited::new(body, bytes_max);
     let read = async {
-        // Not the pieces as they come: one of a byte has dozens of bytes around it.
+        // Copied into one buffer: a piece of one byte would cost dozens of bytes of memory.
         let mut whole = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| match error.is::<LengthLimitError>() {
@@ -305,7 +306,7 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-/// Appends, and widens what this request has published.
+/// Appends, and adds to what this request has published.
 async fn append(
     http: &Rc<Http>,
     topic: &Topic,

@@ -1,8 +1,8 @@
-/// Counts the streams that HTTP/2 refuses, by reading what it writes: the library
-/// refuses those beyond the limit itself, and tells nobody but the peer.
+/// Counts the streams that HTTP/2 refuses, by reading what it writes: the library itself
+/// refuses streams beyond the limit, and reports them only to the peer.
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// What has come of a frame's header, and of a reset's reason after it.
+    /// The bytes of a frame's header that were seen, and of a reset's reason after it.
     start: [u8; HEADER_BYTES + REASON_BYTES],
     has: usize,
     /// Bytes of a payload yet to come.
@@ -21,7 +21,7 @@ const RST_STREAM: u8 = 3;
 const REFUSED_STREAM: [u8; REASON_BYTES] = [0, 0, 0, 7];
 
 impl Refusals {
-    /// Sees the next bytes of the connection.
+    /// Reads the next bytes of the connection.
     pub(super) fn see(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = self.payload.min(bytes.len());
@@ -41,7 +41,7 @@ impl Refusals {
         }
     }
 
-    /// How many were refused since it was asked last.
+    /// Number of streams refused since the last call.
     pub(super) fn take(&mut self) -> u64 {
         std::mem::take(&mut self.count)
     }

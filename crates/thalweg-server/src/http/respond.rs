@@ -12,13 +12,13 @@ use crate::refusal::Refusal;
 /// What HTTP sends.
 pub(super) type Answer = Response<Content>;
 
-/// Why there is no answer but a refusal, and what was done before it.
+/// Why a request is refused, and what was done before that.
 pub(super) struct Refused {
     pub(super) refusal: Refusal,
     pub(super) published: Option<Published>,
-    /// Of the command that is refused.
+    /// Id of the refused command.
     pub(super) id: Option<Box<RawValue>>,
-    /// The methods that there are.
+    /// The methods that are allowed.
     pub(super) allow: Option<&'static str>,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
     let body = refusal(refused.code, &refused.message, None, None);
     let status = status(refused.code);
     let reason = status.canonical_reason().unwrap_or_default();
-    // What is wrong with the request stays so.
+    // A wrong request stays wrong when it is repeated.
     let again = if status == StatusCode::BAD_REQUEST { "" } else { "retry-after: 1\r\n" };
     let mut bytes = format!(
         "HTTP/1.1 {} {reason}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
@@ -90,17 +90,17 @@ pub(super) fn bare(refused: &Refusal) -> Vec<u8> {
 
 #[inline]
 pub(super) fn json(status: StatusCode, mut body: Vec<u8>) -> Answer {
-    // curl leaves the prompt where it belongs.
+    // A final line break, so that the shell's prompt after curl begins on a new line.
     body.push(b'\n');
     json_line(status, body)
 }
 
-/// The same of JSON that ends with a line break already.
+/// The same for JSON that already ends with a line break.
 #[inline]
 pub(super) fn json_line(status: StatusCode, body: impl Into<Content>) -> Answer {
     let mut answer = text("application/json", body);
     *answer.status_mut() = status;
-    // What is true now may not be so at the next request.
+    // The next request may get another answer.
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
@@ -114,7 +114,7 @@ pub(super) fn text(content_type: &'static str, body: impl Into<Content>) -> Answ
     answer
 }
 
-/// Leaves its body away, which HEAD is not sent (RFC 9110 §9.3.2).
+/// Removes the body: the answer to HEAD has none (RFC 9110 §9.3.2).
 pub(super) fn leave_body_away(answer: &mut Answer) {
     let length = answer.body().size_hint().exact().map(HeaderValue::from);
     answer.headers_mut().extend(length.map(|length| (header::CONTENT_LENGTH, length)));

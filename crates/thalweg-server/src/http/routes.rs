@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// What a request to subscribe leaves for when hyper has let go.
+/// What is needed to take the socket over after hyper has released it.
 pub(super) struct Takeover {
     pub(super) request: SubscribeRequest,
     pub(super) feeds: Vec<FeedKey>,
@@ -46,10 +46,10 @@ struct Begun {
     identity: Identity,
 }
 
-/// Events of a read that does not say how many.
+/// Events of a read without a limit.
 const LIMIT: usize = 1_000;
 
-/// From look to look whether a poll that does not wait has begun.
+/// Time between two checks whether a poll that does not wait has begun.
 const BEGUN_LOOK: Duration = Duration::from_millis(1);
 
 /// How long that may take: a topic's home is another shard.
@@ -82,7 +82,7 @@ pub(super) async fn answer(
         return answer;
     }
     if on.permit.is_admin() {
-        // Few ask this: what it needs is not to make everybody's requests larger.
+        // Boxed because it is rare: it must not enlarge the future of every request.
         let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
         return last(http, asked, body, http.finish(inspected, &admitted)).await;
     }
@@ -98,7 +98,7 @@ pub(super) async fn answer(
     let routed = match begun {
         Ok((Some(begun), _)) if asked.is_head => begun.head(),
         Ok((Some(mut begun), caller)) => {
-            // It may wait for long: what was sent to ask for it does not.
+            // This may take long, so the request's head and body are dropped now.
             drop((parts, body));
             begun.request.head.headers_mut().extend(admitted.headers());
             let subscribed = subscribe(http, takeover, on, begun, caller).await;
@@ -114,7 +114,7 @@ pub(super) async fn answer(
 }
 
 impl Begun {
-    /// What HEAD is told of it: nothing is opened.
+    /// The answer to HEAD. Nothing is opened.
     fn head(self: Box<Self>) -> Result<Answer, Refused> {
         let answer = self.request.head.map(|_| Content::Nothing);
         match answer.status() {
@@ -126,7 +126,8 @@ impl Begun {
 }
 
 impl Http {
-    /// Whether a request is let in, and what a trusted proxy says of its client.
+    /// Checks whether a request is admitted, and reads what a trusted proxy says about its
+    /// client.
     fn admit(
         &self,
         permit: &ConnectionPermit,
@@ -158,7 +159,7 @@ impl Http {
         self.access().identify(&parts.headers, ticket, now_us())
     }
 
-    /// Whether its client has a right that is to no single topic.
+    /// Checks a right of its client that does not belong to a single topic.
     pub(super) fn may(
         &self,
         right: Right<'_>,
@@ -170,7 +171,8 @@ impl Http {
     }
 }
 
-/// What a path names: `None` all topics, `Some` one.
+/// What a path names: `Some(None)` is all topics, `Some(Some(…))` is one, `None` is something
+/// else.
 fn topics_path(path: &str) -> Option<Option<&str>> {
     let rest = path.strip_prefix("/v1/topics")?;
     match rest.strip_prefix('/') {
@@ -179,7 +181,7 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
     }
 }
 
-/// Begins a subscription, if the request asks for one; its feeds are still to open.
+/// Begins a subscription, if the request asks for one. Its feeds are opened later.
 fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
     if parts.method != Method::GET {
         return Ok(None);
@@ -217,13 +219,13 @@ async fn subscribe(
     let is_poll = request.mode == ResponseMode::Once;
     let client = Client::new(identity, &caller);
     let mut caller = Some(caller);
-    // Whoever has HTTP/1.1's socket to itself has its connection's.
+    // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
     let permit = match takeover {
         Some(_) => None,
         None => caller.take().map(|caller| on.permit.for_another(caller)).transpose()?,
     };
     http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
-    // Only now: one that has no place leaves no topic behind.
+    // Only now, so that a subscriber without a place leaves no topic behind.
     let feeds = http.shard.open_feeds(&request, client.counted())?;
     if let Some(takeover) = takeover.filter(|_| !is_poll)
         && let Some(caller) = caller.take()
@@ -241,7 +243,7 @@ async fn subscribe(
         client,
         permit,
     };
-    // A pipe needs nothing of the system.
+    // This cannot fail for a pipe: it needs nothing from the system.
     let Ok(id) = http.shard.subscribe(new, &[]) else {
         return Err(Refusal::busy("connections").into());
     };
@@ -266,7 +268,7 @@ async fn subscribe(
     Ok(request.head.map(|_| content))
 }
 
-/// Waits until a poll has been told where it stands, which it is in any case.
+/// Waits until a poll has its start position, which every answer contains.
 async fn begun_at_least(http: &Http, id: SubscriberId) {
     let deadline = Instant::now() + BEGUN_WAIT;
     while Instant::now() < deadline && !http.shard.has_begun(id) {
@@ -277,7 +279,7 @@ async fn begun_at_least(http: &Http, id: SubscriberId) {
 async fn route(
     http: &Rc<Http>,
     on: &On,
-    // Its place is held until it is answered.
+    // Keeps its place until the answer is made.
     caller: Caller,
     parts: &mut Parts,
     body: &mut Incoming,
@@ -288,9 +290,10 @@ async fn route(
             (&Method::GET, _) => read(http, on, &caller, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
                 let publisher = Publisher::new(http, &caller, topic, parts)?;
-                // Lines may be far apart, as a subscriber's events may: it has a place as one.
+                // A long time may pass between lines, as between a subscriber's events. So it
+                // needs a place as a subscriber does.
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
-                // Nor is what was sent to ask for it kept.
+                // This may take long, so the request's URL and headers are dropped now.
                 (parts.uri, parts.headers) = Default::default();
                 let _permit = if is_beside { Some(on.permit.for_another(caller)?) } else { None };
                 publisher.publish(http, body).await

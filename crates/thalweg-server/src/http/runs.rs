@@ -16,19 +16,19 @@ use crate::{
     transport::Query,
 };
 
-/// A report has all its style and script in itself, and is nobody's: it has no origin, so
-/// that whatever found its way into it can ask this server for nothing.
+/// A report contains all its styles and scripts, and is shown without an origin: a script that
+/// got into it can request nothing from this server.
 const REPORT_POLICY: &str = "sandbox allow-scripts; default-src 'none'; \
      script-src 'unsafe-inline'; style-src 'unsafe-inline'; base-uri 'none'; \
      form-action 'none'; frame-ancestors 'self'";
 
-/// What follows `/runs` in a path below it.
+/// The rest of a path after `/runs`.
 pub(super) fn path(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/runs")?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// The list of runs, or a file of one. They are data: whoever may subscribe may see them.
+/// The list of runs, or a file of one. Everybody who may subscribe may see them.
 pub(super) async fn answer(
     http: &Rc<Http>,
     on: &On,
@@ -38,7 +38,7 @@ pub(super) async fn answer(
     if parts.method != Method::GET {
         return Err(Refused::method("GET, HEAD"));
     }
-    // A ticket, for who cannot send a token: frames and links.
+    // Frames and links cannot send a token, but a ticket in the URL.
     http.may(Right::Look, parts, &Query::of_known(parts, &["ticket"])?)?;
     let Some(runs) = &http.shared.runs else {
         let message = "this server shows no runs: start it with --runs and the folder that \

@@ -1,7 +1,6 @@
-//! How long a peer may take: to send the preface over HTTP/2, to ask for something there, and
-//! to take what it asked for.
-//! Without these a connection that neither speaks nor reads would hold its place, and
-//! an answer's memory, for as long as it likes.
+//! How long a peer may take: to send the HTTP/2 preface, to send a request there, and to read
+//! the answer. Without these limits a connection that neither sends nor reads could keep its
+//! place, and an answer's memory, for any time.
 
 use std::{
     cell::Cell,
@@ -28,18 +27,18 @@ use tokio::{
 use super::{Http, PREFACE, content::Content};
 use crate::{config::is_share, transport::Cut};
 
-/// A socket that HTTP serves, given up when its peer takes too long.
+/// A socket that HTTP serves. It fails when its peer takes too long.
 pub(super) struct TimeoutStream<S> {
     stream: S,
     stall: Duration,
-    /// Rings when the peer has taken nothing for so long.
+    /// Fires when the peer has read nothing for `stall`.
     full: Option<Pin<Box<Sleep>>>,
-    /// Rings when the preface is late, until it is there.
+    /// Fires when the preface is late. `None` once the preface has come.
     preface: Option<Pin<Box<Sleep>>>,
     read: usize,
 }
 
-/// Why a peer was given up.
+/// Why a connection was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TimedOut {
     #[error("the peer sent no preface in time")]
@@ -53,7 +52,7 @@ impl TimedOut {
         io::Error::new(io::ErrorKind::TimedOut, self)
     }
 
-    /// Whether it is this error, or behind it.
+    /// Looks for it in an error and its sources.
     pub(super) fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut errors = iter::successors(Some(error), |&error| error.source());
         errors.find_map(|error| {
@@ -64,12 +63,12 @@ impl TimedOut {
 }
 
 impl<S> TimeoutStream<S> {
-    /// A socket whose peer must take something at least every `stall`.
+    /// A socket whose peer must read something at least every `stall`.
     pub(super) fn new(stream: S, stall: Duration) -> Self {
         Self { stream, stall, full: None, preface: None, read: 0 }
     }
 
-    /// The same, and it must have sent HTTP/2's preface by then.
+    /// The same, and the peer must send the HTTP/2 preface within `wait`.
     pub(super) fn with_preface_by(self, wait: Duration) -> Self {
         Self { preface: Some(Box::pin(sleep(wait))), ..self }
     }
@@ -78,7 +77,7 @@ impl<S> TimeoutStream<S> {
         self.stream
     }
 
-    /// What writing came to, or that it took too long.
+    /// The result of writing, or an error if the peer took too long.
     fn judge<T>(
         &mut self,
         written: Poll<io::Result<T>>,
@@ -152,8 +151,7 @@ tokio::task_local! {
     static TAKING: Rc<Taking>;
 }
 
-/// What a stream's peer is owed, from when it was first given something that it has not
-/// taken.
+/// The bytes pending for a stream's peer, since the first piece that it has not read.
 #[derive(Default)]
 struct Taking {
     owing: Cell<Option<Owing>>,
@@ -164,14 +162,14 @@ struct Owing {
     since: Instant,
     owed_bytes: usize,
     taken_bytes: usize,
-    /// The last piece: nobody knows yet that it was taken.
+    /// The last piece. It is not known yet whether the peer has read it.
     given_bytes: usize,
-    /// What comes after it, as far as that is known.
+    /// Bytes after it, as far as they are known.
     left_bytes: usize,
 }
 
 impl Taking {
-    /// The next piece was given: so the one before was taken.
+    /// HTTP has asked for the next piece, so the one before was sent.
     fn give(&self, given_bytes: usize, left_bytes: usize) {
         let now = Instant::now;
         let owing =
@@ -180,7 +178,7 @@ impl Taking {
         self.owing.set(Some(Owing { taken_bytes, given_bytes, left_bytes, ..owing }));
     }
 
-    /// Whether the peer took its share; if so, the next one begins.
+    /// Whether the peer has read its share. The next period begins now.
     fn is_share(&self) -> bool {
         let Some(owing) = self.owing.get() else { return true };
         let given_bytes = owing.given_bytes;
@@ -210,8 +208,8 @@ impl Running {
         self.changed.notify_one();
     }
 
-    /// Waits until there has been none for so long: a connection that asks for nothing
-    /// is not to keep another's place.
+    /// Waits until there was no request for this time: a connection without requests must not
+    /// keep a place that another one needs.
     pub(super) async fn idle(&self, wait: Duration) {
         loop {
             let changed = self.changed.notified();
@@ -224,7 +222,7 @@ impl Running {
     }
 }
 
-/// One request among them, until it is dropped.
+/// One of these requests. It is counted until this is dropped.
 pub(super) struct Run(Rc<Running>);
 
 impl Run {
@@ -240,8 +238,8 @@ impl Drop for Run {
     }
 }
 
-/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer takes too
-/// little: its window is shut, and HTTP/2 would wait for ever.
+/// Runs HTTP/2's streams on the shard's own thread, and ends those whose peer reads too little:
+/// the stream's window is closed, and HTTP/2 would wait forever.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) http: Rc<Http>,
@@ -284,7 +282,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     }
 }
 
-/// An answer over HTTP/2 that shows whether it is taken.
+/// An answer over HTTP/2 that records whether the peer reads it.
 pub(super) struct Taken {
     content: Content,
     taking: Option<Rc<Taking>>,
@@ -312,7 +310,7 @@ impl Body for Taken {
                     let given = frame.data_ref().map_or(0, Bytes::len);
                     taking.give(given, self.content.left());
                 }
-                // Everything that there was is taken.
+                // The peer has read everything so far.
                 _ => taking.owing.set(None),
             }
         }

@@ -1,5 +1,5 @@
-//! Connections that are not served: they are told why, in as few bytes as their protocol
-//! has for it, and ended.
+//! Connections that are not served. Each is sent the reason, in the shortest form that its
+//! protocol has, and is ended.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::{config::TURNED_AWAY_WAIT, refusal::Refusal};
 /// An empty SETTINGS, which comes first (RFC 9113 §3.4).
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-/// The type, the flags and the stream of a GOAWAY, and that no stream was served: whatever
-/// was asked may be asked again (RFC 9113 §6.8).
+/// The type, the flags and the stream of a GOAWAY, then the last stream served: none. So every
+/// request may be repeated (RFC 9113 §6.8).
 const GOAWAY: [u8; 10] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Bytes of a GOAWAY's payload before its words: the last stream, the reason.
+/// Bytes of a GOAWAY's payload before its text: the last stream, the reason.
 const GOAWAY_FIXED_BYTES: usize = 8;
 
 /// Reasons (RFC 9113 §7).
 const NO_ERROR: u32 = 0;
 const INADEQUATE_SECURITY: u32 = 12;
 
-/// Tells a connection why it is not served, and ends it; over TLS if `tls` is given.
+/// Sends a connection the reason why it is not served, and ends it; over TLS if `tls` is given.
 pub(crate) async fn turn_away(
     socket: std::net::TcpStream,
     tls: Option<Arc<ServerConfig>>,
@@ -39,7 +39,7 @@ pub(crate) async fn turn_away(
     let telling = async {
         match tls {
             None => {
-                // Who says nothing is told all the same.
+                // A client that sends nothing gets an answer too.
                 let begun = timeout(TURNED_AWAY_WAIT / 2, begins_with_preface(&stream)).await;
                 let is_http2 = begun.unwrap_or(Ok(false)).ok()?;
                 write_answer(stream, is_http2.then_some(NO_ERROR), refused).await
@@ -51,11 +51,11 @@ pub(crate) async fn turn_away(
             }
         }
     };
-    // Who takes longer than that is not waited for.
+    // The server does not wait longer.
     let _ = timeout(TURNED_AWAY_WAIT, telling).await;
 }
 
-/// Tells a client that speaks in the clear where TLS is spoken what to do.
+/// Tells a client without TLS on a TLS port to use https.
 pub(super) async fn point_to_https(http: &Http, stream: TcpStream) {
     let code = ErrorCode::BadParameter;
     http.shard.counts.count_refused(code);
@@ -63,14 +63,15 @@ pub(super) async fn point_to_https(http: &Http, stream: TcpStream) {
     tell_begun(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
 }
 
-/// Tells a client that has just begun a request that there is no time for it any more.
+/// Refuses a client that has just begun a request, because the server is draining.
 pub(super) async fn refuse_draining(http: &Http, stream: TcpStream) {
     let refused = Refusal::draining();
     http.shard.counts.count_refused(refused.code);
     tell_begun(stream, NO_ERROR, &refused).await;
 }
 
-/// Tells whoever has said something already, over HTTP/2 with a reason.
+/// Sends the refusal to a client that has already sent something. Over HTTP/2 it has a reason
+/// code.
 async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
     let mut first = [0; 3];
     let telling = async {
@@ -81,8 +82,8 @@ async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
     let _ = timeout(TURNED_AWAY_WAIT, telling).await;
 }
 
-/// Has one attempt at telling a client that its head did not come in time: one that does
-/// not read either is not waited for.
+/// Tries once to tell a client that its head did not arrive in time. It does not wait for a
+/// client that does not read.
 pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin) {
     let code = ErrorCode::SlowRequest;
     http.shard.counts.count_refused(code);
@@ -91,7 +92,7 @@ pub(super) async fn refuse_slow(http: &Http, mut stream: impl AsyncWrite + Unpin
     let _ = stream.write(&answer).await;
 }
 
-/// Over HTTP/2 there is a reason.
+/// Writes the refusal. Over HTTP/2 there is a reason code.
 async fn write_answer(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     http2_reason: Option<u32>,
@@ -103,7 +104,8 @@ async fn write_answer(
     };
     stream.write_all(&answer).await.ok()?;
     stream.shutdown().await.ok()?;
-    // What it sends is taken, or the answer would be reset with it.
+    // Reads what the client still sends: otherwise closing would reset the connection, and the
+    // answer would be lost.
     let mut buffer = [0; 1024];
     while stream.read(&mut buffer).await.ok()? > 0 {}
     Some(())

@@ -1,4 +1,4 @@
-//! Bodies that nobody has asked for: of requests that are refused by their head.
+//! Bodies that the server does not need: of requests that are refused because of their head.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::{
     transport::parameters::bad,
 };
 
-/// What of a request's head is wanted when it is answered.
+/// What is needed of a request's head when it is answered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     pub(super) is_head: bool,
-    /// Its body comes when somebody wants it (RFC 9110 §10.1.1).
+    /// The client waits with the body until it is asked for it (RFC 9110 §10.1.1).
     is_held_back: bool,
 }
 
@@ -32,7 +32,7 @@ impl Asked {
     }
 }
 
-/// Nobody would read the body of a GET (RFC 9110 §9.3.1): it is not kept either.
+/// Refuses a GET with a body: nothing would read the body (RFC 9110 §9.3.1).
 pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
     if parts.method != Method::GET || body.is_end_stream() {
         return Ok(());
@@ -40,7 +40,8 @@ pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), 
     Err(bad("a GET has no body: leave it away, or POST it".into()).into())
 }
 
-/// The last before an answer goes out. Its request's head is not needed any more: drop it.
+/// The last step before an answer is sent. The caller drops the request's head before, as it is
+/// not needed any more.
 pub(super) async fn last(
     http: &Http,
     asked: Asked,
@@ -50,17 +51,17 @@ pub(super) async fn last(
     if asked.is_head {
         leave_body_away(&mut answer);
     }
-    // What did not come in time is not waited for again.
+    // A body that was too slow before is not waited for again.
     let is_late = answer.status() == StatusCode::REQUEST_TIMEOUT;
     if !body.is_end_stream() && !asked.is_held_back && !is_late {
-        // Few need it: the others are not to carry it.
+        // Boxed because it is rare: it must not enlarge the future of every request.
         Box::pin(read_away(http, &mut body)).await;
     }
     answer
 }
 
-/// Reads away the rest of a body that a request was answered without, before the answer
-/// goes out, within the bounds of `config/limits.rs`.
+/// Reads and throws away the rest of a body that is not needed, before the answer is sent. The
+/// bounds are in `config/limits.rs`.
 async fn read_away(http: &Http, body: &mut Incoming) {
     let Some(wait) = wait(body) else { return };
     let Ok(_place) = http.unread.try_acquire() else { return };
@@ -72,11 +73,11 @@ async fn read_away(http: &Http, body: &mut Incoming) {
             bytes += frame.data_ref().map_or(0, |data| data.len());
         }
     };
-    // The answer is sent all the same.
+    // The answer is sent in any case.
     let _ = timeout(wait, reading).await;
 }
 
-/// How long the rest of a body is worth waiting for: not if it is large.
+/// How long to wait for the rest of a body. `None` if it is large.
 fn wait(body: &Incoming) -> Option<Duration> {
     match body.size_hint().exact() {
         Some(bytes) if bytes > UNREAD_BODY_BYTES as u64 => None,

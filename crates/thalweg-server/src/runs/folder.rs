@@ -7,15 +7,15 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
-/// A folder, by its descriptor: what is read of it lies in it, whatever is renamed or
-/// linked meanwhile.
+/// A folder, by its descriptor: everything read through it lies in it, even if something is
+/// renamed or linked at the same time.
 #[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
 /// Why a file is not read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotRead {
-    /// It is not there, is no file, or may not be read.
+    /// It does not exist, is not a file, or may not be read.
     NotThere,
     /// Over the limit.
     TooLarge,
@@ -23,7 +23,8 @@ pub(super) enum NotRead {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Not to wait for the other end of what is no file at all, a named pipe for one.
+/// Non-blocking, so that opening something that is not a file, for example a named pipe, does
+/// not wait for its other end.
 const FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
@@ -38,7 +39,7 @@ impl Folder {
         Ok(Self(openat(&self.0, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
-    /// Names of what is in it, at most so many; those that are not UTF-8 are left out.
+    /// The names in it, at most `count_max`. Names that are not UTF-8 are left out.
     pub(super) fn names(&self, count_max: usize) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)?.take(count_max) {
@@ -55,7 +56,7 @@ impl Folder {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     }
 
-    /// A file of at most so many bytes, and how many it has.
+    /// A file of at most `bytes_max` bytes, and its size in bytes.
     pub(super) fn file(&self, name: &str, bytes_max: u64) -> Result<(File, u64), NotRead> {
         let file = openat(&self.0, name, FILE, Mode::empty()).map_err(|_| NotRead::NotThere)?;
         let file = File::from(file);
@@ -67,11 +68,11 @@ impl Folder {
         }
     }
 
-    /// A file's bytes, at most so many.
+    /// A file's bytes, at most `bytes_max`.
     pub(super) fn read(&self, name: &str, bytes_max: u64) -> Result<Vec<u8>, NotRead> {
         let (file, bytes) = self.file(name, bytes_max)?;
         let mut read = Vec::with_capacity(bytes as usize);
-        // It may be growing.
+        // The file may be growing.
         file.take(bytes_max + 1).read_to_end(&mut read).map_err(|_| NotRead::NotThere)?;
         if read.len() as u64 > bytes_max {
             return Err(NotRead::TooLarge);

@@ -89,7 +89,7 @@ fn links_lead_nowhere() {
     assert!(store.folder("linked").is_err());
     let run = store.folder("run").unwrap();
     assert_eq!(run.read("report.html", 100), Err(NotRead::NotThere));
-    // What the user names may be a link.
+    // The path that the user gives may be a link.
     let link = outside.0.join("link");
     symlink(&inside.0, &link).unwrap();
     assert!(Folder::open(&link).is_ok());

@@ -29,10 +29,10 @@ use crate::{
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Until accepting is tried again after it failed.
+/// Wait before accepting is tried again after it failed.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Descriptors for everything that is no connection.
+/// Descriptors for everything that is not a connection.
 const OTHER_DESCRIPTORS: usize = 128;
 
 pub(super) fn listen(address: SocketAddr, limits: &Limits) -> io::Result<StdListener> {
@@ -66,8 +66,9 @@ pub(super) fn within_descriptors(limits: Limits) -> Limits {
     Limits { connections, ..limits }
 }
 
-/// Accepts for all shards that `connection_limits` are of, until they are `over`; each socket goes to the
-/// least-loaded. Ends when all that are turned away have been told why.
+/// Accepts for all shards that `connection_limits` are of, until they are `over`. Each socket
+/// goes to the least-loaded shard. Returns when all rejected connections have been sent the
+/// reason.
 pub(super) async fn accept(
     http: Rc<Http>,
     listener: TcpListener,
@@ -85,7 +86,7 @@ pub(super) async fn accept(
         let (socket, from) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, most likely: those that end free some.
+                // Most likely no descriptor is free. Connections that end free some.
                 tracing::warn!(%error, "cannot accept");
                 sleep(ACCEPT_AGAIN).await;
                 continue;
@@ -99,7 +100,7 @@ pub(super) async fn accept(
         let permit = match connection_limits.take(from.ip()) {
             Ok(permit) => permit,
             Err(refused) => {
-                // Without a handshake there is nothing to tell, and it costs too much.
+                // Over TLS the reason needs a handshake, and that costs too much.
                 match tls {
                     None => refuse(&http, &mut turning_away, socket, None, refused),
                     Some(_) => http.shard.counts.count_refused(refused.code),
@@ -120,7 +121,8 @@ pub(super) async fn accept(
     while turning_away.join_next().await.is_some() {}
 }
 
-/// Tells a connection why it is not served, unless too many are being told already.
+/// Sends a connection the reason why it is not served, unless too many are being sent one
+/// already.
 fn refuse(
     http: &Http,
     turning_away: &mut JoinSet<()>,
