@@ -9,9 +9,9 @@
 //! deliver         the one way out: one send after the other, up to a budget
 //! ```
 //!
-//! Whoever holds subscribers visits each with [`Subscriber::deliver`] when something may be
-//! due to it: when a log that it reads has got a batch, when its sink drains, when the time
-//! comes that the last visit named, and after anything was done to the subscriber itself.
+//! The owner of subscribers visits each with [`Subscriber::deliver`] when something may be due
+//! to it: when a log that it reads has got a batch, when its sink has room again, at the time
+//! that the last visit returned, and after any other call on the subscriber.
 //!
 //! ```
 //! use std::{io::IoSlice, sync::Arc};
@@ -100,7 +100,7 @@ pub type FeedKey = u32;
 /// no log may go away while a subscriber reads it.
 pub trait Feeds {
     /// The log of a key. `None` while the log is not here yet: its subscriptions wait, and
-    /// their subscribers are to be visited when it has come.
+    /// their subscribers must be visited when it has come.
     fn feed(&self, key: FeedKey) -> Option<&Log>;
 
     /// The same, to pin batches.
@@ -118,9 +118,9 @@ pub trait Sink {
 /// What a sink did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// It took so many bytes. If these are fewer than were offered, none included, the sink
-    /// is full: the visit ends with [`Delivered::Full`], and the sink must make known when
-    /// there is room again.
+    /// It took this many bytes. If it took fewer than were offered, even 0, the sink is full:
+    /// the visit ends with [`Delivered::Full`], and the sink must report when it has room
+    /// again.
     Bytes(usize),
     /// It takes no more bytes, ever: the peer is gone. The visit ends with
     /// [`Delivered::Gone`].
@@ -130,8 +130,8 @@ pub enum Sent {
 /// What a visit may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes for one subscriber in one visit. When these are sent the visit ends with
-    /// [`Delivered::More`], so that others get their turn. It is looked at between sends: a
-    /// visit sends once at least, and may send more than this.
+    /// Bytes for one subscriber in one visit. When they are sent, the visit ends with
+    /// [`Delivered::More`], so that others get their turn. The budget is checked between sends:
+    /// a visit sends at least once, and may send more than this.
     pub socket_bytes: usize,
 }

@@ -1,9 +1,9 @@
-/// Once so many bytes wait, they are sent before what may make more of them, such as
+/// When this many bytes wait, they are sent first: planning more may add others, for example
 /// gaps, whose ids may be long.
 pub(super) const CONTROL_BYTES_MAX: usize = 64 << 10;
 
 /// Frames for this subscriber alone: confirmations, gaps, heartbeats, answers,
-/// the close. They go ahead of everybody's frames at the next frame boundary.
+/// the close. They are sent before shared frames, at the next frame boundary.
 #[derive(Debug, Default)]
 pub(super) struct Control {
     bytes: Vec<u8>,
@@ -28,8 +28,7 @@ impl Control {
         &mut self.bytes
     }
 
-    /// Puts back in front what was begun as somebody's and is to be finished
-    /// before anything else.
+    /// Puts the rest of a partly sent trailer in front. It must be sent before anything else.
     pub(super) fn put_back(&mut self, rest: &[u8]) {
         self.bytes.splice(..self.sent, rest.iter().copied());
         self.sent = 0;
@@ -38,10 +37,10 @@ impl Control {
     pub(super) fn advance(&mut self, sent: usize) {
         self.sent += sent;
         if self.sent == self.bytes.len() {
-            // An idle connection keeps no memory for this.
+            // Frees the memory of an idle connection.
             *self = Self::default();
         } else if self.sent > self.bytes.len() / 2 {
-            // Nor does one that is never quite done, for what it was sent long ago.
+            // Removes what was sent, also when some bytes always wait.
             self.bytes.drain(..self.sent);
             self.sent = 0;
         }

@@ -8,26 +8,26 @@ use super::{
 };
 use crate::stream::Lost;
 
-/// How a visit to a subscriber ended, and so when the next one is due.
+/// How a visit to a subscriber ended. It says when the next visit is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
     /// The subscriber has everything that is due. Visit it again when one of its logs gets a
-    /// batch, when it was told something or acked something, and, if there is one, at this
-    /// time in µs: an interval is over then.
+    /// batch, when it gets a control message or has acked something, and, if a time is given,
+    /// at this time in µs: then an interval is over.
     CaughtUp(Option<u64>),
     /// The budget is spent, and more is due now. Visit the subscriber again after the others.
     More,
     /// The sink is full. Visit the subscriber again when the sink has room. A frame may be
     /// partly sent; what it needs is pinned until then.
     Full,
-    /// Everything is said: the close, or a long poll's answer, has been sent whole. End the
-    /// connection in good order, after [`Subscriber::leave`].
+    /// Everything is sent: the close, or a long poll's answer, is complete. End the connection
+    /// in good order, after [`Subscriber::leave`].
     Closed,
     /// The peer is gone. Drop the connection, after [`Subscriber::leave`].
     Gone,
 }
 
-/// Memory reused from visit to visit, of all subscribers of a shard, and its counts of gaps.
+/// Memory that all visits of a shard reuse, and the shard's counts of gaps.
 #[derive(Debug, Default)]
 pub struct Scratch {
     parts: Parts,
@@ -35,7 +35,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// How many gaps were told since the beginning, for a reason.
+    /// Number of gaps announced since the start for one reason.
     pub fn gaps(&self, reason: GapReason) -> u64 {
         self.gaps[reason as usize]
     }
@@ -99,8 +99,8 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose log has come; after a frame whose trailer would
-    /// say so too early.
+    /// Begins subscriptions whose log has come. It waits for the end of a partly sent frame
+    /// with a trailer, because that trailer would name them too early.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
         if self.format.has_trailer() && self.in_frame.is_some() {
             return;
@@ -115,8 +115,8 @@ impl Subscriber {
                 return;
             }
             if !std::mem::replace(&mut is_named, true) {
-                // Where all that begin now do: whoever is cut off among the confirmations
-                // comes back to that.
+                // An id with the start positions of all that begin now: a client that is cut
+                // off between the confirmations resumes there.
                 self.end_control(feeds, Ids::default(), 0);
             }
             let before = self.control.frames().len();
@@ -136,7 +136,7 @@ impl Subscriber {
         }
     }
 
-    /// A long poll that was told something and is between frames.
+    /// Whether it is a long poll that was sent something and is between frames.
     fn has_said_its_piece(&self) -> bool {
         self.mode == ResponseMode::Once
             && self.spoken

@@ -1,7 +1,8 @@
-/// When frames of a connection with several topics end with an id. It names the cursors
-/// of them all, and is soon longer than the frame: so it comes once the frames since the
-/// last one have as many bytes as that, and ids are at most half of what is sent. Whoever
-/// resumes at the last id gets again what came after it, and loses nothing.
+/// When frames of a connection with several topics end with an id. An id names the cursors of
+/// all topics, and may be longer than the frame. So an id is sent only when the frames since
+/// the last id have at least as many bytes as that id. Then ids are at most half of what is
+/// sent. A client that resumes at the last id gets the events after it again, and loses
+/// nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ids {
     /// Bytes of the last one; 0 before the first.
@@ -11,18 +12,18 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// Whether a frame of so many bytes ends with one.
+    /// Whether a frame of `frame_bytes` ends with an id.
     pub(super) fn is_due(self, frame_bytes: usize) -> bool {
         self.after_frame(frame_bytes).frame_bytes >= self.id_bytes
     }
 
-    /// The state after a frame that ends without one.
+    /// The state after a frame without an id.
     pub(super) fn after_frame(self, frame_bytes: usize) -> Self {
         let frame_bytes = u32::try_from(frame_bytes).unwrap_or(u32::MAX);
         Self { frame_bytes: self.frame_bytes.saturating_add(frame_bytes), ..self }
     }
 
-    /// The state after an id of so many bytes.
+    /// The state after an id of `id_bytes`.
     pub(super) fn after_id(id_bytes: usize) -> Self {
         Self { id_bytes: u32::try_from(id_bytes).unwrap_or(u32::MAX), frame_bytes: 0 }
     }

@@ -9,10 +9,10 @@ use crate::stream::{Cursor, Frames, Log};
 
 /// One connection's subscriptions, and the frames that are for it alone.
 ///
-/// It knows of no socket: [`Self::deliver`] is given a [`super::Sink`]. What else is done to
-/// it (telling, subscribing, acking, closing) only changes what the next visit sends, so
-/// visit it then. Before it is dropped [`Self::leave`] must be called, otherwise a batch stays
-/// pinned.
+/// It knows of no socket: [`Self::deliver`] is given a [`super::Sink`]. All other calls
+/// (control messages, subscribing, acking, closing) only change what the next visit sends.
+/// Visit it after them. Before it is dropped [`Self::leave`] must be called, otherwise a batch
+/// stays pinned.
 #[derive(Debug)]
 pub struct Subscriber {
     pub(super) format: Format,
@@ -25,14 +25,14 @@ pub struct Subscriber {
     /// The code of its close, if that is among its control messages: nothing comes
     /// after it.
     pub(super) close_code: Option<u16>,
-    /// The subscription that goes when its frame is finished.
+    /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
-    /// A feed that it has left since it was asked last, and where that listed it.
+    /// A feed that it has left since the last `take_left`, and its place in that feed's list.
     left: Option<(FeedKey, u32)>,
-    /// Whether it was told anything but confirmations and heartbeats.
+    /// Whether anything else than confirmations and heartbeats was sent to it.
     pub(super) spoken: bool,
     pub(super) mode: ResponseMode,
-    /// When a frame ends with the cursors of all topics, where that is so.
+    /// Decides which frames end with the cursors of all topics, in formats that have this.
     pub(super) ids: Ids,
 }
 
@@ -45,11 +45,11 @@ pub enum ResponseMode {
     /// and confirmations do not count. A poll whose time is over is ended by
     /// [`Subscriber::close`] or dropped.
     Once,
-    /// After so many bytes it is told to load again (close `4003`): a forever frame.
+    /// After this many bytes it is told to load again (close `4003`): a forever frame.
     Document {
-        /// Of the scripts.
+        /// The nonce of the scripts.
         nonce: Box<str>,
-        /// Until it is told to load again.
+        /// Bytes left until it is told to load again.
         bytes_left: u64,
     },
 }
@@ -74,7 +74,7 @@ impl Subscriber {
         }
     }
 
-    /// What its frames are.
+    /// The format of its frames.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -84,7 +84,7 @@ impl Subscriber {
         self.subscriptions.iter().map(|subscription| subscription.feed)
     }
 
-    /// Whether it reads a feed and goes on doing so.
+    /// Whether it reads a feed and is not leaving it.
     pub fn reads(&self, feed: FeedKey) -> bool {
         self.index_of(feed).is_some()
     }
@@ -94,8 +94,8 @@ impl Subscriber {
         self.subscriptions.push(Subscription::new(subscribe));
     }
 
-    /// Reads a feed no more: from now on nothing of it is begun. It has left
-    /// when [`Self::take_left`] says so.
+    /// Stops reading a feed: no frame of it is begun from now on. [`Self::take_left`] returns
+    /// the feed when it has left it.
     pub fn unsubscribe(&mut self, feed: FeedKey) {
         let Some(index) = self.index_of(feed) else { return };
         if self.in_frame == Some(index) {
@@ -105,23 +105,24 @@ impl Subscriber {
         }
     }
 
-    /// A feed that it has left since this was called last, and where that lists it. Call it after
-    /// [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly sent,
-    /// the feed is left only when the frame is finished.
+    /// A feed that it has left since the last call, and its place in that feed's list. Call it
+    /// after [`Self::unsubscribe`] and after each visit: if a frame of that feed was partly
+    /// sent, the feed is left only when the frame is finished.
     pub fn take_left(&mut self) -> Option<(FeedKey, u32)> {
         self.left.take()
     }
 
-    /// A feed that it reads and goes on reading lists it at `place`.
+    /// Sets its place in the list of a feed that it reads and is not leaving.
     pub fn listed(&mut self, feed: FeedKey, place: u32) {
         if let Some(index) = self.index_of(feed) {
             self.subscriptions[usize::from(index)].place = place;
         }
     }
 
-    /// A feed lists it at `to`, no more at `from`.
+    /// Its place in a feed's list has changed.
     pub fn moved(&mut self, feed: FeedKey, from: u32, to: u32) {
-        // By place, because one that it leaves may be there beside one of the same feed.
+        // Found by its place, because it may have two subscriptions to the feed: a new one, and
+        // one that it is leaving.
         let mut all = self.subscriptions.iter_mut();
         if let Some(moved) = all.find(|s| (s.feed, s.place) == (feed, from)) {
             moved.place = to;
@@ -137,7 +138,7 @@ impl Subscriber {
         }
     }
 
-    /// Appends whole frames for it alone, which `write` makes in its format. They go out
+    /// Appends complete frames for it alone. `write` makes them in its format. They go out
     /// ahead of events, at the next frame boundary.
     pub fn send_control(&mut self, write: impl FnOnce(Format, &mut Vec<u8>)) {
         let frames = self.control.frames();
@@ -147,9 +148,8 @@ impl Subscriber {
         }
     }
 
-    /// Shows that the connection lives; a long poll's answer needs no such thing, and
-    /// after a good-bye nothing may come.
-    /// `false` if nothing is to be sent.
+    /// Sends a heartbeat. Returns `false` if it sends none: a long poll needs none, and nothing
+    /// may follow a close.
     pub fn heartbeat(&mut self) -> bool {
         let wants = self.mode != ResponseMode::Once && !self.is_ending();
         if wants {
@@ -180,8 +180,8 @@ impl Subscriber {
         self.control_bytes() + rest().unwrap_or(0)
     }
 
-    /// Says good-bye: the close is sent after the frame that is begun and its control messages, and
-    /// nothing after it. The visit that has sent it whole ends with
+    /// Closes it. The close is sent after a partly sent frame and the control messages, and
+    /// nothing after it. The visit that has sent all of it ends with
     /// [`super::Delivered::Closed`]. The first close counts.
     pub fn close(&mut self, close: Close) {
         if self.close_code.is_none() {
@@ -192,17 +192,17 @@ impl Subscriber {
         }
     }
 
-    /// Whether it has begun all its subscriptions and was told so.
+    /// Whether all its subscriptions have begun and their confirmations are sent.
     pub fn has_begun(&self) -> bool {
         self.control.is_empty() && self.subscriptions.iter().all(|s| s.cursor().is_some())
     }
 
-    /// Whether it is on its way out.
+    /// Whether it was closed.
     pub fn is_ending(&self) -> bool {
         self.close_code.is_some()
     }
 
-    /// Whether it is on its way out, and everything was sent to it.
+    /// Whether it was closed and everything was sent.
     pub fn has_said_goodbye(&self) -> bool {
         self.is_ending() && self.control.is_empty() && !self.is_in_frame()
     }
@@ -217,13 +217,12 @@ impl Subscriber {
         self.in_frame.is_some()
     }
 
-    /// Whether it holds more than its place: a frame partly sent to it, or frames
-    /// of its own.
+    /// Whether it holds memory besides its place: a partly sent frame, or control messages.
     pub fn holds_memory(&self) -> bool {
         self.is_in_frame() || !self.control.is_empty()
     }
 
-    /// How many events it is behind, at most, over its feeds.
+    /// The most events that it is behind on one of its feeds.
     pub fn lag(&self, feeds: &impl Feeds) -> Offset {
         let behind = self.subscriptions.iter().filter_map(|subscription| {
             let head = feeds.feed(subscription.feed)?.head();
@@ -232,8 +231,8 @@ impl Subscriber {
         behind.max().unwrap_or(0)
     }
 
-    /// Lets go of what it holds in the feeds. Call it when the connection ends, and take
-    /// its subscriptions then.
+    /// Releases what it holds in the feeds. Call it when the connection ends, then take its
+    /// subscriptions with [`Self::pop`].
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];
@@ -244,13 +243,13 @@ impl Subscriber {
         }
     }
 
-    /// Takes one of its subscriptions away: its feed, and where that lists it.
+    /// Removes one of its subscriptions. Returns its feed, and its place in that feed's list.
     pub fn pop(&mut self) -> Option<(FeedKey, u32)> {
         self.subscriptions.pop().map(|subscription| (subscription.feed, subscription.place))
     }
 
-    /// Moves a subscription by `taken` bytes that were sent of it: from `before` to `after`,
-    /// or to somewhere in a frame. Says what was pinned for `before` and is not needed for it
+    /// Moves a subscription forward by the `taken` bytes that were sent: from `before` to
+    /// `after`, or to a place within a frame. Returns the pin of `before` if it is not needed
     /// any more.
     pub(super) fn advance(
         &mut self,
@@ -278,9 +277,9 @@ impl Subscriber {
         before.in_frame().then_some((subscription.feed, *before))
     }
 
-    /// Appends what ends a frame of so many bytes on this connection, as if it had
-    /// reached the offsets in `reached`, one for each subscription that has moved.
-    /// Returns when the next id is due, if this one was due by `ids`.
+    /// Appends the trailer of a frame of `frame_bytes` on this connection. `reached` has the
+    /// new offset of each subscription that has moved. `ids` decides whether the trailer has an
+    /// id. Returns the next state of ids.
     pub(super) fn write_trailer(
         &self,
         feeds: &impl Feeds,
@@ -307,16 +306,15 @@ impl Subscriber {
         Ids::after_id(out.len() - before)
     }
 
-    /// Ends a frame of so many bytes that is among its own, or sets the id if there is
-    /// none; with an id if that is due by `ids`.
+    /// Ends a control frame of `frame_bytes`, or sends an id without a frame. `ids` decides
+    /// whether there is an id.
     pub(super) fn end_control(&mut self, feeds: &impl Feeds, ids: Ids, frame_bytes: usize) {
         let mut trailer = Vec::new();
         self.ids = self.write_trailer(feeds, &[], ids, frame_bytes, &mut trailer);
         self.control.frames().extend_from_slice(&trailer);
     }
 
-    /// Lets the subscription go that waited for the end of its frame, if that
-    /// has come.
+    /// Removes the subscription that waited for the end of its frame, if its frame has ended.
     pub(super) fn let_go(&mut self) {
         if let Some(index) = self.leaving.filter(|index| self.in_frame != Some(*index)) {
             self.leaving = None;
@@ -327,7 +325,7 @@ impl Subscriber {
     fn remove_at(&mut self, index: u16) {
         let left = self.subscriptions.swap_remove(usize::from(index));
         self.left = Some((left.feed, left.place));
-        // The last one has taken its place.
+        // The last subscription has moved to its place.
         let last = self.subscriptions.len() as u16;
         for place in [&mut self.in_frame, &mut self.leaving] {
             if *place == Some(last) {
@@ -339,14 +337,14 @@ impl Subscriber {
         }
     }
 
-    /// Where it reads a feed and goes on doing so.
+    /// Index of the subscription to a feed that it is not leaving.
     fn index_of(&self, feed: FeedKey) -> Option<u16> {
         let mut indexed = (0..).zip(&self.subscriptions);
         indexed.find(|(index, s)| s.feed == feed && self.leaving != Some(*index)).map(|(i, _)| i)
     }
 }
 
-/// Whether a cursor has everything that there is.
+/// Whether a cursor is at the head and between frames.
 pub(super) fn is_at_head(log: &Log, cursor: &Cursor) -> bool {
     !cursor.in_frame() && cursor.next() == log.head()
 }

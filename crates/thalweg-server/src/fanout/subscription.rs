@@ -21,13 +21,14 @@ pub enum Policy {
 pub struct Subscribe {
     /// Which topic.
     pub feed: FeedKey,
-    /// Where to start. It is confirmed, or answered by a gap, when the log is there.
+    /// Where to start. The subscription is confirmed, or a gap is announced, when the log has
+    /// come.
     pub start: StartAt,
-    /// What else holds for it.
+    /// Its other terms.
     pub terms: Terms,
 }
 
-/// What holds for a subscription besides its topic.
+/// The terms of a subscription.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Terms {
     /// What to do when it falls behind.
@@ -43,12 +44,12 @@ pub struct Terms {
 #[derive(Debug)]
 pub(super) struct Subscription {
     pub(super) feed: FeedKey,
-    /// Where the feed lists it; whoever keeps that list says so.
+    /// Its place in the feed's list. The owner of the list sets it.
     pub(super) place: u32,
     policy: Policy,
     interval_us: u64,
-    /// Not to be sent before, in µs. Always past within a frame: the interval begins at the
-    /// head, between frames.
+    /// Nothing is sent before this time, in µs. Within a frame it has always passed, because
+    /// the interval begins at the head, between frames.
     pub(super) due_us: u64,
     progress: Progress,
     pub(super) window: Option<Box<Window>>,
@@ -82,8 +83,8 @@ impl Subscription {
         }
     }
 
-    /// Where it would go on if `log` ended here: its cursor, or where it is to
-    /// start. Where it starts with a gap, that is still to be told.
+    /// Where it would resume: at its cursor, or where it starts. If it starts with a gap, the
+    /// gap is not announced yet.
     pub(super) fn resume_at(&self, log: Option<&Log>, reached: Option<Offset>) -> StartAt {
         let next = reached.or(self.cursor().map(|cursor| cursor.next()));
         match (self.progress, log, next) {
@@ -98,8 +99,8 @@ impl Subscription {
         }
     }
 
-    /// Its client has processed everything up to `position`; of another epoch it
-    /// says nothing.
+    /// Its client has processed everything up to `position`. A position of another epoch is
+    /// ignored.
     pub(super) fn ack(&mut self, log: &Log, position: Position) {
         if let Some(window) = &mut self.window
             && position.epoch == log.epoch()
@@ -112,16 +113,16 @@ impl Subscription {
         self.progress = Progress::At(cursor);
     }
 
-    /// It has everything there is. Only now the interval begins: a send that was
-    /// cut short, by its socket or a budget, goes on as soon as it can.
+    /// It is at the head. Only now the interval begins: a send that the socket or a budget has
+    /// cut short goes on as soon as it can.
     pub(super) fn caught_up(&mut self, now_us: u64) {
         if self.interval_us > 0 {
             self.due_us = now_us.saturating_add(self.interval_us);
         }
     }
 
-    /// Begins, if it has not: says so in `control`. If that was a gap, with its
-    /// reason.
+    /// Begins, if it has not begun, and confirms this in `control`. If it begins with a gap,
+    /// returns the gap's reason.
     pub(super) fn begin(
         &mut self,
         log: &Log,
@@ -147,7 +148,7 @@ impl Subscription {
         }
     }
 
-    /// Goes on elsewhere, by policy: says so in `control`.
+    /// Goes on at another place, as its policy says, and announces the gap in `control`.
     pub(super) fn jump(
         &mut self,
         log: &Log,

@@ -1,5 +1,5 @@
-//! One send to a subscriber, as one value: it is planned, sent, and committed by what of it
-//! was taken.
+//! One send to a subscriber, as one value: it is planned, sent, and committed as far as the
+//! sink took it.
 
 use std::{io::IoSlice, ops::Range};
 
@@ -12,16 +12,16 @@ use super::{
 };
 use crate::stream::{Cursor, Frames, Lost, Next};
 
-/// Slices in one send, about; more topics than that take a second one.
+/// Slices in one send, about. With more topics a second send is needed.
 const SLICES_MAX: usize = 64;
 
-/// Cold bytes are made for one subscriber alone: one send's worth at a time.
+/// Cold bytes are made for one subscriber alone: about as many as one send takes.
 const COLD_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes in one send, about: no socket takes more.
 const SEND_BYTES_MAX: usize = 1 << 20;
 
-/// A scratch that one large event has blown up is given back beyond this.
+/// After a large event, scratch memory above this is freed.
 const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 
 /// One send, planned: what it is made of. It reads the feeds (`'f`) and keeps its parts in
@@ -29,24 +29,24 @@ const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 pub(super) struct Transmit<'f, 's> {
     parts: &'s mut Parts,
     sources: SmallVec<[Source<'f>; 2]>,
-    /// When the next of the subscriber's ids is due.
+    /// The state that decides when the subscriber's next id is due.
     ids: Ids,
     pub(super) outlook: Outlook,
 }
 
-/// What a plan comes to.
+/// The summary of a plan.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
     pub(super) bytes: usize,
     /// Whether everything that is due is in it.
     pub(super) is_complete: bool,
-    /// When something becomes due that is not yet, in µs.
+    /// When the next thing becomes due, in µs.
     pub(super) wake_us: Option<u64>,
-    /// Whether a frame of it was made for this subscriber alone, and not by copying.
+    /// Whether it contains a frame that was encoded for this subscriber alone, not only copied.
     pub(super) is_costly: bool,
 }
 
-/// One send, taken by the sink as far as that goes: to be committed.
+/// One send after the sink took some of it. It must be committed.
 pub(super) struct Taken<'s> {
     parts: &'s mut Parts,
     pub(super) bytes: usize,
@@ -58,11 +58,11 @@ pub(super) struct Parts {
     pieces: Vec<Piece>,
     /// Bytes made for this subscriber alone.
     cold: Vec<u8>,
-    /// Where each subscription will be, where frames must say so.
+    /// The offset that each subscription will reach, for trailers that name it.
     reached: Vec<Option<Offset>>,
 }
 
-/// A part of a send and what it means when it is sent.
+/// A part of a send, and what to update when it is sent.
 #[derive(Debug)]
 struct Piece {
     owner: Owner,
@@ -75,8 +75,8 @@ enum Owner {
     Control,
     /// A subscription, with its cursor before and after.
     Subscription { index: u16, before: Cursor, after: Cursor },
-    /// What ends the frame before it, where that is the connection's own: where it
-    /// is in the cold bytes, and when an id is due after it.
+    /// The trailer of the frame before it, if the connection has trailers of its own: its range
+    /// in the cold bytes, and the state of ids after it.
     Trailer(Range<usize>, Ids),
 }
 
@@ -89,15 +89,15 @@ enum Source<'f> {
     Cold(Range<usize>),
 }
 
-/// Why a plan cannot be finished as it is.
+/// A plan that cannot be finished, because a subscription has lost events.
 pub(super) struct Interrupted {
     pub(super) index: usize,
     pub(super) lost: Lost,
 }
 
 impl<'f, 's> Transmit<'f, 's> {
-    /// Plans a send, in this order: the rest of a frame that is begun; what is for this
-    /// subscriber alone; then each subscription's due, from a rotating start.
+    /// Plans a send, in this order: the rest of a frame that is begun; the control messages;
+    /// then what is due to each subscription. Each send begins with another subscription.
     #[inline]
     pub(super) fn plan<F: Feeds>(
         subscriber: &Subscriber,
@@ -127,7 +127,8 @@ impl<'f, 's> Transmit<'f, 's> {
         {
             let rest = self.subscription(subscriber, feeds, index, None, true)?;
             if has_trailer {
-                // It names where all the others are now: nobody moves before.
+                // The trailer names the cursors of all subscriptions: no other one may move
+                // before it is sent.
                 self.outlook.is_complete = false;
                 return Ok(());
             }
@@ -141,7 +142,7 @@ impl<'f, 's> Transmit<'f, 's> {
             return Ok(());
         }
         if subscriber.control.unsent().len() >= CONTROL_BYTES_MAX {
-            // What is planned may make more of them.
+            // Planning more may add control messages, for example gaps. First send these.
             self.outlook.is_complete = false;
             return Ok(());
         }
@@ -161,7 +162,7 @@ impl<'f, 's> Transmit<'f, 's> {
             }
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
             if from.is_some() && subscriber.subscriptions[usize::from(index)].window.is_some() {
-                // Its window counts from what is sent: in the next send.
+                // Its window counts what was sent, so it waits for the next send.
                 self.outlook.is_complete = false;
                 continue;
             }
@@ -170,8 +171,8 @@ impl<'f, 's> Transmit<'f, 's> {
         Ok(())
     }
 
-    /// Plans what a subscription is due from `from` (its cursor, if `None`);
-    /// returns the cursor after that.
+    /// Plans what is due to a subscription from `from` on (from its cursor, if `None`). Returns
+    /// the cursor after that.
     fn subscription<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
@@ -208,7 +209,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Cold { events, after, .. } => {
                     (cold_after - cold_before + events.len(), *after)
                 }
-                // A gap is told once everything before it is sent.
+                // A gap is announced when everything before it is sent.
                 Next::Lost(_) if subscription.cursor() != Some(cursor) => {
                     self.outlook.is_complete = false;
                     return Ok(cursor);
@@ -240,7 +241,7 @@ impl<'f, 's> Transmit<'f, 's> {
             if has_trailer {
                 self.trailer(subscriber, feeds, index, &cursor, frame_bytes);
             }
-            // No more of that in this visit.
+            // A visit makes only one such frame.
             let is_costly = is_cold && !format.keeps_events();
             self.outlook.is_costly |= is_costly;
             if one_frame || is_at_head(log, &cursor) {
@@ -260,7 +261,8 @@ impl<'f, 's> Transmit<'f, 's> {
             || self.outlook.bytes >= SEND_BYTES_MAX
     }
 
-    /// Plans what ends a frame of so many bytes, after which its subscription is at `cursor`.
+    /// Plans the trailer of a frame of `frame_bytes`. After the frame its subscription is at
+    /// `cursor`.
     fn trailer<F: Feeds>(
         &mut self,
         subscriber: &Subscriber,
@@ -282,7 +284,7 @@ impl<'f, 's> Transmit<'f, 's> {
         self.source(Source::Cold(trailer));
     }
 
-    /// What the next sources mean when they are sent.
+    /// Adds a piece: whose bytes the next sources are.
     fn piece(&mut self, owner: Owner, bytes: usize) {
         self.parts.pieces.push(Piece { owner, bytes });
         self.outlook.bytes += bytes;
@@ -290,7 +292,7 @@ impl<'f, 's> Transmit<'f, 's> {
 
     fn source(&mut self, source: Source<'f>) {
         match (self.sources.last_mut(), source) {
-            // A part that is sent already.
+            // This part was sent before.
             (_, Source::Hot([])) => {}
             (_, Source::Cold(range)) if range.is_empty() => {}
             (Some(Source::Cold(last)), Source::Cold(next)) if last.end == next.start => {
@@ -329,8 +331,8 @@ impl Source<'_> {
 }
 
 impl Taken<'_> {
-    /// Moves the subscriber on by what was taken; what is begun of a trailer is to be
-    /// finished first.
+    /// Moves the subscriber forward by what was taken. The rest of a trailer that is partly
+    /// sent goes first in the next send.
     #[inline]
     pub(super) fn commit(self, subscriber: &mut Subscriber, feeds: &mut impl Feeds, now_us: u64) {
         let Parts { pieces, cold, .. } = self.parts;
@@ -343,7 +345,7 @@ impl Taken<'_> {
             }
             let taken = piece.bytes.min(left);
             left -= taken;
-            // Of a subscription's piece before: its trailer must be sent too.
+            // True if the piece before was a complete frame: its trailer must be sent too.
             let was_whole = std::mem::replace(&mut whole, false);
             match &piece.owner {
                 Owner::Control => subscriber.control.advance(taken),
@@ -361,8 +363,8 @@ impl Taken<'_> {
                 }
             }
         }
-        // Last: what is begun may be the same frame, for whoever subscribed to the
-        // topic again, and this the last pin.
+        // Unpin last. After a new subscription to the same topic, the frame now begun may be in
+        // the same batch, and this may be its last pin.
         if let Some((feed, before)) = finished
             && let Some(log) = feeds.feed_mut(feed)
         {

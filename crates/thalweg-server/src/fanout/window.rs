@@ -2,16 +2,15 @@ use std::{cell::Cell, collections::VecDeque};
 
 use thalweg_wire::Offset;
 
-/// How far a subscription may be sent ahead of what its client has acked, in
-/// bytes of frames. What is remembered is bounded: a few places in the stream
-/// and how much had been sent by then.
+/// Limits how many bytes of frames may be sent ahead of the client's acks. Its memory is
+/// bounded: a few places in the stream, and the bytes sent up to each.
 #[derive(Debug)]
 pub(super) struct Window {
     bytes_max: u64,
     sent: u64,
     acked: u64,
     marks: VecDeque<Mark>,
-    /// A frame that did not fit: not tried again before it does.
+    /// A frame that did not fit. It is not tried again before it fits.
     refused: Cell<Option<Refused>>,
 }
 
@@ -30,9 +29,9 @@ struct Mark {
     sent: u64,
 }
 
-/// About so many in a window: those closer than this part of it are merged into
-/// the newer one. An ack between two marks counts as the earlier one, so the
-/// window opens later by less than that part.
+/// About this many marks in a window. Two marks that are closer than this part of the window
+/// are merged into the newer one. An ack between two marks counts as the earlier one, so the
+/// window opens late by less than this part.
 const MARKS_MAX: u64 = 64;
 
 impl Window {
@@ -40,9 +39,8 @@ impl Window {
         Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), refused: Cell::new(None) }
     }
 
-    /// Whether it may be sent a frame of `bytes` that begins with the event `next`
-    /// after others of `planned` that are planned already. One that nothing is
-    /// ahead of always fits.
+    /// Whether a frame of `bytes` that begins with the event `next` may be sent, after
+    /// `planned` bytes that are already planned. A frame with nothing ahead of it always fits.
     pub(super) fn admits(&self, next: Offset, planned: u64, bytes: u64) -> bool {
         let ahead = self.sent - self.acked + planned;
         let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
@@ -50,8 +48,9 @@ impl Window {
         fits
     }
 
-    /// Whether it is worth looking for the frame that begins with `next` at all.
-    /// What was planned ahead of a refused one may not have been sent.
+    /// Whether the frame that begins with `next` may fit, so that looking for it is worth the
+    /// time. The refusal may be too old: what was planned ahead of the refused frame may not
+    /// have been sent.
     pub(super) fn is_open(&self, next: Offset) -> bool {
         let ahead = self.sent - self.acked;
         let refused = self.refused.get().filter(|refused| refused.next == next);

@@ -11,14 +11,14 @@ use rustls::{
 
 use crate::config::Tls;
 
-/// What TLS connections are accepted with; may be loaded again while they are.
+/// The certificate and key of TLS. They may be loaded again while the server runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Certificate {
     from: Tls,
     current: Arc<RwLock<Arc<ServerConfig>>>,
 }
 
-/// Names that a development certificate is good for.
+/// The names in a development certificate.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 impl Certificate {
@@ -31,13 +31,13 @@ impl Certificate {
         Ok(Self { from: from.clone(), current })
     }
 
-    /// Loads it again; connections that there are keep the old one.
+    /// Loads it again. Existing connections keep the old one.
     ///
     /// # Errors
-    /// As [`Self::load`]; the old one stays then.
+    /// As [`Self::load`]. The old one stays in use.
     pub(crate) fn reload(&self) -> Result<(), String> {
         if self.from == Tls::SelfSigned {
-            // Whoever trusts it by hand would have to do so again.
+            // A new one would have to be accepted again in each browser.
             return Ok(());
         }
         let loaded = server_config(&self.from)?;
@@ -45,7 +45,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// The one to accept with.
+    /// The configuration for new connections.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }

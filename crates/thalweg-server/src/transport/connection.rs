@@ -19,79 +19,82 @@ pub(crate) struct Connection {
     pub(crate) writer: Writer,
     /// What it gets.
     pub(crate) subscriber: Subscriber,
-    /// Of what a WebSocket says; what others say is thrown away.
+    /// Decodes what a WebSocket client sends. What other clients send is thrown away.
     decoder: Option<Decoder>,
-    /// Every message is said back as it is.
+    /// Every message is sent back unchanged.
     echoes: bool,
-    /// What it said and is not processed yet: its answers wait for it.
+    /// What the client sent that is not processed yet, for example because it must read earlier
+    /// answers first.
     deferred: Vec<u8>,
-    /// When it last could not be sent everything, in µs; 0: it could.
+    /// When sending to it last stopped because it was full, in µs; 0: it is not full.
     pub(crate) stalled_us: u64,
-    /// What it was owed when it was first found that it takes too little, and since.
+    /// What was pending when the peer first could not take everything, and what it has read
+    /// since.
     owing: Owing,
-    /// When a timer will have it visited, in µs; 0: none will.
+    /// When a timer will visit it, in µs; 0: there is none.
     timer_us: u64,
-    /// How many timers will.
+    /// Number of its timers.
     timers: u8,
-    /// When the message that it has not finished began, in µs; 0: there is none.
+    /// When its unfinished message began, in µs; 0: there is none.
     pub(crate) unfinished_us: u64,
-    /// Tells it from another one that had its place in the slab.
+    /// Distinguishes it from other connections that had the same place in the slab.
     pub(crate) serial: u64,
     /// Publishes that other shards have not answered.
     pub(crate) unanswered: u32,
-    /// It is not read until another shard has room for one of them, or has found a topic.
+    /// It is not read until another shard has room for a publish, or has answered whether a
+    /// topic exists.
     pub(crate) waits: bool,
-    /// Whose commands it brings.
+    /// The client that sends the commands.
     pub(crate) client: Client,
     /// Its place among the server's, held as long as it lives.
     _permit: Option<ConnectionPermit>,
 }
 
-/// Whose a request or a connection is: by what is a share of anything counted.
+/// Who sent a request or owns a connection. All per-client limits are counted by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
-    /// Whose token it presented.
+    /// Which token it presented.
     pub(crate) identity: Identity,
     /// Where it is.
     pub(crate) address: Address,
-    /// What it takes for long counts for that address.
+    /// Whether what it uses counts for that address.
     pub(crate) is_counted: bool,
 }
 
 impl Client {
-    /// The one that makes a request.
+    /// The client that makes a request.
     pub(crate) fn new(identity: Identity, caller: &Caller) -> Self {
         Self { identity, address: caller.address, is_counted: caller.is_counted }
     }
 
-    /// The address that it counts for, if it does for any.
+    /// The address that it is counted for, if any.
     pub(crate) fn counted(&self) -> Option<Address> {
         self.is_counted.then_some(self.address)
     }
 }
 
-/// What a peer that does not take everything is owed.
+/// What is pending for a peer that could not take everything.
 #[derive(Debug, Clone, Copy, Default)]
 struct Owing {
-    /// In µs; 0: it takes everything.
+    /// Since when, in µs; 0: nothing is pending.
     since_us: u64,
     owed_bytes: usize,
     taken_bytes: usize,
 }
 
-/// What a client may say over a WebSocket.
+/// What a client may send over a WebSocket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MaySay {
-    /// Commands without events, for it may not publish.
+    /// Commands without events: the client may not publish.
     Commands,
-    /// Commands of so many bytes.
+    /// Commands with events, of at most this many bytes.
     Events(u32),
-    /// Whatever it likes: it is said back.
+    /// Anything: it is sent back.
     Anything,
 }
 
-/// Timers of one connection: earlier ones are added as they are wanted, and a client
-/// that goes on wanting earlier ones waits for those it has.
+/// Timers of one connection. A new timer is added when an earlier time is needed. At the
+/// maximum no more are added; the existing timers must do.
 const TIMERS_MAX: u8 = 16;
 
 impl Connection {
@@ -133,8 +136,8 @@ impl Connection {
         }
     }
 
-    /// Whether what it says can be answered; until then it waits unread, so that
-    /// a peer that asks and does not listen costs no more than its socket.
+    /// Whether it may be read: its answers have room. Otherwise its commands stay in the
+    /// socket, so that a peer that does not read its answers costs no more than its socket.
     pub(crate) fn may_be_read(&self, limits: &Limits) -> bool {
         !self.waits
             && self.unanswered < UNANSWERED_MAX
@@ -146,7 +149,7 @@ impl Connection {
         self.subscriber.holds_memory() || self.writer.held_bytes() > 0
     }
 
-    /// Its writer takes no more: its peer is owed what it holds.
+    /// Its writer is full: what it holds is pending for the peer.
     pub(crate) fn block(&mut self, feeds: &impl Feeds, now_us: u64) {
         self.stalled_us = now_us;
         if self.owing.since_us == 0 {
@@ -155,7 +158,7 @@ impl Connection {
     }
 
     fn begin_owing(&mut self, feeds: &impl Feeds, now_us: u64) {
-        // Of an earlier time.
+        // Drops the count of bytes taken before.
         self.writer.take_taken(0);
         let owed_bytes = self.subscriber.held_bytes(feeds) + self.writer.held_bytes();
         self.owing = Owing { since_us: now_us, owed_bytes, taken_bytes: 0 };
@@ -174,9 +177,9 @@ impl Connection {
         self.owing.since_us = 0;
     }
 
-    /// Whether its peer has taken too little of what it was owed for `stall_us`.
+    /// Whether its peer has read too little of what was pending for `stall_us`.
     pub(crate) fn is_stalled(&mut self, feeds: &impl Feeds, now_us: u64, stall_us: u64) -> bool {
-        // What was encrypted goes out without a visit.
+        // Encrypted bytes may be sent without a visit.
         self.owing.taken_bytes += self.writer.take_taken(0);
         let Owing { since_us, owed_bytes, taken_bytes } = self.owing;
         if now_us.saturating_sub(self.stalled_us) > stall_us {
@@ -201,26 +204,26 @@ impl Connection {
         wants
     }
 
-    /// One of its timers is spent.
+    /// One of its timers has fired.
     pub(crate) fn timer_fired(&mut self) {
         self.timer_us = 0;
         self.timers = self.timers.saturating_sub(1);
     }
 
-    /// Keeps what was read and cannot be processed yet.
+    /// Keeps bytes that were read and cannot be processed yet.
     pub(crate) fn defer(&mut self, bytes: &[u8]) {
         if self.decoder.is_some() {
             self.deferred.extend_from_slice(bytes);
         }
     }
 
-    /// Gives it back.
+    /// Takes these bytes out.
     pub(crate) fn take_deferred(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.deferred)
     }
 
-    /// Takes bytes in up to the end of a message, or all of them; `bytes` is what is left.
-    /// A text message goes to `on_text`.
+    /// Decodes bytes up to the end of a message, or all of them. What is left stays in `bytes`.
+    /// A text message is passed to `on_text`.
     pub(crate) fn receive(
         &mut self,
         bytes: &mut &[u8],
@@ -258,13 +261,13 @@ impl Connection {
         }
     }
 
-    /// Memory of what it said and is not done with, in bytes.
+    /// Memory of what it sent that is not processed yet, in bytes.
     pub(crate) fn unfinished_bytes(&self) -> usize {
         let decoder = self.decoder.as_ref();
         decoder.map_or(0, |decoder| decoder.held_bytes() + self.deferred.capacity())
     }
 
-    /// Says good-bye; what it says from now on is thrown away.
+    /// Sends a close. What the client sends from now on is thrown away.
     pub(crate) fn close(&mut self, close: Close) {
         self.subscriber.close(close);
         self.decoder = None;

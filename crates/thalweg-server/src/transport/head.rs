@@ -1,5 +1,5 @@
-//! Response heads. The streaming ones end with the connection: over HTTP/1.1 it is told from
-//! a cut by the last chunk, over HTTP/1.0 by the close alone.
+//! Response heads. A streaming response ends with its connection. Over HTTP/1.1 the last chunk
+//! shows that it is complete, over HTTP/1.0 only the close does.
 
 use std::time::SystemTime;
 
@@ -9,11 +9,11 @@ use thalweg_wire::{
     format::{TransferCoding, forever_frame_document},
 };
 
-/// How a response begins; its body is the first bytes, before they are encoded.
+/// The beginning of a response. Its body contains the first bytes, not yet encoded.
 pub(crate) type Head = Response<Vec<u8>>;
 
-/// Tells EventSource how soon to come back, in ms, and is the first body byte
-/// that some proxies wait for.
+/// The time after which EventSource reconnects, in ms. Some proxies wait for a first byte of
+/// the body, which this is too.
 const SSE_RETRY: &[u8] = b"retry:1000\n\n";
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -27,7 +27,7 @@ pub(super) fn lines() -> Head {
     streaming("application/x-ndjson", Vec::new())
 }
 
-/// The same as the blocks of a gzip stream.
+/// The same, with the body as blocks of a gzip stream.
 pub(super) fn gzipped(mut head: Head) -> Head {
     let headers = head.headers_mut();
     headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -35,7 +35,7 @@ pub(super) fn gzipped(mut head: Head) -> Head {
     head
 }
 
-/// A document whose scripts have `nonce`, to be framed by `ancestors`.
+/// A document whose scripts have `nonce`. Only pages of `ancestors` may frame it.
 pub(super) fn forever_frame(nonce: &str, ancestors: &str) -> Head {
     let mut first = Vec::new();
     forever_frame_document(nonce, &mut first);
@@ -68,7 +68,7 @@ pub(super) fn websocket(accept: &str, extensions: Option<&'static str>) -> Head 
 
 fn streaming(content_type: &'static str, first: Vec<u8>) -> Head {
     let mut head = Head::new(first);
-    // Tells proxies not to hold anything back and not to change it.
+    // Asks proxies not to buffer and not to change anything.
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-cache, no-transform"),
@@ -80,8 +80,8 @@ fn streaming(content_type: &'static str, first: Vec<u8>) -> Head {
     head
 }
 
-/// A head as bytes of HTTP/1.1, for a socket that is taken over, and the first bytes of
-/// the body in a format.
+/// A head as HTTP/1.1 bytes, for a socket that is taken over, with the first bytes of the body
+/// in a format.
 pub(crate) fn to_bytes(head: &Head, format: Format) -> Vec<u8> {
     let status = head.status();
     let reason = status.canonical_reason().unwrap_or_default();

@@ -27,19 +27,19 @@ pub(crate) struct SubscribeRequest {
     pub(crate) topics: Vec<(Topic, StartAt)>,
     /// What holds for all of them.
     pub(crate) terms: Terms,
-    /// When it ends by itself.
+    /// When the response ends by itself.
     pub(crate) mode: ResponseMode,
     /// How long a long poll waits, in µs.
     pub(crate) wait_us: u64,
-    /// It is no subscription: messages are said back.
+    /// It is not a subscription: messages are sent back.
     pub(crate) echoes: bool,
 }
 
 impl SubscribeRequest {
-    /// A WebSocket that says every message back: for conformance tests.
+    /// A WebSocket that sends every message back: for conformance tests.
     ///
     /// # Errors
-    /// When the handshake is none.
+    /// When the handshake is not valid.
     pub(crate) fn echo(request: &Parts) -> Result<Self, Refusal> {
         Ok(Self {
             format: Format::WEBSOCKET,
@@ -53,12 +53,12 @@ impl SubscribeRequest {
     }
 }
 
-/// A forever frame is loaded again after so many bytes: browsers keep the whole
+/// A forever frame is loaded again after this many bytes, because browsers keep the whole
 /// document.
 const DOCUMENT_BYTES: u64 = 4 << 20;
 
-/// How long a long poll waits unless it says otherwise, in µs: under the 30 s
-/// after which proxies lose patience.
+/// How long a long poll waits unless it says otherwise, in µs: less than the 30 s after which
+/// proxies time out.
 const WAIT_US: u64 = 25_000_000;
 
 /// Reads a request to subscribe. `path_topic` is what follows `/v1/topics/`.
@@ -103,7 +103,7 @@ pub(crate) fn negotiate(
         }
         Transport::ForeverFrame => {
             let nonce = format!("{:032x}", access.random()?);
-            // `null` is an origin, but none that can frame.
+            // `null` is an origin, but it cannot frame a page.
             let framing = |origin: &&String| *origin != "null";
             let ancestors: Vec<&str> =
                 config.access.origins.iter().filter(framing).map(String::as_str).collect();
@@ -112,7 +112,7 @@ pub(crate) fn negotiate(
             (Format::FOREVER_FRAME, head)
         }
     };
-    // HTTP/1.0 knows no chunks, HTTP/2 needs none, and a poll's answer is HTTP's to delimit.
+    // HTTP/1.0 has no chunks, HTTP/2 needs none, and hyper itself delimits a poll's answer.
     let is_in_chunks = request.version == Version::HTTP_11 && mode != ResponseMode::Once;
     let format = format.chunked().filter(|_| is_in_chunks).unwrap_or(format);
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
@@ -171,8 +171,8 @@ fn with_starts(
     }
 }
 
-/// Whether a client takes `value`, which it must name in `header` with a weight above 0
-/// (RFC 9110 §12.4.2): `text/html` in Accept, `gzip` in Accept-Encoding.
+/// Whether a client accepts `value`: it must name it in `header` with a weight above 0 (RFC
+/// 9110 §12.4.2): `text/html` in Accept, `gzip` in Accept-Encoding.
 pub(crate) fn takes(headers: &HeaderMap, header: HeaderName, value: &str) -> bool {
     let said = headers.get_all(header).into_iter();
     let mut items = said.filter_map(|said| said.to_str().ok()).flat_map(|said| said.split(','));

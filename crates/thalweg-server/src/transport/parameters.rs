@@ -1,4 +1,4 @@
-//! What a subscription is told, in a query or in a command: one reading of each.
+//! The parameters of a subscription, in a query or in a command: each is read in one place.
 
 use std::{str::FromStr, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::{
 
 const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 
-/// A connection that ends leaves its timer behind until it is due.
+/// When a connection ends, its timer stays until it is due. So the wait is bounded.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// At least this, or acks are all there is to send.
+/// The smallest window. With less the client would send little but acks.
 const WINDOW_BYTES_MIN: usize = 1024;
 
 /// Where to start.
@@ -23,7 +23,7 @@ pub(crate) fn start(text: &str) -> Result<StartAt, Refusal> {
     StartAt::from_str(text).map_err(Refusal::from)
 }
 
-/// What happens when it falls behind.
+/// What to do when it falls behind.
 pub(crate) fn policy(text: &str) -> Result<Policy, Refusal> {
     match text {
         "skip" => Ok(Policy::Skip),
@@ -42,7 +42,7 @@ pub(crate) fn time_us(name: &str, text: &str) -> Result<u64, Refusal> {
     Ok(time.as_micros() as u64)
 }
 
-/// Bytes under way.
+/// The window, in bytes.
 pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
     let bytes = parse_bytes(text).map_err(|error| bad(format!("window: {error}")))?;
     if bytes < WINDOW_BYTES_MIN {
@@ -59,7 +59,7 @@ pub(crate) fn number(name: &str, text: &str, max: usize) -> Result<usize, Refusa
     }
 }
 
-/// The refusal of a name that is none of those known.
+/// The refusal of an unknown name.
 pub(super) fn unknown(what: &str, name: &str, known: &[&str]) -> Refusal {
     bad(format!("unknown {what} {:?}{}", Excerpt(name), nearest(name, known)))
 }

@@ -12,8 +12,8 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::fanout::{Sent, Sink};
 
-/// A bounded pipe from a subscriber to the body of a response. It is full when
-/// HTTP's own flow control is, so that a cursor waits and not a queue.
+/// A bounded pipe from a subscriber to the body of a response. It is full when HTTP's flow
+/// control allows no more. So the cursor waits, and no queue grows.
 pub(crate) fn pipe(capacity: usize) -> (PipeEnd, PipeBody) {
     let state = Rc::new(RefCell::new(State { capacity, ..State::default() }));
     (PipeEnd(Rc::clone(&state)), PipeBody { state, listener: None })
@@ -25,20 +25,20 @@ pub(crate) struct PipeEnd(Rc<RefCell<State>>);
 /// Where HTTP takes them out.
 pub(crate) struct PipeBody {
     state: Rc<RefCell<State>>,
-    /// Is told what happens here.
+    /// Called with what happens here.
     pub(crate) listener: Option<Box<dyn Fn(PipeNews)>>,
 }
 
 /// What happened at the body's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PipeNews {
-    /// It was full and takes something again.
+    /// It was full and has room again.
     Room,
     /// Nobody reads it any more.
     Gone,
 }
 
-/// The subscriber was cut off before its end.
+/// The subscriber was removed before its end.
 #[derive(Debug, thiserror::Error)]
 #[error("the subscriber was cut off")]
 pub(crate) struct Cut;
@@ -75,7 +75,7 @@ impl PipeEnd {
         self.0.borrow().bytes
     }
 
-    /// Says that no more will be sent.
+    /// Marks that nothing more will be sent.
     pub(super) fn finish(&self) {
         let mut state = self.0.borrow_mut();
         state.end = End::Finished;
@@ -111,7 +111,7 @@ impl Drop for PipeEnd {
         let mut state = self.0.borrow_mut();
         if state.end == End::Open {
             state.end = End::Cut;
-            // Nobody is to have half of it.
+            // An incomplete answer must not be sent.
             state.chunks = VecDeque::new();
             state.bytes = 0;
         }
@@ -130,7 +130,7 @@ impl PipeBody {
         Poll::Pending
     }
 
-    /// Takes what has come for all there is: for whoever has waited long enough.
+    /// Ends the body with what has come so far: the wait is over.
     pub(crate) fn end_here(&self) {
         self.state.borrow_mut().end = End::Finished;
     }

@@ -15,11 +15,11 @@ pub(crate) struct Query<'a> {
     pub(crate) transport: Option<Transport>,
     /// How long a long poll waits, in µs.
     pub(crate) wait_us: Option<u64>,
-    /// Read so many events, or topics; do not subscribe.
+    /// Read at most this many events, or topics, without subscribing.
     pub(crate) limit: Option<usize>,
     /// List the topics after this one.
     pub(crate) after: Option<Cow<'a, str>>,
-    /// List the topics that begin so.
+    /// List the topics that begin with this.
     pub(crate) prefix: Option<Cow<'a, str>>,
     pub(crate) ticket: Option<Cow<'a, str>>,
 }
@@ -50,7 +50,7 @@ impl<'a> Query<'a> {
         Self::of_known(request, &PARAMETERS)
     }
 
-    /// The same where there are only some of the parameters.
+    /// The same, if only some of the parameters are allowed.
     ///
     /// # Errors
     /// As [`Query::of`].

@@ -16,14 +16,14 @@ use crate::fanout::{Sent, Sink};
 #[derive(Debug)]
 pub(crate) struct Socket(pub(super) TcpStream);
 
-/// What reading a connection came to.
+/// The result of reading a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// There may be more to read now.
     More,
     /// Nothing more now.
     Nothing,
-    /// The peer has finished or is gone.
+    /// The peer sends no more, or is gone.
     Gone,
 }
 
@@ -33,12 +33,12 @@ impl Socket {
         Self(socket)
     }
 
-    /// Reads once: how many bytes, and what that came to.
+    /// Reads once. Returns the number of bytes and the result.
     pub(super) fn read(&self, buffer: &mut [u8]) -> (usize, Received) {
         match (&self.0).read(buffer) {
             Ok(0) => (0, Received::Gone),
-            // One that gave less than it was asked for has no more (epoll(7)); what comes
-            // from now on has an edge of its own.
+            // A read that returns less than asked has emptied the socket (epoll(7)). Data that
+            // comes later gives a new event.
             Ok(bytes) if bytes < buffer.len() => (bytes, Received::Nothing),
             Ok(bytes) => (bytes, Received::More),
             Err(error) if is_later(&error) => (0, Received::Nothing),
@@ -46,21 +46,21 @@ impl Socket {
         }
     }
 
-    /// Says that no more will be sent.
+    /// Ends the sending direction.
     pub(crate) fn finish(&self) {
-        // A peer that is gone already needs no good-bye.
+        // An error means that the peer is already gone.
         let _ = self.0.shutdown(net::Shutdown::Write);
     }
 
-    /// Has its end come as a reset, at once and with what the kernel still holds
+    /// Makes the end of the connection a reset: at once, and the kernel drops unsent bytes
     /// (socket(7), `SO_LINGER`).
     pub(crate) fn reset(&self) {
-        // Without it the kernel goes on trying for a while.
+        // Without this the kernel tries to send for a while.
         let _ = set_socket_linger(&self.0, Some(Duration::ZERO));
     }
 }
 
-/// Whether a socket has nothing to be read now.
+/// Whether the error only means that there is nothing to read now.
 pub(super) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

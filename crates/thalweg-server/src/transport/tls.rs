@@ -7,13 +7,12 @@ use super::{Received, Socket, socket::is_later};
 use crate::fanout::{Sent, Sink};
 
 /// A subscriber's socket with TLS on it: plaintext slices in, records out, no
-/// task. What is encrypted and not sent yet is bounded, and is all that it
-/// holds.
+/// task. It holds only encrypted bytes that are not sent yet, and these are bounded.
 #[derive(Debug)]
 pub(crate) struct TlsSocket {
     socket: Socket,
     tls: ServerConnection,
-    /// Bytes that the socket took since somebody asked.
+    /// Bytes that the socket took since the last call of `take_flushed`.
     flushed: usize,
 }
 
@@ -21,7 +20,7 @@ pub(crate) struct TlsSocket {
 /// call. A stopped reader holds as much.
 const AHEAD_BYTES: usize = 64 << 10;
 
-/// Looks for data in one read: what a peer sends may hold none.
+/// Attempts to get data in one read: the records of a peer may contain none.
 const RECORDS_PER_READ: u32 = 16;
 
 impl TlsSocket {
@@ -35,22 +34,22 @@ impl TlsSocket {
         &self.socket
     }
 
-    /// How many bytes the socket took since it was asked last.
+    /// Bytes that the socket took since the last call.
     pub(super) fn take_flushed(&mut self) -> usize {
         std::mem::take(&mut self.flushed)
     }
 
-    /// Bytes at most that are encrypted and wait for the socket.
+    /// The most bytes that may be encrypted and wait for the socket.
     pub(super) fn held_bytes(&self) -> usize {
         if self.tls.wants_write() { AHEAD_BYTES } else { 0 }
     }
 
-    /// Sends what is encrypted; `false` while some of it waits.
+    /// Sends encrypted bytes; `false` while some of them wait.
     pub(super) fn flush(&mut self) -> bool {
         while self.tls.wants_write() {
             // SIGPIPE is ignored, as Rust's runtime has it: a peer that is gone is an error.
             match self.tls.write_tls(&mut self.socket.0) {
-                // An error shows again when the socket is read.
+                // Reading the socket gives the error again.
                 Ok(0) | Err(_) => return false,
                 Ok(bytes) => self.flushed += bytes,
             }
@@ -58,7 +57,7 @@ impl TlsSocket {
         true
     }
 
-    /// Says that no more will be sent.
+    /// Ends the sending direction.
     pub(super) fn finish(&mut self) {
         self.tls.send_close_notify();
         if self.flush() {
@@ -66,12 +65,12 @@ impl TlsSocket {
         }
     }
 
-    /// Reads once: how many bytes, and what that came to.
+    /// Reads once. Returns the number of bytes and the result.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         for _ in 0..RECORDS_PER_READ {
             match self.tls.reader().read(buffer) {
                 Ok(0) => return (0, Received::Gone),
-                // It may hold more that is decrypted already.
+                // More data may already be decrypted.
                 Ok(bytes) => return (bytes, Received::More),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(_) => return (0, Received::Gone),
@@ -83,12 +82,12 @@ impl TlsSocket {
                 Err(_) => return (0, Received::Gone),
             }
             if self.tls.process_new_packets().is_err() {
-                // Its alert says why.
+                // Sends the TLS alert with the reason.
                 self.flush();
                 return (0, Received::Gone);
             }
         }
-        // Records without data: others get their turn.
+        // Only records without data: other connections are read first.
         (0, Received::More)
     }
 }

@@ -24,8 +24,7 @@ impl Writer {
         }
     }
 
-    /// Sends on what it took earlier; `false` while some of it waits for the
-    /// peer.
+    /// Sends what it took earlier; `false` while some of it waits for the peer.
     pub(crate) fn flush(&mut self) -> bool {
         match self {
             Self::Tcp(_) | Self::Pipe(_) => true,
@@ -33,7 +32,7 @@ impl Writer {
         }
     }
 
-    /// Bytes of memory, at most, that its peer keeps it from giving back.
+    /// The most bytes of memory that it cannot free until its peer reads.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::Tcp(_) => 0,
@@ -42,8 +41,8 @@ impl Writer {
         }
     }
 
-    /// How many bytes the peer has taken since it was asked last, `sent` of which were
-    /// put in.
+    /// Bytes that the peer's socket has taken since the last call. `sent` bytes were put in
+    /// now: without TLS these are taken at once.
     pub(super) fn take_taken(&mut self, sent: usize) -> usize {
         match self {
             Self::Tcp(_) | Self::Pipe(_) => sent,
@@ -51,8 +50,7 @@ impl Writer {
         }
     }
 
-    /// Says that no more will be sent; `true` if the peer's answer to that is
-    /// worth waiting for.
+    /// Ends the sending direction. `true` if the peer's close should be waited for.
     pub(crate) fn finish(&mut self) -> bool {
         match self {
             Self::Tcp(socket) => socket.finish(),
@@ -65,14 +63,14 @@ impl Writer {
         true
     }
 
-    /// Has its end come as a reset, at once and with what the kernel still holds.
+    /// Makes the end of the connection a reset: at once, and the kernel drops unsent bytes.
     pub(crate) fn reset(&self) {
         if let Some(socket) = self.socket() {
             socket.reset();
         }
     }
 
-    /// Reads once: how many bytes, and what that came to.
+    /// Reads once. Returns the number of bytes and the result.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> (usize, Received) {
         match self {
             Self::Tcp(socket) => socket.read(buffer),
