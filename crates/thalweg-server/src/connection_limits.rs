@@ -1,12 +1,12 @@
 //! Who may connect: connections in all, and from one address.
 //!
-//! - `address`: whose addresses are counted together
-//! - `forwarded`: whom a trusted proxy speaks for
-//! - `shares`: how many of something each address has
+//! - `address`: which addresses are counted together
+//! - `forwarded`: the client that a trusted proxy names
+//! - `shares`: counts for each address
 //!
 //! A connection from elsewhere than loopback counts for its address for as long as it
-//! lives. One of a trusted proxy does not: each request over it counts for the client that
-//! it names, for as long as it is answered, or as the subscription that it opens lives.
+//! lives. A connection of a trusted proxy does not. Each request over it counts for the client
+//! that the proxy names, until it is answered, or until the subscription that it opens ends.
 
 mod address;
 mod forwarded;
@@ -36,10 +36,10 @@ pub(crate) use shares::Shares;
 #[derive(Debug)]
 pub(crate) struct ConnectionLimits {
     limits: Limits,
-    /// They are of the listener for whoever looks after the server.
+    /// They belong to the admin listener.
     pub(crate) is_admin: bool,
     trusted_proxies: Vec<Network>,
-    /// How many sockets each shard serves.
+    /// Number of sockets that each shard serves.
     loads: Vec<AtomicUsize>,
     taken: AtomicUsize,
     by_address: Shares,
@@ -53,20 +53,20 @@ pub(crate) struct ConnectionPermit {
     is_of_proxy: bool,
 }
 
-/// Whoever makes a request, for as long as it is answered.
+/// The client of a request, while the request is answered.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    /// The client's address, by which shares are counted: of the connection, or as its
-    /// trusted proxy names it. Loopback has one too.
+    /// The client's address, for which limits are counted: the connection's, or the one that
+    /// its trusted proxy names. It is set for loopback too.
     pub(crate) address: Address,
-    /// Whether what it takes counts for that address: not over loopback, unless that is a
-    /// trusted proxy's.
+    /// Whether what it uses counts for that address. Loopback does not count, unless a trusted
+    /// proxy names it.
     pub(crate) is_counted: bool,
-    /// Apart from its connection's, if that is a proxy's.
+    /// A place of its own, if the connection is a proxy's.
     place: Option<Place>,
 }
 
-/// A place among those that an address may have.
+/// One of the places that an address may have.
 #[derive(Debug)]
 struct Place {
     connection_limits: Arc<ConnectionLimits>,
@@ -86,18 +86,17 @@ impl ConnectionLimits {
         }
     }
 
-    /// Those of the listener for whoever looks after the server: few, and none of them are
-    /// taken by others.
+    /// The limits of the admin listener: few connections, separate from all others.
     pub(crate) fn of_admin() -> Self {
         let limits = Limits { connections: ADMIN_CONNECTIONS, ..Limits::default() };
         Self { is_admin: true, ..Self::new(1, limits, &[]) }
     }
 
-    /// A place for a connection from `address`, on the least-loaded shard. Called by
-    /// the one thread that accepts.
+    /// Takes a place for a connection from `address`, on the least-loaded shard. Only the
+    /// thread that accepts calls it.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no place is free.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<ConnectionPermit, Refusal> {
         let address = address.to_canonical();
         let is_of_proxy = self.trusted_proxies.iter().any(|network| network.contains(address));
@@ -108,7 +107,7 @@ impl ConnectionLimits {
         ConnectionPermit::new(place, shard as u32, is_of_proxy)
     }
 
-    /// One more from an address, if it is counted.
+    /// Takes one more place for an address, if it is counted.
     fn place(self: &Arc<Self>, address: Address, is_counted: bool) -> Result<Place, Refusal> {
         if is_counted && !self.by_address.take(address) {
             let message = "this address has all the connections that it may have: close some, \
@@ -118,7 +117,7 @@ impl ConnectionLimits {
         Ok(Place { connection_limits: Arc::clone(self), address, is_counted })
     }
 
-    /// One more in all.
+    /// Counts one more connection in total.
     fn take_room(&self) -> Result<(), Refusal> {
         let one_more = |taken| (taken < self.limits.connections).then_some(taken + 1);
         if self.taken.fetch_update(Relaxed, Relaxed, one_more).is_ok() {
@@ -136,23 +135,23 @@ impl ConnectionPermit {
         Ok(Self { place, shard, is_of_proxy })
     }
 
-    /// The shard that is to serve it.
+    /// The shard that serves it.
     pub(crate) fn shard(&self) -> usize {
         self.shard as usize
     }
 
-    /// Whose it is: a proxy's own, of a proxy's connection.
+    /// Its address. For a proxy's connection, the proxy's own.
     pub(crate) fn address(&self) -> Address {
         self.place.address
     }
 
-    /// Whether it is of the listener for whoever looks after the server.
+    /// Whether it belongs to the admin listener.
     pub(crate) fn is_admin(&self) -> bool {
         self.place.connection_limits.is_admin
     }
 
-    /// What a request over this connection says of its client, if the connection is a
-    /// trusted proxy's. From others such headers mean nothing.
+    /// What a request over this connection says about its client, if the connection is a
+    /// trusted proxy's. Such headers from others are ignored.
     ///
     /// # Errors
     /// As [`Forwarded::read`].
@@ -163,10 +162,10 @@ impl ConnectionPermit {
         }
     }
 
-    /// Who makes such a request. A proxy that names nobody counts as its own client.
+    /// The client of such a request. A proxy that names nobody counts as its own client.
     ///
     /// # Errors
-    /// When the client of a proxy has all that it may have.
+    /// When the client of a proxy has reached its limit.
     pub(crate) fn caller(&self, forwarded: &Forwarded) -> Result<Caller, Refusal> {
         if !self.is_of_proxy {
             let Place { address, is_counted, .. } = self.place;
@@ -177,11 +176,11 @@ impl ConnectionPermit {
         Ok(Caller { address, is_counted: true, place: Some(place) })
     }
 
-    /// A place for one of the subscribers that share this connection. Such a one costs
-    /// as much as a connection.
+    /// Takes a place for one of the subscribers that share this connection. It costs as much as
+    /// a connection.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no place is free.
     pub(crate) fn for_another(&self, caller: Caller) -> Result<Self, Refusal> {
         let own = &self.place;
         let place = caller
@@ -190,7 +189,7 @@ impl ConnectionPermit {
         Self::new(place?, self.shard, false)
     }
 
-    /// The same place, for a subscriber that has the connection to itself.
+    /// The same place, for a subscriber that uses the connection alone.
     pub(crate) fn given_to(mut self, caller: Caller) -> Self {
         if let Some(place) = caller.place {
             self.place = place;
@@ -274,7 +273,7 @@ mod tests {
         drop(subscriber);
         let beside = other.for_another(other.caller(&named("192.0.2.1")).unwrap()).unwrap();
         assert!(other.caller(&named("192.0.2.1")).is_err());
-        // Naming nobody it is its own client.
+        // A proxy that names nobody is its own client.
         let itself = other.caller(&Forwarded::default()).unwrap();
         assert!(other.caller(&Forwarded::default()).is_err());
         drop((beside, itself, other));

@@ -1,5 +1,5 @@
-//! What strangers send, as the server reads it: for the fuzz targets, which cannot
-//! reach what is private, and for nobody else. cargo-fuzz sets the `cfg`.
+//! Access to the code that reads input from strangers. It is only for the fuzz targets, which
+//! cannot reach private items. cargo-fuzz sets the `cfg`.
 
 use http::{HeaderMap, request::Parts};
 use thalweg_wire::{ErrorCode, Topic};
@@ -15,28 +15,28 @@ use crate::{
 /// Why something is refused.
 pub type Refused = (ErrorCode, String);
 
-/// Whose token or ticket was presented.
+/// The identity of the token or ticket that was presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Who(Identity);
 
-/// Nobody's.
+/// No token.
 pub const NOBODY: Who = Who(Identity::Nobody);
 /// A subscriber's.
 pub const SUBSCRIBER: Who = Who(Identity::Subscriber);
 /// A publisher's.
 pub const PUBLISHER: Who = Who(Identity::Publisher);
 
-/// A server as a request's head sees it.
+/// The part of a server that handles a request's head.
 pub struct Door<'a> {
     config: &'a Config,
     access: AccessPolicy,
 }
 
-/// A subscription that would begin.
+/// A subscription that would be opened.
 pub struct Begun {
     /// The response's bytes over HTTP/1.1, its first ones of the body included.
     pub head: Vec<u8>,
-    /// To which topics.
+    /// Its topics.
     pub topics: Vec<Topic>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Door<'a> {
         Ok(Self { config, access: AccessPolicy::new(&config.access, config.listen)? })
     }
 
-    /// Lets a request in; headers for every answer to it.
+    /// Admits a request. Returns headers for every answer to it.
     ///
     /// # Errors
     /// As the access policy's.
@@ -61,10 +61,10 @@ impl<'a> Door<'a> {
         })
     }
 
-    /// Begins what a `GET` for topics asks for, if it were for a subscription.
+    /// Prepares a `GET` for topics as if it asked for a subscription.
     ///
     /// # Errors
-    /// Those of the query, and of what it and the headers come to.
+    /// Those of reading the query, and of negotiating with it and the headers.
     pub fn begin(&self, request: &Parts, admitted: HeaderMap) -> Result<Begun, Refused> {
         let query = query(request)?;
         let path_topic = request.uri.path().strip_prefix("/v1/topics/");
@@ -101,7 +101,7 @@ impl<'a> Door<'a> {
     }
 }
 
-/// Reads a command: the events that it publishes, joined, if that is what it does.
+/// Reads a command. If it publishes, returns its events, joined.
 ///
 /// # Errors
 /// The answer that refuses it.

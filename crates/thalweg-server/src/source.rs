@@ -10,11 +10,11 @@
 //! ```
 //!
 //! The synthetic sources are deterministic by seed and open-loop: ticks follow a
-//! schedule set in advance, events carry their intended time, and a late tick is
-//! made up for, never left out, unless nobody subscribes to a source that is to be idle
-//! then (`when=subscribed`). Each feeds one topic, its output, and may take in the events of
-//! others, its inputs, and the acks of its output; the shard brings them, wherever those
-//! topics are at home. Pure: the shard tells them the time.
+//! schedule set in advance, events carry their intended time, and a late tick is made up for,
+//! never left out. The exception is a source with `when=subscribed`: it is idle while nobody
+//! subscribes. Each source feeds one topic, its output. It may read the events of other topics,
+//! its inputs, and the acks of its output. The shard brings them, wherever the home of those
+//! topics is. Pure: the shard tells them the time.
 
 mod cars;
 mod constant;
@@ -40,14 +40,14 @@ pub(crate) trait Source: Send {
     /// Appends the events of the tick that is due at `due_us`.
     fn tick(&mut self, _due_us: u64, _out: &mut Payloads) {}
 
-    /// Takes something in; may append what comes of that.
+    /// Reads an input; may append events.
     fn input(&mut self, _input: Input<'_>, _now_us: u64, _out: &mut Payloads) {}
 
-    /// Goes on after it was idle: the time since its last tick did not pass for it.
+    /// Goes on after it was idle, as if no time had passed since its last tick.
     fn resume(&mut self) {}
 }
 
-/// What a source takes in.
+/// An input of a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input<'a> {
     /// An event of one of its inputs.
@@ -56,31 +56,31 @@ pub(crate) enum Input<'a> {
     Ack(Offset),
 }
 
-/// A source, what it feeds and takes in, and its schedule.
+/// A source with its output, inputs and schedule.
 pub(crate) struct Scheduled {
     /// What makes the events.
     pub source: Box<dyn Source>,
     /// The topic that it feeds.
     pub output: Topic,
-    /// The topics whose events it takes in.
+    /// The topics whose events it reads.
     pub inputs: Vec<Topic>,
-    /// Whether it takes in the acks of its output.
+    /// Whether it reads the acks of its output.
     pub takes_acks: bool,
     /// The first tick, in µs of the monotonic clock; `None`: at once.
     pub start_us: Option<u64>,
-    /// From tick to tick, in µs; `None`: it makes events only of what it takes in.
+    /// Time between two ticks, in µs; `None`: it makes events only from its inputs.
     pub interval_us: Option<u64>,
-    /// It ticks only while somebody subscribes to its topic; its first tick is one interval
-    /// after that, then.
+    /// It ticks only while somebody subscribes to its topic. The first tick is one interval
+    /// after the first subscription.
     pub while_subscribed: bool,
 }
 
-/// What the sources of a server take in, by topic.
+/// The inputs of all sources of a server, by topic.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    /// Topics whose events they take in.
+    /// Topics whose events they read.
     pub events: HashSet<Topic>,
-    /// Topics whose acks they take in.
+    /// Topics whose acks they read.
     pub acks: HashSet<Topic>,
 }
 
@@ -93,8 +93,8 @@ impl Inputs {
     }
 }
 
-/// Rows that a source makes in a tick: a tick is one step, in which its shard does
-/// nothing else, and these are more than ten megabytes.
+/// The most rows that a source makes in a tick. A tick is one step, in which its shard does
+/// nothing else, and this many rows have more than ten megabytes.
 const ROWS_MAX: u64 = 100_000;
 
 const KINDS: [&str; 5] = ["cars", "constant", "dummy", "max-speed", "runner"];
@@ -122,7 +122,7 @@ pub(crate) fn build(config: &SourceConfig) -> Result<Scheduled, String> {
     }
 }
 
-/// A source that makes events only of what it takes in.
+/// A source that makes events only from its inputs.
 fn unscheduled(source: Box<dyn Source>, config: &SourceConfig, input: Option<Topic>) -> Scheduled {
     Scheduled {
         source,
@@ -135,7 +135,7 @@ fn unscheduled(source: Box<dyn Source>, config: &SourceConfig, input: Option<Top
     }
 }
 
-/// A source that takes nothing in.
+/// A source without inputs.
 fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
     let options = &config.options;
     let seed = options.number("seed");
@@ -167,7 +167,7 @@ fn generator(config: &SourceConfig) -> Result<Scheduled, String> {
     Ok(Scheduled { start_us, interval_us, while_subscribed, ..unscheduled(source, config, None) })
 }
 
-/// When it starts, if that is said, and whether it ticks only while somebody subscribes.
+/// When it starts, if this is set, and whether it ticks only while somebody subscribes.
 fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     let start_us = options.number("start")?;
     match options.text("when") {
@@ -180,7 +180,8 @@ fn start(options: &Options) -> Result<(Option<u64>, bool), String> {
     }
 }
 
-/// The topic that `key` names. Not the source's own: it would answer itself for ever.
+/// The topic that `key` names. It must not be the source's own output, or the source would
+/// answer itself forever.
 fn input(config: &SourceConfig, key: &str) -> Result<Option<Topic>, String> {
     let topic = config.options.text(key).map(str::parse).transpose();
     match topic.map_err(|error: TopicError| format!("{key}: {error}"))? {
@@ -196,7 +197,7 @@ fn rows(options: &Options, key: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Appends an event that `write` cannot fail to make.
+/// Appends an event. `write` cannot fail.
 fn push(out: &mut Payloads, write: impl FnOnce(&mut Vec<u8>)) {
     let _: Result<(), std::convert::Infallible> = out.push(|bytes| {
         write(bytes);
@@ -220,7 +221,7 @@ mod tests {
             assert_eq!(built.err().as_deref(), refusal, "{text}");
         };
         check("a=cars,cars=100000", None);
-        // No memory holds as many.
+        // More than fits into any memory.
         check("a=cars,cars=18446744073709551615", Some("cars: at most 100000"));
         check("a=constant,batch=100000", None);
         check("a=constant,batch=100001", Some("batch: at most 100000"));

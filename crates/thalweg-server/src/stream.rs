@@ -13,8 +13,8 @@
 //! slice       some of its events, for who reads and does not subscribe
 //! ```
 //!
-//! A subscription is a cursor into this, never a queue: a slow subscriber costs
-//! nothing but its place.
+//! A subscription is a cursor into this, never a queue: a slow subscriber costs only its
+//! cursor.
 
 mod batch;
 mod cursor;

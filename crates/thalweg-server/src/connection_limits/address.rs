@@ -1,18 +1,17 @@
 use std::net::{IpAddr, Ipv4Addr};
 
-/// An address as it is counted. Of IPv6 only the /64: that is the least that one
-/// subscriber's line is given (RFC 6177 §2), and whoever has it has 2^64 addresses. Of
-/// IPv4 all of it.
+/// An address as it is counted. An IPv4 address counts as a whole. Of an IPv6 address only the
+/// /64 counts: one line gets at least that (RFC 6177 §2), and with it 2^64 addresses.
 ///
 /// Small, because every connection has one: the first half of an address of IPv6, or
-/// `::ffff:a.b.c.d` without the zeros before it, which as the first half of one would be
-/// of a range that nobody is given (RFC 4291 §4).
+/// `::ffff:a.b.c.d` without the zeros before it. As the first half of an IPv6 address this
+/// would lie in a range that nobody is given (RFC 4291 §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Address(u64);
 
 impl Address {
-    /// How an address is counted, whichever way it is written. Both forms of loopback are
-    /// one.
+    /// How an address is counted, in whatever form it is written. Both forms of loopback count
+    /// as one.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) if address.is_loopback() => Self::of(Ipv4Addr::LOCALHOST.into()),

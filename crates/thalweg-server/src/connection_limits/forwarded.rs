@@ -1,9 +1,9 @@
-//! Whom a trusted proxy speaks for: `X-Forwarded-For`, which most write, and `Forwarded`
-//! (RFC 7239).
+//! The client that a trusted proxy names: `X-Forwarded-For`, which most proxies write, and
+//! `Forwarded` (RFC 7239).
 //!
-//! Each proxy appends whom it was asked by, so what a trusted one wrote stands at the end.
-//! It is read from there, past the trusted ones: the first that is not trusted is the
-//! client, and whatever stands before it the client may have made up.
+//! Each proxy appends the address that the request came from, so the entries of trusted proxies
+//! are at the end. The list is read from the end, past all trusted proxies. The first address
+//! that is not trusted is the client. The client may have invented everything before it.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -19,38 +19,37 @@ use crate::{config::Network, refusal::Refusal};
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// What a request through trusted proxies says of its client: of any other, nothing.
+/// What a request through trusted proxies says about its client. Empty for any other request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forwarded {
-    /// The client's address; none if no proxy names any.
+    /// The client's address; `None` if no proxy names one.
     pub(super) address: Option<Address>,
-    /// Whether the client spoke TLS, where a proxy says so.
+    /// Whether the client used TLS, if a proxy says this.
     pub(crate) is_https: Option<bool>,
 }
 
-/// As far as trusted proxies vouch for it.
+/// The path of a request, as far as trusted proxies report it.
 #[derive(Debug, Default)]
 struct Path<'a> {
     /// The farthest address that is known.
     farthest: Option<IpAddr>,
-    /// It is no proxy's.
+    /// It is not a trusted proxy's.
     is_client: bool,
-    /// What is before it is hidden, or cannot be read.
+    /// The hop before it is hidden, or cannot be read.
     is_hidden: bool,
-    /// What the proxy says that it was spoken to by.
+    /// The protocol that the proxy reports.
     proto: Option<&'a str>,
 }
 
-/// One hop as a proxy wrote it down: by whom it was asked, and how.
+/// One hop as a proxy reports it: the address it was asked from, and the protocol.
 type Hop<'a> = (Option<IpAddr>, Option<&'a str>);
 
 impl Forwarded {
     /// Reads what a trusted proxy sent.
     ///
     /// # Errors
-    /// `BadParameter` if both headers name a client and not the same one: a proxy writes
-    /// one of them, and the client has made up the other. If one hides its client, none is
-    /// believed.
+    /// `BadParameter` if the two headers name different clients: the proxy writes one of them,
+    /// and the client has invented the other. If one header hides its client, neither is used.
     pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Result<Self, Refusal> {
         let x_forwarded = headers.get_all(X_FORWARDED_FOR);
         let addresses = from_the_end(x_forwarded, ',').map(|hop| (address(hop), None));
@@ -60,7 +59,7 @@ impl Forwarded {
         let [one, other] = [&x_forwarded, &forwarded].map(|path| path.farthest.map(Address::of));
         let is_both = headers.contains_key(X_FORWARDED_FOR) && headers.contains_key(FORWARDED);
         let address = match (x_forwarded.is_client, forwarded.is_client) {
-            // The proxy may have written that one, and the client the other.
+            // The proxy may have written the hidden one, and the client the other.
             _ if is_both && (x_forwarded.is_hidden || forwarded.is_hidden) => None,
             (true, true) if one != other => {
                 let message = "X-Forwarded-For and Forwarded name different clients: have the \
@@ -70,7 +69,7 @@ impl Forwarded {
             (false, true) => other,
             _ => one.or(other),
         };
-        // A list begins with what the client itself spoke.
+        // The first item of the list is the client's own protocol.
         let proto = headers.get(X_FORWARDED_PROTO).and_then(|proto| proto.to_str().ok());
         let proto = proto.and_then(|proto| proto.split(',').next()).or(forwarded.proto);
         Ok(Self { address, is_https: proto.and_then(is_https) })
@@ -78,7 +77,7 @@ impl Forwarded {
 }
 
 impl<'a> Path<'a> {
-    /// Walks hops from the nearest on; one that cannot be read hides those before it.
+    /// Reads hops, the nearest first. A hop that cannot be read hides those before it.
     fn walk(hops: impl Iterator<Item = Hop<'a>>, trusted: &[Network]) -> Self {
         let mut path = Self::default();
         for (address, proto) in hops {
@@ -97,13 +96,13 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The parts of a header's values from the end on. What a proxy has appended is read the
-/// same whatever stands before it, an open quote as well.
+/// The parts of a header's values, the last one first. So the text before cannot change how a
+/// proxy's part is read, not even with an open quote.
 fn from_the_end<'a>(
     values: GetAll<'a, http::HeaderValue>,
     separator: char,
 ) -> impl Iterator<Item = &'a str> {
-    // A value that is no text is one part that cannot be read.
+    // A value that is not text counts as one part that cannot be read.
     let texts = values.into_iter().rev().map(|value| value.to_str().unwrap_or_default());
     texts.flat_map(move |text| unquoted_parts(text, separator))
 }
@@ -132,8 +131,8 @@ fn element(text: &str) -> Hop<'_> {
     (client, proto)
 }
 
-/// An address, with a port or without (RFC 7239 §6). `unknown` and names that hide one are
-/// none.
+/// An address, with a port or without (RFC 7239 §6). `unknown` and names that hide an address
+/// give `None`.
 fn address(text: &str) -> Option<IpAddr> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']')?;
@@ -144,7 +143,7 @@ fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(with_port)
 }
 
-/// Some proxies name a WebSocket's.
+/// Some proxies write the scheme of a WebSocket.
 fn is_https(proto: &str) -> Option<bool> {
     match proto.trim().to_ascii_lowercase().as_str() {
         "https" | "wss" => Some(true),
@@ -195,13 +194,13 @@ mod tests {
         check(x, &["[2001:db8::1]:47"], "2001:db8::");
         check(x, &["[2001:db8::1]"], "2001:db8::");
         check(x, &["::ffff:10.0.0.1, 192.0.2.1, ::ffff:10.0.0.1"], "192.0.2.1");
-        // What cannot be read hides what is before it.
+        // A part that cannot be read hides those before it.
         check(x, &["192.0.2.1, garbage, 10.0.0.1"], "10.0.0.1");
         check(x, &["192.0.2.1,"], "");
         check(x, &["192.0.2.1, [2001:db8::1"], "");
         check(x, &["192.0.2.1, 192.0.2.2 192.0.2.3"], "");
         check(x, &["192.0.2.1, \u{fc}"], "");
-        // Who asks from among the proxies.
+        // The request comes from one of the proxies itself.
         check(x, &["10.0.0.2, 10.0.0.1"], "10.0.0.2");
 
         let f = "forwarded";

@@ -5,8 +5,7 @@ use std::{
 
 use super::Address;
 
-/// How many of something each address has: connections, or topics that it has made by
-/// subscribing.
+/// Counts for each address: its connections, or the topics that it has created by subscribing.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_one_address: usize,
@@ -14,12 +13,13 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// With so many for one address.
+    /// Each address may have at most `of_one_address`.
     pub(crate) fn new(of_one_address: usize) -> Self {
         Self { of_one_address, by_address: Mutex::default() }
     }
 
-    /// One more of an address, to be given back later; `false` if it has all that it may have.
+    /// Counts one more for an address, until it is given back. `false` if the address has
+    /// reached its limit.
     pub(crate) fn take(&self, address: Address) -> bool {
         let mut by_address = self.lock();
         let count = by_address.get(&address).copied().unwrap_or(0);
@@ -30,12 +30,12 @@ impl Shares {
         is_taken
     }
 
-    /// Whether an address has all that it may have.
+    /// Whether an address has reached its limit.
     pub(crate) fn is_exhausted(&self, address: Address) -> bool {
         self.lock().get(&address).is_some_and(|count| *count >= self.of_one_address)
     }
 
-    /// One fewer.
+    /// Counts one fewer.
     pub(crate) fn give_back(&self, address: Address) {
         if let Entry::Occupied(mut count) = self.lock().entry(address) {
             *count.get_mut() -= 1;

@@ -3,8 +3,8 @@ use thalweg_wire::answer::refusal;
 use super::commands::{Command, Request};
 use crate::config::Limits;
 
-/// Reads a command, as from a WebSocket: what it publishes, events joined, if that is
-/// what it does; or the answer that refuses it.
+/// Reads a command, as from a WebSocket. If it publishes, returns its events, joined. On an
+/// error returns the answer that refuses it.
 pub(crate) fn read_command(text: &str, limits: &Limits) -> Result<Option<Vec<u8>>, Vec<u8>> {
     let Request { id, command } = Request::read(text, Some(limits.event_bytes));
     match command {

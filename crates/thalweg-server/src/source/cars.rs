@@ -10,17 +10,18 @@ use crate::stream::Payloads;
 pub(super) struct Cars {
     random: fastrand::Rng,
     cars: Vec<Car>,
-    /// Intended time of the tick before, in µs.
+    /// Intended time of the previous tick, in µs.
     before_us: Option<u64>,
 }
 
 struct Car {
     road: Road,
-    /// Along the road, 0 to 1.
+    /// Position along the road, 0 to 1.
     along: f64,
     forth: bool,
     speed_kmh: f64,
-    /// What its speed goes back to: without it, one of many cars is always at the limit.
+    /// The speed that it returns to. Without this, one of many cars would always be at the
+    /// limit.
     cruising_kmh: f64,
     fuel_percent: f64,
     total_km: f64,

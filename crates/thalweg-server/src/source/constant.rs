@@ -19,7 +19,7 @@ impl Constant {
 
 impl Source for Constant {
     fn tick(&mut self, due_us: u64, out: &mut Payloads) {
-        // Made once a tick: what comes after the sequence number.
+        // Made once per tick: the part after the sequence number.
         let mut rest = vec![b','];
         rest.extend_from_slice(itoa::Buffer::new().format(due_us).as_bytes());
         rest.extend_from_slice(REST);

@@ -5,20 +5,20 @@ use serde_json::value::RawValue;
 use super::{Input, Source, push, timestamp};
 use crate::stream::Payloads;
 
-/// The published real-time chart (2022): of each second of the cars' own time, and one
-/// second after the other, the highest speed in it and how many cars it is of. A second
-/// is told of when the first row after it comes.
+/// The published real-time chart (2022): for each second of the cars' own time, in order, the
+/// highest speed and the number of cars. The event of a second is made when the first row after
+/// that second comes.
 #[derive(Default)]
 pub(super) struct MaxSpeed {
     window: Option<Window>,
 }
 
-/// A second that is not over.
+/// A second that has not ended.
 struct Window {
-    /// Of the first rows in it.
+    /// Time of the first rows in it.
     first_ms: u64,
     kmh: f64,
-    /// Those that have a row at that time.
+    /// Number of cars that have a row at that time.
     cars: u64,
 }
 
@@ -51,7 +51,7 @@ impl MaxSpeed {
 }
 
 impl Window {
-    /// Since 1970.
+    /// Seconds since 1970.
     fn second(&self) -> u64 {
         self.first_ms / 1000
     }
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(see(1_999, &[59.0, 50.0]), [""; 0]);
         let first = r#"{"time":"1970-01-01T00:00:01.000Z","max_speed":60.13,"cars":2}"#;
         assert_eq!(see(2_000, &[0.0, 0.0]), [first]);
-        // What was not seen is not made up.
+        // Seconds without rows give no events.
         let second = r#"{"time":"1970-01-01T00:00:02.000Z","max_speed":0.00,"cars":2}"#;
         assert_eq!(see(7_500, &[1.0]), [second]);
         assert_eq!(see(7_500, &[2.0]), [""; 0]);

@@ -17,8 +17,8 @@ pub(crate) enum BodyKind {
 }
 
 impl BodyKind {
-    /// What a `Content-Type` says; JSON where it says nothing known, because
-    /// `curl -d` calls everything a form.
+    /// The kind for a `Content-Type`. An unknown one means JSON, because `curl -d` declares
+    /// everything a form.
     pub(crate) fn of(content_type: Option<&str>) -> Self {
         let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
         let is = |name| essence.trim().eq_ignore_ascii_case(name);
@@ -35,7 +35,7 @@ impl BodyKind {
 /// Reads a whole body that holds one event of at most `bytes_max`.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not valid.
 pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Payloads, Refusal> {
     let mut payloads = Payloads::default();
     payloads.push(|out| match kind {
@@ -45,7 +45,7 @@ pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Paylo
     Ok(payloads)
 }
 
-/// Cuts a body into lines as it is read, and keeps the unfinished one.
+/// Splits a body into lines while it is read, and keeps the unfinished line.
 #[derive(Debug)]
 pub(crate) struct Lines {
     unfinished: Vec<u8>,
@@ -55,12 +55,12 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Lines of at most so many bytes each.
+    /// Each line has at most `event_bytes_max` bytes.
     pub(crate) fn new(event_bytes_max: usize) -> Self {
         Self { unfinished: Vec::new(), number: 0, event_bytes_max }
     }
 
-    /// Memory of a line that is begun and not finished; none without one.
+    /// Memory of the unfinished line; 0 without one.
     pub(crate) fn unfinished_bytes(&self) -> usize {
         self.unfinished.capacity()
     }
@@ -68,7 +68,7 @@ impl Lines {
     /// Appends the events of the lines that `chunk` finishes.
     ///
     /// # Errors
-    /// At the first line that is none; those before it are in `out`.
+    /// At the first line that is not valid. The events before it are in `out`.
     pub(crate) fn read(&mut self, chunk: &[u8], out: &mut Payloads) -> Result<(), Refusal> {
         let mut rest = chunk;
         while let Some(end) = memchr(b'\n', rest) {
@@ -93,7 +93,7 @@ impl Lines {
     /// Appends the event of a last line without a line break.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is not valid.
     pub(crate) fn finish(&mut self, out: &mut Payloads) -> Result<(), Refusal> {
         let line = std::mem::take(&mut self.unfinished);
         self.line(&line, out)

@@ -4,16 +4,16 @@ use thalweg_wire::Offset;
 use super::{Input, Source, push};
 use crate::stream::Payloads;
 
-/// The published round trip between a hub and its client (2013): one record, and
-/// the next one only when the client has acked it. Its `id` is its offset, as it
-/// alone publishes to its topic. The first comes with the ack of the position
-/// that confirms a subscription.
+/// The published round trip between a hub and its client (2013): one record, and the next one
+/// only when the client has acked it. Its `id` is its offset, because nothing else publishes to
+/// its topic. The first record is sent after the ack of the position that confirms a
+/// subscription.
 #[derive(Default)]
 pub(super) struct Runner {
     last: Offset,
 }
 
-/// What of an event of its input is looked at: the `id` of the event processed.
+/// The part of an input event that is read: the `id` of the event processed.
 #[derive(Deserialize)]
 struct AckEvent {
     id: Offset,

@@ -15,10 +15,10 @@ use super::Payloads;
 pub struct Batch {
     first: Offset,
     bytes: Box<[u8]>,
-    /// Where each event ends in `bytes`; the comma comes after it.
+    /// The end of each event in `bytes`, before its comma.
     ends: Box<[u32]>,
     sealed_us: u64,
-    /// How many logs have it in their history.
+    /// Number of logs that have it in their history.
     retained: AtomicU32,
 }
 
@@ -65,7 +65,7 @@ impl Batch {
         &self.bytes
     }
 
-    /// Where in [`Self::joined`] these events are, of which it has at least one.
+    /// The range of these events in [`Self::joined`]. At least one of them is in the batch.
     pub(super) fn range_of(&self, offsets: Range<Offset>) -> Range<usize> {
         let last = (offsets.end - 1 - self.first) as usize;
         self.start_of_event(offsets.start)..self.ends[last] as usize
@@ -89,9 +89,9 @@ impl Batch {
         format.batch(&self.envelope(from, topic, epoch), out);
     }
 
-    /// The same in parts, if the format leaves events as they are: appends what
-    /// stands around them, and returns how many bytes of it stand before them, and
-    /// them.
+    /// The same in parts, for formats that leave events as they are. Appends the bytes before
+    /// and after the events to `out`. Returns how many of these come before the events, and the
+    /// events.
     pub(super) fn write_around(
         &self,
         from: Offset,
@@ -125,7 +125,7 @@ impl Batch {
     }
 }
 
-/// A batch in the history of a log, which it counts.
+/// A batch in the history of a log. The batch counts how many logs retain it.
 #[derive(Debug)]
 pub(super) struct Retained(Arc<Batch>);
 

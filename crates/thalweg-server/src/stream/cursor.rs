@@ -3,12 +3,11 @@ use thalweg_wire::Offset;
 /// Where a subscription is in a log: the next event it is to get, and how much
 /// of the frame that begins with it is already sent.
 ///
-/// It is a value: whoever sends moves on by replacing it with the cursor that came with what
-/// was sent. It holds nothing in the log, and stays right whatever the log drops.
+/// It is a value: the sender replaces it with the cursor that came with the bytes sent. It
+/// keeps nothing in the log alive, and stays correct whatever the log drops.
 ///
-/// That alone says everything. `hot` is where the same point is in the hot
-/// tail, if it is there: it makes reading on as cheap as a slice, and may be
-/// lost at any time.
+/// These two say everything. `hot` is the same point in the hot tail, if it is there. It makes
+/// reading on as cheap as a slice, and may be lost at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub(super) next: Offset,

@@ -1,12 +1,12 @@
 use smallvec::SmallVec;
 use thalweg_wire::Format;
 
-/// Something for each format in use: of all that there are, most topics use one or two.
+/// A value for each format in use. Most topics use only one or two formats.
 #[derive(Debug, Default)]
 pub(crate) struct FormatMap<V>(SmallVec<[(Format, V); 2]>);
 
 impl<V> FormatMap<V> {
-    /// What a format has.
+    /// The value of a format.
     pub(crate) fn get(&self, format: Format) -> Option<&V> {
         self.0.iter().find(|(other, _)| *other == format).map(|(_, value)| value)
     }
@@ -16,7 +16,7 @@ impl<V> FormatMap<V> {
         self.0.iter_mut().find(|(other, _)| *other == format).map(|(_, value)| value)
     }
 
-    /// What a format has, made if it has nothing.
+    /// The value of a format, created if there is none.
     pub(crate) fn get_or_insert_with(
         &mut self,
         format: Format,

@@ -2,12 +2,13 @@ use thalweg_wire::Format;
 
 use super::{Cursor, Log, Lost, cursor::COLD, tail::HotTail};
 
-/// A log as subscribers of one format read it. To make one looks the format's hot tail
-/// up; to read is cheap then.
+/// A log as subscribers of one format read it. Creating it looks up the format's hot tail. Then
+/// reading is cheap.
 ///
-/// A reader asks for what is [`Self::next`] at its cursor and sends it. If all of it was sent,
-/// the cursor is the one that came with it; if only a part was, [`Self::advance`] says where
-/// the cursor is. A cursor within a frame must be pinned ([`Log::pin`]) while it waits.
+/// A reader calls [`Self::next`] with its cursor and sends what it gets. If all of it was sent,
+/// the new cursor is the one that came with it. If only a part was sent, [`Self::advance`]
+/// returns the new cursor. A cursor within a frame must be pinned ([`Log::pin`]) while it
+/// waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Frames<'a> {
     log: &'a Log,
@@ -19,8 +20,8 @@ pub struct Frames<'a> {
 #[derive(Debug)]
 pub enum Next<'a> {
     /// Finished bytes of the hot tail, shared with all other readers, and the cursor after
-    /// them. Send them from where they are. This is what a reader that keeps up gets; there
-    /// may be more after them, in the tail's other segment.
+    /// them. Send them without a copy. A reader that keeps up gets this. There may be more
+    /// after them, in the tail's other segment.
     Hot(&'a [u8], Cursor),
     /// One frame, or the rest of one, made for this cursor alone, because its bytes are in no
     /// hot tail. Send, in this order: the first `before` of the bytes that were appended to
@@ -28,7 +29,7 @@ pub enum Next<'a> {
     Cold {
         /// How many of the appended bytes come before the events.
         before: usize,
-        /// Large events, from where they are in the batch; empty if all of the frame is in the
+        /// Large events, in the batch's own memory; empty if all of the frame is in the
         /// scratch.
         events: &'a [u8],
         /// The cursor after the frame.
@@ -51,8 +52,8 @@ impl<'a> Frames<'a> {
     /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
     /// cursor, otherwise as much as is contiguous. Cold bytes are appended to `scratch`.
     pub fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
-        // A tail may hold more than the history, but a frame that could not be
-        // made again must not be begun: the tail may turn over before its end.
+        // A tail may hold more than the history. But a frame that could not be made again must
+        // not be begun: the tail may drop it before its end is sent.
         let is_retained = cursor.next >= self.log.first_retained();
         if let Some((tail, at)) = self.hot_place(cursor)
             && let Some(bytes) = tail.slice(at)
@@ -86,7 +87,7 @@ impl<'a> Frames<'a> {
             batch.write_frame(cursor.next, topic, epoch, self.format, scratch);
             (scratch.len() - start, &[])
         });
-        // What is sent of it is left away, part by part.
+        // Skips the bytes that were sent before, part by part.
         let mut sent = cursor.sent as usize;
         let skipped = sent.min(before);
         scratch.drain(start..start + skipped);
@@ -107,7 +108,8 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Where `cursor` is in the hot tail, joining it at a frame boundary.
+    /// The place of `cursor` in the hot tail. A cold cursor can enter the tail only at a frame
+    /// boundary.
     fn hot_place(&self, cursor: &Cursor) -> Option<(&'a HotTail, u64)> {
         let tail = self.tail?;
         if cursor.hot != COLD {

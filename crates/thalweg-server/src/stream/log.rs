@@ -9,8 +9,8 @@ use super::{
     tail::{HotTail, TAIL_BYTES},
 };
 
-/// How much of a stream is retained; whatever is reached first counts. The
-/// newest batch always stays, unless it is too old.
+/// How much of a stream is retained. The bound that is reached first counts. The newest batch
+/// always stays, unless it is too old.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryBounds {
     /// Events.
@@ -21,13 +21,13 @@ pub struct HistoryBounds {
     pub age_us_max: u64,
 }
 
-/// Batches of this part of a hot tail (4 KiB) are sent from where they are, in three
-/// slices, and not copied into a frame for one subscriber.
+/// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as
+/// three slices, without a copy.
 const BY_REFERENCE: usize = 256;
 
-/// Batches of this part of a hot tail (256 KiB) do not enter it: everybody sends
-/// them from where they are. A copy would cost more than three slices instead of one,
-/// and the tail would hold little else.
+/// A batch of at least 1/4 of the hot tail's size (256 KiB) is not copied into the tail, if the
+/// format keeps events as they are: it is sent to all from its own memory. A copy would cost
+/// more than three slices instead of one, and the tail would contain little else.
 const LARGE: usize = 4;
 
 /// How long a hot tail without new frames keeps its memory, in µs.
@@ -36,10 +36,10 @@ const TAIL_IDLE_US: u64 = 2_000_000;
 /// A stream as one shard reads it: the history, and a hot tail for each format
 /// in use. All hot tails have the same batch boundaries.
 ///
-/// Its owner hands it every sealed batch ([`Self::push`]), opens a hot tail for each format
-/// that has subscribers and closes those that have none any more, and calls [`Self::sweep`]
-/// about once a second. On a shard that is not the topic's home batches may be missing in
-/// between; then they are lost for its readers ([`super::Next::Lost`]).
+/// Its owner passes it every sealed batch ([`Self::push`]), opens a hot tail for each format
+/// that has subscribers, closes those of formats that have none any more, and calls
+/// [`Self::sweep`] about once a second. On a shard that is not the topic's home batches may be
+/// missing in between; then they are lost for its readers ([`super::Next::Lost`]).
 #[derive(Debug)]
 pub struct Log {
     topic: Topic,
@@ -128,11 +128,11 @@ impl Log {
         self.history.range(self.index_past(from)..).map(|batch| &**batch)
     }
 
-    /// Appends a sealed batch to the history and to every hot tail. Batches come in order; one
-    /// that does not begin at [`Self::head`] leaves a hole.
+    /// Appends a sealed batch to the history and to every hot tail. Batches come in order. If
+    /// one does not begin at [`Self::head`], batches are missing before it.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
-        // When this shard missed batches, a hot cursor would read on across the hole
-        // without noticing; a cold one finds that its event is gone.
+        // If batches are missing, a hot cursor would skip them without noticing. A cold cursor
+        // finds that its event is gone.
         let is_missing = batch.first() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / LARGE;
         for (format, tail) in self.tails.iter_mut() {
@@ -154,7 +154,7 @@ impl Log {
         self.trim_to_size();
     }
 
-    /// Gives back what time has made superfluous. Call it about once a second.
+    /// Frees what is no longer needed. Call it about once a second.
     pub fn sweep(&mut self, now_us: u64) {
         let oldest_us = now_us.saturating_sub(self.bounds.age_us_max);
         while self.history.front().is_some_and(|batch| batch.sealed_us() < oldest_us) {
@@ -165,8 +165,8 @@ impl Log {
         }
     }
 
-    /// Drops the oldest batches until about `bytes` are freed, but never the
-    /// newest; says how many were.
+    /// Drops the oldest batches until about `bytes` are freed, but never the newest. Returns
+    /// the bytes freed.
     pub fn shed(&mut self, bytes: usize) -> usize {
         let before = self.history_bytes;
         while self.history.len() > 1 && before - self.history_bytes < bytes {
@@ -175,8 +175,8 @@ impl Log {
         before - self.history_bytes
     }
 
-    /// The same to the last batch, if need be, but for those sealed at `now_us` or
-    /// later: nobody has seen them yet.
+    /// The same, down to the last batch if necessary. Batches sealed at `now_us` or later stay,
+    /// because nobody has seen them yet.
     pub fn shed_all(&mut self, bytes: usize, now_us: u64) -> usize {
         let before = self.history_bytes;
         while before - self.history_bytes < bytes
@@ -192,7 +192,7 @@ impl Log {
         self.tails.get_or_insert_with(format, || None);
     }
 
-    /// Gives up the hot tail of a format that nobody uses any more.
+    /// Removes the hot tail of a format that nobody uses any more.
     pub fn close_tail(&mut self, format: Format) {
         self.tails.remove(format);
     }
@@ -202,8 +202,8 @@ impl Log {
         self.tails.get(format).and_then(Option::as_deref)
     }
 
-    /// Where a new subscription begins. A position ahead of the newest event is one that
-    /// waits until the stream has passed it.
+    /// Where a new subscription begins. A subscription ahead of the newest event waits until
+    /// the stream has passed its position.
     pub fn start(&self, at: StartAt) -> Start {
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
@@ -237,7 +237,7 @@ impl Log {
     }
 
     /// Keeps the batch of a frame partly sent alive until it is finished, however much is
-    /// trimmed meanwhile. Each call needs one of [`Self::unpin`], with a cursor in the same
+    /// trimmed until then. Each call needs a call of [`Self::unpin`] with a cursor in the same
     /// batch.
     pub fn pin(&mut self, cursor: &Cursor) {
         if let Some(batch) = self.batch_at(cursor.next) {
@@ -267,7 +267,7 @@ impl Log {
         made.map(|tail| tail.memory_bytes()).sum()
     }
 
-    /// Offset of the oldest event retained; without any, of the next one.
+    /// Offset of the oldest event retained. If none is retained, of the next event.
     pub fn first_retained(&self) -> Offset {
         self.history.front().map_or(self.next, |batch| batch.first())
     }
@@ -280,9 +280,9 @@ impl Log {
         retained.or_else(|| self.pins.find(offset))
     }
 
-    /// Index of the first batch retained that ends past `offset`. Looks from the newest batch
-    /// back, twice as far each time, then halves what is left: nearly every reader is near the
-    /// newest, and each look at a batch may miss the cache.
+    /// Index of the first batch retained that ends past `offset`. Searches from the newest
+    /// batch backwards, twice as far each time, then by halves: nearly every reader is near the
+    /// newest batch, and each batch that is looked at may miss the cache.
     fn index_past(&self, offset: Offset) -> usize {
         let ends_past = |index: usize| self.history[index].end() > offset;
         let (mut low, mut high, mut step) = (0, self.history.len(), 1);
@@ -305,15 +305,15 @@ impl Log {
         low
     }
 
-    /// Events of a batch of so many bytes are sent from where they are.
+    /// The size, in bytes, from which on a batch's events are sent from its own memory.
     pub(super) fn by_reference(&self) -> usize {
         self.tail_bytes / BY_REFERENCE
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {
         let first_at = |index: usize| self.history.get(index).map_or(self.next, |b| b.first());
-        // Never back: after a hole in this shard's copy the middle may lie
-        // before the cursor.
+        // Never backwards: if this shard's copy lacks batches, the middle may lie before the
+        // cursor.
         let resumable = self.batches_from(expected).next().map_or(self.next, |b| b.first());
         Lost {
             expected,

@@ -2,12 +2,12 @@ use std::ops::Range;
 
 /// Events' JSON joined by commas, as an envelope holds them, with an index.
 ///
-/// Whoever fills it has checked the events: what is pushed must be one JSON value each,
-/// without insignificant whitespace and within the size limit.
+/// The caller has checked the events: each one must be one JSON value, without insignificant
+/// whitespace and within the size limit.
 #[derive(Debug, Default, Clone)]
 pub struct Payloads {
     bytes: Vec<u8>,
-    /// Where each event ends in `bytes`; the comma comes after it.
+    /// The end of each event in `bytes`, before its comma.
     ends: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Payloads {
         }
     }
 
-    /// The events and where each ends, in no more memory than they need.
+    /// The events and the end of each, in no more memory than they need.
     pub(super) fn into_parts(self) -> (Box<[u8]>, Box<[u32]>) {
         (self.bytes.into_boxed_slice(), self.ends.into_boxed_slice())
     }

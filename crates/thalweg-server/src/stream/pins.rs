@@ -5,7 +5,7 @@ use thalweg_wire::Offset;
 use super::Batch;
 
 /// Batches that must outlive the history, because frames made from them are
-/// partly sent. Held once, however many subscribers stand in the same batch.
+/// partly sent. Each batch is kept once, however many subscribers are in it.
 #[derive(Debug, Default)]
 pub(super) struct Pins(BTreeMap<Offset, Pin>);
 

@@ -22,12 +22,11 @@ pub struct Appended {
     pub end: Offset,
 }
 
-/// Gives a topic's events their offsets and seals them into batches. There is
-/// one for each topic, on its home shard: that alone makes the order.
+/// Gives a topic's events their offsets and seals them into batches. Each topic has one, on its
+/// home shard. Nothing else decides the order.
 ///
-/// Its owner appends whatever comes and takes the batches that are due
-/// ([`Self::due_us`], [`Self::seal`]) at the end of each turn, so that events of one turn
-/// share a batch.
+/// Its owner appends all events and takes the batches that are due ([`Self::due_us`],
+/// [`Self::seal`]) at the end of each turn, so that events of one turn share a batch.
 #[derive(Debug)]
 pub struct Sequencer {
     epoch: Epoch,
@@ -38,11 +37,11 @@ pub struct Sequencer {
     full: Vec<Batch>,
 }
 
-/// From how many bytes on events are not copied.
+/// From this many bytes on, events are not copied.
 const WHOLE_BYTES_MIN: usize = 64 << 10;
 
 impl Sequencer {
-    /// An empty stream's.
+    /// A sequencer of an empty stream.
     pub fn new(epoch: Epoch, bounds: BatchBounds) -> Self {
         Self { epoch, bounds, next: 1, open: Payloads::default(), opened_us: 0, full: Vec::new() }
     }
@@ -83,8 +82,8 @@ impl Sequencer {
         Appended { first, end: self.next }
     }
 
-    /// Whether the open batch can be these events and their memory: many bytes, for
-    /// few are copied into memory that is there, and leave room for others.
+    /// Whether the open batch can take over these events with their memory. Only for many
+    /// bytes: few are copied into existing memory and leave room for other events.
     fn takes_whole(&self, payloads: &Payloads) -> bool {
         let bytes = payloads.joined().len();
         self.open.is_empty()
@@ -135,7 +134,7 @@ impl Sequencer {
             return;
         }
         let first = self.next - self.open.count() as Offset;
-        // The batch takes the memory as it is; the next one is likely as large.
+        // The batch takes over the memory. The next batch is likely as large.
         let room = Payloads::with_room_like(&self.open);
         let sealed = std::mem::replace(&mut self.open, room);
         self.full.push(Batch::seal(first, sealed, now_us));

@@ -5,19 +5,19 @@ use thalweg_wire::Offset;
 
 use super::{Batch, Log};
 
-/// Consecutive events, joined by commas, read from the batches that hold them: it holds
-/// those batches and copies only what is between two of them, or small.
+/// Consecutive events, joined by commas, read from their batches. It keeps these batches alive,
+/// and copies only small parts and parts that cross two batches.
 ///
-/// Take it piece by piece ([`Self::next_piece`]) as fast as the reader does. What the log
-/// trims meanwhile is kept by this slice alone ([`Self::pinned`]), so its owner bounds how
-/// long that may last.
+/// Take it piece by piece ([`Self::next_piece`]) as fast as the reader does. Batches that the
+/// log trims before the end are kept by this slice alone ([`Self::pinned`]), so its owner must
+/// bound how long this takes.
 #[derive(Debug, Default)]
 pub struct Slice {
-    /// Those that hold what is left.
+    /// The batches with the events that are left.
     batches: VecDeque<Arc<Batch>>,
     first: Offset,
     end: Offset,
-    /// Bytes of the front batch's part that were given.
+    /// Bytes of the front batch's part that were already returned.
     given: usize,
     /// A comma comes next.
     is_between: bool,
@@ -25,7 +25,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// At most `limit` events of a log from `first` on, and no more batches once they
+    /// At most `limit` events of a log from `first` on. No more batches are added once they
     /// have `bytes_max` bytes.
     pub fn new(log: &Log, first: Offset, limit: usize, bytes_max: usize) -> Self {
         let first = first.max(log.first_retained());
@@ -53,12 +53,12 @@ impl Slice {
         self.bytes
     }
 
-    /// Memory of its own, in bytes: the batches are everybody's.
+    /// Its own memory, in bytes, without the shared batches.
     pub fn own_bytes(&self) -> usize {
         self.batches.capacity() * size_of::<Arc<Batch>>()
     }
 
-    /// Batches that no log retains any more and that are kept for what is left here.
+    /// Batches that no log retains any more and that this slice still needs.
     pub fn pinned(&self) -> impl Iterator<Item = &Arc<Batch>> {
         self.batches.iter().take_while(|batch| !batch.is_retained())
     }
@@ -97,7 +97,7 @@ impl Slice {
         (!piece.is_empty()).then(|| piece.into())
     }
 
-    /// Which bytes of a batch are in it.
+    /// The range of a batch's bytes that belongs to it.
     fn part(&self, batch: &Batch) -> Range<usize> {
         batch.range_of(self.first.max(batch.first())..self.end.min(batch.end()))
     }

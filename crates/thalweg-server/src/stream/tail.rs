@@ -1,16 +1,14 @@
 use thalweg_wire::Offset;
 
-/// Bytes of a hot tail, about: small enough to stay in the cache while a walk
-/// sends it to everyone, large enough that a subscriber may stumble for a
-/// moment without leaving it.
+/// Bytes of a hot tail, about: small enough to stay in the cache while a walk sends it to all,
+/// large enough that a subscriber may be late for a moment without becoming cold.
 pub(super) const TAIL_BYTES: usize = 1 << 20;
 
 /// The newest finished frames of one stream in one format.
 ///
-/// Contiguous within a segment, so that everything due to a subscriber goes out
-/// in one send. Bytes are numbered from the tail's creation; the older of two
-/// segments is recycled when the newer is full. Nothing is freed while someone
-/// reads: a cursor whose bytes are gone just turns cold.
+/// Contiguous within a segment, so that one send takes everything due to a subscriber. Bytes
+/// are numbered from the tail's creation; the older of two segments is recycled when the newer
+/// is full. Readers never block this: a cursor whose bytes are gone becomes cold.
 #[derive(Debug)]
 pub(super) struct HotTail {
     segment_bytes: usize,
@@ -81,7 +79,7 @@ impl HotTail {
         Some((frame.first, frame.byte))
     }
 
-    /// One past the frame that holds byte `at`; `at` itself where none does.
+    /// One past the frame that holds byte `at`; `at` itself if no frame does.
     pub(super) fn frame_end(&self, at: u64) -> u64 {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
         if at < segment.base || at >= segment.end() {
@@ -91,7 +89,7 @@ impl HotTail {
         segment.frames.get(following).map_or(segment.end(), |frame| frame.byte)
     }
 
-    /// The byte where the frame that begins with event `first` begins.
+    /// The first byte of the frame that begins with event `first`.
     pub(super) fn byte_of(&self, first: Offset) -> Option<u64> {
         [&self.newer, &self.older].into_iter().find_map(|segment| {
             let index = segment.frames.partition_point(|frame| frame.first < first);
@@ -99,7 +97,7 @@ impl HotTail {
         })
     }
 
-    /// Gives the memory back if nothing was appended for `idle_us`.
+    /// Frees the memory if nothing was appended for `idle_us`.
     pub(super) fn release_if_idle(&mut self, now_us: u64, idle_us: u64) {
         if now_us.saturating_sub(self.appended_us) < idle_us {
             return;
@@ -107,7 +105,7 @@ impl HotTail {
         self.restart_at(self.head());
     }
 
-    /// Makes every place up to now, the head included, one whose bytes are gone.
+    /// Drops all bytes: every place up to now, the head included, becomes invalid.
     pub(super) fn cut(&mut self) {
         self.clear_to(self.head() + 1);
     }
@@ -137,7 +135,7 @@ impl HotTail {
         recycled.base = head;
         recycled.frames.clear();
         recycled.bytes.clear();
-        // One very large frame must not keep its memory for good.
+        // The memory of one very large frame must not be kept forever.
         recycled.bytes.shrink_to(2 * self.segment_bytes);
     }
 }
