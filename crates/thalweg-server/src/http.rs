@@ -63,7 +63,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     access::AccessPolicy,
-    answers::Holder,
+    answers::AnswerAccount,
     config::{Config, Limits, UNREAD_BODIES},
     connection_limits::{Address, ConnectionPermit},
     runs::Runs,
@@ -148,15 +148,15 @@ impl Http {
 /// The connection that a request came on.
 struct On {
     permit: ConnectionPermit,
-    holder: Arc<Holder>,
+    account: Arc<AnswerAccount>,
     /// The address of its client. Through a proxy each request may have another one.
     address: Cell<Address>,
 }
 
 impl On {
-    fn new(permit: ConnectionPermit, holder: &Arc<Holder>) -> Self {
+    fn new(permit: ConnectionPermit, account: &Arc<AnswerAccount>) -> Self {
         let address = Cell::new(permit.address());
-        Self { permit, holder: Arc::clone(holder), address }
+        Self { permit, account: Arc::clone(account), address }
     }
 }
 
@@ -279,8 +279,8 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
     let limits = http.limits();
     let running = Rc::<Running>::default();
-    let holder = http.shard.holder();
-    let on = On::new(permit, &holder);
+    let account = http.shard.account();
+    let on = On::new(permit, &account);
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
@@ -294,7 +294,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
                 Ok::<_, Infallible>(answer)
             }),
         );
-    let mut notified = pin!(notified(http, &holder));
+    let mut notified = pin!(notified(http, &account));
     let mut idle = pin!(running.idle(DRAIN_GRACE));
     let (mut listening, mut draining) = (false, false);
     let served = poll_fn(|context| {
@@ -310,7 +310,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
             return Poll::Ready(Ok(None));
         }
         let ended = Pin::new(&mut connection).poll(context);
-        if holder.is_cut() {
+        if account.is_evicted() {
             return Poll::Ready(Ok(None));
         }
         match (takeover.take(), ended) {
@@ -370,6 +370,6 @@ fn count_timed_out(http: &Http, timed_out: Option<TimedOut>) -> bool {
 /// Wakes a connection's task at a drain and when the connection must end. Poll it once, in the
 /// connection's own task, to register the waker. After that check the two flags, which are set
 /// before the wake-up. Polling it every time would slow every request.
-async fn notified(http: &Http, holder: &Holder) {
-    tokio::join!(http.shard.drain(), holder.cut());
+async fn notified(http: &Http, account: &AnswerAccount) {
+    tokio::join!(http.shard.drain(), account.evicted());
 }

@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{Http, On};
 use crate::{
-    answers::{Charge, Holder},
+    answers::{AnswerAccount, Charge},
     shard::Sending,
     transport::{Cut, PipeBody},
 };
@@ -61,10 +61,10 @@ impl From<&'static str> for Content {
 }
 
 impl Content {
-    /// Charges it to `holder`.
-    fn count(&mut self, holder: &Arc<Holder>) {
+    /// Charges it to `account`.
+    fn count(&mut self, account: &Arc<AnswerAccount>) {
         let Self::Made(bytes) = self else { return };
-        let counted = |piece: Vec<u8>| counted_piece(holder, piece);
+        let counted = |piece: Vec<u8>| counted_piece(account, piece);
         *self = if bytes.len() > PIECE_BYTES {
             // Copies, so that the memory of each piece is freed when the client has read it.
             let mut pieces = bytes.chunks(PIECE_BYTES).map(|piece| counted(piece.to_vec()));
@@ -76,12 +76,16 @@ impl Content {
 
     /// A long poll's answer. If the answer is not complete yet, the pipe is refilled while the
     /// client reads, so it is charged `pipe_bytes` until it ends.
-    pub(super) fn poll(mut pipe: PipeBody, holder: &Arc<Holder>, pipe_bytes: usize) -> Self {
+    pub(super) fn poll(
+        mut pipe: PipeBody,
+        account: &Arc<AnswerAccount>,
+        pipe_bytes: usize,
+    ) -> Self {
         let Some(whole) = pipe.take_whole() else {
-            let charge = holder.charge(pipe_bytes, pipe.bytes());
+            let charge = account.charge(pipe_bytes, pipe.bytes());
             return Self::Pipe(pipe, Some(charge));
         };
-        let mut pieces = whole.into_iter().map(|piece| counted_piece(holder, piece));
+        let mut pieces = whole.into_iter().map(|piece| counted_piece(account, piece));
         Self::Counted(pieces.next().unwrap_or_default(), pieces.collect())
     }
 
@@ -120,7 +124,7 @@ impl Content {
                     Some(Ok(Err(_))) | None => return Poll::Ready(None),
                 };
                 Some(match charge {
-                    Some(charge) => hand_over(charge, piece),
+                    Some(charge) => transfer(charge, piece),
                     None => piece,
                 })
             }
@@ -135,22 +139,22 @@ fn split(bytes: &mut Bytes) -> Option<Bytes> {
 }
 
 /// Bytes, counted for a connection as long as they are there.
-fn counted_piece(holder: &Arc<Holder>, piece: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+fn counted_piece(account: &Arc<AnswerAccount>, piece: impl AsRef<[u8]> + Send + 'static) -> Bytes {
     let bytes = piece.as_ref().len();
-    holder.charge(bytes, bytes).on(piece)
+    account.charge(bytes, bytes).attach_to(piece)
 }
 
 /// Moves a piece to a charge of its own.
-fn hand_over(charge: &mut Charge, piece: Bytes) -> Bytes {
-    charge.hand_over(piece.len());
-    counted_piece(&charge.holder, piece)
+fn transfer(charge: &mut Charge, piece: Bytes) -> Bytes {
+    charge.transfer(piece.len());
+    counted_piece(&charge.account, piece)
 }
 
 /// Counts an answer for its connection until its client has taken it.
 pub(super) fn count(http: &Http, answer: &mut Response<Content>, on: &On) {
     if !answer.body().is_end_stream() {
-        answer.body_mut().count(&on.holder);
-        http.shard.watch(&on.holder, on.address.get());
+        answer.body_mut().count(&on.account);
+        http.shard.watch(&on.account, on.address.get());
     }
 }
 
@@ -162,8 +166,8 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn new(sending: Sending, holder: &Arc<Holder>) -> Self {
-        let charge = holder.charge(sending.events.borrow().own_bytes(), sending.bytes());
+    pub(super) fn new(sending: Sending, account: &Arc<AnswerAccount>) -> Self {
+        let charge = account.charge(sending.events.borrow().own_bytes(), sending.bytes());
         Self { sending, charge }
     }
 
@@ -175,7 +179,7 @@ impl History {
                 None => split(&mut self.sending.after)?,
             },
         };
-        Some(hand_over(&mut self.charge, piece))
+        Some(transfer(&mut self.charge, piece))
     }
 }
 
@@ -192,8 +196,8 @@ pub(super) struct FileBody {
 
 impl FileBody {
     /// The first `bytes` of a file.
-    pub(super) fn new(file: File, bytes: u64, holder: &Arc<Holder>) -> Self {
-        let charge = holder.charge(FILE_PIECE_BYTES, 0);
+    pub(super) fn new(file: File, bytes: u64, account: &Arc<AnswerAccount>) -> Self {
+        let charge = account.charge(FILE_PIECE_BYTES, 0);
         Self {
             file: Arc::new(file),
             next: 0,
@@ -222,7 +226,7 @@ impl FileBody {
             self.read = read.into();
         }
         let piece = split(&mut self.read);
-        Poll::Ready(piece.map(|piece| Ok(counted_piece(&self.charge.holder, piece))))
+        Poll::Ready(piece.map(|piece| Ok(counted_piece(&self.charge.account, piece))))
     }
 }
 

@@ -30,8 +30,8 @@ pub(super) async fn serve(
 ) {
     let config = http.config();
     let limits = &config.limits;
-    let holder = http.shard.holder();
-    let on = On::new(permit, &holder);
+    let account = http.shard.account();
+    let on = On::new(permit, &account);
     let served = Rc::new((Rc::clone(http), on));
     let running = Rc::<Running>::default();
     let streams = Streams { http: Rc::clone(http), running: Rc::clone(&running) };
@@ -62,7 +62,7 @@ pub(super) async fn serve(
                 }
             }),
         );
-    let mut notified = pin!(notified(http, &holder));
+    let mut notified = pin!(notified(http, &account));
     let mut idle = pin!(running.idle(limits.stall));
     let (mut listening, mut draining) = (false, false);
     let ended = poll_fn(|context| {
@@ -78,7 +78,7 @@ pub(super) async fn serve(
         if refused > 0 {
             http.shard.counts.h2_refused_streams.add(refused);
         }
-        if holder.is_cut() {
+        if account.is_evicted() {
             return Poll::Ready(Ok(()));
         }
         match polled {

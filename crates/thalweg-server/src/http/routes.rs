@@ -262,7 +262,7 @@ async fn subscribe(
         }
     }
     let content = match is_poll {
-        true => Content::poll(body, &on.holder, http.limits().stream_buffer_bytes),
+        true => Content::poll(body, &on.account, http.limits().stream_buffer_bytes),
         false => Content::Pipe(body, None),
     };
     Ok(request.head.map(|_| content))
@@ -356,7 +356,7 @@ async fn read(
     http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);
-    let sending = http.shard.read(client, &on.holder, &topic, start, limit).await?;
-    let history = History::new(sending, &on.holder);
+    let sending = http.shard.read(client, &on.account, &topic, start, limit).await?;
+    let history = History::new(sending, &on.account);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

@@ -49,7 +49,7 @@ pub(super) async fn answer(
         Some(None) => json(StatusCode::OK, runs.list().await?),
         Some(Some((name, file))) => {
             let (opened, bytes) = runs.file(name, file).await?;
-            let body = FileBody::new(opened, bytes, &on.holder);
+            let body = FileBody::new(opened, bytes, &on.account);
             let mut answer = text(content_type(file), Content::File(Box::new(body)));
             harden(&mut answer, REPORT_POLICY);
             answer

@@ -11,7 +11,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    answers::{Holder, Who},
+    answers::{AccountOwner, AnswerAccount},
     clock::now_us,
     config::IDLE_HISTORY_QUERY,
     connection_limits::Address,
@@ -22,15 +22,15 @@ use crate::{
 
 impl Handle {
     /// A new holder for a connection that HTTP serves.
-    pub(crate) fn holder(&self) -> Arc<Holder> {
-        self.shard.borrow().subscribers.answers.holder(Who::Http)
+    pub(crate) fn account(&self) -> Arc<AnswerAccount> {
+        self.shard.borrow().subscribers.answers.account(AccountOwner::Http)
     }
 
     /// Watches a connection that was given an answer for the client at `address`. The shard's
     /// turns check it, after HTTP had a chance to send it.
-    pub(crate) fn watch(&self, holder: &Arc<Holder>, address: Address) {
+    pub(crate) fn watch(&self, account: &Arc<AnswerAccount>, address: Address) {
         let subscribers = &mut self.shard.borrow_mut().subscribers;
-        subscribers.answers.list(holder, address, now_us);
+        subscribers.answers.track(account, address, now_us);
         if subscribers.has_too_many_answers() {
             self.wake.notify_one();
         }
@@ -55,12 +55,12 @@ impl Subscribers {
     /// Ends connections until all answers together are within the limit. `true` if the next
     /// turn must look again.
     pub(super) fn keep_answers_within(&mut self, topics: &mut Topics) -> bool {
-        let beyond = self.answers.beyond(self.common.config.answers_max());
-        for holder in beyond.ended {
+        let over = self.answers.over_limit(self.common.config.answers_max());
+        for account in over.ended {
             self.counts.answers_cut.add(1);
-            self.end_holder(topics, &holder);
+            self.end_owner(topics, &account);
         }
-        beyond.has_new
+        over.check_again
     }
 
     /// Whether all answers together hold more than the limit.
@@ -72,8 +72,8 @@ impl Subscribers {
     /// much memory of trimmed batches.
     pub(super) fn sweep_answers(&mut self, topics: &mut Topics, now_us: u64) {
         let limits = self.common.config.limits;
-        for holder in self.answers.stalled(now_us, limits.stall.as_micros() as u64) {
-            self.end_holder(topics, &holder);
+        for account in self.answers.stalled(now_us, limits.stall.as_micros() as u64) {
+            self.end_owner(topics, &account);
         }
         self.sweep_history_queries(topics, limits.pinned_bytes);
         self.counts.answer_bytes.set(self.answers.bytes() as u64);
@@ -97,29 +97,29 @@ impl Subscribers {
     pub(super) fn end_idle_history_query(&mut self, topics: &mut Topics, full: Full) {
         let now_us = now_us();
         let idle_us = now_us.saturating_sub(IDLE_HISTORY_QUERY.as_micros() as u64);
-        let mut by_client: HashMap<Client, Vec<(u64, &Arc<Holder>)>> = HashMap::new();
+        let mut by_client: HashMap<Client, Vec<(u64, &Arc<AnswerAccount>)>> = HashMap::new();
         for query in self.history_queries.iter_mut().filter(|query| query.is_sent()) {
             let since_us = query.idle_since(now_us);
             let is_meant = match full {
                 Full::OfClient(client) => query.client == client,
                 Full::OfAll => true,
             };
-            if is_meant && since_us <= idle_us && !query.holder.is_cut() {
-                by_client.entry(query.client).or_default().push((since_us, &query.holder));
+            if is_meant && since_us <= idle_us && !query.account.is_evicted() {
+                by_client.entry(query.client).or_default().push((since_us, &query.account));
             }
         }
         let most = by_client.into_values().max_by_key(Vec::len).unwrap_or_default();
         let longest = most.into_iter().min_by_key(|(since_us, _)| *since_us);
-        if let Some(holder) = longest.map(|(_, holder)| Arc::clone(holder)) {
-            self.cut(topics, &holder);
+        if let Some(account) = longest.map(|(_, account)| Arc::clone(account)) {
+            self.evict(topics, &account);
         }
     }
 
     /// Ends a connection because of the answers that it holds, unless it ends already.
-    fn cut(&mut self, topics: &mut Topics, holder: &Arc<Holder>) {
-        if self.answers.leave(holder) {
+    fn evict(&mut self, topics: &mut Topics, account: &Arc<AnswerAccount>) {
+        if self.answers.leave(account) {
             self.counts.answers_cut.add(1);
-            self.end_holder(topics, holder);
+            self.end_owner(topics, account);
         }
     }
 
@@ -135,25 +135,25 @@ impl Subscribers {
             for batch in &batches {
                 *sharers.entry(Arc::as_ptr(batch)).or_default() += 1;
             }
-            keeping.push((Arc::clone(&query.holder), query.client, batches));
+            keeping.push((Arc::clone(&query.account), query.client, batches));
         }
         let share = |sharers: &HashMap<_, usize>, batches: &[Arc<Batch>]| -> usize {
             batches.iter().map(|batch| batch.memory_bytes() / sharers[&Arc::as_ptr(batch)]).sum()
         };
-        let mut by_holder: HashMap<*const Holder, usize> = HashMap::new();
+        let mut by_account: HashMap<*const AnswerAccount, usize> = HashMap::new();
         let mut all = 0;
-        for (holder, _, batches) in &keeping {
+        for (account, _, batches) in &keeping {
             let bytes = share(&sharers, batches);
-            *by_holder.entry(Arc::as_ptr(holder)).or_default() += bytes;
+            *by_account.entry(Arc::as_ptr(account)).or_default() += bytes;
             all += bytes;
         }
-        keeping.sort_by_cached_key(|(holder, ..)| {
-            let holder = Arc::as_ptr(holder);
-            (by_holder[&holder], holder)
+        keeping.sort_by_cached_key(|(account, ..)| {
+            let account = Arc::as_ptr(account);
+            (by_account[&account], account)
         });
-        let mut ended: Option<Arc<Holder>> = None;
-        while let Some((holder, _, batches)) = keeping.last() {
-            let is_ended = ended.as_ref().is_some_and(|ended| Arc::ptr_eq(ended, holder));
+        let mut ended: Option<Arc<AnswerAccount>> = None;
+        while let Some((account, _, batches)) = keeping.last() {
+            let is_ended = ended.as_ref().is_some_and(|ended| Arc::ptr_eq(ended, account));
             if all <= bytes_max && !is_ended {
                 break;
             }
@@ -164,8 +164,8 @@ impl Subscribers {
                     all = all.saturating_sub(batch.memory_bytes());
                 }
             }
-            self.cut(topics, &Arc::clone(holder));
-            ended = keeping.pop().map(|(holder, ..)| holder);
+            self.evict(topics, &Arc::clone(account));
+            ended = keeping.pop().map(|(account, ..)| account);
         }
         let mut pinned: HashMap<Client, usize> = HashMap::new();
         for (_, client, batches) in &keeping {
@@ -186,25 +186,27 @@ impl Subscribers {
             return;
         }
         let answers = &mut self.answers;
-        let holder =
-            self.control_holders.entry(key).or_insert_with(|| answers.holder(Who::Subscriber(key)));
-        holder.set(held, sent);
-        answers.list(holder, connection.client.address, now_us);
+        let account = self
+            .control_accounts
+            .entry(key)
+            .or_insert_with(|| answers.account(AccountOwner::Subscriber(key)));
+        account.set(held, sent);
+        answers.track(account, connection.client.address, now_us);
     }
 
     /// A subscriber's control messages no longer hold more than `control_bytes`.
     pub(super) fn forget_control(&mut self, key: u32) {
-        if let Some(holder) = self.control_holders.remove(&key) {
-            holder.set(0, 0);
+        if let Some(account) = self.control_accounts.remove(&key) {
+            account.set(0, 0);
         }
     }
 
     /// Ends a connection because of the answers that it holds.
-    fn end_holder(&mut self, topics: &mut Topics, holder: &Holder) {
+    fn end_owner(&mut self, topics: &mut Topics, account: &AnswerAccount) {
         self.counts.count_closed(close::STALLED.code);
-        match holder.who {
-            Who::Http => holder.end(),
-            Who::Subscriber(key) => {
+        match account.owner {
+            AccountOwner::Http => account.end(),
+            AccountOwner::Subscriber(key) => {
                 if let Some(connection) = self.connections.get(key as usize) {
                     connection.writer.reset();
                 }

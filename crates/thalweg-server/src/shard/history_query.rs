@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Handle, home_of, topics::Topics};
 use crate::{
-    answers::Holder,
+    answers::AnswerAccount,
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
     refusal::Refusal,
@@ -93,7 +93,7 @@ impl Drop for SendingPlace {
 /// A history that is being sent.
 pub(super) struct HistoryQuery {
     pub(super) client: Client,
-    pub(super) holder: Arc<Holder>,
+    pub(super) account: Arc<AnswerAccount>,
     pub(super) events: Weak<RefCell<Slice>>,
     /// Bytes that its client had read when it was last found to make progress, and the time of
     /// that.
@@ -125,15 +125,15 @@ impl HistoryQuery {
 
     /// The time since when its client reads nothing. Checks for progress first.
     pub(super) fn idle_since(&mut self, now_us: u64) -> u64 {
-        if self.holder.taken() != self.taken {
-            (self.taken, self.since_us) = (self.holder.taken(), now_us);
+        if self.account.taken() != self.taken {
+            (self.taken, self.since_us) = (self.account.taken(), now_us);
         }
         self.since_us
     }
 }
 
 impl Handle {
-    /// A topic's history from a cursor on, to be sent by the connection of `holder`. If too
+    /// A topic's history from a cursor on, to be sent by the connection of `account`. If too
     /// many are being sent, it waits until one has ended.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Handle {
     pub(crate) async fn read(
         self: &Rc<Self>,
         client: Client,
-        holder: &Arc<Holder>,
+        account: &Arc<AnswerAccount>,
         topic: &Topic,
         start: StartAt,
         limit: usize,
@@ -160,9 +160,9 @@ impl Handle {
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,
-            holder: Arc::clone(holder),
+            account: Arc::clone(account),
             events: Rc::downgrade(&events),
-            taken: holder.taken(),
+            taken: account.taken(),
             since_us: now_us(),
         });
         let (before, after) = (before.into(), after.into());

@@ -21,7 +21,7 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    answers::{Answers, Holder},
+    answers::{AnswerAccount, Answers},
     config::SOCKET_READ_BYTES,
     fanout::{FeedKey, Scratch},
     metrics::Counts,
@@ -45,7 +45,7 @@ pub(super) struct Subscribers {
     pub(super) unfinished_bytes: usize,
     pub(super) answers: Answers,
     /// Subscribers whose control messages hold more than `control_bytes`.
-    pub(super) control_holders: HashMap<u32, Arc<Holder>>,
+    pub(super) control_accounts: HashMap<u32, Arc<AnswerAccount>>,
     /// Histories that are being sent.
     pub(super) history_queries: Vec<HistoryQuery>,
     pub(super) poll: Poll,
@@ -113,7 +113,7 @@ impl Subscribers {
             timers: Timers::default(),
             unfinished_bytes: 0,
             answers: Answers::default(),
-            control_holders: HashMap::new(),
+            control_accounts: HashMap::new(),
             history_queries: Vec::new(),
             poll: Poll::new()?,
             scratch: Scratch::default(),

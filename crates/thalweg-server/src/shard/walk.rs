@@ -79,7 +79,7 @@ impl Subscribers {
         if !waits && delivered != Delivered::Full {
             connection.owes_nothing();
         }
-        if !self.control_holders.is_empty() {
+        if !self.control_accounts.is_empty() {
             self.count_control(key, sent as usize);
         }
         // Needed also for a connection that ends: the feeds that it left are not among those

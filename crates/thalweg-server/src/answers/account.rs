@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// Whose connection holds answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum AccountOwner {
     /// One that HTTP serves: its task ends it.
     Http,
     /// A subscriber, by its place in the slab.
@@ -39,8 +39,8 @@ impl Count {
 
 /// What one connection holds of answers.
 #[derive(Debug)]
-pub(crate) struct Holder {
-    pub(crate) who: Who,
+pub(crate) struct AnswerAccount {
+    pub(crate) owner: AccountOwner,
     /// What all connections hold together, without those that were cut.
     all: Arc<Count>,
     /// Memory, in bytes.
@@ -49,50 +49,50 @@ pub(crate) struct Holder {
     owed: Count,
     /// All bytes that its client has read since the start.
     taken: Count,
-    is_listed: AtomicBool,
-    is_cut: AtomicBool,
+    is_tracked: AtomicBool,
+    is_evicted: AtomicBool,
     /// Signals its task that the connection must end.
-    cut: Notify,
+    evicted: Notify,
 }
 
 /// Bytes of an answer that count as held and as pending until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
-    pub(crate) holder: Arc<Holder>,
+    pub(crate) account: Arc<AnswerAccount>,
     held: usize,
     owed: usize,
 }
 
-impl Holder {
+impl AnswerAccount {
     /// A holder that holds nothing yet. What it holds also counts in `all`.
-    pub(super) fn new(who: Who, all: &Arc<Count>) -> Self {
+    pub(super) fn new(owner: AccountOwner, all: &Arc<Count>) -> Self {
         Self {
-            who,
+            owner,
             all: Arc::clone(all),
             held: Count::default(),
             owed: Count::default(),
             taken: Count::default(),
-            is_listed: AtomicBool::new(false),
-            is_cut: AtomicBool::new(false),
-            cut: Notify::new(),
+            is_tracked: AtomicBool::new(false),
+            is_evicted: AtomicBool::new(false),
+            evicted: Notify::new(),
         }
     }
 
     /// Waits until its connection must end.
-    pub(crate) async fn cut(&self) {
-        self.cut.notified().await;
+    pub(crate) async fn evicted(&self) {
+        self.evicted.notified().await;
     }
 
     /// Makes its task end the connection.
     pub(crate) fn end(&self) {
-        self.cut.notify_one();
+        self.evicted.notify_one();
     }
 
-    /// Counts bytes from now on. Call `Answers::list` after the first charge of an answer.
+    /// Counts bytes from now on. Call `Answers::track` after the first charge of an answer.
     pub(crate) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
         self.add(held);
         self.owed.add(owed);
-        Charge { holder: Arc::clone(self), held, owed }
+        Charge { account: Arc::clone(self), held, owed }
     }
 
     /// Sets the bytes held now and adds the bytes read since the last call. Nothing is pending.
@@ -115,20 +115,20 @@ impl Holder {
         self.taken.get()
     }
 
-    pub(crate) fn is_cut(&self) -> bool {
-        self.is_cut.load(Relaxed)
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Relaxed)
     }
 
     /// Sets whether it is watched from now on. Returns whether it was until now.
-    pub(crate) fn set_listed(&self, is_listed: bool) -> bool {
-        let was_listed = self.is_listed.load(Relaxed);
-        self.is_listed.store(is_listed, Relaxed);
-        was_listed
+    pub(crate) fn set_tracked(&self, is_tracked: bool) -> bool {
+        let was_tracked = self.is_tracked.load(Relaxed);
+        self.is_tracked.store(is_tracked, Relaxed);
+        was_tracked
     }
 
     /// Stops counting it. Returns whether it was counted until now.
     pub(crate) fn leave(&self) -> bool {
-        let was_there = !self.is_cut.swap(true, Relaxed);
+        let was_there = !self.is_evicted.swap(true, Relaxed);
         if was_there {
             self.all.sub(self.held());
         }
@@ -137,14 +137,14 @@ impl Holder {
 
     fn add(&self, bytes: usize) {
         self.held.add(bytes);
-        if !self.is_cut.load(Relaxed) {
+        if !self.is_evicted.load(Relaxed) {
             self.all.add(bytes);
         }
     }
 
     fn sub(&self, bytes: usize) {
         self.held.sub(bytes);
-        if !self.is_cut.load(Relaxed) {
+        if !self.is_evicted.load(Relaxed) {
             self.all.sub(bytes);
         }
     }
@@ -152,23 +152,23 @@ impl Holder {
 
 impl Charge {
     /// Wraps the bytes. The charge ends when they are dropped.
-    pub(crate) fn on(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
+    pub(crate) fn attach_to(self, bytes: impl AsRef<[u8]> + Send + 'static) -> Bytes {
         Bytes::from_owner(Charged { bytes, _charge: self })
     }
 
     /// Moves this many pending bytes to another charge.
-    pub(crate) fn hand_over(&mut self, bytes: usize) {
+    pub(crate) fn transfer(&mut self, bytes: usize) {
         let bytes = bytes.min(self.owed);
         self.owed -= bytes;
-        self.holder.owed.sub(bytes);
+        self.account.owed.sub(bytes);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.holder.sub(self.held);
-        self.holder.owed.sub(self.owed);
-        self.holder.taken.add(self.owed);
+        self.account.sub(self.held);
+        self.account.owed.sub(self.owed);
+        self.account.taken.add(self.owed);
     }
 }
 
