@@ -146,14 +146,14 @@ impl Http {
 }
 
 /// The connection that a request came on.
-struct On {
+struct RequestConnection {
     permit: ConnectionPermit,
     account: Arc<AnswerAccount>,
     /// The address of its client. Through a proxy each request may have another one.
     address: Cell<Address>,
 }
 
-impl On {
+impl RequestConnection {
     fn new(permit: ConnectionPermit, account: &Arc<AnswerAccount>) -> Self {
         let address = Cell::new(permit.address());
         Self { permit, account: Arc::clone(account), address }
@@ -280,7 +280,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
     let limits = http.limits();
     let running = Rc::<Running>::default();
     let account = http.shard.account();
-    let on = On::new(permit, &account);
+    let via = RequestConnection::new(permit, &account);
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_wait)
@@ -289,8 +289,8 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
             TokioIo::new(TimeoutStream::new(stream, limits.stall)),
             service_fn(async |request| {
                 let _run = Run::enter(&running);
-                let mut answer = routes::answer(http, Some(&takeover), &on, request).await;
-                content::count(http, &mut answer, &on);
+                let mut answer = routes::answer(http, Some(&takeover), &via, request).await;
+                content::count(http, &mut answer, &via);
                 Ok::<_, Infallible>(answer)
             }),
         );
@@ -330,7 +330,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
     let Takeover { request, feeds, client, caller } = taken;
-    let permit = Some(on.permit.given_to(caller));
+    let permit = Some(via.permit.given_to(caller));
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
         let head = head::to_bytes(&request.head, request.format);
         let (head, request, feeds) = (&*head, &request, &*feeds);

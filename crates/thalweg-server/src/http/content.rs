@@ -16,7 +16,7 @@ use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Http, On};
+use super::{Http, RequestConnection};
 use crate::{
     answers::{AnswerAccount, Charge},
     shard::Sending,
@@ -151,10 +151,10 @@ fn transfer(charge: &mut Charge, piece: Bytes) -> Bytes {
 }
 
 /// Counts an answer for its connection until its client has taken it.
-pub(super) fn count(http: &Http, answer: &mut Response<Content>, on: &On) {
+pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &RequestConnection) {
     if !answer.body().is_end_stream() {
-        answer.body_mut().count(&on.account);
-        http.shard.watch(&on.account, on.address.get());
+        answer.body_mut().count(&connection.account);
+        http.shard.watch(&connection.account, connection.address.get());
     }
 }
 

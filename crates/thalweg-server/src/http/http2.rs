@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    Http, On,
+    Http, RequestConnection,
     coalescing::coalesce,
     content, count_timed_out, notified, routes,
     timeouts::{Running, Streams, Taken, TimedOut, TimeoutStream},
@@ -31,8 +31,8 @@ pub(super) async fn serve(
     let config = http.config();
     let limits = &config.limits;
     let account = http.shard.account();
-    let on = On::new(permit, &account);
-    let served = Rc::new((Rc::clone(http), on));
+    let via = RequestConnection::new(permit, &account);
+    let served = Rc::new((Rc::clone(http), via));
     let running = Rc::<Running>::default();
     let streams = Streams { http: Rc::clone(http), running: Rc::clone(&running) };
     let stream = TimeoutStream::new(stream, limits.stall).with_preface_by(limits.head_wait);
@@ -55,9 +55,9 @@ pub(super) async fn serve(
             service_fn(move |request| {
                 let served = Rc::clone(&served);
                 async move {
-                    let (http, on) = &*served;
-                    let mut answer = routes::answer(http, None, on, request).await;
-                    content::count(http, &mut answer, on);
+                    let (http, via) = &*served;
+                    let mut answer = routes::answer(http, None, via, request).await;
+                    content::count(http, &mut answer, via);
                     Ok::<_, Infallible>(answer.map(Taken::new))
                 }
             }),

@@ -11,7 +11,7 @@ use thalweg_wire::{ErrorCode, Excerpt, StartAt, Topic};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    Http, On,
+    Http, RequestConnection,
     content::{Content, History},
     inspect, pages,
     post::{self, Publisher},
@@ -59,7 +59,7 @@ const BEGUN_WAIT: Duration = Duration::from_secs(2);
 pub(super) async fn answer(
     http: &Rc<Http>,
     takeover: Option<&Cell<Option<Takeover>>>,
-    on: &On,
+    connection: &RequestConnection,
     request: Request<Incoming>,
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
@@ -68,7 +68,7 @@ pub(super) async fn answer(
         // It is answered as GET is, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
-    let (forwarded, admitted) = match http.admit(&on.permit, &parts) {
+    let (forwarded, admitted) = match http.admit(&connection.permit, &parts) {
         Ok(admitted) => admitted,
         Err(refusal) => {
             drop(parts);
@@ -81,14 +81,14 @@ pub(super) async fn answer(
         answer.headers_mut().extend(headers);
         return answer;
     }
-    if on.permit.is_admin() {
+    if connection.permit.is_admin() {
         // Boxed because it is rare: it must not enlarge the future of every request.
         let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
         return last(http, asked, body, http.finish(inspected, &admitted)).await;
     }
-    let begun = match on.permit.caller(&forwarded) {
+    let begun = match connection.permit.caller(&forwarded) {
         Ok(caller) => {
-            on.address.set(caller.address);
+            connection.address.set(caller.address);
             has_no_body_to_read(&parts, &body)
                 .and_then(|()| begin(http, &parts))
                 .map(|begun| (begun, caller))
@@ -101,10 +101,10 @@ pub(super) async fn answer(
             // This may take long, so the request's head and body are dropped now.
             drop((parts, body));
             begun.request.head.headers_mut().extend(admitted.headers());
-            let subscribed = subscribe(http, takeover, on, begun, caller).await;
+            let subscribed = subscribe(http, takeover, connection, begun, caller).await;
             return subscribed.unwrap_or_else(|refused| http.finish(Err(refused), &admitted));
         }
-        Ok((None, caller)) => route(http, on, caller, &mut parts, &mut body).await,
+        Ok((None, caller)) => route(http, connection, caller, &mut parts, &mut body).await,
         Err(refused) => {
             drop(parts);
             Err(refused)
@@ -211,7 +211,7 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
 async fn subscribe(
     http: &Rc<Http>,
     takeover: Option<&Cell<Option<Takeover>>>,
-    on: &On,
+    connection: &RequestConnection,
     begun: Box<Begun>,
     caller: Caller,
 ) -> Result<Answer, Refused> {
@@ -222,7 +222,7 @@ async fn subscribe(
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
     let permit = match takeover {
         Some(_) => None,
-        None => caller.take().map(|caller| on.permit.for_another(caller)).transpose()?,
+        None => caller.take().map(|caller| connection.permit.for_another(caller)).transpose()?,
     };
     http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now, so that a subscriber without a place leaves no topic behind.
@@ -262,7 +262,7 @@ async fn subscribe(
         }
     }
     let content = match is_poll {
-        true => Content::poll(body, &on.account, http.limits().stream_buffer_bytes),
+        true => Content::poll(body, &connection.account, http.limits().stream_buffer_bytes),
         false => Content::Pipe(body, None),
     };
     Ok(request.head.map(|_| content))
@@ -278,7 +278,7 @@ async fn begun_at_least(http: &Http, id: SubscriberId) {
 
 async fn route(
     http: &Rc<Http>,
-    on: &On,
+    connection: &RequestConnection,
     // Keeps its place until the answer is made.
     caller: Caller,
     parts: &mut Parts,
@@ -287,7 +287,7 @@ async fn route(
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
-            (&Method::GET, _) => read(http, on, &caller, parts, path_topic).await,
+            (&Method::GET, _) => read(http, connection, &caller, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
                 let publisher = Publisher::new(http, &caller, topic, parts)?;
                 // A long time may pass between lines, as between a subscriber's events. So it
@@ -295,7 +295,8 @@ async fn route(
                 let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
                 // This may take long, so the request's URL and headers are dropped now.
                 (parts.uri, parts.headers) = Default::default();
-                let _permit = if is_beside { Some(on.permit.for_another(caller)?) } else { None };
+                let _permit =
+                    if is_beside { Some(connection.permit.for_another(caller)?) } else { None };
                 publisher.publish(http, body).await
             }
             (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
@@ -303,7 +304,7 @@ async fn route(
         };
     }
     if let Some(rest) = runs::path(path) {
-        return runs::answer(http, on, parts, rest).await;
+        return runs::answer(http, connection, parts, rest).await;
     }
     let shown = &http.config().pages;
     match path {
@@ -333,7 +334,7 @@ async fn route(
 /// A topic's history, or the list of topics.
 async fn read(
     http: &Rc<Http>,
-    on: &On,
+    connection: &RequestConnection,
     caller: &Caller,
     parts: &Parts,
     path_topic: Option<&str>,
@@ -356,7 +357,7 @@ async fn read(
     http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);
-    let sending = http.shard.read(client, &on.account, &topic, start, limit).await?;
-    let history = History::new(sending, &on.account);
+    let sending = http.shard.read(client, &connection.account, &topic, start, limit).await?;
+    let history = History::new(sending, &connection.account);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

@@ -4,7 +4,7 @@ use http::{HeaderValue, Method, StatusCode, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
 use super::{
-    Http, On,
+    Http, RequestConnection,
     content::{Content, FileBody},
     pages::harden,
     respond::{Answer, Refused, json, text},
@@ -31,7 +31,7 @@ pub(super) fn path(path: &str) -> Option<&str> {
 /// The list of runs, or a file of one. Everybody who may subscribe may see them.
 pub(super) async fn answer(
     http: &Rc<Http>,
-    on: &On,
+    connection: &RequestConnection,
     parts: &Parts,
     rest: &str,
 ) -> Result<Answer, Refused> {
@@ -49,7 +49,7 @@ pub(super) async fn answer(
         Some(None) => json(StatusCode::OK, runs.list().await?),
         Some(Some((name, file))) => {
             let (opened, bytes) = runs.file(name, file).await?;
-            let body = FileBody::new(opened, bytes, &on.account);
+            let body = FileBody::new(opened, bytes, &connection.account);
             let mut answer = text(content_type(file), Content::File(Box::new(body)));
             harden(&mut answer, REPORT_POLICY);
             answer
