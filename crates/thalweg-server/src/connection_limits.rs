@@ -48,7 +48,7 @@ pub(crate) struct ConnectionLimits {
 /// One connection's place, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
-    place: Place,
+    address_permit: AddressPermit,
     shard: u32,
     is_of_proxy: bool,
 }
@@ -63,12 +63,12 @@ pub(crate) struct Caller {
     /// proxy names it.
     pub(crate) is_counted: bool,
     /// A place of its own, if the connection is a proxy's.
-    place: Option<Place>,
+    address_permit: Option<AddressPermit>,
 }
 
 /// One of the places that an address may have.
 #[derive(Debug)]
-struct Place {
+struct AddressPermit {
     connection_limits: Arc<ConnectionLimits>,
     address: Address,
     is_counted: bool,
@@ -101,20 +101,24 @@ impl ConnectionLimits {
         let address = address.to_canonical();
         let is_of_proxy = self.trusted_proxies.iter().any(|network| network.contains(address));
         let is_counted = !is_of_proxy && !address.is_loopback();
-        let place = self.place(Address::of(address), is_counted)?;
+        let address_permit = self.address_permit(Address::of(address), is_counted)?;
         let load = |shard: &usize| self.loads[*shard].load(Relaxed);
         let shard = (0..self.loads.len()).min_by_key(load).unwrap_or_default();
-        ConnectionPermit::new(place, shard as u32, is_of_proxy)
+        ConnectionPermit::new(address_permit, shard as u32, is_of_proxy)
     }
 
     /// Takes one more place for an address, if it is counted.
-    fn place(self: &Arc<Self>, address: Address, is_counted: bool) -> Result<Place, Refusal> {
+    fn address_permit(
+        self: &Arc<Self>,
+        address: Address,
+        is_counted: bool,
+    ) -> Result<AddressPermit, Refusal> {
         if is_counted && !self.by_address.take(address) {
             let message = "this address has all the connections that it may have: close some, \
                            or if it is a proxy's, start the server with --trusted-proxy";
             return Err(Refusal::new(ErrorCode::TooManyFromAddress, message));
         }
-        Ok(Place { connection_limits: Arc::clone(self), address, is_counted })
+        Ok(AddressPermit { connection_limits: Arc::clone(self), address, is_counted })
     }
 
     /// Counts one more connection in total.
@@ -129,10 +133,10 @@ impl ConnectionLimits {
 }
 
 impl ConnectionPermit {
-    fn new(place: Place, shard: u32, is_of_proxy: bool) -> Result<Self, Refusal> {
-        place.connection_limits.take_room()?;
-        place.connection_limits.loads[shard as usize].fetch_add(1, Relaxed);
-        Ok(Self { place, shard, is_of_proxy })
+    fn new(address_permit: AddressPermit, shard: u32, is_of_proxy: bool) -> Result<Self, Refusal> {
+        address_permit.connection_limits.take_room()?;
+        address_permit.connection_limits.loads[shard as usize].fetch_add(1, Relaxed);
+        Ok(Self { address_permit, shard, is_of_proxy })
     }
 
     /// The shard that serves it.
@@ -142,12 +146,12 @@ impl ConnectionPermit {
 
     /// Its address. For a proxy's connection, the proxy's own.
     pub(crate) fn address(&self) -> Address {
-        self.place.address
+        self.address_permit.address
     }
 
     /// Whether it belongs to the admin listener.
     pub(crate) fn is_admin(&self) -> bool {
-        self.place.connection_limits.is_admin
+        self.address_permit.connection_limits.is_admin
     }
 
     /// What a request over this connection says about its client, if the connection is a
@@ -157,7 +161,9 @@ impl ConnectionPermit {
     /// As [`Forwarded::read`].
     pub(crate) fn forwarded(&self, headers: &HeaderMap) -> Result<Forwarded, Refusal> {
         match self.is_of_proxy {
-            true => Forwarded::read(headers, &self.place.connection_limits.trusted_proxies),
+            true => {
+                Forwarded::read(headers, &self.address_permit.connection_limits.trusted_proxies)
+            }
             false => Ok(Forwarded::default()),
         }
     }
@@ -168,12 +174,12 @@ impl ConnectionPermit {
     /// When the client of a proxy has reached its limit.
     pub(crate) fn caller(&self, forwarded: &Forwarded) -> Result<Caller, Refusal> {
         if !self.is_of_proxy {
-            let Place { address, is_counted, .. } = self.place;
-            return Ok(Caller { address, is_counted, place: None });
+            let AddressPermit { address, is_counted, .. } = self.address_permit;
+            return Ok(Caller { address, is_counted, address_permit: None });
         }
-        let address = forwarded.address.unwrap_or(self.place.address);
-        let place = self.place.connection_limits.place(address, true)?;
-        Ok(Caller { address, is_counted: true, place: Some(place) })
+        let address = forwarded.address.unwrap_or(self.address_permit.address);
+        let address_permit = self.address_permit.connection_limits.address_permit(address, true)?;
+        Ok(Caller { address, is_counted: true, address_permit: Some(address_permit) })
     }
 
     /// Takes a place for one of the subscribers that share this connection. It costs as much as
@@ -182,17 +188,17 @@ impl ConnectionPermit {
     /// # Errors
     /// When no place is free.
     pub(crate) fn for_another(&self, caller: Caller) -> Result<Self, Refusal> {
-        let own = &self.place;
-        let place = caller
-            .place
-            .map_or_else(|| own.connection_limits.place(own.address, own.is_counted), Ok);
-        Self::new(place?, self.shard, false)
+        let own = &self.address_permit;
+        let address_permit = caller
+            .address_permit
+            .map_or_else(|| own.connection_limits.address_permit(own.address, own.is_counted), Ok);
+        Self::new(address_permit?, self.shard, false)
     }
 
     /// The same place, for a subscriber that uses the connection alone.
     pub(crate) fn given_to(mut self, caller: Caller) -> Self {
-        if let Some(place) = caller.place {
-            self.place = place;
+        if let Some(address_permit) = caller.address_permit {
+            self.address_permit = address_permit;
         }
         self
     }
@@ -200,13 +206,13 @@ impl ConnectionPermit {
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let connection_limits = &self.place.connection_limits;
+        let connection_limits = &self.address_permit.connection_limits;
         connection_limits.loads[self.shard as usize].fetch_sub(1, Relaxed);
         connection_limits.taken.fetch_sub(1, Relaxed);
     }
 }
 
-impl Drop for Place {
+impl Drop for AddressPermit {
     fn drop(&mut self) {
         if self.is_counted {
             self.connection_limits.by_address.give_back(self.address);

@@ -10,7 +10,7 @@
 //! inspect       the state of the server: health, metrics, the list of topics
 //! pages         the pages for browsers
 //! runs          the lab's runs: their list, their files
-//! places        how many bodies are read at a time
+//! body_permits  how many bodies are read at a time
 //! respond       heads of answers
 //! content       bodies of answers
 //! timeouts      how long a peer may take
@@ -20,12 +20,12 @@
 //! refusals      counts the streams that HTTP/2 refuses
 //! ```
 
+mod body_permits;
 mod coalescing;
 mod content;
 mod http2;
 mod inspect;
 mod pages;
-mod places;
 mod post;
 mod refusals;
 mod respond;
@@ -70,8 +70,8 @@ use crate::{
     shard::{Arrival, Handle, NewSubscriber},
     transport::{Certificate, Socket, TlsSocket, Writer, head},
 };
+pub(crate) use body_permits::BodyPermits;
 use coalescing::Spare;
-pub(crate) use places::Places;
 use routes::Takeover;
 use timeouts::{Run, Running, TimedOut, TimeoutStream};
 pub(crate) use turning_away::turn_away;
@@ -111,8 +111,8 @@ pub(crate) struct Shared {
     pub(crate) runs: Option<Arc<Runs>>,
     /// Places for requests whose bodies are being read. Clients that may publish and all others
     /// have separate limits.
-    pub(crate) requests_of_publishers: Arc<Places>,
-    pub(crate) requests_of_others: Arc<Places>,
+    pub(crate) requests_of_publishers: Arc<BodyPermits>,
+    pub(crate) requests_of_others: Arc<BodyPermits>,
     pub(crate) leaving: Arc<Leaving>,
 }
 

@@ -25,7 +25,7 @@ use crate::{
     access::AccessPolicy,
     config::Config,
     connection_limits::{ConnectionLimits, Shares},
-    http::{Http, Leaving, Places, Shared, serve_connection},
+    http::{BodyPermits, Http, Leaving, Shared, serve_connection},
     metrics::Metrics,
     runs::Runs,
     shard::{self, Common, Handle, Mail, Mailbox, Peer, RetryHasher, home_of},
@@ -112,8 +112,8 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         admin: admin.map(Arc::new),
         tls: certificate.clone(),
         runs: runs.map(Arc::new),
-        requests_of_publishers: Arc::new(Places::new(limits.requests)),
-        requests_of_others: Arc::new(Places::new(limits.requests_of_others())),
+        requests_of_publishers: Arc::new(BodyPermits::new(limits.requests)),
+        requests_of_others: Arc::new(BodyPermits::new(limits.requests_of_others())),
         leaving: Arc::clone(&leaving),
     };
     let connection_limits =

@@ -20,7 +20,7 @@
 //!   topic_limits     how many topics there may be
 //!   replication      copies of topics on other shards
 //!   history_query    history and the list of topics, without a subscription
-//!   turns            the order of reads
+//!   read_queue       the order of reads
 //!
 //! subscribers      connections, and what is due to them
 //!   walk             visits to dirty connections, within budgets
@@ -51,6 +51,7 @@ mod mail;
 mod peers;
 mod placed;
 mod poll;
+mod read_queue;
 mod replication;
 mod retries;
 mod slice;
@@ -61,7 +62,6 @@ mod timers;
 mod topic_limits;
 mod topics;
 mod turn;
-mod turns;
 mod upkeep;
 mod walk;
 
@@ -78,7 +78,7 @@ use tokio::sync::{Notify, futures::Notified, mpsc};
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
-pub(crate) use history_query::{Listing, Sending};
+pub(crate) use history_query::{HistoryPage, Listing};
 pub(crate) use home::home_of;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use placed::Placed;
@@ -97,9 +97,9 @@ use crate::{
     stream::Payloads,
 };
 use ingest::{Appending, Ingest};
+use read_queue::ReadQueue;
 use subscribers::Subscribers;
 use topics::Topics;
-use turns::Reads;
 
 /// What all shards of a server have in common.
 #[derive(Clone)]
@@ -149,7 +149,7 @@ pub(crate) struct Handle {
     /// Connections that do not belong to one subscriber: none yet, or several.
     serving: Cell<usize>,
     /// Makes reads wait for each other.
-    reads: Reads,
+    read_queue: ReadQueue,
 }
 
 struct Shard {
@@ -184,7 +184,7 @@ impl Handle {
             draining: Cell::new(false),
             drain: Notify::new(),
             serving: Cell::new(0),
-            reads: Reads::default(),
+            read_queue: ReadQueue::default(),
         }))
     }
 

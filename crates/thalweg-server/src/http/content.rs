@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::{Http, RequestConnection};
 use crate::{
     answers::{AnswerAccount, Charge},
-    shard::Sending,
+    shard::HistoryPage,
     transport::{Cut, PipeBody},
 };
 
@@ -97,7 +97,7 @@ impl Content {
             Self::Counted(first, others) => {
                 first.len() + others.iter().map(Bytes::len).sum::<usize>()
             }
-            Self::History(history) => history.sending.bytes(),
+            Self::History(history) => history.page.bytes(),
             Self::File(file) => (file.end - file.next) as usize + file.read.len(),
             Self::Pipe(pipe, _) => pipe.bytes(),
             Self::Nothing => 0,
@@ -160,23 +160,23 @@ pub(super) fn count(http: &Http, answer: &mut Response<Content>, connection: &Re
 
 /// Events of a topic, with the JSON before and after them.
 pub(super) struct History {
-    sending: Sending,
+    page: HistoryPage,
     /// For the bytes that are left.
     charge: Charge,
 }
 
 impl History {
-    pub(super) fn new(sending: Sending, account: &Arc<AnswerAccount>) -> Self {
-        let charge = account.charge(sending.events.borrow().own_bytes(), sending.bytes());
-        Self { sending, charge }
+    pub(super) fn new(page: HistoryPage, account: &Arc<AnswerAccount>) -> Self {
+        let charge = account.charge(page.events.borrow().own_bytes(), page.bytes());
+        Self { page, charge }
     }
 
     fn next_piece(&mut self) -> Option<Bytes> {
-        let piece = match split(&mut self.sending.before) {
+        let piece = match split(&mut self.page.before) {
             Some(before) => before,
-            None => match self.sending.events.borrow_mut().next_piece(PIECE_BYTES) {
+            None => match self.page.events.borrow_mut().next_piece(PIECE_BYTES) {
                 Some(events) => events,
-                None => split(&mut self.sending.after)?,
+                None => split(&mut self.page.after)?,
             },
         };
         Some(transfer(&mut self.charge, piece))

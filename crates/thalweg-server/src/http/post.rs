@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::{
     Http,
-    places::{BodyMemory, Share},
+    body_permits::{BodyMemory, ClientBodyPermits},
     respond::{Answer, Refused, json},
 };
 use crate::{
@@ -30,10 +30,10 @@ const KEY_BYTES_MAX: usize = 128;
 
 /// The places that a client's requests use while their bodies are read. Clients that may not
 /// publish have separate places, so that publishers find free ones however slowly others send.
-fn share(http: &Http, client: Client) -> Share<'_> {
+fn client_permits(http: &Http, client: Client) -> ClientBodyPermits<'_> {
     match http.access().lets_publish(client.identity) {
-        true => http.shared.requests_of_publishers.share(&http.shard.counts.requests, client),
-        false => http.shared.requests_of_others.share(&http.shard.counts.requests, client),
+        true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
+        false => http.shared.requests_of_others.of_client(&http.shard.counts.requests, client),
     }
 }
 
@@ -90,13 +90,13 @@ impl Publisher {
         http: &Rc<Http>,
         body: &mut Incoming,
     ) -> Result<Answer, Refused> {
-        let share = share(http, self.client);
-        let place = share.try_take()?;
+        let permits = client_permits(http, self.client);
+        let permit = permits.try_take()?;
         let mut placed = None;
         let published = if self.is_of_lines() {
             // Each line takes a place again.
-            drop(place);
-            self.publish_lines(http, body, &share, &mut placed).await
+            drop(permit);
+            self.publish_lines(http, body, &permits, &mut placed).await
         } else {
             self.publish_one(http, body, &mut placed).await
         };
@@ -138,7 +138,7 @@ impl Publisher {
         &self,
         http: &Rc<Http>,
         body: &mut Incoming,
-        share: &Share<'_>,
+        permits: &ClientBodyPermits<'_>,
         placed: &mut Option<Placed>,
     ) -> Result<(), Refusal> {
         let limits = http.limits();
@@ -147,7 +147,7 @@ impl Publisher {
         // The time between lines is not limited, but a line that is begun must be finished in
         // time.
         let mut deadline = None;
-        let mut place = None;
+        let mut permit = None;
         let mut memory = BodyMemory::new(&http.shard.counts.body_bytes);
         loop {
             let frame = tokio::select! {
@@ -156,11 +156,11 @@ impl Publisher {
                 frame = body.frame() => frame,
                 () = until(deadline) => return Err(slow()),
             };
-            if place.is_none() && matches!(frame, Some(Ok(_))) {
-                place = Some(tokio::select! {
+            if permit.is_none() && matches!(frame, Some(Ok(_))) {
+                permit = Some(tokio::select! {
                     biased;
                     () = &mut drain => return Err(Refusal::draining()),
-                    place = share.take() => place?,
+                    permit = permits.take() => permit?,
                 });
             }
             let before = lines.number;
@@ -187,7 +187,7 @@ impl Publisher {
             read?;
             memory.set(lines.unfinished_bytes(), limits.unfinished_bytes)?;
             if lines.unfinished_bytes() == 0 {
-                (deadline, place) = (None, None);
+                (deadline, permit) = (None, None);
             } else if deadline.is_none() || lines.number > before {
                 deadline = Some(Instant::now() + limits.body_wait);
             }
@@ -209,8 +209,8 @@ pub(super) async fn command(
     let identity = http.identify(parts, &Query::of(parts)?)?;
     is_as_it_is(parts)?;
     let client = Client::new(identity, caller);
-    let share = share(http, client);
-    let _place = share.try_take()?;
+    let permits = client_permits(http, client);
+    let _permit = permits.try_take()?;
     let limits = http.limits();
     let may_publish = http.access().lets_publish(identity);
     let (bytes_max, whose) = match may_publish {

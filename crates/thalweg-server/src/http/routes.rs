@@ -357,7 +357,7 @@ async fn read(
     http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
     let client = Client::new(identity, caller);
-    let sending = http.shard.read(client, &connection.account, &topic, start, limit).await?;
-    let history = History::new(sending, &connection.account);
+    let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;
+    let history = History::new(page, &connection.account);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))
 }

@@ -63,7 +63,7 @@ impl<T: Display> Serialize for Text<T> {
 
 /// A topic's history from a cursor on, as the JSON of docs/wire.md, "Reading": the part before
 /// its events, the events, and the part after them.
-struct Page {
+struct PageParts {
     before: Vec<u8>,
     events: Slice,
     after: Vec<u8>,
@@ -73,20 +73,20 @@ struct Page {
 const HISTORIES: &str = "histories that are sent";
 
 /// A page while it is sent.
-pub(crate) struct Sending {
+pub(crate) struct HistoryPage {
     pub(crate) before: Bytes,
     /// Shared with the shard, which checks how much memory only this slice keeps.
     pub(crate) events: Rc<RefCell<Slice>>,
     pub(crate) after: Bytes,
-    _place: SendingPlace,
+    _slot: SendSlot,
 }
 
 /// One of the histories that may be sent at the same time.
-struct SendingPlace(Rc<Handle>);
+struct SendSlot(Rc<Handle>);
 
-impl Drop for SendingPlace {
+impl Drop for SendSlot {
     fn drop(&mut self) {
-        self.0.reads.is_sent.notify_waiters();
+        self.0.read_queue.is_sent.notify_waiters();
     }
 }
 
@@ -110,7 +110,7 @@ pub(super) enum Full {
     OfAll,
 }
 
-impl Sending {
+impl HistoryPage {
     /// Bytes that are left.
     pub(crate) fn bytes(&self) -> usize {
         self.before.len() + self.events.borrow().bytes() + self.after.len()
@@ -145,18 +145,19 @@ impl Handle {
         topic: &Topic,
         start: StartAt,
         limit: usize,
-    ) -> Result<Sending, Refusal> {
+    ) -> Result<HistoryPage, Refusal> {
         self.may_read_more(client)?;
         let deadline = Instant::now() + self.common.config.limits.stall;
-        let first = timeout_at(deadline, self.reads.first_of(client)).await;
+        let first = timeout_at(deadline, self.read_queue.first_of(client)).await;
         let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
         self.room_to_send(client, deadline).await?;
-        let _turn = self.reads.turn().await;
+        let _turn = self.read_queue.turn().await;
         let home = home_of(topic, self.common.peers.len());
         let wanted = topic.clone();
         let page =
             self.look(home, move |topics| topics.read_history(&wanted, start, limit)).await?;
-        let Page { before, events, after } = page.ok_or_else(|| Refusal::no_such_topic(topic))?;
+        let PageParts { before, events, after } =
+            page.ok_or_else(|| Refusal::no_such_topic(topic))?;
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,
@@ -166,14 +167,14 @@ impl Handle {
             since_us: now_us(),
         });
         let (before, after) = (before.into(), after.into());
-        Ok(Sending { before, events, after, _place: SendingPlace(Rc::clone(self)) })
+        Ok(HistoryPage { before, events, after, _slot: SendSlot(Rc::clone(self)) })
     }
 
     /// Waits until a client's history may be sent. While it waits, a connection that reads
     /// nothing of its history is ended.
     async fn room_to_send(&self, client: Client, deadline: Instant) -> Result<(), Refusal> {
         loop {
-            let is_sent = self.reads.is_sent.notified();
+            let is_sent = self.read_queue.is_sent.notified();
             let Some(full) = self.shard.borrow().subscribers.history_query_limit(client) else {
                 return Ok(());
             };
@@ -190,7 +191,7 @@ impl Handle {
 
     /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
     pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
-        let _turn = self.reads.turn().await;
+        let _turn = self.read_queue.turn().await;
         let mut all: Vec<Listed> = Vec::new();
         for shard in 0..self.common.peers.len() {
             let wanted = listing.clone();
@@ -204,7 +205,7 @@ impl Handle {
 }
 
 impl Topics {
-    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<Page> {
+    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<PageParts> {
         let log = self.feeds.get(self.feeds.find(topic)?)?.log.as_ref()?;
         Some(page(log, start, limit))
     }
@@ -240,7 +241,7 @@ fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
     })
 }
 
-fn page(log: &Log, start: StartAt, limit: usize) -> Page {
+fn page(log: &Log, start: StartAt, limit: usize) -> PageParts {
     let (from, gap) = match log.start(start) {
         // A cursor ahead of the head is answered with the head: a client that reads on stops
         // there.
@@ -259,7 +260,7 @@ fn page(log: &Log, start: StartAt, limit: usize) -> Page {
     let head = log.position_before(log.head());
     // A final line break, so that the shell's prompt after curl begins on a new line.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
-    Page { before: before.into(), events, after: after.into() }
+    PageParts { before: before.into(), events, after: after.into() }
 }
 
 fn gap_json(gap: Option<(Option<Offset>, GapReason)>) -> String {

@@ -11,7 +11,7 @@ use crate::transport::Client;
 /// long as many visits. Clients take turns: another client waits for only one read of a client,
 /// however much that client reads.
 #[derive(Debug, Default)]
-pub(super) struct Reads {
+pub(super) struct ReadQueue {
     one: Mutex<()>,
     /// For each waiting client: lets one of its reads run at a time.
     clients: RefCell<HashMap<Client, Arc<Mutex<()>>>>,
@@ -19,12 +19,12 @@ pub(super) struct Reads {
     pub(super) is_sent: Notify,
 }
 
-impl Reads {
+impl ReadQueue {
     /// Waits until a read is the first of its client. It stays the first until this is dropped.
-    pub(super) async fn first_of(&self, client: Client) -> Place<'_> {
-        let mut place = self.place(client);
-        place.first = Some(Arc::clone(&place.own).lock_owned().await);
-        place
+    pub(super) async fn first_of(&self, client: Client) -> QueuedRead<'_> {
+        let mut queued = self.enqueue(client);
+        queued.first = Some(Arc::clone(&queued.own).lock_owned().await);
+        queued
     }
 
     /// Waits for a turn to read. The turn lasts until the guard is dropped. A read for a client
@@ -35,29 +35,29 @@ impl Reads {
         one
     }
 
-    fn place(&self, client: Client) -> Place<'_> {
+    fn enqueue(&self, client: Client) -> QueuedRead<'_> {
         let mut clients = self.clients.borrow_mut();
         let own = clients.entry(client).or_default();
-        Place { reads: self, client, own: Arc::clone(own), first: None }
+        QueuedRead { queue: self, client, own: Arc::clone(own), first: None }
     }
 }
 
 /// One read of a client. When the last one is dropped, the client is removed from the table.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
-    reads: &'a Reads,
+pub(super) struct QueuedRead<'a> {
+    queue: &'a ReadQueue,
     client: Client,
     own: Arc<Mutex<()>>,
     /// It is the first of them.
     first: Option<OwnedMutexGuard<()>>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuedRead<'_> {
     fn drop(&mut self) {
         self.first = None;
         // The other reference is in the table.
         if Arc::strong_count(&self.own) == 2 {
-            self.reads.clients.borrow_mut().remove(&self.client);
+            self.queue.clients.borrow_mut().remove(&self.client);
         }
     }
 }
@@ -78,19 +78,19 @@ mod tests {
         Client { address, identity: Identity::Nobody, is_counted: false }
     }
 
-    async fn turn(reads: &Reads, client: Client) -> (MutexGuard<'_, ()>, Place<'_>) {
-        let place = reads.first_of(client).await;
-        (reads.turn().await, place)
+    async fn turn(queue: &ReadQueue, client: Client) -> (MutexGuard<'_, ()>, QueuedRead<'_>) {
+        let queued = queue.first_of(client).await;
+        (queue.turn().await, queued)
     }
 
     #[test]
     fn clients_come_in_turn_and_are_forgotten() {
-        let reads = Reads::default();
+        let queue = ReadQueue::default();
         let context = &mut Context::from_waker(Waker::noop());
         {
             let (mut first, mut again) =
-                (pin!(turn(&reads, client(1))), pin!(turn(&reads, client(1))));
-            let mut other = pin!(turn(&reads, client(2)));
+                (pin!(turn(&queue, client(1))), pin!(turn(&queue, client(1))));
+            let mut other = pin!(turn(&queue, client(2)));
             assert!(first.as_mut().poll(context).is_pending(), "it yields");
             let Poll::Ready(first_turn) = first.as_mut().poll(context) else {
                 panic!("it is its turn")
@@ -105,6 +105,6 @@ mod tests {
             };
             assert!(again.as_mut().poll(context).is_pending());
         }
-        assert!(reads.clients.borrow().is_empty());
+        assert!(queue.clients.borrow().is_empty());
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 
 /// All places.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct BodyPermits {
     count: usize,
     free: Semaphore,
     /// Free permits of each client that has a request now.
@@ -26,8 +26,8 @@ pub(crate) struct Places {
 
 /// A client's share of the places, while it has a request.
 #[derive(Debug)]
-pub(crate) struct Share<'a> {
-    places: &'a Places,
+pub(crate) struct ClientBodyPermits<'a> {
+    permits: &'a BodyPermits,
     /// Number of places taken on this shard.
     taken: &'a Metric,
     /// `None` for a client that is not counted.
@@ -36,27 +36,31 @@ pub(crate) struct Share<'a> {
 
 /// One place, taken until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BodyPermit<'a> {
     taken: &'a Metric,
     _of_own: Option<SemaphorePermit<'a>>,
     _of_all: SemaphorePermit<'a>,
 }
 
-impl Places {
+impl BodyPermits {
     /// As many places as `count`.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
     }
 
     /// A client's share. `taken` counts the places taken.
-    pub(crate) fn share<'a>(&'a self, taken: &'a Metric, client: Client) -> Share<'a> {
+    pub(crate) fn of_client<'a>(
+        &'a self,
+        taken: &'a Metric,
+        client: Client,
+    ) -> ClientBodyPermits<'a> {
         let own = client.is_counted.then(|| {
             let mut by_client = self.lock();
             let own = by_client.entry(client);
             let share = || Arc::new(Semaphore::new(share_of_requests(self.count)));
             (client, Arc::clone(own.or_insert_with(share)))
         });
-        Share { places: self, taken, own }
+        ClientBodyPermits { permits: self, taken, own }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Client, Arc<Semaphore>>> {
@@ -64,35 +68,35 @@ impl Places {
     }
 }
 
-impl Share<'_> {
+impl ClientBodyPermits<'_> {
     /// Takes a place without waiting.
     ///
     /// # Errors
     /// When the client has used up its share, or no place is free.
-    pub(crate) fn try_take(&self) -> Result<Place<'_>, Refusal> {
+    pub(crate) fn try_take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let busy = |_| Refusal::busy("requests with a body");
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
         let _of_own = own.map_err(busy)?;
-        let _of_all = self.places.free.try_acquire().map_err(busy)?;
-        Ok(Place::new(self.taken, _of_own, _of_all))
+        let _of_all = self.permits.free.try_acquire().map_err(busy)?;
+        Ok(BodyPermit::new(self.taken, _of_own, _of_all))
     }
 
     /// Takes a place as soon as one is free.
     ///
     /// # Errors
     /// When the server ends.
-    pub(crate) async fn take(&self) -> Result<Place<'_>, Refusal> {
+    pub(crate) async fn take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let draining = |_| Refusal::draining();
         let _of_own = match &self.own {
             Some((_, own)) => Some(own.acquire().await.map_err(draining)?),
             None => None,
         };
-        let _of_all = self.places.free.acquire().await.map_err(draining)?;
-        Ok(Place::new(self.taken, _of_own, _of_all))
+        let _of_all = self.permits.free.acquire().await.map_err(draining)?;
+        Ok(BodyPermit::new(self.taken, _of_own, _of_all))
     }
 }
 
-impl<'a> Place<'a> {
+impl<'a> BodyPermit<'a> {
     fn new(
         taken: &'a Metric,
         _of_own: Option<SemaphorePermit<'a>>,
@@ -136,16 +140,16 @@ impl Drop for BodyMemory<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for BodyPermit<'_> {
     fn drop(&mut self) {
         self.taken.sub(1);
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for ClientBodyPermits<'_> {
     fn drop(&mut self) {
         let Some((client, own)) = self.own.take() else { return };
-        let mut by_client = self.places.lock();
+        let mut by_client = self.permits.lock();
         drop(own);
         // Only the table holds it: the client has no request any more.
         if by_client.get(&client).is_some_and(|own| Arc::strong_count(own) == 1) {
@@ -161,13 +165,13 @@ mod tests {
 
     #[test]
     fn a_client_has_half_and_is_forgotten() {
-        let (places, taken) = (Places::new(4), Metric::default());
+        let (permits, taken) = (BodyPermits::new(4), Metric::default());
         let [one, other, here] = ["192.0.2.1", "192.0.2.2", "127.0.0.1"].map(|ip| {
             let address = Address::of(ip.parse().unwrap());
             let is_counted = ip != "127.0.0.1";
-            places.share(&taken, Client { identity: Identity::Nobody, address, is_counted })
+            permits.of_client(&taken, Client { identity: Identity::Nobody, address, is_counted })
         });
-        let same = places.share(&taken, one.own.as_ref().unwrap().0);
+        let same = permits.of_client(&taken, one.own.as_ref().unwrap().0);
         let held = [one.try_take().unwrap(), same.try_take().unwrap()];
         assert!(one.try_take().is_err() && same.try_take().is_err());
         let rest = [other.try_take().unwrap(), here.try_take().unwrap()];
@@ -176,6 +180,6 @@ mod tests {
         drop((held, rest));
         assert!(one.try_take().is_ok());
         drop((one, other, same, here));
-        assert_eq!((taken.get(), places.lock().len()), (0, 0));
+        assert_eq!((taken.get(), permits.lock().len()), (0, 0));
     }
 }
