@@ -11,12 +11,12 @@ pub(super) struct Window {
     acked: u64,
     marks: VecDeque<Mark>,
     /// A frame that did not fit. It is not tried again before it fits.
-    refused: Cell<Option<Refused>>,
+    oversized: Cell<Option<OversizedFrame>>,
 }
 
 /// A frame that was larger than what was left.
 #[derive(Debug, Clone, Copy)]
-struct Refused {
+struct OversizedFrame {
     /// Its first event.
     next: Offset,
     bytes: u64,
@@ -36,7 +36,7 @@ const MARKS_MAX: u64 = 64;
 
 impl Window {
     pub(super) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), refused: Cell::new(None) }
+        Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), oversized: Cell::new(None) }
     }
 
     /// Whether a frame of `bytes` that begins with the event `next` may be sent, after
@@ -44,7 +44,7 @@ impl Window {
     pub(super) fn admits(&self, next: Offset, planned: u64, bytes: u64) -> bool {
         let ahead = self.sent - self.acked + planned;
         let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
-        self.refused.set((!fits).then_some(Refused { next, bytes }));
+        self.oversized.set((!fits).then_some(OversizedFrame { next, bytes }));
         fits
     }
 
@@ -53,8 +53,8 @@ impl Window {
     /// have been sent.
     pub(super) fn is_open(&self, next: Offset) -> bool {
         let ahead = self.sent - self.acked;
-        let refused = self.refused.get().filter(|refused| refused.next == next);
-        let bytes = refused.map_or(1, |refused| refused.bytes);
+        let oversized = self.oversized.get().filter(|oversized| oversized.next == next);
+        let bytes = oversized.map_or(1, |oversized| oversized.bytes);
         ahead == 0 || ahead + bytes <= self.bytes_max
     }
 

@@ -6,7 +6,7 @@ use thalweg_wire::ErrorCode;
 
 use super::{
     Http,
-    respond::{Answer, Refused, json, text},
+    respond::{Answer, ErrorResponse, json, text},
     unread::has_no_body_to_read,
 };
 use crate::{
@@ -24,7 +24,7 @@ pub(super) async fn answer(
     http: &Rc<Http>,
     parts: Parts,
     body: &Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     has_no_body_to_read(&parts, body)?;
     let path = parts.uri.path();
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
@@ -33,7 +33,7 @@ pub(super) async fn answer(
         return Err(Refusal::new(ErrorCode::NotFound, message).into());
     }
     if parts.method != Method::GET {
-        return Err(Refused::method("GET, HEAD"));
+        return Err(ErrorResponse::method("GET, HEAD"));
     }
     match path {
         "/healthz" => Ok(healthy()),
@@ -48,7 +48,7 @@ pub(super) fn healthy() -> Answer {
 }
 
 /// Whether the server is ready for work.
-pub(super) fn ready(http: &Http) -> Result<Answer, Refused> {
+pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
     match http.shared.leaving.is_announced.load(Relaxed) {
         true => Err(Refusal::draining().into()),
         false => Ok(healthy()),
@@ -66,7 +66,7 @@ pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
 }
 
 /// The list of topics, or a part of it.
-pub(super) async fn list(http: &Rc<Http>, query: &Query<'_>) -> Result<Answer, Refused> {
+pub(super) async fn list(http: &Rc<Http>, query: &Query<'_>) -> Result<Answer, ErrorResponse> {
     let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("").into();
     let limit = query.limit.unwrap_or(LIMIT);
     let listing = Listing { after: text(&query.after), prefix: text(&query.prefix), limit };

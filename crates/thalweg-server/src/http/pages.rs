@@ -3,7 +3,7 @@ use thalweg_wire::ErrorCode;
 
 use super::{
     content::Content,
-    respond::{Answer, Refused, empty, text},
+    respond::{Answer, ErrorResponse, empty, text},
 };
 use crate::{
     pages::{File, Pages, VIEWS},
@@ -32,7 +32,7 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
 ///
 /// # Errors
 /// Methods other than GET and HEAD; the document of a server that has none.
-pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused> {
+pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     let path = parts.uri.path();
     let Some(file) = pages.at(path) else {
         if VIEWS.contains(&path) {
@@ -43,14 +43,14 @@ pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused
         return Ok(None);
     };
     if parts.method != Method::GET {
-        return Err(Refused::method("GET, HEAD"));
+        return Err(ErrorResponse::method("GET, HEAD"));
     }
     Ok(Some(answer(file, &parts.headers)))
 }
 
 /// The page at `/` for clients that ask for HTML by name, as browsers do. Other tools get a
 /// text about the API.
-pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, Refused> {
+pub(super) fn at_root(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     match takes(&parts.headers, header::ACCEPT, "text/html") {
         true => at(pages, parts),
         false => Ok(None),

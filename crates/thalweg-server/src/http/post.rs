@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::{
     Http,
     body_permits::{BodyMemory, ClientBodyPermits},
-    respond::{Answer, Refused, json},
+    respond::{Answer, ErrorResponse, json},
 };
 use crate::{
     access::{Issued, Right, TICKET_LIFE_S},
@@ -89,7 +89,7 @@ impl Publisher {
         self,
         http: &Rc<Http>,
         body: &mut Incoming,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, ErrorResponse> {
         let permits = client_permits(http, self.client);
         let permit = permits.try_take()?;
         let mut placed = None;
@@ -102,7 +102,7 @@ impl Publisher {
         };
         let answered = placed.map(|placed| placed.published(&self.topic));
         match (published, answered) {
-            (Err(refusal), published) => Err(Refused { published, ..refusal.into() }),
+            (Err(refusal), published) => Err(ErrorResponse { published, ..refusal.into() }),
             (Ok(()), published) => {
                 let body = published.map(|published| published.to_json()).unwrap_or_default();
                 let mut answer = json(StatusCode::OK, body);
@@ -201,7 +201,7 @@ pub(super) async fn command(
     caller: &Caller,
     parts: &Parts,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     if idempotency_key(parts)?.is_some() {
         let message = "a command has no Idempotency-Key: publish to /v1/topics/{topic} with it";
         return Err(bad(message.into()).into());
@@ -232,12 +232,12 @@ pub(super) async fn command(
     };
     match answer {
         Ok(answer) => Ok(json(StatusCode::OK, answer.to_json(request.id.as_deref()))),
-        Err(refusal) => Err(Refused { id: request.id, ..refusal.into() }),
+        Err(refusal) => Err(ErrorResponse { id: request.id, ..refusal.into() }),
     }
 }
 
 /// Gives a ticket for a token, not for a ticket: that would be as good as the token.
-pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, Refused> {
+pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorResponse> {
     if Query::of(parts)?.ticket.is_some() {
         let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
         return Err(bad(message.into()).into());

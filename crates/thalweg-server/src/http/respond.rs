@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 pub(super) type Answer = Response<Content>;
 
 /// Why a request is refused, and what was done before that.
-pub(super) struct Refused {
+pub(super) struct ErrorResponse {
     pub(super) refusal: Refusal,
     pub(super) published: Option<Published>,
     /// Id of the refused command.
@@ -22,13 +22,13 @@ pub(super) struct Refused {
     pub(super) allow: Option<&'static str>,
 }
 
-impl From<Refusal> for Refused {
+impl From<Refusal> for ErrorResponse {
     fn from(refusal: Refusal) -> Self {
         Self { refusal, published: None, id: None, allow: None }
     }
 }
 
-impl Refused {
+impl ErrorResponse {
     pub(super) fn method(allow: &'static str) -> Self {
         let message = format!("here there is only {allow}");
         let refusal = Refusal::new(ErrorCode::MethodNotAllowed, message);

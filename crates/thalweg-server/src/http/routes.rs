@@ -15,7 +15,7 @@ use super::{
     content::{Content, History},
     inspect, pages,
     post::{self, Publisher},
-    respond::{Answer, Refused, empty, json_line},
+    respond::{Answer, ErrorResponse, empty, json_line},
     runs,
     unread::{Asked, has_no_body_to_read, last},
 };
@@ -102,12 +102,12 @@ pub(super) async fn answer(
             drop((parts, body));
             begun.request.head.headers_mut().extend(admitted.headers());
             let subscribed = subscribe(http, takeover, connection, begun, caller).await;
-            return subscribed.unwrap_or_else(|refused| http.finish(Err(refused), &admitted));
+            return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted));
         }
         Ok((None, caller)) => route(http, connection, caller, &mut parts, &mut body).await,
-        Err(refused) => {
+        Err(error) => {
             drop(parts);
-            Err(refused)
+            Err(error)
         }
     };
     last(http, asked, body, http.finish(routed, &admitted)).await
@@ -115,11 +115,11 @@ pub(super) async fn answer(
 
 impl Begun {
     /// The answer to HEAD. Nothing is opened.
-    fn head(self: Box<Self>) -> Result<Answer, Refused> {
+    fn head(self: Box<Self>) -> Result<Answer, ErrorResponse> {
         let answer = self.request.head.map(|_| Content::Nothing);
         match answer.status() {
             // RFC 6455 §4.1.
-            StatusCode::SWITCHING_PROTOCOLS => Err(Refused::method("GET")),
+            StatusCode::SWITCHING_PROTOCOLS => Err(ErrorResponse::method("GET")),
             _ => Ok(answer),
         }
     }
@@ -142,15 +142,15 @@ impl Http {
     }
 
     #[inline]
-    fn finish(&self, answered: Result<Answer, Refused>, admitted: &Admitted) -> Answer {
-        let mut answer = answered.unwrap_or_else(|refused| self.refuse(refused));
+    fn finish(&self, answered: Result<Answer, ErrorResponse>, admitted: &Admitted) -> Answer {
+        let mut answer = answered.unwrap_or_else(|error| self.refuse(error));
         answer.headers_mut().extend(admitted.headers());
         answer
     }
 
-    fn refuse(&self, refused: Refused) -> Answer {
-        self.shard.counts.count_refused(refused.refusal.code);
-        refused.into_answer()
+    fn refuse(&self, error: ErrorResponse) -> Answer {
+        self.shard.counts.count_refused(error.refusal.code);
+        error.into_answer()
     }
 
     /// Whose token or ticket a request presents.
@@ -182,7 +182,7 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 }
 
 /// Begins a subscription, if the request asks for one. Its feeds are opened later.
-fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, Refused> {
+fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, ErrorResponse> {
     if parts.method != Method::GET {
         return Ok(None);
     }
@@ -214,7 +214,7 @@ async fn subscribe(
     connection: &RequestConnection,
     begun: Box<Begun>,
     caller: Caller,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     let Begun { request, identity } = *begun;
     let is_poll = request.mode == ResponseMode::Once;
     let client = Client::new(identity, &caller);
@@ -283,7 +283,7 @@ async fn route(
     caller: Caller,
     parts: &mut Parts,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
@@ -299,8 +299,8 @@ async fn route(
                     if is_beside { Some(connection.permit.for_another(caller)?) } else { None };
                 publisher.publish(http, body).await
             }
-            (_, Some(_)) => Err(Refused::method("GET, HEAD, POST")),
-            (_, None) => Err(Refused::method("GET, HEAD")),
+            (_, Some(_)) => Err(ErrorResponse::method("GET, HEAD, POST")),
+            (_, None) => Err(ErrorResponse::method("GET, HEAD")),
         };
     }
     if let Some(rest) = runs::path(path) {
@@ -309,12 +309,12 @@ async fn route(
     let shown = &http.config().pages;
     match path {
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
-            Err(Refused::method("POST"))
+            Err(ErrorResponse::method("POST"))
         }
         "/v1/commands" => post::command(http, &caller, parts, body).await,
         "/v1/tickets" => post::ticket(http, parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
-            Err(Refused::method("GET, HEAD"))
+            Err(ErrorResponse::method("GET, HEAD"))
         }
         "/" => Ok(pages::at_root(shown, parts)?.unwrap_or_else(pages::hello)),
         "/healthz" => Ok(inspect::healthy()),
@@ -338,7 +338,7 @@ async fn read(
     caller: &Caller,
     parts: &Parts,
     path_topic: Option<&str>,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     let query = Query::of(parts)?;
     let Some(topic) = path_topic.or(query.topics.first().map(|topic| &**topic)) else {
         http.may(Right::Inspect, parts, &query)?;

@@ -7,7 +7,7 @@ use super::{
     Http, RequestConnection,
     content::{Content, FileBody},
     pages::harden,
-    respond::{Answer, Refused, json, text},
+    respond::{Answer, ErrorResponse, json, text},
 };
 use crate::{
     access::Right,
@@ -34,9 +34,9 @@ pub(super) async fn answer(
     connection: &RequestConnection,
     parts: &Parts,
     rest: &str,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     if parts.method != Method::GET {
-        return Err(Refused::method("GET, HEAD"));
+        return Err(ErrorResponse::method("GET, HEAD"));
     }
     // Frames and links cannot send a token, but a ticket in the URL.
     http.may(Right::Look, parts, &Query::of_known(parts, &["ticket"])?)?;

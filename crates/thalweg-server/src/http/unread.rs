@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::{
     Http,
-    respond::{Answer, Refused, leave_body_away},
+    respond::{Answer, ErrorResponse, leave_body_away},
 };
 use crate::{
     config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT},
@@ -33,7 +33,7 @@ impl Asked {
 }
 
 /// Refuses a GET with a body: nothing would read the body (RFC 9110 §9.3.1).
-pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), Refused> {
+pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), ErrorResponse> {
     if parts.method != Method::GET || body.is_end_stream() {
         return Ok(());
     }
