@@ -69,7 +69,7 @@ pub(super) struct Moved {
 #[derive(Debug)]
 pub(super) struct Home {
     pub(super) sequencer: Sequencer,
-    pub(super) readers: Vec<RemoteReader>,
+    pub(super) followers: Vec<Follower>,
     pub(super) demand: Demand,
     /// Among those to seal in this turn.
     pub(super) is_due: bool,
@@ -84,7 +84,7 @@ pub(super) struct Home {
 /// Another shard that has a copy of the topic. It is a cursor too: what was not posted to it
 /// yet stays in the history.
 #[derive(Debug)]
-pub(super) struct RemoteReader {
+pub(super) struct Follower {
     pub(super) shard: usize,
     pub(super) attachment: u64,
     /// The next event to post.
@@ -126,7 +126,7 @@ impl FeedTable {
         let settings = self.config.topic(topic);
         let home = is_home.then(|| Home {
             sequencer: Sequencer::new(random_epoch(), settings.batch),
-            readers: Vec::new(),
+            followers: Vec::new(),
             demand: Demand::default(),
             is_due: false,
             is_timed: false,
@@ -299,7 +299,7 @@ impl Feed {
 
     /// Whether anybody subscribes, here or on another shard.
     pub(super) fn is_read(&self) -> bool {
-        let is_posted = |home: &Home| !home.readers.is_empty();
+        let is_posted = |home: &Home| !home.followers.is_empty();
         self.is_read_here() || self.home.as_ref().is_some_and(is_posted)
     }
 

@@ -36,14 +36,14 @@ pub(crate) enum Mail {
     /// A shard has subscribers to a topic whose home is this shard.
     Attach {
         /// Which shard, and to what.
-        reader: Reader,
+        follower: FollowerId,
         /// The address that the first of them is counted for, if any.
         address: Option<Address>,
     },
     /// It has none any more.
-    Detach(Reader),
+    Detach(FollowerId),
     /// The topic's home has no room for it. The reader is the shard that gets this mail.
-    NoRoom(Reader),
+    NoRoom(FollowerId),
     /// Batches that an attached shard does not have yet.
     Batches {
         /// Of this topic.
@@ -82,7 +82,7 @@ pub(crate) struct Arrival {
 
 /// A shard that reads a topic.
 #[derive(Debug, Clone)]
-pub(crate) struct Reader {
+pub(crate) struct FollowerId {
     /// Which topic.
     pub(crate) topic: Topic,
     /// Which shard.

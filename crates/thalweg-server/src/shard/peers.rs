@@ -24,15 +24,15 @@ impl Handle {
                 // The publisher may be gone by then.
                 let _ = answer.send(placed);
             }
-            Mail::Attach { reader, address } => {
-                self.step(|shard| shard.topics.attach(&reader, address));
+            Mail::Attach { follower, address } => {
+                self.step(|shard| shard.topics.attach(&follower, address));
             }
-            Mail::Detach(reader) => self.step(|shard| shard.topics.detach(&reader)),
+            Mail::Detach(follower) => self.step(|shard| shard.topics.detach(&follower)),
             Mail::Batches { topic, attachment, epoch, from, batches } => self.step(|shard| {
                 shard.topics.receive(&topic, attachment, epoch, from, batches);
             }),
-            Mail::NoRoom(reader) => self.step(|shard| {
-                if let Some(key) = shard.topics.without_room(&reader) {
+            Mail::NoRoom(follower) => self.step(|shard| {
+                if let Some(key) = shard.topics.without_room(&follower) {
                     shard.evict_subscribers(key);
                 }
             }),

@@ -7,7 +7,7 @@ use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
-    Mail, feeds::RemoteReader, home_of, mail::Reader, topic_limits::Creator, topics::Topics,
+    Mail, feeds::Follower, home_of, mail::FollowerId, topic_limits::Creator, topics::Topics,
 };
 use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, stream::Batch};
 impl Topics {
@@ -30,17 +30,17 @@ impl Topics {
         let Some(feed) = self.feeds.get_mut(key) else { return true };
         let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
         let mut all = true;
-        for reader in &mut home.readers {
-            if reader.greeted && reader.next == log.head() {
+        for follower in &mut home.followers {
+            if follower.greeted && follower.next == log.head() {
                 continue;
             }
-            match self.common.peers[reader.shard].mail.try_reserve() {
+            match self.common.peers[follower.shard].mail.try_reserve() {
                 Ok(place) => place.send(Mail::Batches {
                     topic: feed.topic.clone(),
-                    attachment: reader.attachment,
+                    attachment: follower.attachment,
                     epoch: home.sequencer.epoch(),
-                    from: reader.next,
-                    batches: log.batches_from(reader.next).cloned().collect(),
+                    from: follower.next,
+                    batches: log.batches_from(follower.next).cloned().collect(),
                 }),
                 Err(TrySendError::Full(())) => {
                     all = false;
@@ -49,8 +49,8 @@ impl Topics {
                 // That shard has drained.
                 Err(TrySendError::Closed(())) => {}
             }
-            reader.next = log.head();
-            reader.greeted = true;
+            follower.next = log.head();
+            follower.greeted = true;
         }
         home.is_unposted = !all;
         all
@@ -68,23 +68,23 @@ impl Topics {
         self.attachments += 1;
         feed.attachment = self.attachments;
         let (topic, attachment) = (feed.topic.clone(), feed.attachment);
-        let reader = Reader { topic, shard: self.shard, attachment };
-        place.send(Mail::Attach { reader, address });
+        let follower = FollowerId { topic, shard: self.shard, attachment };
+        place.send(Mail::Attach { follower, address });
         true
     }
 
     /// Another shard begins to read a topic whose home is this shard.
-    pub(super) fn attach(&mut self, reader: &Reader, address: Option<Address>) {
-        let Ok(key) = self.open(&reader.topic, Creator::Subscriber(address)) else {
+    pub(super) fn attach(&mut self, follower: &FollowerId, address: Option<Address>) {
+        let Ok(key) = self.open(&follower.topic, Creator::Subscriber(address)) else {
             // If its mailbox is full, it asks again at its next sweep.
-            return self.post_no_room(reader.clone());
+            return self.post_no_room(follower.clone());
         };
         let Some(feed) = self.feeds.get_mut(key) else { return };
         let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return };
-        home.readers.retain(|other| other.shard != reader.shard);
-        home.readers.push(RemoteReader {
-            shard: reader.shard,
-            attachment: reader.attachment,
+        home.followers.retain(|other| other.shard != follower.shard);
+        home.followers.push(Follower {
+            shard: follower.shard,
+            attachment: follower.attachment,
             next: log.first_retained(),
             greeted: false,
         });
@@ -94,34 +94,34 @@ impl Topics {
         self.look_at_demand(key, now_us());
     }
 
-    fn post_no_room(&self, reader: Reader) {
-        let _ = self.common.peers[reader.shard].mail.try_send(Mail::NoRoom(reader));
+    fn post_no_room(&self, follower: FollowerId) {
+        let _ = self.common.peers[follower.shard].mail.try_send(Mail::NoRoom(follower));
     }
 
     /// The topic that its home has no room for, if this shard still waits for it.
-    pub(super) fn without_room(&self, reader: &Reader) -> Option<FeedKey> {
-        let key = self.feeds.find(&reader.topic)?;
-        (self.feeds.get(key)?.attachment == reader.attachment).then_some(key)
+    pub(super) fn without_room(&self, follower: &FollowerId) -> Option<FeedKey> {
+        let key = self.feeds.find(&follower.topic)?;
+        (self.feeds.get(key)?.attachment == follower.attachment).then_some(key)
     }
 
     /// There is no room for a topic: tells the other shards. Returns its subscribers on this
     /// shard, which must be closed.
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) -> Vec<u32> {
         let Some(feed) = self.feeds.get(key) else { return Vec::new() };
-        let readers = feed.home.iter().flat_map(|home| &home.readers);
-        for &RemoteReader { shard, attachment, .. } in readers {
-            self.post_no_room(Reader { topic: feed.topic.clone(), shard, attachment });
+        let followers = feed.home.iter().flat_map(|home| &home.followers);
+        for &Follower { shard, attachment, .. } in followers {
+            self.post_no_room(FollowerId { topic: feed.topic.clone(), shard, attachment });
         }
         feed.subscribers.clone()
     }
 
     /// Another shard no longer reads a topic.
-    pub(super) fn detach(&mut self, reader: &Reader) {
-        let key = self.feeds.find(&reader.topic);
+    pub(super) fn detach(&mut self, follower: &FollowerId) {
+        let key = self.feeds.find(&follower.topic);
         if let Some(home) = key.and_then(|key| self.feeds.get_mut(key)?.home.as_mut()) {
             // Each shard numbers its own attachments.
-            home.readers.retain(|other| {
-                (other.shard, other.attachment) != (reader.shard, reader.attachment)
+            home.followers.retain(|other| {
+                (other.shard, other.attachment) != (follower.shard, follower.attachment)
             });
         }
     }
@@ -134,8 +134,8 @@ impl Topics {
         }
         let home = home_of(&feed.topic, self.common.peers.len());
         let attachment = feed.attachment;
-        let reader = Reader { topic: feed.topic.clone(), shard: self.shard, attachment };
-        self.common.peers[home].mail.try_send(Mail::Detach(reader)).is_ok()
+        let follower = FollowerId { topic: feed.topic.clone(), shard: self.shard, attachment };
+        self.common.peers[home].mail.try_send(Mail::Detach(follower)).is_ok()
     }
 
     /// Receives what a topic's home has posted for the attachment with this number.

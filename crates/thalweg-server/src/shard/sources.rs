@@ -37,7 +37,7 @@ pub(super) struct Sources {
     /// The sources that feed a topic.
     by_output: HashMap<FeedKey, Vec<usize>>,
     /// The sources that read a topic.
-    by_input: HashMap<FeedKey, Vec<Reader>>,
+    by_input: HashMap<FeedKey, Vec<InputCursor>>,
     /// Inputs with events that were not read yet.
     unread: Vec<FeedKey>,
     /// Acks for sources on other shards that were not posted yet: one for each topic.
@@ -63,7 +63,7 @@ struct Running {
 
 /// A source that reads a topic's events. Like a subscriber it is a cursor: what it has not read
 /// stays in the history.
-struct Reader {
+struct InputCursor {
     source: usize,
     next: Offset,
 }
@@ -123,8 +123,8 @@ impl Sources {
         for topic in inputs {
             match topics.open_input(&topic, now_us()) {
                 Some(key) => {
-                    let reader = Reader { source: index, next: 1 };
-                    self.by_input.entry(key).or_default().push(reader);
+                    let cursor = InputCursor { source: index, next: 1 };
+                    self.by_input.entry(key).or_default().push(cursor);
                 }
                 None => tracing::error!(%topic, "too many topics: no source takes it in"),
             }
@@ -182,8 +182,8 @@ impl Sources {
     /// Lets sources read the new events of their inputs.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
         for key in std::mem::take(&mut self.unread) {
-            let readers = self.by_input.get(&key).map_or(0, Vec::len);
-            for nth in 0..readers {
+            let cursors = self.by_input.get(&key).map_or(0, Vec::len);
+            for nth in 0..cursors {
                 self.take_input(topics, key, nth, now_us);
             }
         }
@@ -197,15 +197,15 @@ impl Sources {
         now_us: u64,
     ) -> Option<()> {
         let log = topics.feeds.get(key)?.log.as_ref()?;
-        let reader = self.by_input.get_mut(&key)?.get_mut(nth)?;
-        let (source, from) = (reader.source, reader.next);
-        reader.next = log.head();
+        let cursor = self.by_input.get_mut(&key)?.get_mut(nth)?;
+        let (source, from) = (cursor.source, cursor.next);
+        cursor.next = log.head();
         let mut batches = Vec::new();
         let mut bytes = 0;
         for batch in log.batches_from(from) {
             if bytes >= BYTES_PER_TURN {
                 // The next turn reads the rest.
-                reader.next = batch.first();
+                cursor.next = batch.first();
                 self.unread.push(key);
                 break;
             }

@@ -194,7 +194,7 @@ impl Topics {
         for batch in batches {
             log.push(Arc::new(batch), now_us);
         }
-        if !home.readers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
+        if !home.followers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
         }
         self.has_grown(key, before);
