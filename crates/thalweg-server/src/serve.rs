@@ -28,7 +28,7 @@ use crate::{
     http::{BodyPermits, Http, Leaving, Shared, serve_connection},
     metrics::Metrics,
     runs::Runs,
-    shard::{self, Common, Handle, Mail, Mailbox, Peer, RetryHasher, home_of},
+    shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer, home_of},
     source::{self, Inputs, Scheduled},
     transport::Certificate,
 };
@@ -105,7 +105,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         peers: peers.clone(),
         access: Arc::new(access),
         inputs: Arc::new(Inputs::of(&sources)),
-        retry_hasher: RetryHasher::default(),
+        idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
     };
     let shared = Shared {

@@ -6,35 +6,35 @@
 //! here: a turn, a command, a new subscriber.
 //!
 //! ```text
-//! turn             the loop: read sockets, run sources, seal, post, walk, sleep
-//! commands         executes what clients ask for
-//! subscribe        turns a request into a subscriber
-//! inbound          what connections send, processed in order
-//! slice            the time that a turn may spend on reading
-//! peers            what a shard does with its mail
+//! turn              the loop: read sockets, run sources, seal, post, walk, sleep
+//! commands          executes what clients ask for
+//! subscribe         turns a request into a subscriber
+//! inbound           what connections send, processed in order
+//! slice             the time that a turn may spend on reading
+//! peers             what a shard does with its mail
 //!
-//! topics           order, batches, history
-//!   feeds            the topics on this shard
-//!   demand           whether somebody wants a topic
-//!   home             which shard is a topic's home
-//!   topic_limits     how many topics there may be
-//!   replication      copies of topics on other shards
-//!   history_query    history and the list of topics, without a subscription
-//!   read_queue       the order of reads
+//! topics            order, batches, history
+//!   feeds           the topics on this shard
+//!   demand          whether somebody wants a topic
+//!   home            which shard is a topic's home
+//!   topic_limits    how many topics there may be
+//!   replication     copies of topics on other shards
+//!   history_query   history and the list of topics, without a subscription
+//!   read_queue      the order of reads
 //!
-//! subscribers      connections, and what is due to them
-//!   walk             visits to dirty connections, within budgets
-//!   upkeep           heartbeats and stalls
-//!   answering        answers that clients do not read
-//!   poll             the shard's own epoll and timer
+//! subscribers       connections, and what is due to them
+//!   walk            visits to dirty connections, within budgets
+//!   upkeep          heartbeats and stalls
+//!   answering       answers that clients do not read
+//!   poll            the shard's own epoll and timer
 //!
-//! ingest           events in: from requests, commands, sources and other shards
-//!   sources          running sources: their ticks, inputs and outputs
-//!   placed           the result of publishing
-//!   retries          publishes that may be repeated
+//! ingest            events in: from requests, commands, sources and other shards
+//!   sources         running sources: their ticks, inputs and outputs
+//!   publish_result  the result of publishing
+//!   idempotency     publishes that may be repeated
 //!
-//! mail             messages between shards
-//! timers           what is due at a time
+//! mail              messages between shards
+//! timers            what is due at a time
 //! ```
 
 mod answering;
@@ -45,15 +45,15 @@ mod feeds;
 mod fuzzing;
 mod history_query;
 mod home;
+mod idempotency;
 mod inbound;
 mod ingest;
 mod mail;
 mod peers;
-mod placed;
 mod poll;
+mod publish_result;
 mod read_queue;
 mod replication;
-mod retries;
 mod slice;
 mod sources;
 mod subscribe;
@@ -80,9 +80,9 @@ pub(crate) use commands::{Context, Request};
 pub(crate) use fuzzing::read_command;
 pub(crate) use history_query::{HistoryPage, Listing};
 pub(crate) use home::home_of;
+pub(crate) use idempotency::{IdempotencyHasher, IdempotencyKey};
 pub(crate) use mail::{Arrival, Mail};
-pub(crate) use placed::Placed;
-pub(crate) use retries::{Retry, RetryHasher};
+pub(crate) use publish_result::PublishResult;
 pub(crate) use subscribe::NewSubscriber;
 pub(crate) use subscribers::SubscriberId;
 pub(crate) use turn::run;
@@ -112,7 +112,7 @@ pub(crate) struct Common {
     pub(crate) access: Arc<AccessPolicy>,
     /// What sources read, on all shards.
     pub(crate) inputs: Arc<Inputs>,
-    pub(crate) retry_hasher: RetryHasher,
+    pub(crate) idempotency_hasher: IdempotencyHasher,
     /// Counts, for each address, the topics that exist only for subscribers.
     pub(crate) shares: Arc<Shares>,
 }
@@ -215,16 +215,16 @@ impl Handle {
         &self,
         topic: &Topic,
         payloads: &mut Payloads,
-        retry: Option<Retry>,
-    ) -> Result<Placed, Refusal> {
+        idempotency_key: Option<IdempotencyKey>,
+    ) -> Result<PublishResult, Refusal> {
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
-            shard.ingest.publish(&mut shard.topics, topic, payloads, retry)
+            shard.ingest.publish(&mut shard.topics, topic, payloads, idempotency_key)
         };
         if let Appending::Done(_) = appending {
             self.wake.notify_one();
         }
-        appending.placed().await
+        appending.result().await
     }
 
     /// Whether it is draining: new connections are not served.

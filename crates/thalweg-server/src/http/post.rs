@@ -16,7 +16,7 @@ use crate::{
     clock::now_us,
     connection_limits::Caller,
     refusal::Refusal,
-    shard::{Context, Placed, Request, Retry},
+    shard::{Context, IdempotencyKey, PublishResult, Request},
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
     transport::{Client, Query, parameters::bad},
@@ -92,21 +92,21 @@ impl Publisher {
     ) -> Result<Answer, ErrorResponse> {
         let permits = client_permits(http, self.client);
         let permit = permits.try_take()?;
-        let mut placed = None;
+        let mut result = None;
         let published = if self.is_of_lines() {
             // Each line takes a place again.
             drop(permit);
-            self.publish_lines(http, body, &permits, &mut placed).await
+            self.publish_lines(http, body, &permits, &mut result).await
         } else {
-            self.publish_one(http, body, &mut placed).await
+            self.publish_one(http, body, &mut result).await
         };
-        let answered = placed.map(|placed| placed.published(&self.topic));
+        let answered = result.map(|result| result.published(&self.topic));
         match (published, answered) {
             (Err(refusal), published) => Err(ErrorResponse { published, ..refusal.into() }),
             (Ok(()), published) => {
                 let body = published.map(|published| published.to_json()).unwrap_or_default();
                 let mut answer = json(StatusCode::OK, body);
-                if placed.is_some_and(|placed| placed.replayed) {
+                if result.is_some_and(|result| result.replayed) {
                     answer.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
                 }
                 Ok(answer)
@@ -118,16 +118,16 @@ impl Publisher {
         &self,
         http: &Rc<Http>,
         body: &mut Incoming,
-        placed: &mut Option<Placed>,
+        result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
         let bytes_max = http.limits().event_bytes;
         let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
         let mut payloads = posted::one(self.kind, &body, bytes_max)?;
-        let retry = self.key.as_ref().map(|key| -> Retry {
-            let hasher = &http.shard.common.retry_hasher;
-            hasher.retry(&self.topic, self.client.identity, key, payloads.joined())
+        let idempotency_key = self.key.as_ref().map(|key| -> IdempotencyKey {
+            let hasher = &http.shard.common.idempotency_hasher;
+            hasher.key(&self.topic, self.client.identity, key, payloads.joined())
         });
-        *placed = Some(http.shard.publish(&self.topic, &mut payloads, retry).await?);
+        *result = Some(http.shard.publish(&self.topic, &mut payloads, idempotency_key).await?);
         Ok(())
     }
 
@@ -139,7 +139,7 @@ impl Publisher {
         http: &Rc<Http>,
         body: &mut Incoming,
         permits: &ClientBodyPermits<'_>,
-        placed: &mut Option<Placed>,
+        result: &mut Option<PublishResult>,
     ) -> Result<(), Refusal> {
         let limits = http.limits();
         let (mut lines, mut payloads) = (Lines::new(limits.event_bytes), Payloads::default());
@@ -175,14 +175,14 @@ impl Publisher {
                 None => {
                     let finished = lines.finish(&mut payloads);
                     // An empty body is answered with a position too, but it publishes nothing.
-                    if !payloads.is_empty() || placed.is_none() {
-                        append(http, &self.topic, &mut payloads, placed).await?;
+                    if !payloads.is_empty() || result.is_none() {
+                        append(http, &self.topic, &mut payloads, result).await?;
                     }
                     return finished;
                 }
             };
             if !payloads.is_empty() {
-                append(http, &self.topic, &mut payloads, placed).await?;
+                append(http, &self.topic, &mut payloads, result).await?;
             }
             read?;
             memory.set(lines.unfinished_bytes(), limits.unfinished_bytes)?;
@@ -311,12 +311,12 @@ async fn append(
     http: &Rc<Http>,
     topic: &Topic,
     payloads: &mut Payloads,
-    placed: &mut Option<Placed>,
+    result: &mut Option<PublishResult>,
 ) -> Result<(), Refusal> {
     let now = http.shard.publish(topic, payloads, None).await?;
-    match placed {
-        Some(placed) => placed.extend(&now),
-        None => *placed = Some(now),
+    match result {
+        Some(result) => result.extend(&now),
+        None => *result = Some(now),
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ impl Handle {
     ) -> Result<Answer, Refusal> {
         match waiting {
             Waiting::Append(topic, appending) => {
-                appending.placed().await.map(|placed| Answer::Published(placed.published(&topic)))
+                appending.result().await.map(|result| Answer::Published(result.published(&topic)))
             }
             Waiting::Find(topic, start, terms) => {
                 self.find(std::iter::once(&topic), context.client.counted()).await?;
@@ -186,8 +186,8 @@ impl Shard {
                     return Execution::Done(Err(refused));
                 }
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, None) {
-                    Appending::Done(placed) => {
-                        placed.map(|placed| Answer::Published(placed.published(&topic)))
+                    Appending::Done(result) => {
+                        result.map(|result| Answer::Published(result.published(&topic)))
                     }
                     appending => return Execution::Waiting(Waiting::Append(topic, appending)),
                 }

@@ -10,8 +10,8 @@ use tokio::sync::{
 
 use super::{
     Common, Mail, home_of,
-    placed::Placed,
-    retries::{Retries, Retry},
+    idempotency::{IdempotencyCache, IdempotencyKey},
+    publish_result::PublishResult,
     sources::Sources,
     topic_limits::Creator,
     topics::Topics,
@@ -22,7 +22,7 @@ use crate::{clock::now_us, metrics::Counts, refusal::Refusal, stream::Payloads};
 pub(super) struct Ingest {
     shard: usize,
     common: Common,
-    pub(super) retries: Retries,
+    pub(super) idempotency_cache: IdempotencyCache,
     pub(super) sources: Sources,
     counts: Rc<Counts>,
 }
@@ -30,11 +30,11 @@ pub(super) struct Ingest {
 /// Events on their way to their topic's home. A home on this shard appends them at once.
 /// Another shard answers later.
 pub(super) enum Appending {
-    Done(Result<Placed, Refusal>),
+    Done(Result<PublishResult, Refusal>),
     /// The home has them, and will answer.
-    Posted(oneshot::Receiver<Result<Placed, Refusal>>),
+    Posted(oneshot::Receiver<Result<PublishResult, Refusal>>),
     /// The home's queue is full: they wait here.
-    Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<Placed, Refusal>>),
+    Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<PublishResult, Refusal>>),
 }
 
 impl Appending {
@@ -42,16 +42,16 @@ impl Appending {
     ///
     /// # Errors
     /// When the home refuses them, or has ended.
-    pub(super) async fn placed(self) -> Result<Placed, Refusal> {
-        let placed = match self {
-            Self::Done(placed) => return placed,
-            Self::Posted(placed) => placed,
-            Self::Waiting(home, message, placed) => {
+    pub(super) async fn result(self) -> Result<PublishResult, Refusal> {
+        let result = match self {
+            Self::Done(result) => return result,
+            Self::Posted(result) => result,
+            Self::Waiting(home, message, result) => {
                 home.send(message).await.map_err(|_| Refusal::draining())?;
-                placed
+                result
             }
         };
-        placed.await.map_err(|_| Refusal::draining())?
+        result.await.map_err(|_| Refusal::draining())?
     }
 }
 
@@ -59,7 +59,7 @@ impl Ingest {
     pub(super) fn new(shard: usize, common: Common, counts: &Rc<Counts>) -> Self {
         let sources = Sources::new(common.clone(), counts);
         let counts = Rc::clone(counts);
-        Self { shard, common, retries: Retries::default(), sources, counts }
+        Self { shard, common, idempotency_cache: IdempotencyCache::default(), sources, counts }
     }
 
     /// Passes events to their topic's home. All requests and commands that publish call this.
@@ -68,20 +68,20 @@ impl Ingest {
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        retry: Option<Retry>,
+        idempotency_key: Option<IdempotencyKey>,
     ) -> Appending {
         let home = home_of(topic, self.common.peers.len());
         if home == self.shard {
-            return Appending::Done(self.append(topics, topic, payloads, retry));
+            return Appending::Done(self.append(topics, topic, payloads, idempotency_key));
         }
-        let (answer, placed) = oneshot::channel();
+        let (answer, result) = oneshot::channel();
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
-        let message = Mail::Append { topic, payloads, retry, answer };
+        let message = Mail::Append { topic, payloads, idempotency_key, answer };
         let home = &self.common.peers[home].publishes;
         match home.try_send(message) {
-            Err(TrySendError::Full(message)) => Appending::Waiting(home.clone(), message, placed),
+            Err(TrySendError::Full(message)) => Appending::Waiting(home.clone(), message, result),
             // A shard that has drained never answers.
-            Ok(()) | Err(TrySendError::Closed(_)) => Appending::Posted(placed),
+            Ok(()) | Err(TrySendError::Closed(_)) => Appending::Posted(result),
         }
     }
 
@@ -91,20 +91,25 @@ impl Ingest {
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        retry: Option<Retry>,
-    ) -> Result<Placed, Refusal> {
-        if let Some(retry) = retry
-            && let Some(placed) = self.retries.look(retry)?
+        idempotency_key: Option<IdempotencyKey>,
+    ) -> Result<PublishResult, Refusal> {
+        if let Some(idempotency_key) = idempotency_key
+            && let Some(result) = self.idempotency_cache.look(idempotency_key)?
         {
             self.counts.retries_replayed.add(1);
-            return Ok(Placed { replayed: true, ..placed });
+            return Ok(PublishResult { replayed: true, ..result });
         }
         let key = topics.open(topic, Creator::Publisher)?;
         let now_us = now_us();
-        let placed = topics.append(key, payloads, now_us).ok_or_else(Refusal::draining)?;
-        if let Some(retry) = retry {
-            self.retries.remember(retry, placed, now_us, &self.common.config.limits);
+        let result = topics.append(key, payloads, now_us).ok_or_else(Refusal::draining)?;
+        if let Some(idempotency_key) = idempotency_key {
+            self.idempotency_cache.remember(
+                idempotency_key,
+                result,
+                now_us,
+                &self.common.config.limits,
+            );
         }
-        Ok(placed)
+        Ok(result)
     }
 }

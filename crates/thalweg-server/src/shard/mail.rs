@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_wire::{Epoch, Offset, Position, Topic};
 use tokio::sync::oneshot;
 
-use super::{placed::Placed, retries::Retry, topics::Topics};
+use super::{idempotency::IdempotencyKey, publish_result::PublishResult, topics::Topics};
 use crate::{
     connection_limits::{Address, ConnectionPermit},
     refusal::Refusal,
@@ -24,9 +24,9 @@ pub(crate) enum Mail {
         /// What.
         payloads: Payloads,
         /// Set if it has an idempotency key.
-        retry: Option<Retry>,
+        idempotency_key: Option<IdempotencyKey>,
         /// Where the answer goes.
-        answer: oneshot::Sender<Result<Placed, Refusal>>,
+        answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     },
     /// A client has acked a position of a topic whose source runs on this shard and waits for
     /// acks.

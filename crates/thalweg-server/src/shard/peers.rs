@@ -17,12 +17,12 @@ impl Handle {
                 self.step(|shard| shard.ingest.sources.ack(&mut shard.topics, &topic, position));
             }
             Mail::Look(look) => look(&self.shard.borrow().topics),
-            Mail::Append { topic, mut payloads, retry, answer } => {
-                let placed = self.step(|shard| {
-                    shard.ingest.append(&mut shard.topics, &topic, &mut payloads, retry)
+            Mail::Append { topic, mut payloads, idempotency_key, answer } => {
+                let result = self.step(|shard| {
+                    shard.ingest.append(&mut shard.topics, &topic, &mut payloads, idempotency_key)
                 });
                 // The publisher may be gone by then.
-                let _ = answer.send(placed);
+                let _ = answer.send(result);
             }
             Mail::Attach { follower, address } => {
                 self.step(|shard| shard.topics.attach(&follower, address));

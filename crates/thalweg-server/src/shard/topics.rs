@@ -10,7 +10,7 @@ use super::{
     demand::{Change, Demand},
     feeds::{Feed, FeedTable, Moved},
     home_of,
-    placed::Placed,
+    publish_result::PublishResult,
     timers::Timers,
     topic_limits::{Creator, TopicKind},
 };
@@ -138,11 +138,12 @@ impl Topics {
         key: FeedKey,
         payloads: &mut Payloads,
         now_us: u64,
-    ) -> Option<Placed> {
+    ) -> Option<PublishResult> {
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
         let appended = home.sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
-        let placed = Placed { epoch: home.sequencer.epoch(), appended, count, replayed: false };
+        let result =
+            PublishResult { epoch: home.sequencer.epoch(), appended, count, replayed: false };
         self.counts.events_published.add(count);
         if let Some(due_us) = home.sequencer.due_us() {
             let is_due = due_us <= now_us;
@@ -153,7 +154,7 @@ impl Topics {
                 false => self.timers.set(due_us, key),
             }
         }
-        Some(placed)
+        Some(result)
     }
 
     /// Seals the batches that are due, into the log and every hot tail.

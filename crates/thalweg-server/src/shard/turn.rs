@@ -158,7 +158,7 @@ impl Shard {
             self.evict_subscribers(key);
         }
         self.subscribers.sweep(&mut self.topics, now_us);
-        self.ingest.retries.sweep(now_us, &self.common.config.limits);
+        self.ingest.idempotency_cache.sweep(now_us, &self.common.config.limits);
         self.sweep_us = now_us + SWEEP_US;
     }
 

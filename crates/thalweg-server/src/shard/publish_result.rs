@@ -6,7 +6,7 @@ use crate::stream::Appended;
 
 /// The position of appended events.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Placed {
+pub(crate) struct PublishResult {
     /// The stream's incarnation.
     pub(crate) epoch: Epoch,
     /// Their offsets; another publisher's events may lie between.
@@ -17,7 +17,7 @@ pub(crate) struct Placed {
     pub(crate) replayed: bool,
 }
 
-impl Placed {
+impl PublishResult {
     /// Adds the next events that the same publisher appended.
     pub(crate) fn extend(&mut self, next: &Self) {
         self.count += next.count;
