@@ -166,30 +166,32 @@ pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
     let _serving = http.shard.serve();
     let Ok(stream) = TcpStream::from_std(socket) else { return };
     let Some(tls) = http.shared.tls.as_ref().filter(|_| !permit.is_admin()) else {
-        match begun(&http, begins_with_preface(&stream)).await {
-            Begun::InTime(Ok(true)) => http2::serve(&http, stream, permit).await,
-            Begun::InTime(Ok(false)) => serve_http1(&http, stream, permit).await,
-            Begun::Late if stream.try_read(&mut [0]).is_ok() => refuse_slow(&http, stream).await,
-            Begun::Draining if has_begun(&stream) => refuse_draining(&http, stream).await,
+        match first_bytes(&http, begins_with_preface(&stream)).await {
+            FirstBytes::InTime(Ok(true)) => http2::serve(&http, stream, permit).await,
+            FirstBytes::InTime(Ok(false)) => serve_http1(&http, stream, permit).await,
+            FirstBytes::Late if stream.try_read(&mut [0]).is_ok() => {
+                refuse_slow(&http, stream).await
+            }
+            FirstBytes::Draining if has_begun(&stream) => refuse_draining(&http, stream).await,
             // Nothing was sent: browsers connect in advance.
-            Begun::InTime(Err(_)) | Begun::Late | Begun::Draining => {}
+            FirstBytes::InTime(Err(_)) | FirstBytes::Late | FirstBytes::Draining => {}
         }
         return;
     };
-    match begun(&http, begin_tls(stream, tls.current())).await {
-        Begun::InTime(Ok(Spoken::Tls(stream))) => {
+    match first_bytes(&http, begin_tls(stream, tls.current())).await {
+        FirstBytes::InTime(Ok(Spoken::Tls(stream))) => {
             if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
                 http2::serve(&http, *stream, permit).await;
             } else {
                 serve_http1(&http, *stream, permit).await;
             }
         }
-        Begun::InTime(Ok(Spoken::Clear(stream))) => {
+        FirstBytes::InTime(Ok(Spoken::Clear(stream))) => {
             http.shard.counts.tls_failures.add(1);
             point_to_https(&http, stream).await;
         }
-        Begun::InTime(Err(_)) | Begun::Late => http.shard.counts.tls_failures.add(1),
-        Begun::Draining => {}
+        FirstBytes::InTime(Err(_)) | FirstBytes::Late => http.shard.counts.tls_failures.add(1),
+        FirstBytes::Draining => {}
     }
 }
 
@@ -211,23 +213,23 @@ async fn begin_tls(stream: TcpStream, tls: Arc<ServerConfig>) -> io::Result<Spok
 }
 
 /// Whether a connection began in time.
-enum Begun<T> {
+enum FirstBytes<T> {
     InTime(T),
     Late,
     /// The server is draining and does not wait for it.
     Draining,
 }
 
-async fn begun<T>(http: &Http, begin: impl Future<Output = T>) -> Begun<T> {
+async fn first_bytes<T>(http: &Http, begin: impl Future<Output = T>) -> FirstBytes<T> {
     let drain = http.shard.drain();
     if http.shard.is_draining() {
-        return Begun::Draining;
+        return FirstBytes::Draining;
     }
     tokio::select! {
-        begun = timeout(http.limits().head_wait, begin) => {
-            begun.map_or(Begun::Late, Begun::InTime)
+        first = timeout(http.limits().head_wait, begin) => {
+            first.map_or(FirstBytes::Late, FirstBytes::InTime)
         }
-        () = drain => Begun::Draining,
+        () = drain => FirstBytes::Draining,
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Takeover {
 }
 
 /// A request to subscribe that may be granted.
-struct Begun {
+struct CheckedSubscribe {
     request: SubscribeRequest,
     identity: Identity,
 }
@@ -86,22 +86,22 @@ pub(super) async fn answer(
         let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
         return last(http, asked, body, http.finish(inspected, &admitted)).await;
     }
-    let begun = match connection.permit.caller(&forwarded) {
+    let checked = match connection.permit.caller(&forwarded) {
         Ok(caller) => {
             connection.address.set(caller.address);
             has_no_body_to_read(&parts, &body)
                 .and_then(|()| begin(http, &parts))
-                .map(|begun| (begun, caller))
+                .map(|checked| (checked, caller))
         }
         Err(refusal) => Err(refusal.into()),
     };
-    let routed = match begun {
-        Ok((Some(begun), _)) if asked.is_head => begun.head(),
-        Ok((Some(mut begun), caller)) => {
+    let routed = match checked {
+        Ok((Some(checked), _)) if asked.is_head => checked.head(),
+        Ok((Some(mut checked), caller)) => {
             // This may take long, so the request's head and body are dropped now.
             drop((parts, body));
-            begun.request.head.headers_mut().extend(admitted.headers());
-            let subscribed = subscribe(http, takeover, connection, begun, caller).await;
+            checked.request.head.headers_mut().extend(admitted.headers());
+            let subscribed = subscribe(http, takeover, connection, checked, caller).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted));
         }
         Ok((None, caller)) => route(http, connection, caller, &mut parts, &mut body).await,
@@ -113,7 +113,7 @@ pub(super) async fn answer(
     last(http, asked, body, http.finish(routed, &admitted)).await
 }
 
-impl Begun {
+impl CheckedSubscribe {
     /// The answer to HEAD. Nothing is opened.
     fn head(self: Box<Self>) -> Result<Answer, ErrorResponse> {
         let answer = self.request.head.map(|_| Content::Nothing);
@@ -182,14 +182,14 @@ fn topics_path(path: &str) -> Option<Option<&str>> {
 }
 
 /// Begins a subscription, if the request asks for one. Its feeds are opened later.
-fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, ErrorResponse> {
+fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<CheckedSubscribe>>, ErrorResponse> {
     if parts.method != Method::GET {
         return Ok(None);
     }
     let path = parts.uri.path();
     if http.config().echo_path.as_deref() == Some(path) {
         let request = SubscribeRequest::echo(parts)?;
-        return Ok(Some(Box::new(Begun { request, identity: Identity::Nobody })));
+        return Ok(Some(Box::new(CheckedSubscribe { request, identity: Identity::Nobody })));
     }
     let Some(path_topic) = topics_path(path) else { return Ok(None) };
     let query = Query::of(parts)?;
@@ -205,17 +205,17 @@ fn begin(http: &Http, parts: &Parts) -> Result<Option<Box<Begun>>, ErrorResponse
     for (topic, _) in &request.topics {
         http.access().authorise(identity, Right::Subscribe(topic))?;
     }
-    Ok(Some(Box::new(Begun { request, identity })))
+    Ok(Some(Box::new(CheckedSubscribe { request, identity })))
 }
 
 async fn subscribe(
     http: &Rc<Http>,
     takeover: Option<&Cell<Option<Takeover>>>,
     connection: &RequestConnection,
-    begun: Box<Begun>,
+    checked: Box<CheckedSubscribe>,
     caller: Caller,
 ) -> Result<Answer, ErrorResponse> {
-    let Begun { request, identity } = *begun;
+    let CheckedSubscribe { request, identity } = *checked;
     let is_poll = request.mode == ResponseMode::Once;
     let client = Client::new(identity, &caller);
     let mut caller = Some(caller);
