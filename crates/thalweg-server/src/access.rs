@@ -32,7 +32,7 @@ use rustls::crypto::SecureRandom;
 use thalweg_wire::{ErrorCode, Excerpt, Topic};
 
 use crate::{config::Access, refusal::Refusal};
-use host::{Asked, HostPort, Hosts};
+use host::{HostPort, Hosts, RequestedHost};
 use origin::Origins;
 use ticket::Tickets;
 use token::Token;
@@ -157,9 +157,9 @@ impl AccessPolicy {
     /// # Errors
     /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
     pub(crate) fn admit(&self, request: &Parts, is_https: bool) -> Result<Admitted, Refusal> {
-        let asked = HostPort::of(request)?;
-        self.hosts.check(&asked)?;
-        let own = if let Asked::For(host) = &asked { Some(host) } else { None };
+        let requested = HostPort::of(request)?;
+        self.hosts.check(&requested)?;
+        let own = if let RequestedHost::For(host) = &requested { Some(host) } else { None };
         self.origins.check(request, own, is_https)
     }
 

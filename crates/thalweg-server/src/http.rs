@@ -15,7 +15,7 @@
 //! content       bodies of answers
 //! timeouts      how long a peer may take
 //! turning_away  connections that are not served, and learn why
-//! unread        bodies of requests that are refused by their head
+//! discard       bodies of requests that are refused by their head
 //! coalescing    one send for all that HTTP/2 writes at a time
 //! refusals      counts the streams that HTTP/2 refuses
 //! ```
@@ -23,6 +23,7 @@
 mod body_permits;
 mod coalescing;
 mod content;
+mod discard;
 mod http2;
 mod inspect;
 mod pages;
@@ -33,7 +34,6 @@ mod routes;
 mod runs;
 mod timeouts;
 mod turning_away;
-mod unread;
 
 use std::{
     cell::Cell,
@@ -64,7 +64,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use crate::{
     access::AccessPolicy,
     answers::AnswerAccount,
-    config::{Config, Limits, UNREAD_BODIES},
+    config::{Config, DISCARDED_BODIES, Limits},
     connection_limits::{Address, ConnectionPermit},
     runs::Runs,
     shard::{Arrival, Handle, NewSubscriber},
@@ -97,7 +97,7 @@ pub(crate) struct Http {
     /// Shared send memory for HTTP/2 connections.
     spare: Spare,
     /// Bounds how many bodies are read and thrown away at a time.
-    unread: Semaphore,
+    discards: Semaphore,
 }
 
 /// What all shards share for HTTP.
@@ -128,8 +128,8 @@ pub(crate) struct Leaving {
 impl Http {
     /// On the thread of `shard`.
     pub(crate) fn new(shard: Rc<Handle>, shared: Shared) -> Rc<Self> {
-        let (spare, unread) = (Spare::default(), Semaphore::new(UNREAD_BODIES));
-        Rc::new(Self { shard, shared, spare, unread })
+        let (spare, discards) = (Spare::default(), Semaphore::new(DISCARDED_BODIES));
+        Rc::new(Self { shard, shared, spare, discards })
     }
 
     fn config(&self) -> &Config {

@@ -32,13 +32,13 @@ pub(super) struct HostPort {
 
 /// Whom a request is for.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum RequestedHost {
     /// This one.
     For(HostPort),
     /// Not in a form that names anybody.
     Malformed,
     /// It does not say: an HTTP/1.0 client.
-    Unsaid,
+    Absent,
 }
 
 /// The names that a server answers to.
@@ -64,20 +64,20 @@ impl Hosts {
 
     /// Refuses who means another server. Any port is right: forwarded ones are
     /// common, and a page cannot choose its server's name by the port.
-    pub(super) fn check(&self, asked: &Asked) -> Result<(), Refusal> {
+    pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
         let remedy = match self.is_loopback {
             true => "this server listens on loopback: call it localhost, or start it with",
             false => "this server has other names: start it with",
         };
-        let message = match asked {
+        let message = match requested {
             _ if !self.is_loopback && self.allowed.is_empty() => return Ok(()),
             // Browsers send Host always, HTTP/1.0's health checks do not.
-            Asked::Unsaid => return Ok(()),
-            Asked::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),
-            Asked::For(HostPort { host, .. }) => {
+            RequestedHost::Absent => return Ok(()),
+            RequestedHost::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),
+            RequestedHost::For(HostPort { host, .. }) => {
                 format!("{remedy} --allow-host {}", Excerpt(&host.to_string()))
             }
-            Asked::Malformed => format!("Host is malformed: {remedy} --allow-host NAME"),
+            RequestedHost::Malformed => format!("Host is malformed: {remedy} --allow-host NAME"),
         };
         Err(Refusal::new(ErrorCode::BadHost, message))
     }
@@ -117,7 +117,7 @@ impl HostPort {
     ///
     /// # Errors
     /// `BadParameter` if that is two, or none over HTTP/1.1 (RFC 9112 §3.2).
-    pub(super) fn of(request: &Parts) -> Result<Asked, Refusal> {
+    pub(super) fn of(request: &Parts) -> Result<RequestedHost, Refusal> {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let host = hosts.next();
         if request.version == Version::HTTP_11 && host.is_none() {
@@ -128,11 +128,12 @@ impl HostPort {
             return Err(Refusal::new(ErrorCode::BadParameter, "a request carries one Host"));
         }
         if let Some(authority) = request.uri.authority() {
-            return Ok(Self::parse(authority.as_str()).map_or(Asked::Malformed, Asked::For));
+            return Ok(Self::parse(authority.as_str())
+                .map_or(RequestedHost::Malformed, RequestedHost::For));
         }
-        let Some(host) = host else { return Ok(Asked::Unsaid) };
+        let Some(host) = host else { return Ok(RequestedHost::Absent) };
         let host = host.to_str().ok().and_then(Self::parse);
-        Ok(host.map_or(Asked::Malformed, Asked::For))
+        Ok(host.map_or(RequestedHost::Malformed, RequestedHost::For))
     }
 
     /// Reads `host[:port]`; an address of IPv6 stands in brackets.

@@ -44,17 +44,17 @@ pub const EMPTY_TOPIC_BYTES: usize = 1 << 10;
 /// Bytes of a body that are read away when its request is answered without it: curl 7.88
 /// loses an answer over HTTP/2 that comes before its body is sent. What is known to be
 /// larger is answered at once.
-pub(crate) const UNREAD_BODY_BYTES: usize = 64 << 10;
+pub(crate) const DISCARDED_BODY_BYTES: usize = 64 << 10;
 
 /// How long that may take of a body whose length is known: its sender is about to send it.
-pub(crate) const UNREAD_BODY_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const DISCARDED_BODY_WAIT: Duration = Duration::from_secs(2);
 
 /// How long of one whose length is not: it may be a publisher's that has nothing to say.
-pub(crate) const UNREAD_STREAM_WAIT: Duration = Duration::from_millis(200);
+pub(crate) const DISCARDED_STREAM_WAIT: Duration = Duration::from_millis(200);
 
 /// Requests on each shard whose bodies are read away at a time: each holds its answer
 /// meanwhile. Others of a flood are answered at once.
-pub(crate) const UNREAD_BODIES: usize = 256;
+pub(crate) const DISCARDED_BODIES: usize = 256;
 
 /// Largest message that is said back on `echo_path`: what the conformance cases send.
 pub(crate) const ECHO_BYTES: usize = 16 << 20;

@@ -6,8 +6,8 @@ use thalweg_wire::ErrorCode;
 
 use super::{
     Http,
+    discard::has_no_body_to_read,
     respond::{Answer, ErrorResponse, json, text},
-    unread::has_no_body_to_read,
 };
 use crate::{
     metrics::{self, Form},

@@ -13,11 +13,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     Http, RequestConnection,
     content::{Content, History},
+    discard::{ResponseRules, finish_answer, has_no_body_to_read},
     inspect, pages,
     post::{self, Publisher},
     respond::{Answer, ErrorResponse, empty, json_line},
     runs,
-    unread::{Asked, has_no_body_to_read, last},
 };
 use crate::{
     access::{Admitted, Identity, Right},
@@ -63,8 +63,8 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Answer {
     let (mut parts, mut body) = request.into_parts();
-    let asked = Asked::of(&parts);
-    if asked.is_head {
+    let rules = ResponseRules::of(&parts);
+    if rules.is_head {
         // It is answered as GET is, without the body (RFC 9110 §9.3.2).
         parts.method = Method::GET;
     }
@@ -73,7 +73,7 @@ pub(super) async fn answer(
         Err(refusal) => {
             drop(parts);
             let answer = http.refuse(refusal.into());
-            return last(http, asked, body, answer).await;
+            return finish_answer(http, rules, body, answer).await;
         }
     };
     if let Some(headers) = admitted.preflight(&parts) {
@@ -84,7 +84,7 @@ pub(super) async fn answer(
     if connection.permit.is_admin() {
         // Boxed because it is rare: it must not enlarge the future of every request.
         let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
-        return last(http, asked, body, http.finish(inspected, &admitted)).await;
+        return finish_answer(http, rules, body, http.finish(inspected, &admitted)).await;
     }
     let checked = match connection.permit.caller(&forwarded) {
         Ok(caller) => {
@@ -96,7 +96,7 @@ pub(super) async fn answer(
         Err(refusal) => Err(refusal.into()),
     };
     let routed = match checked {
-        Ok((Some(checked), _)) if asked.is_head => checked.head(),
+        Ok((Some(checked), _)) if rules.is_head => checked.head(),
         Ok((Some(mut checked), caller)) => {
             // This may take long, so the request's head and body are dropped now.
             drop((parts, body));
@@ -110,7 +110,7 @@ pub(super) async fn answer(
             Err(error)
         }
     };
-    last(http, asked, body, http.finish(routed, &admitted)).await
+    finish_answer(http, rules, body, http.finish(routed, &admitted)).await
 }
 
 impl CheckedSubscribe {

@@ -117,7 +117,7 @@ impl Subscribers {
         if connection.may_be_read(&self.common.config.limits) {
             return Some(key);
         }
-        self.flags[key as usize].unread = true;
+        self.flags[key as usize].read_paused = true;
         None
     }
 
@@ -148,7 +148,7 @@ impl Subscribers {
         if may_be_read && self.slice.is_over() {
             self.mark_readable(key);
         }
-        self.flags[key as usize].unread |= !may_be_read;
+        self.flags[key as usize].read_paused |= !may_be_read;
         may_be_read && !self.slice.is_over()
     }
 
@@ -211,8 +211,10 @@ impl Subscribers {
     /// Marks a waiting connection readable, if it may be read again.
     fn read_again(&mut self, key: u32) {
         let flags = &mut self.flags[key as usize];
-        if flags.unread && self.connections[key as usize].may_be_read(&self.common.config.limits) {
-            flags.unread = false;
+        if flags.read_paused
+            && self.connections[key as usize].may_be_read(&self.common.config.limits)
+        {
+            flags.read_paused = false;
             self.mark_readable(key);
         }
     }

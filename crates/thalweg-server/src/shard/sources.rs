@@ -39,7 +39,7 @@ pub(super) struct Sources {
     /// The sources that read a topic.
     by_input: HashMap<FeedKey, Vec<InputCursor>>,
     /// Inputs with events that were not read yet.
-    unread: Vec<FeedKey>,
+    pending_inputs: Vec<FeedKey>,
     /// Acks for sources on other shards that were not posted yet: one for each topic.
     unposted_acks: Vec<Ack>,
     /// When they tick.
@@ -75,7 +75,7 @@ impl Sources {
             running: Vec::new(),
             by_output: HashMap::new(),
             by_input: HashMap::new(),
-            unread: Vec::new(),
+            pending_inputs: Vec::new(),
             unposted_acks: Vec::new(),
             timers: Timers::default(),
             counts: Rc::clone(counts),
@@ -91,14 +91,14 @@ impl Sources {
 
     /// A topic that sources may read has new events.
     pub(super) fn has_input(&mut self, key: FeedKey) {
-        if !self.unread.contains(&key) {
-            self.unread.push(key);
+        if !self.pending_inputs.contains(&key) {
+            self.pending_inputs.push(key);
         }
     }
 
     /// Whether there are events to read.
-    pub(super) fn has_unread(&self) -> bool {
-        !self.unread.is_empty()
+    pub(super) fn has_pending_inputs(&self) -> bool {
+        !self.pending_inputs.is_empty()
     }
 
     /// Puts a source to work on its output's home shard.
@@ -181,7 +181,7 @@ impl Sources {
 
     /// Lets sources read the new events of their inputs.
     pub(super) fn take_inputs(&mut self, topics: &mut Topics, now_us: u64) {
-        for key in std::mem::take(&mut self.unread) {
+        for key in std::mem::take(&mut self.pending_inputs) {
             let cursors = self.by_input.get(&key).map_or(0, Vec::len);
             for nth in 0..cursors {
                 self.take_input(topics, key, nth, now_us);
@@ -206,7 +206,7 @@ impl Sources {
             if bytes >= BYTES_PER_TURN {
                 // The next turn reads the rest.
                 cursor.next = batch.first();
-                self.unread.push(key);
+                self.pending_inputs.push(key);
                 break;
             }
             bytes += batch.event_bytes(from.max(batch.first()));

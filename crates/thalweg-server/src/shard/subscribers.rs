@@ -83,7 +83,7 @@ pub(super) struct Flags {
     /// Something was sent to it since the last pass of the heartbeat.
     pub(super) sent: bool,
     /// There is more to read when it may be read again.
-    pub(super) unread: bool,
+    pub(super) read_paused: bool,
     /// It has sent a part of a message, or something that is not processed yet.
     pub(super) unfinished: bool,
 }

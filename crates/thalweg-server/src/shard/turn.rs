@@ -93,7 +93,7 @@ impl Shard {
         // Read the clock again: what sources appended is due after `read_us`.
         let sealed_us = now_us();
         self.seal(sealed_us);
-        if self.ingest.sources.has_unread() {
+        if self.ingest.sources.has_pending_inputs() {
             // The events that sources make of it are sent in the same turn.
             self.ingest.sources.take_inputs(&mut self.topics, sealed_us);
             self.seal(sealed_us);
@@ -104,7 +104,7 @@ impl Shard {
         handle.common.metrics.store(handle.id, &handle.counts);
         self.set_alarm(is_posted);
         let has_more = self.subscribers.has_work() || !self.topics.due.is_empty();
-        more_ready || looks_again || has_more || self.ingest.sources.has_unread()
+        more_ready || looks_again || has_more || self.ingest.sources.has_pending_inputs()
     }
 
     /// Sets the timer for the time when something is due next.

@@ -66,8 +66,8 @@ impl Subscribers {
         );
         let sent = self.counts.sent_bytes.get() - sent_before;
         flags.sent |= sent > 0;
-        let is_read_again = flags.unread && connection.may_be_read(&self.common.config.limits);
-        flags.unread &= !is_read_again;
+        let is_read_again = flags.read_paused && connection.may_be_read(&self.common.config.limits);
+        flags.read_paused &= !is_read_again;
         connection.moved(sent as usize);
         if let Delivered::CaughtUp(Some(due_us)) = delivered
             && connection.wants_timer(due_us)

@@ -13,22 +13,22 @@ use super::{
     respond::{Answer, ErrorResponse, leave_body_away},
 };
 use crate::{
-    config::{UNREAD_BODY_BYTES, UNREAD_BODY_WAIT, UNREAD_STREAM_WAIT},
+    config::{DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT, DISCARDED_STREAM_WAIT},
     transport::parameters::bad,
 };
 
 /// What is needed of a request's head when it is answered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct ResponseRules {
     pub(super) is_head: bool,
     /// The client waits with the body until it is asked for it (RFC 9110 §10.1.1).
-    is_held_back: bool,
+    expects_continue: bool,
 }
 
-impl Asked {
+impl ResponseRules {
     pub(super) fn of(parts: &Parts) -> Self {
-        let is_held_back = parts.headers.contains_key(header::EXPECT);
-        Self { is_head: parts.method == Method::HEAD, is_held_back }
+        let expects_continue = parts.headers.contains_key(header::EXPECT);
+        Self { is_head: parts.method == Method::HEAD, expects_continue }
     }
 }
 
@@ -42,32 +42,32 @@ pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), 
 
 /// The last step before an answer is sent. The caller drops the request's head before, as it is
 /// not needed any more.
-pub(super) async fn last(
+pub(super) async fn finish_answer(
     http: &Http,
-    asked: Asked,
+    rules: ResponseRules,
     mut body: Incoming,
     mut answer: Answer,
 ) -> Answer {
-    if asked.is_head {
+    if rules.is_head {
         leave_body_away(&mut answer);
     }
     // A body that was too slow before is not waited for again.
     let is_late = answer.status() == StatusCode::REQUEST_TIMEOUT;
-    if !body.is_end_stream() && !asked.is_held_back && !is_late {
+    if !body.is_end_stream() && !rules.expects_continue && !is_late {
         // Boxed because it is rare: it must not enlarge the future of every request.
-        Box::pin(read_away(http, &mut body)).await;
+        Box::pin(discard_rest(http, &mut body)).await;
     }
     answer
 }
 
 /// Reads and throws away the rest of a body that is not needed, before the answer is sent. The
 /// bounds are in `config/limits.rs`.
-async fn read_away(http: &Http, body: &mut Incoming) {
+async fn discard_rest(http: &Http, body: &mut Incoming) {
     let Some(wait) = wait(body) else { return };
-    let Ok(_place) = http.unread.try_acquire() else { return };
+    let Ok(_permit) = http.discards.try_acquire() else { return };
     let reading = async {
         let mut bytes = 0;
-        while bytes < UNREAD_BODY_BYTES
+        while bytes < DISCARDED_BODY_BYTES
             && let Some(Ok(frame)) = body.frame().await
         {
             bytes += frame.data_ref().map_or(0, |data| data.len());
@@ -80,8 +80,8 @@ async fn read_away(http: &Http, body: &mut Incoming) {
 /// How long to wait for the rest of a body. `None` if it is large.
 fn wait(body: &Incoming) -> Option<Duration> {
     match body.size_hint().exact() {
-        Some(bytes) if bytes > UNREAD_BODY_BYTES as u64 => None,
-        Some(_) => Some(UNREAD_BODY_WAIT),
-        None => Some(UNREAD_STREAM_WAIT),
+        Some(bytes) if bytes > DISCARDED_BODY_BYTES as u64 => None,
+        Some(_) => Some(DISCARDED_BODY_WAIT),
+        None => Some(DISCARDED_STREAM_WAIT),
     }
 }
