@@ -4,20 +4,20 @@
 //! HTTP/2, where subscribers share a socket, they are used.
 //!
 //! ```text
-//! http2         connections with many streams
-//! routes        a request → its answer
-//! post          bodies: events, commands, tickets
-//! inspect       the state of the server: health, metrics, the list of topics
-//! pages         the pages for browsers
-//! runs          the lab's runs: their list, their files
-//! body_permits  how many bodies are read at a time
-//! respond       heads of answers
-//! content       bodies of answers
-//! timeouts      how long a peer may take
-//! turning_away  connections that are not served, and learn why
-//! discard       bodies of requests that are refused by their head
-//! coalescing    one send for all that HTTP/2 writes at a time
-//! refusals      counts the streams that HTTP/2 refuses
+//! http2            connections with many streams
+//! routes           a request → its answer
+//! post             bodies: events, commands, tickets
+//! inspect          the state of the server: health, metrics, the list of topics
+//! pages            the pages for browsers
+//! runs             the lab's runs: their list, their files
+//! body_permits     how many bodies are read at a time
+//! respond          heads of answers
+//! content          bodies of answers
+//! timeouts         how long a peer may take
+//! rejection        connections that are not served, and learn why
+//! discard          bodies of requests that are refused by their head
+//! coalescing       one send for all that HTTP/2 writes at a time
+//! refused_streams  counts the streams that HTTP/2 refuses
 //! ```
 
 mod body_permits;
@@ -28,12 +28,12 @@ mod http2;
 mod inspect;
 mod pages;
 mod post;
-mod refusals;
+mod refused_streams;
+mod rejection;
 mod respond;
 mod routes;
 mod runs;
 mod timeouts;
-mod turning_away;
 
 use std::{
     cell::Cell,
@@ -72,10 +72,10 @@ use crate::{
 };
 pub(crate) use body_permits::BodyPermits;
 use coalescing::Spare;
+pub(crate) use rejection::reject;
+use rejection::{point_to_https, refuse_draining, refuse_slow};
 use routes::Takeover;
 use timeouts::{Run, Running, TimedOut, TimeoutStream};
-pub(crate) use turning_away::turn_away;
-use turning_away::{point_to_https, refuse_draining, refuse_slow};
 
 /// The first bytes of a client that speaks HTTP/2 at once (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -65,10 +65,10 @@ pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// Connections that are told why they are not served, at a time; others of a flood are
 /// just closed.
-pub(crate) const TURNED_AWAY: usize = 64;
+pub(crate) const REJECTIONS_MAX: usize = 64;
 
 /// How long one of them may take to say how it speaks, and to read why.
-pub(crate) const TURNED_AWAY_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const REJECTION_WAIT: Duration = Duration::from_secs(1);
 
 /// Connections of the listener for whoever looks after a server: a handful of scrapers and
 /// health checks.

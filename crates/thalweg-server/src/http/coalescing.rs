@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::refusals::Refusals;
+use super::refused_streams::RefusedStreamCounter;
 
 /// Bytes coalesced at most before they are sent without waiting for more: about what
 /// one send takes.
@@ -35,14 +35,14 @@ struct State<S> {
     /// Bytes of `waiting` that are sent.
     sent: usize,
     spare: Spare,
-    refusals: Refusals,
+    refused_streams: RefusedStreamCounter,
 }
 
 /// Coalesces what is written to a stream.
 pub(super) fn coalesce<S>(stream: S, spare: &Spare) -> (CoalescingStream<S>, Sender<S>) {
     let spare = Rc::clone(spare);
-    let (waiting, refusals) = (Vec::new(), Refusals::default());
-    let state = Rc::new(RefCell::new(State { stream, waiting, sent: 0, spare, refusals }));
+    let (waiting, refused_streams) = (Vec::new(), RefusedStreamCounter::default());
+    let state = Rc::new(RefCell::new(State { stream, waiting, sent: 0, spare, refused_streams }));
     (CoalescingStream(Rc::clone(&state)), Sender(state))
 }
 
@@ -54,7 +54,7 @@ impl<S: AsyncWrite + Unpin> Sender<S> {
 
     /// Number of streams that HTTP/2 has refused since the last call.
     pub(super) fn take_refused(&self) -> u64 {
-        self.0.borrow_mut().refusals.take()
+        self.0.borrow_mut().refused_streams.take()
     }
 }
 
@@ -84,7 +84,7 @@ impl<S: AsyncWrite + Unpin> State<S> {
         }
         let taken = bytes.len().min(COALESCED_BYTES - self.waiting.len());
         self.waiting.extend_from_slice(&bytes[..taken]);
-        self.refusals.see(&bytes[..taken]);
+        self.refused_streams.observe(&bytes[..taken]);
         taken
     }
 }

@@ -18,9 +18,9 @@ use tokio::{
 };
 
 use crate::{
-    config::{Limits, TURNED_AWAY},
+    config::{Limits, REJECTIONS_MAX},
     connection_limits::ConnectionLimits,
-    http::{Http, serve_connection, turn_away},
+    http::{Http, reject, serve_connection},
     refusal::Refusal,
     shard::{Arrival, Mail},
     transport::Certificate,
@@ -75,7 +75,7 @@ pub(super) async fn accept(
     connection_limits: Arc<ConnectionLimits>,
     mut over: watch::Receiver<()>,
 ) {
-    let mut turning_away = JoinSet::new();
+    let mut rejections = JoinSet::new();
     let tls = http.shared.tls.as_ref().filter(|_| !connection_limits.is_admin);
     loop {
         let accepted = tokio::select! {
@@ -94,7 +94,7 @@ pub(super) async fn accept(
         };
         http.shard.counts.accepted.add(1);
         if http.shared.leaving.is_closed.load(Relaxed) {
-            refuse(&http, &mut turning_away, socket, tls, Refusal::draining());
+            refuse(&http, &mut rejections, socket, tls, Refusal::draining());
             continue;
         }
         let permit = match connection_limits.take(from.ip()) {
@@ -102,7 +102,7 @@ pub(super) async fn accept(
             Err(refused) => {
                 // Over TLS the reason needs a handshake, and that costs too much.
                 match tls {
-                    None => refuse(&http, &mut turning_away, socket, None, refused),
+                    None => refuse(&http, &mut rejections, socket, None, refused),
                     Some(_) => http.shard.counts.count_refused(refused.code),
                 }
                 continue;
@@ -118,23 +118,23 @@ pub(super) async fn accept(
         }
     }
     drop(listener);
-    while turning_away.join_next().await.is_some() {}
+    while rejections.join_next().await.is_some() {}
 }
 
 /// Sends a connection the reason why it is not served, unless too many are being sent one
 /// already.
 fn refuse(
     http: &Http,
-    turning_away: &mut JoinSet<()>,
+    rejections: &mut JoinSet<()>,
     socket: TcpStream,
     tls: Option<&Certificate>,
     refused: Refusal,
 ) {
     http.shard.counts.count_refused(refused.code);
-    while turning_away.try_join_next().is_some() {}
-    if turning_away.len() == TURNED_AWAY {
+    while rejections.try_join_next().is_some() {}
+    if rejections.len() == REJECTIONS_MAX {
         return;
     }
     let tls = tls.map(Certificate::current);
-    turning_away.spawn_local(async move { turn_away(socket, tls, &refused).await });
+    rejections.spawn_local(async move { reject(socket, tls, &refused).await });
 }

@@ -1,7 +1,7 @@
 /// Counts the streams that HTTP/2 refuses, by reading what it writes: the library itself
 /// refuses streams beyond the limit, and reports them only to the peer.
 #[derive(Default)]
-pub(super) struct Refusals {
+pub(super) struct RefusedStreamCounter {
     /// The bytes of a frame's header that were seen, and of a reset's reason after it.
     start: [u8; HEADER_BYTES + REASON_BYTES],
     has: usize,
@@ -20,9 +20,9 @@ const RST_STREAM: u8 = 3;
 /// RFC 9113 §7.
 const REFUSED_STREAM: [u8; REASON_BYTES] = [0, 0, 0, 7];
 
-impl Refusals {
+impl RefusedStreamCounter {
     /// Reads the next bytes of the connection.
-    pub(super) fn see(&mut self, mut bytes: &[u8]) {
+    pub(super) fn observe(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = self.payload.min(bytes.len());
             self.payload -= skipped;
@@ -84,9 +84,9 @@ mod tests {
         ]
         .concat();
         for piece in [1, 2, 3, 7, 9, 13, 64, written.len()] {
-            let mut refusals = Refusals::default();
-            written.chunks(piece).for_each(|bytes| refusals.see(bytes));
-            assert_eq!((refusals.take(), refusals.take()), (2, 0), "in pieces of {piece}");
+            let mut counter = RefusedStreamCounter::default();
+            written.chunks(piece).for_each(|bytes| counter.observe(bytes));
+            assert_eq!((counter.take(), counter.take()), (2, 0), "in pieces of {piece}");
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{Http, PREFACE, begins_with_preface, respond};
-use crate::{config::TURNED_AWAY_WAIT, refusal::Refusal};
+use crate::{config::REJECTION_WAIT, refusal::Refusal};
 
 /// An empty SETTINGS, which comes first (RFC 9113 §3.4).
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
@@ -30,7 +30,7 @@ const NO_ERROR: u32 = 0;
 const INADEQUATE_SECURITY: u32 = 12;
 
 /// Sends a connection the reason why it is not served, and ends it; over TLS if `tls` is given.
-pub(crate) async fn turn_away(
+pub(crate) async fn reject(
     socket: std::net::TcpStream,
     tls: Option<Arc<ServerConfig>>,
     refused: &Refusal,
@@ -40,7 +40,7 @@ pub(crate) async fn turn_away(
         match tls {
             None => {
                 // A client that sends nothing gets an answer too.
-                let begun = timeout(TURNED_AWAY_WAIT / 2, begins_with_preface(&stream)).await;
+                let begun = timeout(REJECTION_WAIT / 2, begins_with_preface(&stream)).await;
                 let is_http2 = begun.unwrap_or(Ok(false)).ok()?;
                 write_answer(stream, is_http2.then_some(NO_ERROR), refused).await
             }
@@ -52,7 +52,7 @@ pub(crate) async fn turn_away(
         }
     };
     // The server does not wait longer.
-    let _ = timeout(TURNED_AWAY_WAIT, telling).await;
+    let _ = timeout(REJECTION_WAIT, telling).await;
 }
 
 /// Tells a client without TLS on a TLS port to use https.
@@ -60,26 +60,26 @@ pub(super) async fn point_to_https(http: &Http, stream: TcpStream) {
     let code = ErrorCode::BadParameter;
     http.shard.counts.count_refused(code);
     let message = "this port speaks https: write https:// in place of http://";
-    tell_begun(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
+    reject_after_peek(stream, INADEQUATE_SECURITY, &Refusal::new(code, message)).await;
 }
 
 /// Refuses a client that has just begun a request, because the server is draining.
 pub(super) async fn refuse_draining(http: &Http, stream: TcpStream) {
     let refused = Refusal::draining();
     http.shard.counts.count_refused(refused.code);
-    tell_begun(stream, NO_ERROR, &refused).await;
+    reject_after_peek(stream, NO_ERROR, &refused).await;
 }
 
 /// Sends the refusal to a client that has already sent something. Over HTTP/2 it has a reason
 /// code.
-async fn tell_begun(stream: TcpStream, reason: u32, refused: &Refusal) {
+async fn reject_after_peek(stream: TcpStream, reason: u32, refused: &Refusal) {
     let mut first = [0; 3];
     let telling = async {
         stream.peek(&mut first).await.ok()?;
         let is_http2 = PREFACE.starts_with(&first);
         write_answer(stream, is_http2.then_some(reason), refused).await
     };
-    let _ = timeout(TURNED_AWAY_WAIT, telling).await;
+    let _ = timeout(REJECTION_WAIT, telling).await;
 }
 
 /// Tries once to tell a client that its head did not arrive in time. It does not wait for a
