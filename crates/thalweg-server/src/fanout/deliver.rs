@@ -4,7 +4,7 @@ use super::{
     Budget, Feeds, ResponseMode, Sink, Subscriber,
     control::CONTROL_BYTES_MAX,
     ids::Ids,
-    transmit::{Interrupted, Outlook, Parts, Transmit},
+    transmit::{Interrupted, PlanSummary, SendBuffers, Transmit},
 };
 use crate::stream::Lost;
 
@@ -30,7 +30,7 @@ pub enum Delivered {
 /// Memory that all visits of a shard reuse, and the shard's counts of gaps.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    parts: Parts,
+    buffers: SendBuffers,
     gaps: [u64; GapReason::ALL.len()],
 }
 
@@ -58,9 +58,9 @@ impl Subscriber {
     ) -> Delivered {
         let mut spent = 0;
         loop {
-            let Scratch { parts, gaps } = scratch;
+            let Scratch { buffers, gaps } = scratch;
             self.begin(feeds, gaps);
-            let planned = match Transmit::plan(self, feeds, now_us, parts) {
+            let planned = match Transmit::plan(self, feeds, now_us, buffers) {
                 Ok(planned) => planned,
                 Err(Interrupted { index, lost }) => {
                     self.jump(feeds, index, lost);
@@ -68,23 +68,23 @@ impl Subscriber {
                     continue;
                 }
             };
-            let Outlook { bytes, is_complete, wake_us, is_costly } = planned.outlook;
+            let PlanSummary { bytes, is_complete, wake_us, is_costly } = planned.summary;
             if bytes == 0 {
-                return if self.is_ending() || self.has_said_its_piece() {
+                return if self.is_ending() || self.is_poll_complete() {
                     Delivered::Closed
                 } else {
                     Delivered::CaughtUp(wake_us)
                 };
             }
-            let Some(taken) = planned.send(self, sink) else { return Delivered::Gone };
-            let sent = taken.bytes;
-            taken.commit(self, feeds, now_us);
+            let Some(accepted) = planned.send(self, sink) else { return Delivered::Gone };
+            let sent = accepted.bytes;
+            accepted.commit(self, feeds, now_us);
             spent += sent;
             if is_costly {
                 spent = spent.max(budget.socket_bytes);
             }
             let pauses = is_complete || sent < bytes || spent >= budget.socket_bytes;
-            if pauses && self.has_said_its_piece() {
+            if pauses && self.is_poll_complete() {
                 return Delivered::Closed;
             }
             if sent < bytes {
@@ -130,16 +130,16 @@ impl Subscriber {
             }
             if let Ok(Some(reason)) = begun {
                 gaps[reason as usize] += 1;
-                self.spoken = true;
+                self.has_delivered = true;
             }
             self.end_if_refused(begun.map(|_| ()));
         }
     }
 
     /// Whether it is a long poll that was sent something and is between frames.
-    fn has_said_its_piece(&self) -> bool {
+    fn is_poll_complete(&self) -> bool {
         self.mode == ResponseMode::Once
-            && self.spoken
+            && self.has_delivered
             && self.in_frame.is_none()
             && self.control.is_empty()
     }
@@ -152,7 +152,7 @@ impl Subscriber {
         if jumped.is_ok() && self.format.has_trailer() {
             self.end_control(feeds, Ids::default(), 0);
         }
-        self.spoken = true;
+        self.has_delivered = true;
         self.end_if_refused(jumped);
     }
 

@@ -30,7 +30,7 @@ pub struct Subscriber {
     /// A feed that it has left since the last `take_left`, and its place in that feed's list.
     left: Option<(FeedKey, u32)>,
     /// Whether anything else than confirmations and heartbeats was sent to it.
-    pub(super) spoken: bool,
+    pub(super) has_delivered: bool,
     pub(super) mode: ResponseMode,
     /// Decides which frames end with the cursors of all topics, in formats that have this.
     pub(super) ids: Ids,
@@ -68,7 +68,7 @@ impl Subscriber {
             close_code: None,
             leaving: None,
             left: None,
-            spoken: false,
+            has_delivered: false,
             mode,
             ids: Ids::default(),
         }
@@ -188,7 +188,7 @@ impl Subscriber {
             self.send_control(|format, out| format.close(close, out));
             self.format.end(self.control.frames());
             self.close_code = Some(close.code);
-            self.spoken = true;
+            self.has_delivered = true;
         }
     }
 
@@ -203,7 +203,7 @@ impl Subscriber {
     }
 
     /// Whether it was closed and everything was sent.
-    pub fn has_said_goodbye(&self) -> bool {
+    pub fn is_close_sent(&self) -> bool {
         self.is_ending() && self.control.is_empty() && !self.is_in_frame()
     }
 
@@ -273,7 +273,7 @@ impl Subscriber {
         if let Some(window) = &mut subscription.window {
             window.count(taken, (!after.in_frame()).then(|| after.next()));
         }
-        self.spoken = true;
+        self.has_delivered = true;
         before.in_frame().then_some((subscription.feed, *before))
     }
 

@@ -27,16 +27,16 @@ const SCRATCH_BYTES_KEPT: usize = 2 << 20;
 /// One send, planned: what it is made of. It reads the feeds (`'f`) and keeps its parts in
 /// memory that is reused (`'s`).
 pub(super) struct Transmit<'f, 's> {
-    parts: &'s mut Parts,
+    buffers: &'s mut SendBuffers,
     sources: SmallVec<[Source<'f>; 2]>,
     /// The state that decides when the subscriber's next id is due.
     ids: Ids,
-    pub(super) outlook: Outlook,
+    pub(super) summary: PlanSummary,
 }
 
 /// The summary of a plan.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outlook {
+pub(super) struct PlanSummary {
     pub(super) bytes: usize,
     /// Whether everything that is due is in it.
     pub(super) is_complete: bool,
@@ -47,14 +47,14 @@ pub(super) struct Outlook {
 }
 
 /// One send after the sink took some of it. It must be committed.
-pub(super) struct Taken<'s> {
-    parts: &'s mut Parts,
+pub(super) struct AcceptedSend<'s> {
+    buffers: &'s mut SendBuffers,
     pub(super) bytes: usize,
 }
 
 /// Memory of a send, reused.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct SendBuffers {
     pieces: Vec<Piece>,
     /// Bytes made for this subscriber alone.
     cold: Vec<u8>,
@@ -65,12 +65,12 @@ pub(super) struct Parts {
 /// A part of a send, and what to update when it is sent.
 #[derive(Debug)]
 struct Piece {
-    owner: Owner,
+    kind: PieceKind,
     bytes: usize,
 }
 
 #[derive(Debug)]
-enum Owner {
+enum PieceKind {
     /// The subscriber's control messages.
     Control,
     /// A subscription, with its cursor before and after.
@@ -103,13 +103,13 @@ impl<'f, 's> Transmit<'f, 's> {
         subscriber: &Subscriber,
         feeds: &'f F,
         now_us: u64,
-        parts: &'s mut Parts,
+        buffers: &'s mut SendBuffers,
     ) -> Result<Self, Interrupted> {
-        parts.pieces.clear();
-        parts.cold.clear();
-        parts.reached.clear();
-        let outlook = Outlook { bytes: 0, is_complete: true, wake_us: None, is_costly: false };
-        let mut plan = Self { parts, sources: SmallVec::new(), ids: subscriber.ids, outlook };
+        buffers.pieces.clear();
+        buffers.cold.clear();
+        buffers.reached.clear();
+        let summary = PlanSummary { bytes: 0, is_complete: true, wake_us: None, is_costly: false };
+        let mut plan = Self { buffers, sources: SmallVec::new(), ids: subscriber.ids, summary };
         plan.all(subscriber, feeds, now_us)?;
         Ok(plan)
     }
@@ -129,13 +129,13 @@ impl<'f, 's> Transmit<'f, 's> {
             if has_trailer {
                 // The trailer names the cursors of all subscriptions: no other one may move
                 // before it is sent.
-                self.outlook.is_complete = false;
+                self.summary.is_complete = false;
                 return Ok(());
             }
             resumed = Some((index, rest));
         }
         if !subscriber.control.is_empty() {
-            self.piece(Owner::Control, subscriber.control.unsent().len());
+            self.piece(PieceKind::Control, subscriber.control.unsent().len());
             self.source(Source::Control);
         }
         if subscriber.is_ending() {
@@ -143,7 +143,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
         if subscriber.control.unsent().len() >= CONTROL_BYTES_MAX {
             // Planning more may add control messages, for example gaps. First send these.
-            self.outlook.is_complete = false;
+            self.summary.is_complete = false;
             return Ok(());
         }
         let count = subscriber.subscriptions.len();
@@ -152,8 +152,8 @@ impl<'f, 's> Transmit<'f, 's> {
             let index = (start + turn) % count;
             let due_us = subscriber.subscriptions[index].due_us;
             if due_us > now_us {
-                let wake_us = self.outlook.wake_us;
-                self.outlook.wake_us = Some(wake_us.map_or(due_us, |wake_us| wake_us.min(due_us)));
+                let wake_us = self.summary.wake_us;
+                self.summary.wake_us = Some(wake_us.map_or(due_us, |wake_us| wake_us.min(due_us)));
                 continue;
             }
             let index = index as u16;
@@ -163,7 +163,7 @@ impl<'f, 's> Transmit<'f, 's> {
             let from = resumed.filter(|(resumed, _)| *resumed == index).map(|(_, rest)| rest);
             if from.is_some() && subscriber.subscriptions[usize::from(index)].window.is_some() {
                 // Its window counts what was sent, so it waits for the next send.
-                self.outlook.is_complete = false;
+                self.summary.is_complete = false;
                 continue;
             }
             self.subscription(subscriber, feeds, index, from, false)?;
@@ -198,12 +198,12 @@ impl<'f, 's> Transmit<'f, 's> {
         let mut planned = 0;
         loop {
             if self.is_full() {
-                self.outlook.is_complete = false;
+                self.summary.is_complete = false;
                 return Ok(cursor);
             }
-            let cold_before = self.parts.cold.len();
-            let next = frames.next(&cursor, alone, &mut self.parts.cold);
-            let cold_after = self.parts.cold.len();
+            let cold_before = self.buffers.cold.len();
+            let next = frames.next(&cursor, alone, &mut self.buffers.cold);
+            let cold_after = self.buffers.cold.len();
             let (bytes, after) = match &next {
                 Next::Hot(bytes, after) => (bytes.len(), *after),
                 Next::Cold { events, after, .. } => {
@@ -211,7 +211,7 @@ impl<'f, 's> Transmit<'f, 's> {
                 }
                 // A gap is announced when everything before it is sent.
                 Next::Lost(_) if subscription.cursor() != Some(cursor) => {
-                    self.outlook.is_complete = false;
+                    self.summary.is_complete = false;
                     return Ok(cursor);
                 }
                 Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost: *lost }),
@@ -220,13 +220,13 @@ impl<'f, 's> Transmit<'f, 's> {
             if window.is_some_and(|window| {
                 !cursor.in_frame() && !window.admits(cursor.next(), planned, bytes as u64)
             }) {
-                self.parts.cold.truncate(cold_before);
+                self.buffers.cold.truncate(cold_before);
                 return Ok(cursor);
             }
             let is_cold = matches!(next, Next::Cold { .. });
             planned += bytes as u64;
             let frame_bytes = cursor.sent() + bytes;
-            self.piece(Owner::Subscription { index, before: cursor, after }, bytes);
+            self.piece(PieceKind::Subscription { index, before: cursor, after }, bytes);
             match next {
                 Next::Hot(bytes, _) => self.source(Source::Hot(bytes)),
                 Next::Cold { before, events, .. } => {
@@ -243,12 +243,12 @@ impl<'f, 's> Transmit<'f, 's> {
             }
             // A visit makes only one such frame.
             let is_costly = is_cold && !format.keeps_events();
-            self.outlook.is_costly |= is_costly;
+            self.summary.is_costly |= is_costly;
             if one_frame || is_at_head(log, &cursor) {
                 return Ok(cursor);
             }
             if is_costly {
-                self.outlook.is_complete = false;
+                self.summary.is_complete = false;
                 return Ok(cursor);
             }
         }
@@ -257,8 +257,8 @@ impl<'f, 's> Transmit<'f, 's> {
     /// Whether what is planned is enough for a send.
     fn is_full(&self) -> bool {
         self.sources.len() >= SLICES_MAX
-            || self.parts.cold.len() >= COLD_BYTES_MAX
-            || self.outlook.bytes >= SEND_BYTES_MAX
+            || self.buffers.cold.len() >= COLD_BYTES_MAX
+            || self.summary.bytes >= SEND_BYTES_MAX
     }
 
     /// Plans the trailer of a frame of `frame_bytes`. After the frame its subscription is at
@@ -271,7 +271,7 @@ impl<'f, 's> Transmit<'f, 's> {
         cursor: &Cursor,
         frame_bytes: usize,
     ) {
-        let Parts { cold, reached, .. } = &mut *self.parts;
+        let SendBuffers { cold, reached, .. } = &mut *self.buffers;
         let index = usize::from(index);
         if reached.len() <= index {
             reached.resize(index + 1, None);
@@ -280,14 +280,14 @@ impl<'f, 's> Transmit<'f, 's> {
         let before = cold.len();
         self.ids = subscriber.write_trailer(feeds, reached, self.ids, frame_bytes, cold);
         let trailer = before..cold.len();
-        self.piece(Owner::Trailer(trailer.clone(), self.ids), trailer.len());
+        self.piece(PieceKind::Trailer(trailer.clone(), self.ids), trailer.len());
         self.source(Source::Cold(trailer));
     }
 
     /// Adds a piece: whose bytes the next sources are.
-    fn piece(&mut self, owner: Owner, bytes: usize) {
-        self.parts.pieces.push(Piece { owner, bytes });
-        self.outlook.bytes += bytes;
+    fn piece(&mut self, kind: PieceKind, bytes: usize) {
+        self.buffers.pieces.push(Piece { kind, bytes });
+        self.summary.bytes += bytes;
     }
 
     fn source(&mut self, source: Source<'f>) {
@@ -304,8 +304,12 @@ impl<'f, 's> Transmit<'f, 's> {
 
     /// Sends it; `None` if the peer is gone.
     #[inline]
-    pub(super) fn send(self, subscriber: &Subscriber, sink: &mut impl Sink) -> Option<Taken<'s>> {
-        let (control, cold) = (subscriber.control.unsent(), &*self.parts.cold);
+    pub(super) fn send(
+        self,
+        subscriber: &Subscriber,
+        sink: &mut impl Sink,
+    ) -> Option<AcceptedSend<'s>> {
+        let (control, cold) = (subscriber.control.unsent(), &*self.buffers.cold);
         let sent = match &*self.sources {
             [one] => sink.send(&[one.slice(control, cold)]),
             many => {
@@ -314,7 +318,7 @@ impl<'f, 's> Transmit<'f, 's> {
             }
         };
         match sent {
-            Sent::Bytes(bytes) => Some(Taken { parts: self.parts, bytes }),
+            Sent::Bytes(bytes) => Some(AcceptedSend { buffers: self.buffers, bytes }),
             Sent::Gone => None,
         }
     }
@@ -330,12 +334,12 @@ impl Source<'_> {
     }
 }
 
-impl Taken<'_> {
+impl AcceptedSend<'_> {
     /// Moves the subscriber forward by what was taken. The rest of a trailer that is partly
     /// sent goes first in the next send.
     #[inline]
     pub(super) fn commit(self, subscriber: &mut Subscriber, feeds: &mut impl Feeds, now_us: u64) {
-        let Parts { pieces, cold, .. } = self.parts;
+        let SendBuffers { pieces, cold, .. } = self.buffers;
         let mut left = self.bytes;
         let mut whole = false;
         let mut finished = None;
@@ -347,15 +351,15 @@ impl Taken<'_> {
             left -= taken;
             // True if the piece before was a complete frame: its trailer must be sent too.
             let was_whole = std::mem::replace(&mut whole, false);
-            match &piece.owner {
-                Owner::Control => subscriber.control.advance(taken),
-                Owner::Trailer(range, ids) if was_whole => {
+            match &piece.kind {
+                PieceKind::Control => subscriber.control.advance(taken),
+                PieceKind::Trailer(range, ids) if was_whole => {
                     subscriber.control.put_back(&cold[range.clone()][taken..]);
                     subscriber.ids = *ids;
                 }
-                Owner::Trailer(..) => {}
-                Owner::Subscription { .. } if taken == 0 => {}
-                Owner::Subscription { index, before, after } => {
+                PieceKind::Trailer(..) => {}
+                PieceKind::Subscription { .. } if taken == 0 => {}
+                PieceKind::Subscription { index, before, after } => {
                     whole = taken == piece.bytes;
                     let cursors = (before, whole.then_some(*after));
                     let unpinned = subscriber.advance(feeds, *index, cursors, taken, now_us);

@@ -140,7 +140,7 @@ impl Phase {
         match self {
             Self::Serving => false,
             Self::Lingering => true,
-            Self::Gone => connection.subscriber.has_said_goodbye(),
+            Self::Gone => connection.subscriber.is_close_sent(),
         }
     }
 }
