@@ -118,7 +118,7 @@ impl FeedTable {
     ) -> Result<FeedKey, Refusal> {
         if let Some(key) = self.find(topic) {
             if let Creator::Publisher = creator {
-                self.keep(key)?;
+                self.activate(key)?;
             }
             return Ok(key);
         }
@@ -153,10 +153,10 @@ impl FeedTable {
     }
 
     /// A topic is going to have events.
-    fn keep(&mut self, key: FeedKey) -> Result<(), Refusal> {
-        if self.get(key).is_some_and(|feed| feed.kind != TopicKind::Kept) {
-            self.topic_limits.check_kept()?;
-            self.set_kind(key, TopicKind::Kept);
+    fn activate(&mut self, key: FeedKey) -> Result<(), Refusal> {
+        if self.get(key).is_some_and(|feed| feed.kind != TopicKind::Active) {
+            self.topic_limits.check_active()?;
+            self.set_kind(key, TopicKind::Active);
         }
         Ok(())
     }
@@ -172,13 +172,14 @@ impl FeedTable {
     /// Emptied topics above the limit, the most recently emptied first. Topics that subscribers
     /// created are never returned: they stay within their own limit.
     pub(super) fn emptied_over_limit(&self) -> Vec<FeedKey> {
-        let over = self.topic_limits.held.saturating_sub(self.config.limits.subscribed_topics);
+        let over =
+            self.topic_limits.subscriber_only.saturating_sub(self.config.limits.subscribed_topics);
         if over == 0 {
             return Vec::new();
         }
         let emptied = self.feeds.iter().filter_map(|(key, feed)| match feed.kind {
             TopicKind::Emptied(since_us) => Some((since_us, key as FeedKey)),
-            TopicKind::Kept | TopicKind::Held(_) => None,
+            TopicKind::Active | TopicKind::SubscriberOnly(_) => None,
         });
         let mut emptied: Vec<_> = emptied.collect();
         emptied.sort_unstable_by_key(|(since_us, key)| (Reverse(*since_us), *key));
@@ -219,7 +220,7 @@ impl FeedTable {
         now_us: u64,
     ) {
         if !batches.is_empty() {
-            self.set_kind(key, TopicKind::Kept);
+            self.set_kind(key, TopicKind::Active);
         }
         let Some(feed) = self.feeds.get_mut(key as usize) else { return };
         let log = feed.log.get_or_insert_with(|| {
@@ -331,7 +332,7 @@ impl Feed {
 
     /// Whether it was kept for events and has none any more.
     pub(super) fn is_emptied(&self) -> bool {
-        self.kind == TopicKind::Kept && self.is_empty()
+        self.kind == TopicKind::Active && self.is_empty()
     }
 
     /// Whether it has no events and nothing makes any.

@@ -24,9 +24,9 @@ pub(super) enum Creator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopicKind {
     /// It has events, or a source makes some.
-    Kept,
+    Active,
     /// It has no events. The address whose share it counts in, if any.
-    Held(Option<Address>),
+    SubscriberOnly(Option<Address>),
     /// It had events, and has none since this time, in µs.
     Emptied(u64),
 }
@@ -36,16 +36,16 @@ pub(super) enum TopicKind {
 pub(super) struct TopicLimits {
     config: Arc<Config>,
     /// Kept topics whose home is this shard.
-    kept: usize,
+    active: usize,
     /// Topics that exist only for subscribers.
-    pub(super) held: usize,
+    pub(super) subscriber_only: usize,
     /// How many of these each address has created.
     shares: Arc<Shares>,
 }
 
 impl TopicLimits {
     pub(super) fn new(config: Arc<Config>, shares: Arc<Shares>) -> Self {
-        Self { config, kept: 0, held: 0, shares }
+        Self { config, active: 0, subscriber_only: 0, shares }
     }
 
     /// The kind that a new topic gets, if there may be one more.
@@ -56,24 +56,24 @@ impl TopicLimits {
         creator: Creator,
     ) -> Result<TopicKind, Refusal> {
         let Creator::Subscriber(address) = creator else {
-            return self.check_kept().map(|()| TopicKind::Kept);
+            return self.check_active().map(|()| TopicKind::Active);
         };
         if !is_home {
             // Its home counts it too, and may refuse it.
-            return self.check_held().map(|()| TopicKind::Held(None));
+            return self.check_subscriber_only().map(|()| TopicKind::SubscriberOnly(None));
         }
         if self.config.subscribe == Subscribing::Existing {
             return Err(Refusal::no_such_topic(topic));
         }
-        self.check_held()?;
+        self.check_subscriber_only()?;
         if address.is_some_and(|address| !self.shares.take(address)) {
             return Err(share_is_spent());
         }
-        Ok(TopicKind::Held(address))
+        Ok(TopicKind::SubscriberOnly(address))
     }
 
-    fn check_held(&self) -> Result<(), Refusal> {
-        if self.held < self.config.limits.subscribed_topics {
+    fn check_subscriber_only(&self) -> Result<(), Refusal> {
+        if self.subscriber_only < self.config.limits.subscribed_topics {
             return Ok(());
         }
         let message = "the server has no room for more topics without events: use an existing one";
@@ -81,8 +81,8 @@ impl TopicLimits {
     }
 
     /// Whether one more topic may be kept.
-    pub(super) fn check_kept(&self) -> Result<(), Refusal> {
-        if self.kept < self.config.limits.topics {
+    pub(super) fn check_active(&self) -> Result<(), Refusal> {
+        if self.active < self.config.limits.topics {
             return Ok(());
         }
         let message = "the server keeps no more topics: use an existing one";
@@ -101,7 +101,7 @@ impl TopicLimits {
         if let Some(count) = self.count_of(kind, is_home) {
             *count -= 1;
         }
-        if let TopicKind::Held(Some(address)) = kind {
+        if let TopicKind::SubscriberOnly(Some(address)) = kind {
             self.shares.give_back(address);
         }
     }
@@ -109,8 +109,8 @@ impl TopicLimits {
     /// A copy of another shard's topic is counted on that shard, not here.
     fn count_of(&mut self, kind: TopicKind, is_home: bool) -> Option<&mut usize> {
         match kind {
-            TopicKind::Held(_) | TopicKind::Emptied(_) => Some(&mut self.held),
-            TopicKind::Kept => is_home.then_some(&mut self.kept),
+            TopicKind::SubscriberOnly(_) | TopicKind::Emptied(_) => Some(&mut self.subscriber_only),
+            TopicKind::Active => is_home.then_some(&mut self.active),
         }
     }
 }

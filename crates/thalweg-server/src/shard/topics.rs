@@ -310,7 +310,7 @@ impl Topics {
                 self.feeds.remove(key);
             }
         }
-        self.counts.subscribed_topics.set(self.feeds.topic_limits.held as u64);
+        self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
         self.feeds.emptied_over_limit()
     }
 
