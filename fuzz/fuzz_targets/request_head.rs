@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version, re
 use libfuzzer_sys::fuzz_target;
 use thalweg_server::{
     config::{Config, Secret},
-    fuzzing::{Begun, Door, NOBODY, PUBLISHER, Refused, SUBSCRIBER, Who},
+    fuzzing::{Begun, NOBODY, PUBLISHER, Refused, RequestChecks, SUBSCRIBER, Who},
 };
 use thalweg_wire::answer;
 use url::{Host, Url};
@@ -41,25 +41,25 @@ fuzz_target!(|input: &[u8]| {
     let Some((form, head)) = input.split_first() else { return };
     let which = usize::from(*form) % CONFIGS.len();
     let version = if form & 0x80 == 0 { None } else { Some(Version::HTTP_2) };
-    let door = Door::new(&CONFIGS[which]).expect("a right configuration");
-    let ticket = (which == 1).then(|| door.issue_ticket(SUBSCRIBER, 0).expect("the first"));
+    let checks = RequestChecks::new(&CONFIGS[which]).expect("a right configuration");
+    let ticket = (which == 1).then(|| checks.issue_ticket(SUBSCRIBER, 0).expect("the first"));
     let head = with_ticket(head, ticket.as_deref());
     let Some(request) = request(&head, version) else { return };
-    let Ok(admitted) = told(door.admit(&request)) else { return };
+    let Ok(admitted) = told(checks.admit(&request)) else { return };
     if which == 0 {
         check_is_own(&request);
     }
-    let begun = told(door.begin(&request, admitted));
-    let who = told(door.identify(&request, 1));
+    let begun = told(checks.begin(&request, admitted));
+    let who = told(checks.identify(&request, 1));
     if let Ok(who) = who {
-        check_who(&door, &request, which, who, ticket.as_deref());
+        check_who(&checks, &request, which, who, ticket.as_deref());
     }
     if let Ok(begun) = &begun {
         check_head(&begun.head);
     }
     if let (Ok(Begun { topics, .. }), Ok(who)) = (begun, who) {
         for topic in topics {
-            let [subscribe, publish] = door.authorise(who, &topic).map(told);
+            let [subscribe, publish] = checks.authorise(who, &topic).map(told);
             assert_eq!(subscribe.is_ok(), which != 1 || who != NOBODY);
             assert_eq!(publish.is_ok(), which != 1 || who == PUBLISHER);
         }
@@ -155,14 +155,20 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// Nobody is anybody without a token, or a ticket, which is good once.
-fn check_who(door: &Door<'_>, request: &Parts, which: usize, who: Who, ticket: Option<&str>) {
+fn check_who(
+    checks: &RequestChecks<'_>,
+    request: &Parts,
+    which: usize,
+    who: Who,
+    ticket: Option<&str>,
+) {
     if which != 1 {
         assert_eq!(who, NOBODY);
         return;
     }
     let query = request.uri.query().unwrap_or_default();
     if ticket.is_some_and(|ticket| query.contains(ticket)) && who == SUBSCRIBER {
-        let again = told(door.identify(request, 1));
+        let again = told(checks.identify(request, 1));
         let is_token = presents(&request.headers, "sub") && !query.contains("ticket=");
         assert!(again.is_err() || is_token, "a ticket is good twice");
         return;

@@ -78,7 +78,7 @@ pub(crate) enum Right<'a> {
     /// To publish to a topic.
     Publish(&'a Topic),
     /// To see the lab's runs.
-    Look,
+    ViewRuns,
     /// To see the list of topics and `/metrics`.
     Inspect,
 }
@@ -215,7 +215,7 @@ impl AccessPolicy {
     pub(crate) fn authorise(&self, identity: Identity, right: Right<'_>) -> Result<(), Refusal> {
         let may = match right {
             Right::Publish(_) => self.lets_publish(identity),
-            Right::Subscribe(_) | Right::Look => {
+            Right::Subscribe(_) | Right::ViewRuns => {
                 matches!(identity, Identity::Subscriber | Identity::Publisher)
                     || self.subscribe_token.is_none()
             }
@@ -234,7 +234,7 @@ impl AccessPolicy {
             Right::Subscribe(topic) => {
                 format!("subscribing to {} needs a token", Excerpt(topic.as_str()))
             }
-            Right::Look => "this needs a token".to_owned(),
+            Right::ViewRuns => "this needs a token".to_owned(),
             Right::Inspect if !self.has_tokens() => {
                 return Err(unauthorized(
                     "the list of topics and the metrics are not for everybody who reaches this \

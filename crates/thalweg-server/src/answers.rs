@@ -5,7 +5,7 @@ mod account;
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
-use crate::{config::is_share, connection_limits::Address, transport::Client};
+use crate::{config::has_read_enough, connection_limits::Address, transport::Client};
 use account::Count;
 pub(crate) use account::{AccountOwner, AnswerAccount, Charge};
 
@@ -139,7 +139,7 @@ impl Answers {
                 account.set_tracked(false);
                 self.tracked.swap_remove(index);
             } else if now_us.saturating_sub(tracked.since_us) > stall_us {
-                if !is_share(taken.wrapping_sub(tracked.taken), tracked.owed) {
+                if !has_read_enough(taken.wrapping_sub(tracked.taken), tracked.owed) {
                     let Tracked { account, .. } = self.tracked.swap_remove(index);
                     account.leave();
                     stalled.push(account);

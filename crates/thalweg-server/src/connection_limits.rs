@@ -196,7 +196,7 @@ impl ConnectionPermit {
     }
 
     /// The same place, for a subscriber that uses the connection alone.
-    pub(crate) fn given_to(mut self, caller: Caller) -> Self {
+    pub(crate) fn transferred_to(mut self, caller: Caller) -> Self {
         if let Some(address_permit) = caller.address_permit {
             self.address_permit = address_permit;
         }
@@ -274,7 +274,7 @@ mod tests {
         let named = |text: &str| Forwarded { address: Some(Address::of(ip(text))), is_https: None };
         let caller = one.caller(&named("192.0.2.1")).unwrap();
         assert!(other.caller(&named("192.0.2.1")).is_err());
-        let subscriber = one.given_to(caller);
+        let subscriber = one.transferred_to(caller);
         assert!(other.caller(&named("192.0.2.1")).is_err());
         drop(subscriber);
         let beside = other.for_another(other.caller(&named("192.0.2.1")).unwrap()).unwrap();

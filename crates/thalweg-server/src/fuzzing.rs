@@ -27,7 +27,7 @@ pub const SUBSCRIBER: Who = Who(Identity::Subscriber);
 pub const PUBLISHER: Who = Who(Identity::Publisher);
 
 /// The part of a server that handles a request's head.
-pub struct Door<'a> {
+pub struct RequestChecks<'a> {
     config: &'a Config,
     access: AccessPolicy,
 }
@@ -40,7 +40,7 @@ pub struct Begun {
     pub topics: Vec<Topic>,
 }
 
-impl<'a> Door<'a> {
+impl<'a> RequestChecks<'a> {
     /// The door of a server.
     ///
     /// # Errors

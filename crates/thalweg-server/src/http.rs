@@ -75,7 +75,7 @@ use coalescing::Spare;
 pub(crate) use rejection::reject;
 use rejection::{point_to_https, refuse_draining, refuse_slow};
 use routes::Takeover;
-use timeouts::{Run, Running, TimedOut, TimeoutStream};
+use timeouts::{ActiveRequest, ActiveRequests, TimedOut, TimeoutStream};
 
 /// The first bytes of a client that speaks HTTP/2 at once (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -113,12 +113,12 @@ pub(crate) struct Shared {
     /// have separate limits.
     pub(crate) requests_of_publishers: Arc<BodyPermits>,
     pub(crate) requests_of_others: Arc<BodyPermits>,
-    pub(crate) leaving: Arc<Leaving>,
+    pub(crate) shutdown: Arc<ShutdownState>,
 }
 
 /// The progress of the server's shutdown, on all shards.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving {
+pub(crate) struct ShutdownState {
     /// The shutdown is announced: the server is not ready any more, but still serves.
     pub(crate) is_announced: AtomicBool,
     /// New connections are not served.
@@ -280,7 +280,7 @@ impl Stream for TlsStream<TcpStream> {
 async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPermit) {
     let takeover: Cell<Option<Takeover>> = Cell::new(None);
     let limits = http.limits();
-    let running = Rc::<Running>::default();
+    let active_requests = Rc::<ActiveRequests>::default();
     let account = http.shard.account();
     let via = RequestConnection::new(permit, &account);
     let mut connection = http1::Builder::new()
@@ -290,14 +290,14 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         .serve_connection(
             TokioIo::new(TimeoutStream::new(stream, limits.stall)),
             service_fn(async |request| {
-                let _run = Run::enter(&running);
+                let _active = ActiveRequest::enter(&active_requests);
                 let mut answer = routes::answer(http, Some(&takeover), &via, request).await;
                 content::count(http, &mut answer, &via);
                 Ok::<_, Infallible>(answer)
             }),
         );
     let mut notified = pin!(notified(http, &account));
-    let mut idle = pin!(running.idle(DRAIN_GRACE));
+    let mut idle = pin!(active_requests.idle(DRAIN_GRACE));
     let (mut listening, mut draining) = (false, false);
     let served = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {
@@ -332,7 +332,7 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
     let Takeover { request, feeds, client, caller } = taken;
-    let permit = Some(via.permit.given_to(caller));
+    let permit = Some(via.permit.transferred_to(caller));
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
         let head = head::to_bytes(&request.head, request.format);
         let (head, request, feeds) = (&*head, &request, &*feeds);

@@ -25,7 +25,7 @@ use crate::{
     access::AccessPolicy,
     config::Config,
     connection_limits::{ConnectionLimits, Shares},
-    http::{BodyPermits, Http, Leaving, Shared, serve_connection},
+    http::{BodyPermits, Http, Shared, ShutdownState, serve_connection},
     metrics::Metrics,
     runs::Runs,
     shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer, home_of},
@@ -80,7 +80,7 @@ pub struct Server {
     peers: Vec<Peer>,
     threads: Vec<thread::JoinHandle<io::Result<()>>>,
     certificate: Option<Certificate>,
-    leaving: Arc<Leaving>,
+    shutdown: Arc<ShutdownState>,
 }
 
 /// Starts a server.
@@ -98,7 +98,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         peers.push(Peer { mail: to_mail, publishes: to_publishes });
         mailboxes.push(Mailbox { mail, publishes });
     }
-    let leaving = Arc::<Leaving>::default();
+    let shutdown = Arc::<ShutdownState>::default();
     let common = Common {
         config: Arc::clone(&config),
         metrics: Metrics::new(config.shards),
@@ -114,7 +114,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         runs: runs.map(Arc::new),
         requests_of_publishers: Arc::new(BodyPermits::new(limits.requests)),
         requests_of_others: Arc::new(BodyPermits::new(limits.requests_of_others())),
-        leaving: Arc::clone(&leaving),
+        shutdown: Arc::clone(&shutdown),
     };
     let connection_limits =
         ConnectionLimits::new(config.shards, config.limits, &config.access.trusted_proxies);
@@ -151,7 +151,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         all_started.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
     }
     tracing::info!(%address, shards = config.shards, sources = config.sources.len(), "serving");
-    Ok(Server { address, admin_address, config, peers, threads, certificate, leaving })
+    Ok(Server { address, admin_address, config, peers, threads, certificate, shutdown })
 }
 
 impl Server {
@@ -183,7 +183,7 @@ impl Server {
     /// `/readyz` says "not ready", but the server still works. This gives load balancers time
     /// to notice.
     pub fn announce_end(&self) {
-        self.leaving.is_announced.store(true, Relaxed);
+        self.shutdown.is_announced.store(true, Relaxed);
     }
 
     /// Ends the server. New connections are rejected. Subscribers are sent what is due to them
@@ -191,7 +191,7 @@ impl Server {
     /// in time are dropped.
     pub async fn drain(self) {
         self.announce_end();
-        self.leaving.is_closed.store(true, Relaxed);
+        self.shutdown.is_closed.store(true, Relaxed);
         let deadline = Instant::now() + self.config.drain;
         // Every shard gets what the other shards still hold for it before any shard closes
         // connections. A stuck shard may use only a quarter of the time.

@@ -31,7 +31,7 @@ use http::{HeaderMap, HeaderName, Version, header, request::Parts};
 use thalweg_wire::ErrorCode;
 
 pub(crate) use certificate::Certificate;
-pub(crate) use connection::{Client, Connection, MaySay};
+pub(crate) use connection::{Client, Connection, InboundMode};
 pub(crate) use negotiate::{SubscribeRequest, negotiate, takes};
 pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
 pub(crate) use query::Query;

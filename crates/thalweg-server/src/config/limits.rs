@@ -13,11 +13,11 @@ pub(crate) const RUN_FILE_BYTES: u64 = 32 << 20;
 /// The part of what a client is owed that it takes at least within `stall`: a quarter.
 /// Whoever reads a few bytes now and then would otherwise hold an answer, or a frame, for
 /// as long as it likes. Of an answer of 4 MiB it is 35 kB a second with the default.
-const SHARE_OF_OWED: usize = 4;
+const MIN_READ_DIVISOR: usize = 4;
 
 /// Whether `taken` is that part of `owed`, in bytes.
-pub(crate) fn is_share(taken: usize, owed: usize) -> bool {
-    taken >= owed.div_ceil(SHARE_OF_OWED)
+pub(crate) fn has_read_enough(taken: usize, owed: usize) -> bool {
+    taken >= owed.div_ceil(MIN_READ_DIVISOR)
 }
 
 /// The part of `head_bytes` that a head over HTTP/2 may have.

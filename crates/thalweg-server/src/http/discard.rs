@@ -33,7 +33,7 @@ impl ResponseRules {
 }
 
 /// Refuses a GET with a body: nothing would read the body (RFC 9110 §9.3.1).
-pub(super) fn has_no_body_to_read(parts: &Parts, body: &Incoming) -> Result<(), ErrorResponse> {
+pub(super) fn reject_get_body(parts: &Parts, body: &Incoming) -> Result<(), ErrorResponse> {
     if parts.method != Method::GET || body.is_end_stream() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use super::{
     Http, RequestConnection,
     coalescing::coalesce,
     content, count_timed_out, notified, routes,
-    timeouts::{Running, Streams, Taken, TimedOut, TimeoutStream},
+    timeouts::{ActiveRequests, Streams, Taken, TimedOut, TimeoutStream},
 };
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
@@ -33,8 +33,8 @@ pub(super) async fn serve(
     let account = http.shard.account();
     let via = RequestConnection::new(permit, &account);
     let served = Rc::new((Rc::clone(http), via));
-    let running = Rc::<Running>::default();
-    let streams = Streams { http: Rc::clone(http), running: Rc::clone(&running) };
+    let active_requests = Rc::<ActiveRequests>::default();
+    let streams = Streams { http: Rc::clone(http), active_requests: Rc::clone(&active_requests) };
     let stream = TimeoutStream::new(stream, limits.stall).with_preface_by(limits.head_wait);
     let (coalescing, sender) = coalesce(stream, &http.spare);
     let mut connection = http2::Builder::new(streams)
@@ -63,7 +63,7 @@ pub(super) async fn serve(
             }),
         );
     let mut notified = pin!(notified(http, &account));
-    let mut idle = pin!(running.idle(limits.stall));
+    let mut idle = pin!(active_requests.idle(limits.stall));
     let (mut listening, mut draining) = (false, false);
     let ended = poll_fn(|context| {
         if !std::mem::replace(&mut listening, true) {

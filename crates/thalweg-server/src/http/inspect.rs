@@ -6,7 +6,7 @@ use thalweg_wire::ErrorCode;
 
 use super::{
     Http,
-    discard::has_no_body_to_read,
+    discard::reject_get_body,
     respond::{Answer, ErrorResponse, json, text},
 };
 use crate::{
@@ -25,7 +25,7 @@ pub(super) async fn answer(
     parts: Parts,
     body: &Incoming,
 ) -> Result<Answer, ErrorResponse> {
-    has_no_body_to_read(&parts, body)?;
+    reject_get_body(&parts, body)?;
     let path = parts.uri.path();
     if !matches!(path, "/healthz" | "/readyz" | "/metrics" | "/v1/topics") {
         let message = "here there are /metrics, /v1/topics, /healthz and /readyz: everything else \
@@ -49,7 +49,7 @@ pub(super) fn healthy() -> Answer {
 
 /// Whether the server is ready for work.
 pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
-    match http.shared.leaving.is_announced.load(Relaxed) {
+    match http.shared.shutdown.is_announced.load(Relaxed) {
         true => Err(Refusal::draining().into()),
         false => Ok(healthy()),
     }

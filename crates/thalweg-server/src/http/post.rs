@@ -64,7 +64,7 @@ impl Publisher {
         }
         let identity = http.identify(parts, &Query::of(parts)?)?;
         http.access().authorise(identity, Right::Publish(&topic))?;
-        is_as_it_is(parts)?;
+        reject_encoded(parts)?;
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok());
         let kind = BodyKind::of(content_type);
         let key = idempotency_key(parts)?.map(Box::from);
@@ -77,7 +77,7 @@ impl Publisher {
     }
 
     /// Whether it publishes lines. Such a request may last for any time.
-    pub(super) fn is_of_lines(&self) -> bool {
+    pub(super) fn is_ndjson(&self) -> bool {
         self.kind == BodyKind::Lines
     }
 
@@ -93,7 +93,7 @@ impl Publisher {
         let permits = client_permits(http, self.client);
         let permit = permits.try_take()?;
         let mut result = None;
-        let published = if self.is_of_lines() {
+        let published = if self.is_ndjson() {
             // Each line takes a place again.
             drop(permit);
             self.publish_lines(http, body, &permits, &mut result).await
@@ -207,7 +207,7 @@ pub(super) async fn command(
         return Err(bad(message.into()).into());
     }
     let identity = http.identify(parts, &Query::of(parts)?)?;
-    is_as_it_is(parts)?;
+    reject_encoded(parts)?;
     let client = Client::new(identity, caller);
     let permits = client_permits(http, client);
     let _permit = permits.try_take()?;
@@ -250,7 +250,7 @@ pub(super) fn ticket(http: &Http, parts: &Parts) -> Result<Answer, ErrorResponse
 }
 
 /// Refuses a compressed body: the server would have to decompress it for anybody who sends one.
-fn is_as_it_is(parts: &Parts) -> Result<(), Refusal> {
+fn reject_encoded(parts: &Parts) -> Result<(), Refusal> {
     let mut codings = parts.headers.get_all(header::CONTENT_ENCODING).iter();
     if codings.all(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Ok(());

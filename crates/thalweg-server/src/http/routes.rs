@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     Http, RequestConnection,
     content::{Content, History},
-    discard::{ResponseRules, finish_answer, has_no_body_to_read},
+    discard::{ResponseRules, finish_answer, reject_get_body},
     inspect, pages,
     post::{self, Publisher},
     respond::{Answer, ErrorResponse, empty, json_line},
@@ -89,7 +89,7 @@ pub(super) async fn answer(
     let checked = match connection.permit.caller(&forwarded) {
         Ok(caller) => {
             connection.address.set(caller.address);
-            has_no_body_to_read(&parts, &body)
+            reject_get_body(&parts, &body)
                 .and_then(|()| begin(http, &parts))
                 .map(|checked| (checked, caller))
         }
@@ -292,7 +292,7 @@ async fn route(
                 let publisher = Publisher::new(http, &caller, topic, parts)?;
                 // A long time may pass between lines, as between a subscriber's events. So it
                 // needs a place as a subscriber does.
-                let is_beside = publisher.is_of_lines() && parts.version == Version::HTTP_2;
+                let is_beside = publisher.is_ndjson() && parts.version == Version::HTTP_2;
                 // This may take long, so the request's URL and headers are dropped now.
                 (parts.uri, parts.headers) = Default::default();
                 let _permit =

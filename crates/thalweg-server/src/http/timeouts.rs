@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use super::{Http, PREFACE, content::Content};
-use crate::{config::is_share, transport::Cut};
+use crate::{config::has_read_enough, transport::Cut};
 
 /// A socket that HTTP serves. It fails when its peer takes too long.
 pub(super) struct TimeoutStream<S> {
@@ -179,12 +179,12 @@ impl Taking {
     }
 
     /// Whether the peer has read its share. The next period begins now.
-    fn is_share(&self) -> bool {
+    fn has_read_enough(&self) -> bool {
         let Some(owing) = self.owing.get() else { return true };
         let given_bytes = owing.given_bytes;
         let next = Owing::begin(Instant::now(), given_bytes, owing.left_bytes);
         self.owing.set(Some(Owing { given_bytes, ..next }));
-        is_share(owing.taken_bytes, owing.owed_bytes)
+        has_read_enough(owing.taken_bytes, owing.owed_bytes)
     }
 }
 
@@ -197,12 +197,12 @@ impl Owing {
 
 /// The requests of one connection that are being answered.
 #[derive(Default)]
-pub(super) struct Running {
+pub(super) struct ActiveRequests {
     count: Cell<usize>,
     changed: Notify,
 }
 
-impl Running {
+impl ActiveRequests {
     fn change(&self, by: isize) {
         self.count.set(self.count.get().saturating_add_signed(by));
         self.changed.notify_one();
@@ -223,16 +223,16 @@ impl Running {
 }
 
 /// One of these requests. It is counted until this is dropped.
-pub(super) struct Run(Rc<Running>);
+pub(super) struct ActiveRequest(Rc<ActiveRequests>);
 
-impl Run {
-    pub(super) fn enter(running: &Rc<Running>) -> Self {
-        running.change(1);
-        Self(Rc::clone(running))
+impl ActiveRequest {
+    pub(super) fn enter(active_requests: &Rc<ActiveRequests>) -> Self {
+        active_requests.change(1);
+        Self(Rc::clone(active_requests))
     }
 }
 
-impl Drop for Run {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.change(-1);
     }
@@ -243,16 +243,16 @@ impl Drop for Run {
 #[derive(Clone)]
 pub(super) struct Streams {
     pub(super) http: Rc<Http>,
-    pub(super) running: Rc<Running>,
+    pub(super) active_requests: Rc<ActiveRequests>,
 }
 
 impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let http = Rc::clone(&self.http);
-        let run = Run::enter(&self.running);
+        let active = ActiveRequest::enter(&self.active_requests);
         let taking = Rc::new(Taking::default());
         spawn_local(TAKING.scope(Rc::clone(&taking), async move {
-            let _run = run;
+            let _active = active;
             let mut stream = pin!(stream);
             let stall = http.limits().stall;
             let mut alarm: Option<Pin<Box<Sleep>>> = None;
@@ -271,7 +271,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
                         alarm.as_mut().reset(due);
                     }
                     ready!(alarm.as_mut().poll(context));
-                    if !taking.is_share() {
+                    if !taking.has_read_enough() {
                         http.shard.counts.count_closed(close::STALLED.code);
                         return Poll::Ready(());
                     }

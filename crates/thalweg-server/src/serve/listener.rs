@@ -93,7 +93,7 @@ pub(super) async fn accept(
             }
         };
         http.shard.counts.accepted.add(1);
-        if http.shared.leaving.is_closed.load(Relaxed) {
+        if http.shared.shutdown.is_closed.load(Relaxed) {
             refuse(&http, &mut rejections, socket, tls, Refusal::draining());
             continue;
         }

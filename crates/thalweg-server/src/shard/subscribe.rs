@@ -13,7 +13,7 @@ use crate::{
     connection_limits::{Address, ConnectionPermit},
     fanout::{FeedKey, Subscribe, Subscriber},
     refusal::Refusal,
-    transport::{Client, Connection, MaySay, SubscribeRequest, Writer},
+    transport::{Client, Connection, InboundMode, SubscribeRequest, Writer},
 };
 
 /// Who a new subscriber is, and how it is reached.
@@ -130,13 +130,13 @@ impl Shard {
             .collect();
         let subscriber =
             Subscriber::new(request.format, head, &subscriptions, request.mode.clone());
-        let may_say = match self.common.access.lets_publish(client.identity) {
-            _ if request.echoes => MaySay::Anything,
-            true => MaySay::Events(self.common.config.limits.command_bytes() as u32),
-            false => MaySay::Commands,
+        let inbound_mode = match self.common.access.lets_publish(client.identity) {
+            _ if request.echoes => InboundMode::Echo,
+            true => InboundMode::Publish(self.common.config.limits.command_bytes() as u32),
+            false => InboundMode::CommandsOnly,
         };
         let serial = self.subscribers.next_serial();
-        let connection = Connection::new(writer, subscriber, serial, client, may_say, permit);
+        let connection = Connection::new(writer, subscriber, serial, client, inbound_mode, permit);
         let id = self.subscribers.insert(connection)?;
         let now_us = now_us();
         for feed in feeds {

@@ -79,7 +79,7 @@ impl<'a> Frames<'a> {
         };
         let start = scratch.len();
         let (topic, epoch) = (self.log.topic(), self.log.epoch());
-        let is_large = batch.event_bytes(cursor.next) >= self.log.by_reference();
+        let is_large = batch.event_bytes(cursor.next) >= self.log.zero_copy_bytes();
         let around = is_large
             .then(|| batch.write_around(cursor.next, topic, epoch, self.format, scratch))
             .flatten();

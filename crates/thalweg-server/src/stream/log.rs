@@ -23,12 +23,12 @@ pub struct HistoryBounds {
 
 /// A batch of at least 1/256 of the hot tail's size (4 KiB) is sent from its own memory as
 /// three slices, without a copy.
-const BY_REFERENCE: usize = 256;
+const ZERO_COPY_DIVISOR: usize = 256;
 
 /// A batch of at least 1/4 of the hot tail's size (256 KiB) is not copied into the tail, if the
 /// format keeps events as they are: it is sent to all from its own memory. A copy would cost
 /// more than three slices instead of one, and the tail would contain little else.
-const LARGE: usize = 4;
+const TAIL_BYPASS_DIVISOR: usize = 4;
 
 /// How long a hot tail without new frames keeps its memory, in µs.
 const TAIL_IDLE_US: u64 = 2_000_000;
@@ -134,7 +134,7 @@ impl Log {
         // If batches are missing, a hot cursor would skip them without noticing. A cold cursor
         // finds that its event is gone.
         let is_missing = batch.first() > self.next;
-        let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / LARGE;
+        let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / TAIL_BYPASS_DIVISOR;
         for (format, tail) in self.tails.iter_mut() {
             let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
             let is_left_out = is_large && format.keeps_events();
@@ -306,8 +306,8 @@ impl Log {
     }
 
     /// The size, in bytes, from which on a batch's events are sent from its own memory.
-    pub(super) fn by_reference(&self) -> usize {
-        self.tail_bytes / BY_REFERENCE
+    pub(super) fn zero_copy_bytes(&self) -> usize {
+        self.tail_bytes / ZERO_COPY_DIVISOR
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {

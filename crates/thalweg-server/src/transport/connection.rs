@@ -8,7 +8,7 @@ use thalweg_wire::{
 use super::Writer;
 use crate::{
     access::Identity,
-    config::{ECHO_BYTES, Limits, UNANSWERED_MAX, is_share},
+    config::{ECHO_BYTES, Limits, UNANSWERED_MAX, has_read_enough},
     connection_limits::{Address, Caller, ConnectionPermit},
     fanout::{Feeds, Subscriber},
 };
@@ -84,13 +84,13 @@ struct Owing {
 
 /// What a client may send over a WebSocket.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum MaySay {
+pub(crate) enum InboundMode {
     /// Commands without events: the client may not publish.
-    Commands,
+    CommandsOnly,
     /// Commands with events, of at most this many bytes.
-    Events(u32),
+    Publish(u32),
     /// Anything: it is sent back.
-    Anything,
+    Echo,
 }
 
 /// Timers of one connection. A new timer is added when an earlier time is needed. At the
@@ -104,24 +104,25 @@ impl Connection {
         subscriber: Subscriber,
         serial: u64,
         client: Client,
-        may_say: MaySay,
+        inbound_mode: InboundMode,
         permit: Option<ConnectionPermit>,
     ) -> Self {
         let format = subscriber.format();
         let inflates = format.compression() == Compression::Deflate;
         let commands = COMMAND_BYTES_MAX as u32;
-        let decoder = (format.framing() == Framing::WebSocket).then(|| match (may_say, inflates) {
-            (MaySay::Anything, _) => Decoder::new(ECHO_BYTES as u32),
-            (MaySay::Commands, false) => Decoder::new(commands),
-            (MaySay::Commands, true) => Decoder::inflating_in_proportion(commands),
-            (MaySay::Events(max), false) => Decoder::new(max),
-            (MaySay::Events(max), true) => Decoder::inflating(max),
-        });
+        let decoder =
+            (format.framing() == Framing::WebSocket).then(|| match (inbound_mode, inflates) {
+                (InboundMode::Echo, _) => Decoder::new(ECHO_BYTES as u32),
+                (InboundMode::CommandsOnly, false) => Decoder::new(commands),
+                (InboundMode::CommandsOnly, true) => Decoder::inflating_in_proportion(commands),
+                (InboundMode::Publish(max), false) => Decoder::new(max),
+                (InboundMode::Publish(max), true) => Decoder::inflating(max),
+            });
         Self {
             writer,
             subscriber,
             decoder,
-            echoes: matches!(may_say, MaySay::Anything),
+            echoes: matches!(inbound_mode, InboundMode::Echo),
             deferred: Vec::new(),
             stalled_us: 0,
             owing: Owing::default(),
@@ -188,7 +189,7 @@ impl Connection {
         if now_us.saturating_sub(since_us) <= stall_us {
             return false;
         }
-        let is_stalled = !is_share(taken_bytes, owed_bytes);
+        let is_stalled = !has_read_enough(taken_bytes, owed_bytes);
         self.begin_owing(feeds, now_us);
         is_stalled
     }

@@ -45,7 +45,7 @@ fn rights_are_those_of_the_token() {
         };
         let [subscribes, publishes, inspects] = expected;
         assert_eq!(may(Right::Subscribe(&topic)), subscribes, "{identity:?} {access:?}");
-        assert_eq!(may(Right::Look), subscribes, "{identity:?} {access:?}");
+        assert_eq!(may(Right::ViewRuns), subscribes, "{identity:?} {access:?}");
         assert_eq!(may(Right::Publish(&topic)), publishes, "{identity:?} {access:?}");
         assert_eq!(may(Right::Inspect), inspects, "{identity:?} {access:?} {listen}");
     };
