@@ -33,12 +33,12 @@ pub(crate) struct OverLimit {
 #[derive(Debug)]
 struct Tracked {
     account: Arc<AnswerAccount>,
-    /// The address of the client whose answer it was listed for.
+    /// The address of the client whose answer it was tracked for.
     address: Address,
     since_us: u64,
     owed: usize,
     taken: usize,
-    /// It was listed at an earlier check that found too much: its client had time to read
+    /// It was tracked at an earlier check that found too much: its client had time to read
     /// something since.
     is_seen: bool,
 }
@@ -100,7 +100,7 @@ impl Answers {
     /// Connections whose client has read nothing are ended first. Among them, the address that
     /// holds most comes first, and of that address the connection that holds most.
     fn evict_over_limit(&mut self, bytes_max: usize) -> Vec<Arc<AnswerAccount>> {
-        // Connections that are not listed do not count: no listed one must end because of them.
+        // Connections that are not tracked do not count: no tracked one must end because of them.
         let mut all: usize = self.tracked.iter().map(|tracked| tracked.account.held()).sum();
         let mut by_address: HashMap<(bool, Address), usize> = HashMap::new();
         let may_end = |tracked: &&Tracked| tracked.is_seen && tracked.account.held() > 0;

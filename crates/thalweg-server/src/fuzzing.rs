@@ -41,7 +41,7 @@ pub struct Begun {
 }
 
 impl<'a> RequestChecks<'a> {
-    /// The door of a server.
+    /// The checks of a server.
     ///
     /// # Errors
     /// One sentence for the user.

@@ -109,7 +109,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Certificate>,
     /// The lab's runs, if they are shown.
     pub(crate) runs: Option<Arc<Runs>>,
-    /// Places for requests whose bodies are being read. Clients that may publish and all others
+    /// Permits for requests whose bodies are being read. Clients that may publish and all others
     /// have separate limits.
     pub(crate) requests_of_publishers: Arc<BodyPermits>,
     pub(crate) requests_of_others: Arc<BodyPermits>,

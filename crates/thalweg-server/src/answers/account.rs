@@ -41,7 +41,7 @@ impl Count {
 #[derive(Debug)]
 pub(crate) struct AnswerAccount {
     pub(crate) owner: AccountOwner,
-    /// What all connections hold together, without those that were cut.
+    /// What all connections hold together, without those that were evicted.
     all: Arc<Count>,
     /// Memory, in bytes.
     held: Count,
@@ -64,7 +64,7 @@ pub(crate) struct Charge {
 }
 
 impl AnswerAccount {
-    /// A holder that holds nothing yet. What it holds also counts in `all`.
+    /// An account that holds nothing yet. What it holds also counts in `all`.
     pub(super) fn new(owner: AccountOwner, all: &Arc<Count>) -> Self {
         Self {
             owner,

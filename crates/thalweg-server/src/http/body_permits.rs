@@ -1,4 +1,4 @@
-//! Places for requests whose bodies are being read, each client's share of them, and the memory
+//! Permits for requests whose bodies are being read, each client's share of them, and the memory
 //! of those bodies.
 
 use std::{
@@ -15,7 +15,7 @@ use crate::{
     transport::Client,
 };
 
-/// All places.
+/// All permits.
 #[derive(Debug)]
 pub(crate) struct BodyPermits {
     count: usize,
@@ -24,17 +24,17 @@ pub(crate) struct BodyPermits {
     by_client: Mutex<HashMap<Client, Arc<Semaphore>>>,
 }
 
-/// A client's share of the places, while it has a request.
+/// A client's share of the permits, while it has a request.
 #[derive(Debug)]
 pub(crate) struct ClientBodyPermits<'a> {
     permits: &'a BodyPermits,
-    /// Number of places taken on this shard.
+    /// Number of permits taken on this shard.
     taken: &'a Metric,
     /// `None` for a client that is not counted.
     own: Option<(Client, Arc<Semaphore>)>,
 }
 
-/// One place, taken until this is dropped.
+/// One permit, taken until this is dropped.
 #[derive(Debug)]
 pub(crate) struct BodyPermit<'a> {
     taken: &'a Metric,
@@ -43,12 +43,12 @@ pub(crate) struct BodyPermit<'a> {
 }
 
 impl BodyPermits {
-    /// As many places as `count`.
+    /// As many permits as `count`.
     pub(crate) fn new(count: usize) -> Self {
         Self { count, free: Semaphore::new(count), by_client: Mutex::default() }
     }
 
-    /// A client's share. `taken` counts the places taken.
+    /// A client's share. `taken` counts the permits taken.
     pub(crate) fn of_client<'a>(
         &'a self,
         taken: &'a Metric,
@@ -69,10 +69,10 @@ impl BodyPermits {
 }
 
 impl ClientBodyPermits<'_> {
-    /// Takes a place without waiting.
+    /// Takes a permit without waiting.
     ///
     /// # Errors
-    /// When the client has used up its share, or no place is free.
+    /// When the client has used up its share, or no permit is free.
     pub(crate) fn try_take(&self) -> Result<BodyPermit<'_>, Refusal> {
         let busy = |_| Refusal::busy("requests with a body");
         let own = self.own.as_ref().map(|(_, own)| own.try_acquire()).transpose();
@@ -81,7 +81,7 @@ impl ClientBodyPermits<'_> {
         Ok(BodyPermit::new(self.taken, _of_own, _of_all))
     }
 
-    /// Takes a place as soon as one is free.
+    /// Takes a permit as soon as one is free.
     ///
     /// # Errors
     /// When the server ends.

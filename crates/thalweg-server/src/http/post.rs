@@ -28,8 +28,8 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Longest idempotency key: a UUID and more.
 const KEY_BYTES_MAX: usize = 128;
 
-/// The places that a client's requests use while their bodies are read. Clients that may not
-/// publish have separate places, so that publishers find free ones however slowly others send.
+/// The permits that a client's requests use while their bodies are read. Clients that may not
+/// publish have separate permits, so that publishers find free ones however slowly others send.
 fn client_permits(http: &Http, client: Client) -> ClientBodyPermits<'_> {
     match http.access().lets_publish(client.identity) {
         true => http.shared.requests_of_publishers.of_client(&http.shard.counts.requests, client),
@@ -94,7 +94,7 @@ impl Publisher {
         let permit = permits.try_take()?;
         let mut result = None;
         let published = if self.is_ndjson() {
-            // Each line takes a place again.
+            // Each line takes a permit again.
             drop(permit);
             self.publish_lines(http, body, &permits, &mut result).await
         } else {
@@ -131,7 +131,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Appends lines as they are read: a long request is a publish connection. It has a place
+    /// Appends lines as they are read: a long request is a publish connection. It has a permit
     /// while a line is unfinished or being appended. Between lines it is as idle as any other
     /// connection, and the limits of connections bound it.
     async fn publish_lines(

@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Handle {
-    /// A new holder for a connection that HTTP serves.
+    /// A new account for a connection that HTTP serves.
     pub(crate) fn account(&self) -> Arc<AnswerAccount> {
         self.shard.borrow().subscribers.answers.account(AccountOwner::Http)
     }

@@ -330,7 +330,7 @@ impl Feed {
         !self.is_read() && (self.home.is_none() || self.is_empty())
     }
 
-    /// Whether it was kept for events and has none any more.
+    /// Whether it was active and has none any more.
     pub(super) fn is_emptied(&self) -> bool {
         self.kind == TopicKind::Active && self.is_empty()
     }

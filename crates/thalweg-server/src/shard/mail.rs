@@ -42,7 +42,7 @@ pub(crate) enum Mail {
     },
     /// It has none any more.
     Detach(FollowerId),
-    /// The topic's home has no room for it. The reader is the shard that gets this mail.
+    /// The topic's home has no room for it. The follower is the shard that gets this mail.
     NoRoom(FollowerId),
     /// Batches that an attached shard does not have yet.
     Batches {

@@ -35,7 +35,7 @@ pub(super) enum TopicKind {
 #[derive(Debug)]
 pub(super) struct TopicLimits {
     config: Arc<Config>,
-    /// Kept topics whose home is this shard.
+    /// Active topics whose home is this shard.
     active: usize,
     /// Topics that exist only for subscribers.
     pub(super) subscriber_only: usize,
@@ -80,7 +80,7 @@ impl TopicLimits {
         Err(Refusal::new(ErrorCode::TooManyTopics, message))
     }
 
-    /// Whether one more topic may be kept.
+    /// Whether one more topic may be active.
     pub(super) fn check_active(&self) -> Result<(), Refusal> {
         if self.active < self.config.limits.topics {
             return Ok(());
