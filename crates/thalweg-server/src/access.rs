@@ -8,11 +8,11 @@
 //! authorise   may that one subscribe to this topic, publish to that one?
 //! ```
 //!
-//! Pure but for the random numbers of tickets: the shard tells it the time.
+//! Pure except for the random numbers of tickets: the shard passes the time in.
 //!
 //! - `host`: the names of a server
 //! - `origin`: the web pages that may use it
-//! - `cors`: what browsers are told of that
+//! - `cors`: what browsers learn about that
 //! - `token`: comparing secrets
 //! - `ticket`: tokens for URLs, used once
 
@@ -40,37 +40,37 @@ use token::Token;
 pub(crate) use cors::Admitted;
 pub(crate) use ticket::Issued;
 
-/// How long a ticket is good, in seconds: a page uses it at once.
+/// How long a ticket is valid, in seconds: a page uses it at once.
 pub(crate) const TICKET_LIFE_S: u64 = 30;
 
-/// Every request of all shards goes through the one access policy.
+/// All requests of all shards go through this one access policy.
 pub(crate) struct AccessPolicy {
     hosts: Hosts,
     origins: Origins,
     publish_token: Option<Token>,
     subscribe_token: Option<Token>,
     inspect_token: Option<Token>,
-    /// Whoever asks may inspect.
+    /// Everybody may inspect.
     is_open_to_inspect: bool,
     random: &'static dyn SecureRandom,
-    /// Locked for a look or an insertion, never across anything else.
+    /// Locked only for a lookup or an insertion.
     tickets: Mutex<Tickets>,
 }
 
-/// Whose token was presented.
+/// Which token was presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
-    /// None was, or the server has none.
+    /// No token was presented, or the server has none.
     Nobody,
-    /// The inspect token, which is for nothing else.
+    /// The inspect token. It gives no other right.
     Inspector,
     /// The subscribe token.
     Subscriber,
-    /// The publish token: whoever may publish may subscribe and inspect.
+    /// The publish token. It also gives the rights to subscribe and inspect.
     Publisher,
 }
 
-/// What somebody wants to do.
+/// What a client wants to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Right<'a> {
     /// To subscribe to a topic, read its history or ack its events.
@@ -86,15 +86,16 @@ pub(crate) enum Right<'a> {
 impl AccessPolicy {
     /// The access policy of a server that listens on `listen`.
     ///
-    /// `open` takes away the duty to have a publish token and nothing else: tokens
-    /// that there are hold for what they protect.
+    /// With `open` the server needs no publish token. Nothing else changes: the tokens that are
+    /// set still protect what they protect.
     ///
     /// # Errors
     /// One sentence for the user that says what to set.
     pub(crate) fn new(access: &Access, listen: SocketAddr) -> Result<Self, String> {
         let token = |name: &str, variable, secret: &Option<_>| {
             let token = secret.as_ref().map(Token::new).transpose();
-            // It does not show where it was set: on the command line, nor in a file.
+            // It is not known whether the token was set by flag, environment variable or file:
+            // name all three.
             token.map_err(|error| format!("--{name}, {variable} or {name} of the file: {error}"))
         };
         let publish_token = token("publish-token", "THALWEG_PUBLISH_TOKEN", &access.publish_token)?;
@@ -106,7 +107,7 @@ impl AccessPolicy {
                         subscribe, and without it that is everybody"
                 .into());
         }
-        // Each may less than those before it.
+        // Each token gives fewer rights than those before it.
         let secrets = [
             ("publish", &access.publish_token),
             ("subscribe", &access.subscribe_token),
@@ -140,8 +141,8 @@ impl AccessPolicy {
         })
     }
 
-    /// The access policy of a listener where everybody may inspect. On loopback it has loopback's
-    /// names alone.
+    /// The access policy of a listener where everybody may inspect. On loopback it has only
+    /// loopback's names.
     ///
     /// # Errors
     /// As [`AccessPolicy::new`].
@@ -150,9 +151,9 @@ impl AccessPolicy {
         Ok(Self { is_open_to_inspect: true, ..access })
     }
 
-    /// Lets in what is meant for this server and comes of no web page, or of one
-    /// that may use it. To be asked first, of every request. `is_https` is whether its
-    /// client is known to speak TLS.
+    /// Admits a request that is meant for this server and does not come from a web page, or
+    /// comes from one that may use it. Call it first for every request. `is_https` says whether
+    /// its client is known to use TLS.
     ///
     /// # Errors
     /// `BadHost`, `BadOrigin`; `BadParameter` for more than one `Host`.
@@ -163,16 +164,17 @@ impl AccessPolicy {
         self.origins.check(request, own, is_https)
     }
 
-    /// Whose token or ticket a request presents. A ticket wins, and is used up.
+    /// The identity of the token or ticket that a request presents. A ticket has precedence
+    /// over a token, and is used up.
     ///
-    /// Where there are no tokens nobody asks for one, and any is as good as none:
-    /// the same client works with a server on its developer's machine. Schemes other
-    /// than `Bearer` are between the client and a proxy.
+    /// A server without tokens ignores any token: so the same client also works with a server
+    /// on its developer's machine. Schemes other than `Bearer` concern only the client and a
+    /// proxy.
     ///
     /// # Errors
-    /// `Unauthorized` for what is not right, at once, even where nobody's rights
-    /// would do: whoever presents something believes that it holds. Answers with
-    /// this code carry `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
+    /// `Unauthorized` for a wrong token or ticket, even if the request needs none: a client
+    /// that presents one believes that it is valid. Answers with this code carry
+    /// `WWW-Authenticate: Bearer` (RFC 9110 §11.6.1).
     pub(crate) fn identify(
         &self,
         headers: &HeaderMap,
@@ -196,7 +198,7 @@ impl AccessPolicy {
         let Some(presented) = token::bearer(credentials.as_bytes()) else {
             return Ok(Identity::Nobody);
         };
-        // Always all: the time does not tell which one it is.
+        // Always compares all, so that the time does not show which one matches.
         let is = |token: &Option<Token>| token.as_ref().is_some_and(|own| own.is(presented));
         match (is(&self.publish_token), is(&self.subscribe_token), is(&self.inspect_token)) {
             (true, _, _) => Ok(Identity::Publisher),
@@ -206,9 +208,9 @@ impl AccessPolicy {
         }
     }
 
-    /// Whether somebody may do something: the one place that decides it, asked for
-    /// each topic of each subscription and each publish. Rights on single topics
-    /// would be looked up here.
+    /// Whether an identity has a right. Only this function decides it, and it is called for
+    /// each topic of each subscription and each publish. Rights on single topics would be
+    /// looked up here.
     ///
     /// # Errors
     /// `Unauthorized`.
@@ -249,15 +251,16 @@ impl AccessPolicy {
         Err(unauthorized(format!("{what}: send Authorization: Bearer TOKEN")))
     }
 
-    /// Whether somebody may publish to any topic at all.
+    /// Whether an identity may publish to any topic at all.
     pub(crate) fn lets_publish(&self, identity: Identity) -> bool {
         identity == Identity::Publisher || self.publish_token.is_none()
     }
 
-    /// A ticket with the rights of `identity`, good once, for [`TICKET_LIFE_S`].
+    /// A ticket with the rights of `identity`, valid once, for [`TICKET_LIFE_S`].
     ///
     /// # Errors
-    /// `Unauthorized` if a server with tokens is asked by nobody: a ticket stands for one.
+    /// `Unauthorized` if the server has tokens and the client presents none: a ticket stands
+    /// for a token.
     pub(crate) fn issue_ticket(&self, identity: Identity, now_us: u64) -> Result<Issued, Refusal> {
         let id = self.random()?;
         if identity != Identity::Nobody {
@@ -268,14 +271,14 @@ impl AccessPolicy {
             let message = "a ticket is given for a token: send Authorization: Bearer TOKEN";
             return Err(unauthorized(message));
         }
-        // Nothing will look at it.
+        // A server without tokens does not check tickets.
         Ok(Issued { ticket: ticket::text(id), has_replaced: false })
     }
 
-    /// A number that nobody can foresee.
+    /// A number that nobody can predict.
     ///
     /// # Errors
-    /// `Busy` if the system has none.
+    /// `Busy` if the system gives no random numbers.
     pub(crate) fn random(&self) -> Result<u128, Refusal> {
         let mut random = [0; 16];
         self.random.fill(&mut random).map_err(|_| {

@@ -1,5 +1,5 @@
-//! The one clock: monotonic, in µs. On one machine it is the same for every
-//! process, so that an intended time can be compared across them.
+//! The one clock: monotonic, in µs. It is the same for all processes of a machine, so that they
+//! can compare intended times.
 
 use rustix::time::{ClockId, clock_gettime};
 

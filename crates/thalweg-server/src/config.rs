@@ -1,4 +1,4 @@
-//! What a user may set, with defaults that work, and why they are what they are.
+//! What a user may set, with defaults that work, and the reasons for them.
 
 mod limits;
 mod network;
@@ -26,16 +26,15 @@ pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
 
-/// Everything `thalweg serve` can be told.
+/// All settings of `thalweg serve`.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where to listen for whoever looks after it: the list of topics, `/metrics` and
-    /// health, without a token and without TLS.
+    /// Where to listen for administrators: the list of topics, `/metrics` and health, without a
+    /// token and without TLS.
     pub admin_listen: Option<SocketAddr>,
-    /// The cores that shards run on: one shard each, pinned where there are
-    /// several.
+    /// The number of cores that shards run on: one shard each, pinned if there are several.
     pub shards: usize,
     /// What feeds topics besides publishers.
     pub sources: Vec<SourceConfig>,
@@ -43,7 +42,7 @@ pub struct Config {
     pub topic_defaults: TopicSettings,
     /// For single topics.
     pub topics: Vec<(Topic, TopicSettings)>,
-    /// To which topics one may subscribe.
+    /// The topics that clients may subscribe to.
     pub subscribe: Subscribing,
     /// What peers may use.
     pub limits: Limits,
@@ -51,31 +50,32 @@ pub struct Config {
     pub access: Access,
     /// TLS instead of cleartext, with ALPN for HTTP/2 and HTTP/1.1.
     pub tls: Option<Tls>,
-    /// Whether permessage-deflate and gzip are granted to whoever asks.
+    /// Whether clients that ask for permessage-deflate or gzip get it.
     pub compression: bool,
-    /// What browsers are shown.
+    /// The pages for browsers.
     pub pages: Pages,
-    /// A folder of the lab's runs, for whoever may subscribe.
+    /// A folder of the lab's runs, for clients that may subscribe.
     pub runs: Option<PathBuf>,
-    /// For conformance tests of the WebSocket codec only: a path at which a WebSocket says
+    /// For conformance tests of the WebSocket codec only: a path at which a WebSocket sends
     /// back every message, binary ones included.
     pub echo_path: Option<String>,
-    /// A connection that was sent nothing for between half of this and this is
-    /// sent a heartbeat: under the 30 to 60 s after which proxies and routers forget it.
+    /// A connection to which nothing was sent for between half of this and this time gets a
+    /// heartbeat. It is shorter than the 30 to 60 s after which proxies and routers forget a
+    /// connection.
     pub heartbeat: Duration,
-    /// How long it serves on when it is asked to end, not ready any more: until those who
-    /// send clients to it have looked.
+    /// How long it still serves after it is asked to end, while `/readyz` says that it is not
+    /// ready. In this time load balancers can notice.
     pub drain_delay: Duration,
     /// How long a shutdown may take.
     pub drain: Duration,
 }
 
-/// To which topics one may subscribe.
+/// The topics that clients may subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subscribing {
-    /// To any: where nothing was published yet, events come when it is.
+    /// All topics: if nothing was published yet, events come later.
     Any,
-    /// To those that somebody publishes to or a source feeds.
+    /// Only topics that somebody publishes to or a source feeds.
     Existing,
 }
 
@@ -99,31 +99,31 @@ pub struct SourceConfig {
     pub options: Options,
 }
 
-/// Largest batch that can be asked for: a frame is never larger than a browser
-/// can take in one piece.
+/// Largest batch that can be configured: a frame is never larger than a browser can receive in
+/// one piece.
 const BATCH_BYTES_MAX: usize = 64 << 20;
 
-/// Who may do what. On loopback everybody may everything unless there are
-/// tokens; elsewhere a server needs a publish token or to be open.
+/// Who may do what. On loopback everybody has all rights unless there are tokens; elsewhere a
+/// server needs a publish token or to be open.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// What publishers present.
     pub publish_token: Option<Secret>,
     /// What subscribers present, if not everybody may subscribe.
     pub subscribe_token: Option<Secret>,
-    /// What is presented by whoever sees the list of topics and `/metrics`. Without one
-    /// publishers may, and on loopback everybody, unless there is a subscribe token, a name
-    /// in `hosts` or a trusted proxy.
+    /// What clients present to see the list of topics and `/metrics`. Without it publishers may
+    /// see them, and on loopback everybody, unless there is a subscribe token, a name in
+    /// `hosts` or a trusted proxy.
     pub inspect_token: Option<Secret>,
     /// Everybody who can reach it may publish and subscribe.
     pub open: bool,
     /// Origins whose web pages may use it besides its own: `https://app.example`,
     /// or `*` for all.
     pub origins: Vec<String>,
-    /// Names it is reached by besides loopback's own: on loopback it has no others, and
-    /// elsewhere any if there are none here.
+    /// Names of the server besides loopback's own. On loopback it has no others. Elsewhere it
+    /// has all names if this is empty.
     pub hosts: Vec<String>,
-    /// Proxies that are believed whom they speak for.
+    /// Proxies whose `X-Forwarded-For` and `Forwarded` headers are trusted.
     pub trusted_proxies: Vec<Network>,
 }
 
@@ -146,8 +146,8 @@ pub enum Tls {
 }
 
 impl Config {
-    /// Bytes of answers that each shard may hold: at least what a largest one does, whose
-    /// buffer may have grown to twice that.
+    /// Bytes of answers that each shard may hold. It is at least the memory of one largest
+    /// answer, whose buffer may have grown to twice its size.
     pub(crate) fn answers_max(&self) -> usize {
         let largest = self.echo_path.as_ref().map_or(self.limits.command_bytes(), |_| ECHO_BYTES);
         self.limits.answer_bytes.max(2 * largest)
@@ -194,9 +194,9 @@ impl Default for TopicSettings {
 }
 
 impl Access {
-    /// Whether everybody may see the list of topics and `/metrics` of a server that listens
-    /// there: only on loopback, and not if others reach it through a proxy, which is trusted
-    /// or gives it another name, or if a token tells subscribers apart.
+    /// Whether everybody may see the list of topics and `/metrics` of a server that listens on
+    /// `listen`. Only on loopback, and not if others reach it through a proxy (a trusted one,
+    /// or one that gives it another name), or if there is a subscribe token.
     pub fn lets_everybody_inspect(&self, listen: SocketAddr) -> bool {
         let is_loopback = listen.ip().to_canonical().is_loopback();
         let has_tokens = self.inspect_token.is_some() || self.subscribe_token.is_some();

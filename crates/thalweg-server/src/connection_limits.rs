@@ -59,8 +59,8 @@ pub(crate) struct Caller {
     /// The client's address, for which limits are counted: the connection's, or the one that
     /// its trusted proxy names. It is set for loopback too.
     pub(crate) address: Address,
-    /// Whether what it uses counts for that address. Loopback does not count, unless a trusted
-    /// proxy names it.
+    /// Whether what it uses counts for that address. A loopback connection does not count,
+    /// unless it is a trusted proxy's.
     pub(crate) is_counted: bool,
     /// A place of its own, if the connection is a proxy's.
     address_permit: Option<AddressPermit>,

@@ -41,7 +41,7 @@ pub struct Begun {
 }
 
 impl<'a> RequestChecks<'a> {
-    /// The checks of a server.
+    /// The request handling of a server with this configuration.
     ///
     /// # Errors
     /// One sentence for the user.

@@ -1,33 +1,33 @@
-//! What browsers are told about pages of other origins (Fetch standard §3.3).
+//! The headers that tell browsers about pages of other origins (Fetch standard §3.3).
 //!
-//! `Access-Control-Allow-Credentials` is never sent: a token is put into a request by
-//! whoever has it. What a browser would add by itself (a proxy's cookies, a client
-//! certificate) would lend a page rights that are not its own.
+//! `Access-Control-Allow-Credentials` is never sent, because a client that has a token puts it
+//! into the request itself. What a browser would add automatically (a proxy's cookies, a client
+//! certificate) would give a page rights that are not its own.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
 
-/// A request that was let in.
+/// A request that was admitted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// If it is of a page of another origin, who may read the answer.
+    /// Which origin may read the answer, if the request is from a page of another origin.
     pub(super) cors: Option<HeaderValue>,
 }
 
 type Header = (HeaderName, HeaderValue);
 
-/// Headers of ours that a page may read.
+/// Response headers that a page may read.
 const EXPOSED: &str = "idempotency-replayed, retry-after";
-/// What a page may ask with.
+/// Methods that a page may use.
 const METHODS: &str = "GET, POST";
 /// Headers that a page may send.
 const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, cache-control";
-/// How long a browser need not ask again, in seconds: Chromium forgets after two
-/// hours at most, and a list of origins may change with the next start.
+/// How long a browser may store the answer, in seconds. Chromium stores it for two hours at
+/// most, and the list of origins may change with the next start.
 const PREFLIGHT_LIFE_S: &str = "600";
 
 impl Admitted {
-    /// Headers for every answer to it, later refusals included: a page should be able
-    /// to read why.
+    /// Headers for every answer to it, also for later refusals, so that a page can read the
+    /// reason.
     pub(crate) fn headers(&self) -> impl Iterator<Item = Header> {
         let cors = self.cors.iter().flat_map(|origin| {
             [
@@ -35,13 +35,14 @@ impl Admitted {
                 fixed(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED),
             ]
         });
-        // Also without CORS: from another origin the same URL is answered otherwise.
+        // Also without CORS: the answer to the same URL depends on the origin.
         cors.chain([fixed(header::VARY, "Origin")])
     }
 
-    /// If the request is a preflight, a browser asking if it may send another (Fetch
-    /// standard §4.8): headers of the answer, which is 204 without a body. It was
-    /// admitted like that other one would be, and needs no token.
+    /// Headers for the answer to a preflight, by which a browser asks whether it may send a
+    /// request (Fetch standard §4.8). The answer is 204 without a body. The preflight was
+    /// admitted as that request would be, and needs no token. `None` if the request is not a
+    /// preflight.
     pub(crate) fn preflight(&self, request: &Parts) -> Option<impl Iterator<Item = Header>> {
         let is_preflight = request.method == Method::OPTIONS
             && request.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

@@ -1,9 +1,9 @@
-//! What a request believes that it talks to.
+//! Which server a request is meant for.
 //!
-//! On loopback a server has only loopback's names and those that it is told of; elsewhere
-//! the same, once it is told of any. A web page whose name was made
-//! to resolve to 127.0.0.1 (DNS rebinding) is of the same origin as the server
-//! for its browser, but it cannot help naming itself in `Host`.
+//! On loopback a server has only loopback's names and the allowed ones. Elsewhere the same
+//! holds if any names are allowed; otherwise it has all names. An attacker can make the name of
+//! a web page resolve to 127.0.0.1 (DNS rebinding). For the browser the page then has the same
+//! origin as the server. But `Host` still has the page's own name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use thalweg_wire::{ErrorCode, Excerpt};
 
 use crate::refusal::Refusal;
 
-/// A name has at most so many bytes (RFC 1035 §2.3.4).
+/// The most bytes of a name (RFC 1035 §2.3.4).
 const NAME_BYTES_MAX: usize = 255;
 
 /// A name, in lower case and without the root's dot, or an address.
@@ -30,14 +30,14 @@ pub(super) struct HostPort {
     pub(super) port: Option<u16>,
 }
 
-/// Whom a request is for.
+/// The server that a request is for.
 #[derive(Debug)]
 pub(super) enum RequestedHost {
-    /// This one.
+    /// It names this host.
     For(HostPort),
-    /// Not in a form that names anybody.
+    /// The name is malformed.
     Malformed,
-    /// It does not say: an HTTP/1.0 client.
+    /// It has no name: an HTTP/1.0 client.
     Absent,
 }
 
@@ -48,11 +48,11 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// The names of a server: loopback's and those allowed; or all, of one that others
-    /// reach and for which none are said.
+    /// The names of a server: loopback's and the allowed ones. A server that is not on loopback
+    /// and has no allowed names has all names.
     ///
     /// # Errors
-    /// One sentence about the first that is no host.
+    /// One sentence about the first name that is not a host.
     pub(super) fn new(is_loopback: bool, allowed: &[String]) -> Result<Self, String> {
         let read = |text: &String| match HostPort::parse(text) {
             Some(HostPort { host, port: None }) => Ok(host),
@@ -62,8 +62,8 @@ impl Hosts {
         Ok(Self { is_loopback, allowed })
     }
 
-    /// Refuses who means another server. Any port is right: forwarded ones are
-    /// common, and a page cannot choose its server's name by the port.
+    /// Refuses a request for another server. Any port is accepted: forwarded ports are common,
+    /// and a page cannot choose its server's name by the port.
     pub(super) fn check(&self, requested: &RequestedHost) -> Result<(), Refusal> {
         let remedy = match self.is_loopback {
             true => "this server listens on loopback: call it localhost, or start it with",
@@ -71,7 +71,7 @@ impl Hosts {
         };
         let message = match requested {
             _ if !self.is_loopback && self.allowed.is_empty() => return Ok(()),
-            // Browsers send Host always, HTTP/1.0's health checks do not.
+            // Browsers always send Host. Health checks over HTTP/1.0 do not.
             RequestedHost::Absent => return Ok(()),
             RequestedHost::For(HostPort { host, .. }) if self.is_own(host) => return Ok(()),
             RequestedHost::For(HostPort { host, .. }) => {
@@ -102,7 +102,8 @@ impl Host {
         is_host.then(|| Self::Name(name.to_ascii_lowercase()))
     }
 
-    /// Whether nobody's name server can give it away: RFC 6761 §6.3.
+    /// Whether it always means this machine: no DNS server can point the name elsewhere (RFC
+    /// 6761 §6.3).
     fn is_loopback(&self) -> bool {
         match self {
             Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
@@ -112,11 +113,11 @@ impl Host {
 }
 
 impl HostPort {
-    /// Whom a request is for: its URL in the absolute form and over HTTP/2, which
-    /// wins (RFC 9112 §3.2.2), otherwise `Host`.
+    /// The server that a request is for. The host in the URL (in the absolute form, and over
+    /// HTTP/2) has precedence (RFC 9112 §3.2.2), otherwise it is `Host`.
     ///
     /// # Errors
-    /// `BadParameter` if that is two, or none over HTTP/1.1 (RFC 9112 §3.2).
+    /// `BadParameter` if there are two `Host` headers, or none over HTTP/1.1 (RFC 9112 §3.2).
     pub(super) fn of(request: &Parts) -> Result<RequestedHost, Refusal> {
         let mut hosts = request.headers.get_all(header::HOST).iter();
         let host = hosts.next();
@@ -136,9 +137,9 @@ impl HostPort {
         Ok(host.map_or(RequestedHost::Malformed, RequestedHost::For))
     }
 
-    /// Reads `host[:port]`; an address of IPv6 stands in brackets.
+    /// Reads `host[:port]`. An IPv6 address is in brackets.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        // The colons of an address of IPv6 are within its brackets.
+        // The colons of an IPv6 address are within its brackets.
         let (host, port) = match text.rsplit_once(':') {
             Some((host, port)) if !text.ends_with(']') => (host, port),
             _ => (text, ""),

@@ -2,16 +2,15 @@
 //!
 //! A browser names the page in `Origin` with every request that the page could read
 //! the answer of or that is not a `GET`: `fetch` to another origin, `EventSource`,
-//! WebSocket, every `POST`, forms' included. None may be forged by a page.
+//! WebSocket, every `POST`, forms' included. A page cannot forge it.
 //!
-//! Without `Origin` come a page's `GET`s whose answer it cannot read: images,
-//! scripts, `fetch` in `no-cors` mode, frames, links. They could still open
-//! subscriptions, and with them topics, until a limit is reached. Browsers say in
-//! `Sec-Fetch-Site` (W3C Fetch Metadata §2.3) who asks, at least to loopback and over
-//! TLS, so that those of other origins can be told and refused, but for two: a link
-//! that somebody follows; and a frame, if any other origin is allowed at all, because
-//! a forever frame is one, and its Content-Security-Policy says who may frame it. A
-//! `POST` without `Origin` should not exist; if a browser had one, it would be
+//! A page's `GET`s whose answer it cannot read have no `Origin`: images, scripts, `fetch` in
+//! `no-cors` mode, frames, links. They could still open subscriptions, and with them topics,
+//! until a limit is reached. For these, browsers send `Sec-Fetch-Site` (W3C Fetch Metadata
+//! §2.3), at least to loopback and over TLS. So requests from other origins are recognised and
+//! refused, with two exceptions: a link that somebody follows; and a frame, if any other origin
+//! is allowed at all, because a forever frame is one, and its Content-Security-Policy says who
+//! may frame it. A `POST` without `Origin` should not exist. If a browser sent one, it would be
 //! refused here too.
 
 use http::{HeaderName, HeaderValue, Method, header, request::Parts};
@@ -32,7 +31,7 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 pub(super) struct Origins {
     /// `*`: every one.
     all: bool,
-    /// `null`: pages without one, as files and sandboxed frames.
+    /// `null`: pages without an origin, for example files and sandboxed frames.
     null: bool,
     named: Vec<Origin>,
 }
@@ -42,15 +41,15 @@ pub(super) struct Origins {
 struct Origin {
     scheme: String,
     host: Host,
-    /// The scheme's own if not another; `None` if that is unknown.
+    /// The port, or the scheme's default port; `None` if that is unknown.
     port: Option<u16>,
 }
 
 impl Origins {
-    /// Reads what is allowed.
+    /// Reads the allowed origins.
     ///
     /// # Errors
-    /// One sentence about the first that is no origin.
+    /// One sentence about the first that is not an origin.
     pub(super) fn new(allowed: &[String]) -> Result<Self, String> {
         let mut origins = Self::default();
         for text in allowed {
@@ -136,10 +135,10 @@ impl Origin {
         Ok(Self { scheme, host, port })
     }
 
-    /// Whether it is the origin of the server that is asked by this name. A page that came
-    /// without TLS may be anybody's on the way, and is none of a server with TLS. Where
-    /// that is not known, behind a proxy that ends TLS and does not say so, the scheme
-    /// counts for the default port only. Schemes besides http and https are no server's.
+    /// Whether it is the origin of the server that the request calls by this name. A page that
+    /// was loaded without TLS may have been changed on the way, so it never belongs to a server
+    /// with TLS. A proxy that ends TLS may not report it. Then the scheme is used only for the
+    /// default port. Other schemes than http and https never match.
     fn is_of(&self, own: &HostPort, is_https: bool) -> bool {
         let Some(default_port) = default_port(&self.scheme) else { return false };
         if is_https && self.scheme != "https" {
@@ -157,7 +156,7 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// A copy, which does not keep the memory of the whole head.
+/// A copy, so that the memory of the whole head can be freed.
 fn copied(value: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_bytes(value.as_bytes()).ok()
 }

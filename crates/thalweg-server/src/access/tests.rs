@@ -33,7 +33,7 @@ fn request(line: &str, headers: &[(&str, &str)]) -> Parts {
         request = request.header(*name, *value);
     }
     let mut parts = request.body(()).unwrap().into_parts().0;
-    // Only there one may do without Host.
+    // Only HTTP/1.0 works without Host.
     parts.version = match (parts.headers.contains_key("host"), parts.uri.authority()) {
         (true, _) => Version::HTTP_11,
         (false, Some(_)) => Version::HTTP_2,

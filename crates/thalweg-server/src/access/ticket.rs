@@ -1,35 +1,36 @@
-//! Tickets: what a browser presents where it cannot set headers. A URL ends up in
-//! logs and histories; what is good once, for half a minute, may.
+//! Tickets: a browser presents one in a URL where it cannot set headers. URLs are stored in
+//! logs and histories. This does no harm, because a ticket is valid only once, for half a
+//! minute.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Identity, TICKET_LIFE_S};
 use crate::config::TICKETS_MAX;
 
-/// Tickets outstanding. They are found by a hash with random keys, so that the time a
-/// look takes tells nothing about those there are.
+/// Outstanding tickets. They are found by a hash with random keys, so that the time of a lookup
+/// shows nothing about the existing ones.
 #[derive(Default)]
 pub(super) struct Tickets {
     outstanding: HashMap<u128, (Identity, EndUs)>,
-    /// The same by identity, the first to expire first, which is the oldest.
+    /// The same by identity, sorted by expiry: the first is the oldest.
     by_end: HashMap<Identity, BTreeSet<(EndUs, u128)>>,
 }
 
-/// When a ticket expires, of the clock of the server.
+/// When a ticket expires, in µs of the server's clock.
 type EndUs = u64;
 
-/// A ticket given.
+/// A new ticket.
 #[derive(Debug)]
 pub(crate) struct Issued {
-    /// As it is written.
+    /// The ticket's text.
     pub(crate) ticket: String,
-    /// Another one of the same identity, the oldest, is void for it.
+    /// Whether the oldest ticket of the same identity became void because of it.
     pub(crate) has_replaced: bool,
 }
 
 impl Tickets {
-    /// Gives the ticket `id`, a random number; if its identity has too many, for its
-    /// oldest.
+    /// Issues the ticket `id`, a random number. If its identity has too many, the oldest
+    /// becomes void.
     pub(super) fn issue(&mut self, id: u128, identity: Identity, now_us: u64) -> Issued {
         let by_end = self.by_end.entry(identity).or_default();
         while let Some((end_us, first)) = by_end.first().copied()
@@ -48,7 +49,7 @@ impl Tickets {
         Issued { ticket: text(id), has_replaced: oldest.is_some() }
     }
 
-    /// Takes a ticket back: whose it was, if it is good.
+    /// Uses a ticket up. Returns its identity, if the ticket is valid.
     pub(super) fn redeem(&mut self, text: &str, now_us: u64) -> Option<Identity> {
         let id = parse(text)?;
         let (identity, end_us) = self.outstanding.remove(&id)?;
@@ -59,12 +60,12 @@ impl Tickets {
     }
 }
 
-/// A ticket as it is written.
+/// The text of a ticket.
 pub(super) fn text(id: u128) -> String {
     format!("{id:032x}")
 }
 
-/// The one way to write it.
+/// Accepts only the text that [`text`] gives.
 fn parse(ticket: &str) -> Option<u128> {
     u128::from_str_radix(ticket, 16).ok().filter(|id| text(*id) == ticket)
 }

@@ -4,12 +4,12 @@ use subtle::ConstantTimeEq;
 
 use crate::config::Secret;
 
-/// Bytes of a token. Comparing looks at so many whatever is compared.
+/// The most bytes of a token. A comparison always looks at this many.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// A secret as it is compared: padded, so that the time does not depend on where two
-/// differ, nor on the length of the secret; only on that of what is presented, which
-/// its sender knows.
+/// A secret, padded for comparing. So the time does not depend on where two secrets differ, nor
+/// on the length of this one. It depends only on the length of the presented one, which its
+/// sender knows.
 pub(super) struct Token {
     padded: [u8; TOKEN_BYTES_MAX],
     length: usize,
@@ -19,7 +19,7 @@ impl Token {
     /// Takes a token.
     ///
     /// # Errors
-    /// What is wrong with one that is empty, too long, or fits in no header.
+    /// What is wrong with a token that is empty, too long, or not allowed in a header.
     pub(super) fn new(secret: &Secret) -> Result<Self, String> {
         let bytes = secret.as_bytes();
         if bytes.is_empty() {
@@ -32,7 +32,7 @@ impl Token {
         Self::padded(bytes).ok_or_else(too_long)
     }
 
-    /// Whether this was presented.
+    /// Whether the presented token is this one.
     pub(super) fn is(&self, presented: &[u8]) -> bool {
         let Some(presented) = Self::padded(presented) else { return false };
         let same = self.padded.ct_eq(&presented.padded) & self.length.ct_eq(&presented.length);
@@ -79,7 +79,7 @@ mod tests {
                 presented[at] = byte;
             }
             prop_assert_eq!(token.is(&presented), own == presented);
-            // Zeros are what the padding is made of.
+            // The padding consists of zeros.
             presented.resize(length, 0);
             prop_assert_eq!(token.is(&presented), own == presented);
         }

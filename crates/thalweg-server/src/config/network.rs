@@ -7,13 +7,13 @@ use std::{
 /// RFC 4291 §2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Network {
-    /// An address of IPv4 as IPv6 maps it.
+    /// An IPv4 address in its IPv6-mapped form.
     bits: u128,
     mask: u128,
 }
 
 impl Network {
-    /// Whether an address is in it, however it is written.
+    /// Whether an address is in it, in whatever form it is written.
     pub fn contains(&self, address: IpAddr) -> bool {
         mapped(address).to_bits() & self.mask == self.bits
     }
@@ -34,7 +34,7 @@ impl FromStr for Network {
         if prefix > length {
             return Err(format!("{text:?}: a prefix of {address} has at most {length} bits"));
         }
-        // None of 128 bits is a shift too far.
+        // For a prefix of 0, shifting by all 128 bits would overflow.
         let mask = u128::MAX.checked_shl(length - prefix).unwrap_or(0);
         Ok(Self { bits: mapped(address).to_bits() & mask, mask })
     }

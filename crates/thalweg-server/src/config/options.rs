@@ -83,7 +83,7 @@ pub fn nearest(wrong: &str, known: &[&str]) -> String {
     }
 }
 
-/// What was probably meant; nothing by a word that is longer than any there is.
+/// The known word that was probably meant; `None` for a word that is longer than any known one.
 pub fn closest<'a>(wrong: &str, known: &[&'a str]) -> Option<&'a str> {
     if wrong.len() > SUGGESTED_BYTES_MAX {
         return None;

@@ -1,4 +1,4 @@
-//! Tokens and tickets: who it is, and what that one may.
+//! Tokens and tickets: identities and their rights.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn rights_are_those_of_the_token() {
     let inspected = Access { inspect_token: Some(Secret::new("i")), ..Access::default() };
     check(&inspected, LOOPBACK, Nobody, [true, true, false]);
     check(&inspected, LOOPBACK, Inspector, [true, true, true]);
-    // Being open takes nothing off the tokens, and does not show what is inside.
+    // `open` does not weaken the tokens, and does not give the right to inspect.
     check(&Access { open: true, ..access("p", "s") }, ANYWHERE, Nobody, [false, false, false]);
     check(&Access { open: true, ..access("", "") }, ANYWHERE, Nobody, [true, true, false]);
     check(&access("p", ""), ANYWHERE, Nobody, [true, false, false]);
@@ -81,7 +81,7 @@ fn a_ticket_stands_for_its_token_once() {
         assert_eq!(code(&late), Some(ErrorCode::Unauthorized));
     }
     assert_eq!(code(&policy.issue_ticket(Identity::Nobody, 0)), Some(ErrorCode::Unauthorized));
-    // A token beside it does not help.
+    // A valid token does not make up for a wrong ticket.
     let publisher = request("GET /", &[("authorization", "Bearer p")]).headers;
     let seen = policy.identify(&publisher, Some("0"), 0);
     assert_eq!(code(&seen), Some(ErrorCode::Unauthorized));
