@@ -170,7 +170,7 @@ pub(crate) async fn serve_connection(http: Rc<Http>, arrival: Arrival) {
             FirstBytes::InTime(Ok(true)) => http2::serve(&http, stream, permit).await,
             FirstBytes::InTime(Ok(false)) => serve_http1(&http, stream, permit).await,
             FirstBytes::Late if stream.try_read(&mut [0]).is_ok() => {
-                refuse_slow(&http, stream).await
+                refuse_slow(&http, stream).await;
             }
             FirstBytes::Draining if has_begun(&stream) => refuse_draining(&http, stream).await,
             // Nothing was sent: browsers connect in advance.
