@@ -36,7 +36,7 @@ struct Tracked {
     /// The address of the client whose answer it was tracked for.
     address: Address,
     since_us: u64,
-    owed: usize,
+    pending: usize,
     taken: usize,
     /// It was tracked at an earlier check that found too much: its client had time to read
     /// something since.
@@ -73,11 +73,11 @@ impl Answers {
             return;
         }
         let since_us = now_us();
-        let (owed, taken) = (account.owed(), account.taken());
+        let (pending, taken) = (account.pending(), account.taken());
         // A turn sends to subscribers before it checks, so no second look is needed.
         let is_seen = matches!(account.owner, AccountOwner::Subscriber(_));
         let account = Arc::clone(account);
-        self.tracked.push(Tracked { account, address, since_us, owed, taken, is_seen });
+        self.tracked.push(Tracked { account, address, since_us, pending, taken, is_seen });
     }
 
     /// Checks whether all hold more than `bytes_max`, and returns the connections that must
@@ -134,18 +134,18 @@ impl Answers {
         for index in (0..self.tracked.len()).rev() {
             let tracked = &mut self.tracked[index];
             let account = &tracked.account;
-            let (owed, taken) = (account.owed(), account.taken());
-            if owed == 0 && account.held() == 0 {
+            let (pending, taken) = (account.pending(), account.taken());
+            if pending == 0 && account.held() == 0 {
                 account.set_tracked(false);
                 self.tracked.swap_remove(index);
             } else if now_us.saturating_sub(tracked.since_us) > stall_us {
-                if !has_read_enough(taken.wrapping_sub(tracked.taken), tracked.owed) {
+                if !has_read_enough(taken.wrapping_sub(tracked.taken), tracked.pending) {
                     let Tracked { account, .. } = self.tracked.swap_remove(index);
                     account.leave();
                     stalled.push(account);
                     continue;
                 }
-                (tracked.since_us, tracked.owed, tracked.taken) = (now_us, owed, taken);
+                (tracked.since_us, tracked.pending, tracked.taken) = (now_us, pending, taken);
             }
         }
         stalled
@@ -173,7 +173,7 @@ mod tests {
         Address::of(IpAddr::from([192, 0, 2, number]))
     }
 
-    fn owed(answers: &mut Answers, bytes: usize) -> (Arc<AnswerAccount>, Vec<Bytes>) {
+    fn pending(answers: &mut Answers, bytes: usize) -> (Arc<AnswerAccount>, Vec<Bytes>) {
         owed_to(answers, of(1), bytes)
     }
 
@@ -222,8 +222,8 @@ mod tests {
     #[test]
     fn nobody_ends_for_what_is_not_tracked_nor_who_holds_nothing() {
         let mut answers = Answers::default();
-        let (_small, _held) = owed(&mut answers, 100);
-        let (_empty, pieces) = owed(&mut answers, 100);
+        let (_small, _held) = pending(&mut answers, 100);
+        let (_empty, pieces) = pending(&mut answers, 100);
         drop(pieces);
         let untracked = answers.account(AccountOwner::Http);
         let _charge = untracked.charge(1_000, 1_000);
@@ -239,8 +239,8 @@ mod tests {
     #[test]
     fn the_largest_goes_and_is_counted_no_more() {
         let mut answers = Answers::default();
-        let (_small, _held) = owed(&mut answers, 100);
-        let (large, pieces) = owed(&mut answers, 1_000);
+        let (_small, _held) = pending(&mut answers, 100);
+        let (large, pieces) = pending(&mut answers, 1_000);
         assert_eq!(answers.bytes(), 1_100);
         assert!(ended(&mut answers, 1_100).is_empty());
         let ended = ended(&mut answers, 1_099);
@@ -257,7 +257,7 @@ mod tests {
     fn whoever_takes_its_share_has_time_and_whoever_takes_less_has_not() {
         for (taken, is_stalled) in [(0, true), (2, true), (3, false), (10, false)] {
             let mut answers = Answers::default();
-            let (_holder, mut pieces) = owed(&mut answers, 1_000);
+            let (_holder, mut pieces) = pending(&mut answers, 1_000);
             pieces.truncate(10 - taken);
             assert!(answers.stalled(STALL_US, STALL_US).is_empty(), "it has until then");
             let stalled = answers.stalled(STALL_US + 1, STALL_US).len();
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn whoever_has_taken_all_begins_anew() {
         let mut answers = Answers::default();
-        let (account, pieces) = owed(&mut answers, 1_000);
+        let (account, pieces) = pending(&mut answers, 1_000);
         drop(pieces);
         assert!(answers.stalled(10 * STALL_US, STALL_US).is_empty());
         assert!(answers.tracked.is_empty());
@@ -290,7 +290,7 @@ mod tests {
             account.set(held, 0);
             assert_eq!(answers.bytes(), held);
         }
-        assert!(answers.stalled(STALL_US * 9, STALL_US).is_empty(), "it is owed nothing");
+        assert!(answers.stalled(STALL_US * 9, STALL_US).is_empty(), "it is pending nothing");
         assert_eq!(ended(&mut answers, 0)[0].owner, AccountOwner::Subscriber(7));
         account.set(0, 0);
         assert_eq!(answers.bytes(), 0);

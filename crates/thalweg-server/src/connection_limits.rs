@@ -2,15 +2,15 @@
 //!
 //! - `address`: which addresses are counted together
 //! - `forwarded`: the client that a trusted proxy names
-//! - `shares`: counts for each address
+//! - `address_counts`: counts for each address
 //!
 //! A connection from elsewhere than loopback counts for its address for as long as it
 //! lives. A connection of a trusted proxy does not. Each request over it counts for the client
 //! that the proxy names, until it is answered, or until the subscription that it opens ends.
 
 mod address;
+mod address_counts;
 mod forwarded;
-mod shares;
 
 use std::{
     net::IpAddr,
@@ -29,8 +29,8 @@ use crate::{
 };
 
 pub(crate) use address::Address;
+pub(crate) use address_counts::AddressCounts;
 pub(crate) use forwarded::Forwarded;
-pub(crate) use shares::Shares;
 
 /// All connections of a listener.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct ConnectionLimits {
     /// Number of sockets that each shard serves.
     loads: Vec<AtomicUsize>,
     taken: AtomicUsize,
-    by_address: Shares,
+    by_address: AddressCounts,
 }
 
 /// One connection's place, for as long as it lives.
@@ -55,7 +55,7 @@ pub(crate) struct ConnectionPermit {
 
 /// The client of a request, while the request is answered.
 #[derive(Debug)]
-pub(crate) struct Caller {
+pub(crate) struct Requester {
     /// The client's address, for which limits are counted: the connection's, or the one that
     /// its trusted proxy names. It is set for loopback too.
     pub(crate) address: Address,
@@ -82,7 +82,7 @@ impl ConnectionLimits {
             trusted_proxies: trusted_proxies.to_vec(),
             loads: (0..shards).map(|_| AtomicUsize::new(0)).collect(),
             taken: AtomicUsize::new(0),
-            by_address: Shares::new(limits.of_one_address()),
+            by_address: AddressCounts::new(limits.of_one_address()),
         }
     }
 
@@ -172,14 +172,14 @@ impl ConnectionPermit {
     ///
     /// # Errors
     /// When the client of a proxy has reached its limit.
-    pub(crate) fn caller(&self, forwarded: &Forwarded) -> Result<Caller, Refusal> {
+    pub(crate) fn requester(&self, forwarded: &Forwarded) -> Result<Requester, Refusal> {
         if !self.is_of_proxy {
             let AddressPermit { address, is_counted, .. } = self.address_permit;
-            return Ok(Caller { address, is_counted, address_permit: None });
+            return Ok(Requester { address, is_counted, address_permit: None });
         }
         let address = forwarded.address.unwrap_or(self.address_permit.address);
         let address_permit = self.address_permit.connection_limits.address_permit(address, true)?;
-        Ok(Caller { address, is_counted: true, address_permit: Some(address_permit) })
+        Ok(Requester { address, is_counted: true, address_permit: Some(address_permit) })
     }
 
     /// Takes a place for one of the subscribers that share this connection. It costs as much as
@@ -187,17 +187,17 @@ impl ConnectionPermit {
     ///
     /// # Errors
     /// When no place is free.
-    pub(crate) fn for_another(&self, caller: Caller) -> Result<Self, Refusal> {
+    pub(crate) fn for_stream(&self, requester: Requester) -> Result<Self, Refusal> {
         let own = &self.address_permit;
-        let address_permit = caller
+        let address_permit = requester
             .address_permit
             .map_or_else(|| own.connection_limits.address_permit(own.address, own.is_counted), Ok);
         Self::new(address_permit?, self.shard, false)
     }
 
     /// The same place, for a subscriber that uses the connection alone.
-    pub(crate) fn transferred_to(mut self, caller: Caller) -> Self {
-        if let Some(address_permit) = caller.address_permit {
+    pub(crate) fn transferred_to(mut self, requester: Requester) -> Self {
+        if let Some(address_permit) = requester.address_permit {
             self.address_permit = address_permit;
         }
         self
@@ -272,16 +272,16 @@ mod tests {
         let connection_limits = connection_limits(9, 1, &["127.0.0.1"]);
         let [one, other] = [(); 2].map(|()| connection_limits.take(ip("127.0.0.1")).unwrap());
         let named = |text: &str| Forwarded { address: Some(Address::of(ip(text))), is_https: None };
-        let caller = one.caller(&named("192.0.2.1")).unwrap();
-        assert!(other.caller(&named("192.0.2.1")).is_err());
-        let subscriber = one.transferred_to(caller);
-        assert!(other.caller(&named("192.0.2.1")).is_err());
+        let requester = one.requester(&named("192.0.2.1")).unwrap();
+        assert!(other.requester(&named("192.0.2.1")).is_err());
+        let subscriber = one.transferred_to(requester);
+        assert!(other.requester(&named("192.0.2.1")).is_err());
         drop(subscriber);
-        let beside = other.for_another(other.caller(&named("192.0.2.1")).unwrap()).unwrap();
-        assert!(other.caller(&named("192.0.2.1")).is_err());
+        let beside = other.for_stream(other.requester(&named("192.0.2.1")).unwrap()).unwrap();
+        assert!(other.requester(&named("192.0.2.1")).is_err());
         // A proxy that names nobody is its own client.
-        let itself = other.caller(&Forwarded::default()).unwrap();
-        assert!(other.caller(&Forwarded::default()).is_err());
+        let itself = other.requester(&Forwarded::default()).unwrap();
+        assert!(other.requester(&Forwarded::default()).is_err());
         drop((beside, itself, other));
         assert!(connection_limits.by_address.lock().is_empty());
         assert_eq!(connection_limits.taken.load(Relaxed), 0);

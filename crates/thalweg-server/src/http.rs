@@ -71,7 +71,7 @@ use crate::{
     transport::{Certificate, Socket, TlsSocket, Writer, head},
 };
 pub(crate) use body_permits::BodyPermits;
-use coalescing::Spare;
+use coalescing::SharedBuffer;
 pub(crate) use rejection::reject;
 use rejection::{point_to_https, refuse_draining, refuse_slow};
 use routes::Takeover;
@@ -83,8 +83,8 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Time between two checks whether the rest of the preface has come. The bytes are only peeked
 /// at and stay in the socket, so the socket gives no new signal. This is the first wait; each
 /// following one is twice as long.
-const PREFACE_LOOK: Duration = Duration::from_millis(1);
-const PREFACE_LOOK_MAX: Duration = Duration::from_millis(200);
+const PREFACE_POLL: Duration = Duration::from_millis(1);
+const PREFACE_POLL_MAX: Duration = Duration::from_millis(200);
 
 /// How long a connection of HTTP/1.1 that answers no request may go on in a drain:
 /// to send what it has, not to receive the rest of a head.
@@ -95,7 +95,7 @@ pub(crate) struct Http {
     pub(crate) shard: Rc<Handle>,
     pub(crate) shared: Shared,
     /// Shared send memory for HTTP/2 connections.
-    spare: Spare,
+    spare: SharedBuffer,
     /// Bounds how many bodies are read and thrown away at a time.
     discards: Semaphore,
 }
@@ -128,7 +128,7 @@ pub(crate) struct ShutdownState {
 impl Http {
     /// On the thread of `shard`.
     pub(crate) fn new(shard: Rc<Handle>, shared: Shared) -> Rc<Self> {
-        let (spare, discards) = (Spare::default(), Semaphore::new(DISCARDED_BODIES));
+        let (spare, discards) = (SharedBuffer::default(), Semaphore::new(DISCARDED_BODIES));
         Rc::new(Self { shard, shared, spare, discards })
     }
 
@@ -241,7 +241,7 @@ fn has_begun(stream: &TcpStream) -> bool {
 
 async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0; PREFACE.len()];
-    let mut look = PREFACE_LOOK;
+    let mut look = PREFACE_POLL;
     loop {
         let bytes = stream.peek(&mut first).await?;
         if bytes == 0 || !PREFACE.starts_with(&first[..bytes]) {
@@ -254,7 +254,7 @@ async fn begins_with_preface(stream: &TcpStream) -> io::Result<bool> {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         sleep(look).await;
-        look = PREFACE_LOOK_MAX.min(look * 2);
+        look = PREFACE_POLL_MAX.min(look * 2);
     }
 }
 
@@ -331,8 +331,8 @@ async fn serve_http1(http: &Rc<Http>, stream: impl Stream, permit: ConnectionPer
         Err(error) if error.is_timeout() && read_buf.is_empty() => return,
         Err(error) => return count_http1_error(http, &error, stream).await,
     };
-    let Takeover { request, feeds, client, caller } = taken;
-    let permit = Some(via.permit.transferred_to(caller));
+    let Takeover { request, feeds, client, requester } = taken;
+    let permit = Some(via.permit.transferred_to(requester));
     let subscribed = stream.into_inner().into_writer().and_then(|writer| {
         let head = head::to_bytes(&request.head, request.format);
         let (head, request, feeds) = (&*head, &request, &*feeds);

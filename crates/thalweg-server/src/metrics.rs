@@ -14,20 +14,21 @@ use std::{
 
 use thalweg_wire::{ErrorCode, close};
 
-/// The media type in Accept of a client that wants [`Form::OpenMetrics`], as Prometheus does.
+/// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
+/// Prometheus does.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
 
 /// How metrics are written. The two differ in the name of a counter's family, and in the last
 /// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ExpositionFormat {
     /// OpenMetrics 1.0.0.
     OpenMetrics,
     /// Prometheus' text format 0.0.4, which all its tools read.
     Text,
 }
 
-impl Form {
+impl ExpositionFormat {
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -225,7 +226,7 @@ impl Metrics {
     }
 
     /// All counts.
-    pub(crate) fn text(&self, form: Form) -> String {
+    pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
         let of_shards = |index: usize| self.0.iter().map(move |cells| cells[index].load(Relaxed));
         let sum = |index: usize| of_shards(index).sum();
@@ -238,7 +239,7 @@ impl Metrics {
         for (index, description) in Counts::ALL.iter().enumerate() {
             family(&mut out, form, description, "shard", of_shards(index).enumerate());
         }
-        if form == Form::OpenMetrics {
+        if form == ExpositionFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }
         out
@@ -256,7 +257,7 @@ fn store(cells: &[AtomicU64], values: &[u64]) {
 /// our own words, so nothing needs escaping.
 fn family<L: Display>(
     out: &mut String,
-    form: Form,
+    form: ExpositionFormat,
     &Description { name, help, kind }: &Description,
     label: &str,
     samples: impl Iterator<Item = (L, u64)>,
@@ -266,7 +267,7 @@ fn family<L: Display>(
         Kind::Gauge | Kind::Micros => ("gauge", ""),
     };
     // OpenMetrics calls the family as its samples without their suffix.
-    let of_family = if form == Form::Text { suffix } else { "" };
+    let of_family = if form == ExpositionFormat::Text { suffix } else { "" };
     // Writing to a string does not fail.
     let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
     let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");

@@ -33,13 +33,13 @@ pub(crate) struct File {
     /// What it is.
     pub(crate) content_type: &'static str,
     /// Whether the file at this path never changes: its name contains a hash of its content.
-    pub(crate) is_lasting: bool,
-    plain: Form,
-    gzip: Option<Form>,
+    pub(crate) is_immutable: bool,
+    plain: Representation,
+    gzip: Option<Representation>,
 }
 
 /// A file in one coding.
-pub(crate) struct Form {
+pub(crate) struct Representation {
     pub(crate) bytes: Bytes,
     /// Quoted, and different for each coding (RFC 9110 §8.8.3.3).
     pub(crate) etag: String,
@@ -51,10 +51,10 @@ const INDEX: &str = "/index.html";
 
 /// The document's paths besides `/`. At `/` clients that are not browsers get a text about the
 /// API.
-pub(crate) const VIEWS: [&str; 2] = ["/lab", "/reports"];
+pub(crate) const PAGE_PATHS: [&str; 2] = ["/lab", "/reports"];
 
 /// In this folder the names of files contain a hash of their content.
-const LASTING: &str = "/assets/";
+const IMMUTABLE: &str = "/assets/";
 
 impl Pages {
     /// Pages of these files.
@@ -67,11 +67,15 @@ impl Pages {
             let hash = hasher.finish();
             let file = File {
                 content_type: content_type(&page.path),
-                is_lasting: page.path.starts_with(LASTING),
-                plain: Form { bytes: page.bytes, etag: format!("\"{hash:016x}\""), is_gzip: false },
+                is_immutable: page.path.starts_with(IMMUTABLE),
+                plain: Representation {
+                    bytes: page.bytes,
+                    etag: format!("\"{hash:016x}\""),
+                    is_gzip: false,
+                },
                 gzip: page.gzip.map(|bytes| {
                     let etag = format!("\"{hash:016x}-gzip\"");
-                    Form { bytes, etag, is_gzip: true }
+                    Representation { bytes, etag, is_gzip: true }
                 }),
             };
             (page.path, file)
@@ -86,7 +90,7 @@ impl Pages {
 
     /// What a browser is shown at a path.
     pub(crate) fn at(&self, path: &str) -> Option<&File> {
-        let is_view = path == "/" || VIEWS.contains(&path);
+        let is_view = path == "/" || PAGE_PATHS.contains(&path);
         self.0.get(if is_view { INDEX } else { path })
     }
 }
@@ -99,7 +103,7 @@ impl fmt::Debug for Pages {
 
 impl File {
     /// The form to send.
-    pub(crate) fn form(&self, accepts_gzip: bool) -> &Form {
+    pub(crate) fn form(&self, accepts_gzip: bool) -> &Representation {
         self.gzip.as_ref().filter(|_| accepts_gzip).unwrap_or(&self.plain)
     }
 }

@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     access::AccessPolicy,
     config::Config,
-    connection_limits::{ConnectionLimits, Shares},
+    connection_limits::{AddressCounts, ConnectionLimits},
     http::{BodyPermits, Http, Shared, ShutdownState, serve_connection},
     metrics::Metrics,
     runs::Runs,
@@ -106,7 +106,7 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         access: Arc::new(access),
         inputs: Arc::new(Inputs::of(&sources)),
         idempotency_hasher: IdempotencyHasher::default(),
-        shares: Arc::new(Shares::new(config.limits.subscribed_topics_per_address)),
+        shares: Arc::new(AddressCounts::new(config.limits.subscribed_topics_per_address)),
     };
     let shared = Shared {
         admin: admin.map(Arc::new),
@@ -199,7 +199,7 @@ impl Server {
         let mut settling = Vec::new();
         for peer in &self.peers {
             let (done, settled) = oneshot::channel();
-            let _ = timeout_at(settled_by, peer.mail.send(Mail::Settle(done))).await;
+            let _ = timeout_at(settled_by, peer.mail.send(Mail::Flush(done))).await;
             settling.push(settled);
         }
         for settled in settling {

@@ -90,13 +90,13 @@ pub(crate) use turn::run;
 use crate::{
     access::AccessPolicy,
     config::Config,
-    connection_limits::Shares,
+    connection_limits::AddressCounts,
     metrics::{Counts, Metrics},
     refusal::Refusal,
     source::{Inputs, Scheduled},
     stream::Payloads,
 };
-use ingest::{Appending, Ingest};
+use ingest::{Ingest, PendingPublish};
 use read_queue::ReadQueue;
 use subscribers::Subscribers;
 use topics::Topics;
@@ -114,7 +114,7 @@ pub(crate) struct Common {
     pub(crate) inputs: Arc<Inputs>,
     pub(crate) idempotency_hasher: IdempotencyHasher,
     /// Counts, for each address, the topics that exist only for subscribers.
-    pub(crate) shares: Arc<Shares>,
+    pub(crate) shares: Arc<AddressCounts>,
 }
 
 /// How to reach a shard.
@@ -189,7 +189,7 @@ impl Handle {
     }
 
     /// One synchronous step. Then the turn is woken to process what it left.
-    fn step<T>(&self, step: impl FnOnce(&mut Shard) -> T) -> T {
+    fn with_shard<T>(&self, step: impl FnOnce(&mut Shard) -> T) -> T {
         let result = step(&mut self.shard.borrow_mut());
         self.wake.notify_one();
         result
@@ -197,12 +197,12 @@ impl Handle {
 
     /// Puts a source to work on its output's home shard.
     pub(crate) fn start_source(&self, scheduled: Scheduled) {
-        self.step(|shard| shard.ingest.sources.start(&mut shard.topics, scheduled));
+        self.with_shard(|shard| shard.ingest.sources.start(&mut shard.topics, scheduled));
     }
 
     /// Creates a topic that sources read, on its home shard.
     pub(crate) fn keep_input(&self, topic: &Topic) {
-        if self.step(|shard| shard.topics.open_fed(topic).is_none()) {
+        if self.with_shard(|shard| shard.topics.open_permanent(topic).is_none()) {
             tracing::error!(%topic, "too many topics: no source takes it in");
         }
     }
@@ -221,7 +221,7 @@ impl Handle {
             let shard = &mut *self.shard.borrow_mut();
             shard.ingest.publish(&mut shard.topics, topic, payloads, idempotency_key)
         };
-        if let Appending::Done(_) = appending {
+        if let PendingPublish::Done(_) = appending {
             self.wake.notify_one();
         }
         appending.result().await

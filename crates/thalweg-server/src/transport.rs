@@ -33,7 +33,7 @@ use thalweg_wire::ErrorCode;
 pub(crate) use certificate::Certificate;
 pub(crate) use connection::{Client, Connection, InboundMode};
 pub(crate) use negotiate::{SubscribeRequest, negotiate, takes};
-pub(crate) use pipe::{Cut, PipeBody, PipeNews, pipe};
+pub(crate) use pipe::{Cut, PipeBody, PipeEvent, pipe};
 pub(crate) use query::Query;
 pub(crate) use socket::{Received, Socket};
 pub(crate) use tls::TlsSocket;

@@ -46,7 +46,7 @@ pub(crate) struct AnswerAccount {
     /// Memory, in bytes.
     held: Count,
     /// Pending bytes: its client has asked for them and not read them, wherever they are.
-    owed: Count,
+    pending: Count,
     /// All bytes that its client has read since the start.
     taken: Count,
     is_tracked: AtomicBool,
@@ -60,7 +60,7 @@ pub(crate) struct AnswerAccount {
 pub(crate) struct Charge {
     pub(crate) account: Arc<AnswerAccount>,
     held: usize,
-    owed: usize,
+    pending: usize,
 }
 
 impl AnswerAccount {
@@ -70,7 +70,7 @@ impl AnswerAccount {
             owner,
             all: Arc::clone(all),
             held: Count::default(),
-            owed: Count::default(),
+            pending: Count::default(),
             taken: Count::default(),
             is_tracked: AtomicBool::new(false),
             is_evicted: AtomicBool::new(false),
@@ -89,10 +89,10 @@ impl AnswerAccount {
     }
 
     /// Counts bytes from now on. Call `Answers::track` after the first charge of an answer.
-    pub(crate) fn charge(self: &Arc<Self>, held: usize, owed: usize) -> Charge {
+    pub(crate) fn charge(self: &Arc<Self>, held: usize, pending: usize) -> Charge {
         self.add(held);
-        self.owed.add(owed);
-        Charge { account: Arc::clone(self), held, owed }
+        self.pending.add(pending);
+        Charge { account: Arc::clone(self), held, pending }
     }
 
     /// Sets the bytes held now and adds the bytes read since the last call. Nothing is pending.
@@ -107,8 +107,8 @@ impl AnswerAccount {
         self.held.get()
     }
 
-    pub(crate) fn owed(&self) -> usize {
-        self.owed.get()
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.get()
     }
 
     pub(crate) fn taken(&self) -> usize {
@@ -158,17 +158,17 @@ impl Charge {
 
     /// Moves this many pending bytes to another charge.
     pub(crate) fn transfer(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.owed);
-        self.owed -= bytes;
-        self.account.owed.sub(bytes);
+        let bytes = bytes.min(self.pending);
+        self.pending -= bytes;
+        self.account.pending.sub(bytes);
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
         self.account.sub(self.held);
-        self.account.owed.sub(self.owed);
-        self.account.taken.add(self.owed);
+        self.account.pending.sub(self.pending);
+        self.account.taken.add(self.pending);
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Forwarded {
 
 /// The path of a request, as far as trusted proxies report it.
 #[derive(Debug, Default)]
-struct Path<'a> {
+struct ProxyChain<'a> {
     /// The farthest address that is known.
     farthest: Option<IpAddr>,
     /// It is not a trusted proxy's.
@@ -42,7 +42,7 @@ struct Path<'a> {
 }
 
 /// One hop as a proxy reports it: the address it was asked from, and the protocol.
-type Hop<'a> = (Option<IpAddr>, Option<&'a str>);
+type Proxy<'a> = (Option<IpAddr>, Option<&'a str>);
 
 impl Forwarded {
     /// Reads what a trusted proxy sent.
@@ -53,9 +53,9 @@ impl Forwarded {
     pub(super) fn read(headers: &HeaderMap, trusted: &[Network]) -> Result<Self, Refusal> {
         let x_forwarded = headers.get_all(X_FORWARDED_FOR);
         let addresses = from_the_end(x_forwarded, ',').map(|hop| (address(hop), None));
-        let x_forwarded = Path::walk(addresses, trusted);
+        let x_forwarded = ProxyChain::walk(addresses, trusted);
         let elements = from_the_end(headers.get_all(FORWARDED), ',').map(element);
-        let forwarded = Path::walk(elements, trusted);
+        let forwarded = ProxyChain::walk(elements, trusted);
         let [one, other] = [&x_forwarded, &forwarded].map(|path| path.farthest.map(Address::of));
         let is_both = headers.contains_key(X_FORWARDED_FOR) && headers.contains_key(FORWARDED);
         let address = match (x_forwarded.is_client, forwarded.is_client) {
@@ -76,9 +76,9 @@ impl Forwarded {
     }
 }
 
-impl<'a> Path<'a> {
+impl<'a> ProxyChain<'a> {
     /// Reads hops, the nearest first. A hop that cannot be read hides those before it.
-    fn walk(hops: impl Iterator<Item = Hop<'a>>, trusted: &[Network]) -> Self {
+    fn walk(hops: impl Iterator<Item = Proxy<'a>>, trusted: &[Network]) -> Self {
         let mut path = Self::default();
         for (address, proto) in hops {
             let Some(address) = address else {
@@ -117,7 +117,7 @@ fn unquoted_parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
 }
 
 /// An element of `Forwarded` (RFC 7239 §4): `for=…;proto=…`, in any order.
-fn element(text: &str) -> Hop<'_> {
+fn element(text: &str) -> Proxy<'_> {
     let (mut client, mut proto) = (None, None);
     for pair in unquoted_parts(text, ';') {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

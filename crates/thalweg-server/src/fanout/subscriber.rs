@@ -315,7 +315,7 @@ impl Subscriber {
     }
 
     /// Removes the subscription that waited for the end of its frame, if its frame has ended.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn remove_finished(&mut self) {
         if let Some(index) = self.leaving.filter(|index| self.in_frame != Some(*index)) {
             self.leaving = None;
             self.remove_at(index);

@@ -55,7 +55,7 @@ pub(super) struct AcceptedSend<'s> {
 /// Memory of a send, reused.
 #[derive(Debug, Default)]
 pub(super) struct SendBuffers {
-    pieces: Vec<Piece>,
+    pieces: Vec<SendPiece>,
     /// Bytes made for this subscriber alone.
     cold: Vec<u8>,
     /// The offset that each subscription will reach, for trailers that name it.
@@ -64,7 +64,7 @@ pub(super) struct SendBuffers {
 
 /// A part of a send, and what to update when it is sent.
 #[derive(Debug)]
-struct Piece {
+struct SendPiece {
     kind: PieceKind,
     bytes: usize,
 }
@@ -286,7 +286,7 @@ impl<'f, 's> Transmit<'f, 's> {
 
     /// Adds a piece: whose bytes the next sources are.
     fn piece(&mut self, kind: PieceKind, bytes: usize) {
-        self.buffers.pieces.push(Piece { kind, bytes });
+        self.buffers.pieces.push(SendPiece { kind, bytes });
         self.summary.bytes += bytes;
     }
 
@@ -375,7 +375,7 @@ impl AcceptedSend<'_> {
             log.unpin(&before);
         }
         cold.shrink_to(SCRATCH_BYTES_KEPT);
-        subscriber.let_go();
+        subscriber.remove_finished();
         if let ResponseMode::Document { bytes_left, .. } = &mut subscriber.mode {
             *bytes_left = bytes_left.saturating_sub(self.bytes as u64);
             if *bytes_left == 0 {

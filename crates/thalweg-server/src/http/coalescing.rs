@@ -20,12 +20,12 @@ const COALESCED_BYTES: usize = 64 << 10;
 
 /// The memory in which all connections of a shard coalesce, one after the other. Only a
 /// connection whose socket is full keeps memory of its own.
-pub(super) type Spare = Rc<Cell<Vec<u8>>>;
+pub(super) type SharedBuffer = Rc<Cell<Vec<u8>>>;
 
 /// The sending end of a [`CoalescingStream`], for the task that polls the writer.
-pub(super) struct Sender<S>(Rc<RefCell<State<S>>>);
+pub(super) struct Flusher<S>(Rc<RefCell<State<S>>>);
 
-/// A stream that coalesces what is written to it until [`Sender::poll_send`].
+/// A stream that coalesces what is written to it until [`Flusher::poll_send`].
 /// Flushing it sends nothing.
 pub(super) struct CoalescingStream<S>(Rc<RefCell<State<S>>>);
 
@@ -34,19 +34,19 @@ struct State<S> {
     waiting: Vec<u8>,
     /// Bytes of `waiting` that are sent.
     sent: usize,
-    spare: Spare,
+    spare: SharedBuffer,
     refused_streams: RefusedStreamCounter,
 }
 
 /// Coalesces what is written to a stream.
-pub(super) fn coalesce<S>(stream: S, spare: &Spare) -> (CoalescingStream<S>, Sender<S>) {
+pub(super) fn coalesce<S>(stream: S, spare: &SharedBuffer) -> (CoalescingStream<S>, Flusher<S>) {
     let spare = Rc::clone(spare);
     let (waiting, refused_streams) = (Vec::new(), RefusedStreamCounter::default());
     let state = Rc::new(RefCell::new(State { stream, waiting, sent: 0, spare, refused_streams }));
-    (CoalescingStream(Rc::clone(&state)), Sender(state))
+    (CoalescingStream(Rc::clone(&state)), Flusher(state))
 }
 
-impl<S: AsyncWrite + Unpin> Sender<S> {
+impl<S: AsyncWrite + Unpin> Flusher<S> {
     /// Sends what was coalesced. Call it each time after polling the writer, in the same task.
     pub(super) fn poll_send(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().poll_send(context)
@@ -158,8 +158,8 @@ mod tests {
         }
     }
 
-    fn slow(at_a_time: usize) -> (CoalescingStream<Slow>, Sender<Slow>) {
-        coalesce(Slow { at_a_time, taken: Vec::new() }, &Spare::default())
+    fn slow(at_a_time: usize) -> (CoalescingStream<Slow>, Flusher<Slow>) {
+        coalesce(Slow { at_a_time, taken: Vec::new() }, &SharedBuffer::default())
     }
 
     fn write(to: &mut CoalescingStream<Slow>, bytes: usize) -> Poll<usize> {
@@ -172,34 +172,34 @@ mod tests {
     #[test]
     fn frames_that_were_each_flushed_are_one_send() {
         let context = &mut Context::from_waker(Waker::noop());
-        let (mut coalescing, sender) = slow(usize::MAX);
+        let (mut coalescing, flusher) = slow(usize::MAX);
         for _ in 0..100 {
             assert_eq!(write(&mut coalescing, 200), Poll::Ready(200));
         }
-        assert!(sender.0.borrow().stream.taken.is_empty());
-        assert!(sender.poll_send(context).is_ready());
-        assert!(sender.poll_send(context).is_ready());
-        assert_eq!(sender.0.borrow().stream.taken, [20_000]);
+        assert!(flusher.0.borrow().stream.taken.is_empty());
+        assert!(flusher.poll_send(context).is_ready());
+        assert!(flusher.poll_send(context).is_ready());
+        assert_eq!(flusher.0.borrow().stream.taken, [20_000]);
     }
 
     #[test]
     fn it_holds_no_more_than_it_may() {
         let context = &mut Context::from_waker(Waker::noop());
-        let (mut coalescing, sender) = slow(0);
+        let (mut coalescing, flusher) = slow(0);
         assert_eq!(write(&mut coalescing, COALESCED_BYTES - 10), Poll::Ready(COALESCED_BYTES - 10));
         assert_eq!(write(&mut coalescing, 100), Poll::Ready(10));
         assert_eq!(write(&mut coalescing, 90), Poll::Pending);
-        assert!(sender.poll_send(context).is_pending());
-        sender.0.borrow_mut().stream.at_a_time = 40_000;
+        assert!(flusher.poll_send(context).is_pending());
+        flusher.0.borrow_mut().stream.at_a_time = 40_000;
         assert_eq!(write(&mut coalescing, 90), Poll::Ready(90));
         assert!(Pin::new(&mut coalescing).poll_shutdown(context).is_ready());
-        assert_eq!(sender.0.borrow().stream.taken, [40_000, COALESCED_BYTES - 40_000, 90]);
+        assert_eq!(flusher.0.borrow().stream.taken, [40_000, COALESCED_BYTES - 40_000, 90]);
     }
 
     #[test]
     fn connections_share_the_memory_unless_their_socket_is_full() {
         let context = &mut Context::from_waker(Waker::noop());
-        let spare = Spare::default();
+        let spare = SharedBuffer::default();
         let (mut one, its_sending) =
             coalesce(Slow { at_a_time: usize::MAX, taken: Vec::new() }, &spare);
         let (mut other, _) = coalesce(Slow { at_a_time: 0, taken: Vec::new() }, &spare);

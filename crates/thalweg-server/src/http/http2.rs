@@ -15,7 +15,7 @@ use super::{
     Http, RequestConnection,
     coalescing::coalesce,
     content, count_timed_out, notified, routes,
-    timeouts::{ActiveRequests, Streams, Taken, TimedOut, TimeoutStream},
+    timeouts::{ActiveRequests, ProgressBody, Streams, TimedOut, TimeoutStream},
 };
 use crate::{
     config::{H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART, H2_STREAM_WINDOW_BYTES},
@@ -36,7 +36,7 @@ pub(super) async fn serve(
     let active_requests = Rc::<ActiveRequests>::default();
     let streams = Streams { http: Rc::clone(http), active_requests: Rc::clone(&active_requests) };
     let stream = TimeoutStream::new(stream, limits.stall).with_preface_by(limits.head_wait);
-    let (coalescing, sender) = coalesce(stream, &http.spare);
+    let (coalescing, flusher) = coalesce(stream, &http.spare);
     let mut connection = http2::Builder::new(streams)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.h2_streams)
@@ -58,7 +58,7 @@ pub(super) async fn serve(
                     let (http, via) = &*served;
                     let mut answer = routes::answer(http, None, via, request).await;
                     content::count(http, &mut answer, via);
-                    Ok::<_, Infallible>(answer.map(Taken::new))
+                    Ok::<_, Infallible>(answer.map(ProgressBody::new))
                 }
             }),
         );
@@ -74,7 +74,7 @@ pub(super) async fn serve(
             Pin::new(&mut connection).graceful_shutdown();
         }
         let polled = Pin::new(&mut connection).poll(context);
-        let refused = sender.take_refused();
+        let refused = flusher.take_refused();
         if refused > 0 {
             http.shard.counts.h2_refused_streams.add(refused);
         }
@@ -83,7 +83,7 @@ pub(super) async fn serve(
         }
         match polled {
             Poll::Ready(ended) => Poll::Ready(ended.map_err(Box::<dyn Error>::from)),
-            Poll::Pending => match sender.poll_send(context) {
+            Poll::Pending => match flusher.poll_send(context) {
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
                 Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
             },

@@ -10,7 +10,7 @@ use super::{
     respond::{Answer, ErrorResponse, json, text},
 };
 use crate::{
-    metrics::{self, Form},
+    metrics::{self, ExpositionFormat},
     refusal::Refusal,
     shard::Listing,
     transport::{Query, takes},
@@ -57,8 +57,8 @@ pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
 
 pub(super) fn metrics(http: &Http, headers: &HeaderMap) -> Answer {
     let form = match takes(headers, header::ACCEPT, metrics::OPEN_METRICS) {
-        true => Form::OpenMetrics,
-        false => Form::Text,
+        true => ExpositionFormat::OpenMetrics,
+        false => ExpositionFormat::Text,
     };
     let mut answer = text(form.content_type(), http.shard.common.metrics.text(form).into_bytes());
     answer.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));

@@ -6,7 +6,7 @@ use super::{
     respond::{Answer, ErrorResponse, empty, text},
 };
 use crate::{
-    pages::{File, Pages, VIEWS},
+    pages::{File, PAGE_PATHS, Pages},
     refusal::Refusal,
     transport::takes,
 };
@@ -35,7 +35,7 @@ const HELLO: &str = "Thalweg pushes live data.\n\n\
 pub(super) fn at(pages: &Pages, parts: &Parts) -> Result<Option<Answer>, ErrorResponse> {
     let path = parts.uri.path();
     let Some(file) = pages.at(path) else {
-        if VIEWS.contains(&path) {
+        if PAGE_PATHS.contains(&path) {
             let message = "this server was built without its pages: make run builds both, or \
                            npm ci and npm run build in web/ and then cargo build";
             return Err(Refusal::new(ErrorCode::NotFound, message).into());
@@ -85,7 +85,7 @@ fn answer(file: &File, headers: &HeaderMap) -> Answer {
         }
     };
     harden(&mut answer, POLICY);
-    let caching = match file.is_lasting {
+    let caching = match file.is_immutable {
         true => "public, max-age=31536000, immutable",
         // A browser may store it, but must ask each time whether it is current.
         false => "no-cache",

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     access::{Issued, Right, TICKET_LIFE_S},
     clock::now_us,
-    connection_limits::Caller,
+    connection_limits::Requester,
     refusal::Refusal,
     shard::{Context, IdempotencyKey, PublishResult, Request},
     source::posted::{self, BodyKind, Lines},
@@ -54,7 +54,7 @@ impl Publisher {
     /// When it may not publish, or the request is wrong.
     pub(super) fn new(
         http: &Http,
-        caller: &Caller,
+        requester: &Requester,
         topic: &str,
         parts: &Parts,
     ) -> Result<Self, Refusal> {
@@ -73,7 +73,7 @@ impl Publisher {
                             event with it"
                 .into()));
         }
-        Ok(Self { topic, client: Client::new(identity, caller), kind, key })
+        Ok(Self { topic, client: Client::new(identity, requester), kind, key })
     }
 
     /// Whether it publishes lines. Such a request may last for any time.
@@ -198,7 +198,7 @@ impl Publisher {
 /// Answers a command.
 pub(super) async fn command(
     http: &Rc<Http>,
-    caller: &Caller,
+    requester: &Requester,
     parts: &Parts,
     body: &mut Incoming,
 ) -> Result<Answer, ErrorResponse> {
@@ -208,7 +208,7 @@ pub(super) async fn command(
     }
     let identity = http.identify(parts, &Query::of(parts)?)?;
     reject_encoded(parts)?;
-    let client = Client::new(identity, caller);
+    let client = Client::new(identity, requester);
     let permits = client_permits(http, client);
     let _permit = permits.try_take()?;
     let limits = http.limits();

@@ -22,12 +22,12 @@ use super::{
 use crate::{
     access::{Admitted, Identity, Right},
     clock::now_us,
-    connection_limits::{Caller, ConnectionPermit, Forwarded},
+    connection_limits::{ConnectionPermit, Forwarded, Requester},
     fanout::{FeedKey, ResponseMode},
     refusal::Refusal,
     shard::{NewSubscriber, SubscriberId},
     transport::{
-        Client, PipeNews, Query, SubscribeRequest, Transport, Writer, head, negotiate, parameters,
+        Client, PipeEvent, Query, SubscribeRequest, Transport, Writer, head, negotiate, parameters,
         pipe,
     },
 };
@@ -37,7 +37,7 @@ pub(super) struct Takeover {
     pub(super) request: SubscribeRequest,
     pub(super) feeds: Vec<FeedKey>,
     pub(super) client: Client,
-    pub(super) caller: Caller,
+    pub(super) requester: Requester,
 }
 
 /// A request to subscribe that may be granted.
@@ -50,7 +50,7 @@ struct CheckedSubscribe {
 const LIMIT: usize = 1_000;
 
 /// Time between two checks whether a poll that does not wait has begun.
-const BEGUN_LOOK: Duration = Duration::from_millis(1);
+const FIRST_REPLY_POLL: Duration = Duration::from_millis(1);
 
 /// How long that may take: a topic's home is another shard.
 const BEGUN_WAIT: Duration = Duration::from_secs(2);
@@ -86,25 +86,25 @@ pub(super) async fn answer(
         let inspected = Box::pin(inspect::answer(http, parts, &body)).await;
         return finish_answer(http, rules, body, http.finish(inspected, &admitted)).await;
     }
-    let checked = match connection.permit.caller(&forwarded) {
-        Ok(caller) => {
-            connection.address.set(caller.address);
+    let checked = match connection.permit.requester(&forwarded) {
+        Ok(requester) => {
+            connection.address.set(requester.address);
             reject_get_body(&parts, &body)
                 .and_then(|()| begin(http, &parts))
-                .map(|checked| (checked, caller))
+                .map(|checked| (checked, requester))
         }
         Err(refusal) => Err(refusal.into()),
     };
     let routed = match checked {
         Ok((Some(checked), _)) if rules.is_head => checked.head(),
-        Ok((Some(mut checked), caller)) => {
+        Ok((Some(mut checked), requester)) => {
             // This may take long, so the request's head and body are dropped now.
             drop((parts, body));
             checked.request.head.headers_mut().extend(admitted.headers());
-            let subscribed = subscribe(http, takeover, connection, checked, caller).await;
+            let subscribed = subscribe(http, takeover, connection, checked, requester).await;
             return subscribed.unwrap_or_else(|error| http.finish(Err(error), &admitted));
         }
-        Ok((None, caller)) => route(http, connection, caller, &mut parts, &mut body).await,
+        Ok((None, requester)) => route(http, connection, requester, &mut parts, &mut body).await,
         Err(error) => {
             drop(parts);
             Err(error)
@@ -213,24 +213,26 @@ async fn subscribe(
     takeover: Option<&Cell<Option<Takeover>>>,
     connection: &RequestConnection,
     checked: Box<CheckedSubscribe>,
-    caller: Caller,
+    requester: Requester,
 ) -> Result<Answer, ErrorResponse> {
     let CheckedSubscribe { request, identity } = *checked;
     let is_poll = request.mode == ResponseMode::Once;
-    let client = Client::new(identity, &caller);
-    let mut caller = Some(caller);
+    let client = Client::new(identity, &requester);
+    let mut requester = Some(requester);
     // A subscriber that has the HTTP/1.1 socket alone uses the connection's permit.
     let permit = match takeover {
         Some(_) => None,
-        None => caller.take().map(|caller| connection.permit.for_another(caller)).transpose()?,
+        None => {
+            requester.take().map(|requester| connection.permit.for_stream(requester)).transpose()?
+        }
     };
     http.shard.find(request.topics.iter().map(|(topic, _)| topic), client.counted()).await?;
     // Only now, so that a subscriber without a place leaves no topic behind.
     let feeds = http.shard.open_feeds(&request, client.counted())?;
     if let Some(takeover) = takeover.filter(|_| !is_poll)
-        && let Some(caller) = caller.take()
+        && let Some(requester) = requester.take()
     {
-        takeover.set(Some(Takeover { request, feeds, client, caller }));
+        takeover.set(Some(Takeover { request, feeds, client, requester }));
         // The task that polls this takes the socket away instead.
         return pending().await;
     }
@@ -249,15 +251,16 @@ async fn subscribe(
     };
     let shard = Rc::clone(&http.shard);
     body.listener = Some(Box::new(move |news| match news {
-        PipeNews::Room => shard.unblock(id),
-        PipeNews::Gone => shard.remove(id),
+        PipeEvent::Room => shard.unblock(id),
+        PipeEvent::Gone => shard.remove(id),
     }));
     if is_poll {
         let deadline = Instant::now() + Duration::from_micros(request.wait_us);
-        let settled = timeout_at(deadline, poll_fn(|context| body.poll_settled(context))).await;
+        let settled =
+            timeout_at(deadline, poll_fn(|context| body.poll_full_or_finished(context))).await;
         if settled.is_err() {
             begun_at_least(http, id).await;
-            body.end_here();
+            body.finish_now();
             http.shard.remove(id);
         }
     }
@@ -272,7 +275,7 @@ async fn subscribe(
 async fn begun_at_least(http: &Http, id: SubscriberId) {
     let deadline = Instant::now() + BEGUN_WAIT;
     while Instant::now() < deadline && !http.shard.has_begun(id) {
-        sleep(BEGUN_LOOK).await;
+        sleep(FIRST_REPLY_POLL).await;
     }
 }
 
@@ -280,23 +283,23 @@ async fn route(
     http: &Rc<Http>,
     connection: &RequestConnection,
     // Keeps its place until the answer is made.
-    caller: Caller,
+    requester: Requester,
     parts: &mut Parts,
     body: &mut Incoming,
 ) -> Result<Answer, ErrorResponse> {
     let path = parts.uri.path();
     if let Some(path_topic) = topics_path(path) {
         return match (&parts.method, path_topic) {
-            (&Method::GET, _) => read(http, connection, &caller, parts, path_topic).await,
+            (&Method::GET, _) => read(http, connection, &requester, parts, path_topic).await,
             (&Method::POST, Some(topic)) => {
-                let publisher = Publisher::new(http, &caller, topic, parts)?;
+                let publisher = Publisher::new(http, &requester, topic, parts)?;
                 // A long time may pass between lines, as between a subscriber's events. So it
                 // needs a place as a subscriber does.
                 let is_beside = publisher.is_ndjson() && parts.version == Version::HTTP_2;
                 // This may take long, so the request's URL and headers are dropped now.
                 (parts.uri, parts.headers) = Default::default();
                 let _permit =
-                    if is_beside { Some(connection.permit.for_another(caller)?) } else { None };
+                    if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
                 publisher.publish(http, body).await
             }
             (_, Some(_)) => Err(ErrorResponse::method("GET, HEAD, POST")),
@@ -311,7 +314,7 @@ async fn route(
         "/v1/commands" | "/v1/tickets" if parts.method != Method::POST => {
             Err(ErrorResponse::method("POST"))
         }
-        "/v1/commands" => post::command(http, &caller, parts, body).await,
+        "/v1/commands" => post::command(http, &requester, parts, body).await,
         "/v1/tickets" => post::ticket(http, parts),
         "/" | "/healthz" | "/readyz" | "/metrics" if parts.method != Method::GET => {
             Err(ErrorResponse::method("GET, HEAD"))
@@ -335,7 +338,7 @@ async fn route(
 async fn read(
     http: &Rc<Http>,
     connection: &RequestConnection,
-    caller: &Caller,
+    requester: &Requester,
     parts: &Parts,
     path_topic: Option<&str>,
 ) -> Result<Answer, ErrorResponse> {
@@ -356,7 +359,7 @@ async fn read(
     let identity = http.identify(parts, &query)?;
     http.access().authorise(identity, Right::Subscribe(&topic))?;
     let limit = query.limit.unwrap_or(LIMIT);
-    let client = Client::new(identity, caller);
+    let client = Client::new(identity, requester);
     let page = http.shard.read(client, &connection.account, &topic, start, limit).await?;
     let history = History::new(page, &connection.account);
     Ok(json_line(StatusCode::OK, Content::History(Box::new(history))))

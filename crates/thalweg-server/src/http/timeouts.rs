@@ -148,50 +148,52 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
 }
 
 tokio::task_local! {
-    static TAKING: Rc<Taking>;
+    static PROGRESS: Rc<StreamProgress>;
 }
 
 /// The bytes pending for a stream's peer, since the first piece that it has not read.
 #[derive(Default)]
-struct Taking {
-    owing: Cell<Option<Owing>>,
+struct StreamProgress {
+    progress: Cell<Option<ReadProgress>>,
 }
 
 #[derive(Clone, Copy)]
-struct Owing {
+struct ReadProgress {
     since: Instant,
-    owed_bytes: usize,
-    taken_bytes: usize,
+    pending_bytes: usize,
+    read_bytes: usize,
     /// The last piece. It is not known yet whether the peer has read it.
     given_bytes: usize,
     /// Bytes after it, as far as they are known.
     left_bytes: usize,
 }
 
-impl Taking {
+impl StreamProgress {
     /// HTTP has asked for the next piece, so the one before was sent.
     fn give(&self, given_bytes: usize, left_bytes: usize) {
         let now = Instant::now;
-        let owing =
-            self.owing.get().unwrap_or_else(|| Owing::begin(now(), given_bytes, left_bytes));
-        let taken_bytes = owing.taken_bytes + owing.given_bytes;
-        self.owing.set(Some(Owing { taken_bytes, given_bytes, left_bytes, ..owing }));
+        let progress = self
+            .progress
+            .get()
+            .unwrap_or_else(|| ReadProgress::begin(now(), given_bytes, left_bytes));
+        let read_bytes = progress.read_bytes + progress.given_bytes;
+        self.progress.set(Some(ReadProgress { read_bytes, given_bytes, left_bytes, ..progress }));
     }
 
     /// Whether the peer has read its share. The next period begins now.
     fn has_read_enough(&self) -> bool {
-        let Some(owing) = self.owing.get() else { return true };
-        let given_bytes = owing.given_bytes;
-        let next = Owing::begin(Instant::now(), given_bytes, owing.left_bytes);
-        self.owing.set(Some(Owing { given_bytes, ..next }));
-        has_read_enough(owing.taken_bytes, owing.owed_bytes)
+        let Some(progress) = self.progress.get() else { return true };
+        let given_bytes = progress.given_bytes;
+        let next = ReadProgress::begin(Instant::now(), given_bytes, progress.left_bytes);
+        self.progress.set(Some(ReadProgress { given_bytes, ..next }));
+        has_read_enough(progress.read_bytes, progress.pending_bytes)
     }
 }
 
-impl Owing {
+impl ReadProgress {
     fn begin(since: Instant, given_bytes: usize, left_bytes: usize) -> Self {
-        let owed_bytes = given_bytes + left_bytes;
-        Self { since, owed_bytes, taken_bytes: 0, given_bytes: 0, left_bytes }
+        let pending_bytes = given_bytes + left_bytes;
+        Self { since, pending_bytes, read_bytes: 0, given_bytes: 0, left_bytes }
     }
 }
 
@@ -250,8 +252,8 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, stream: F) {
         let http = Rc::clone(&self.http);
         let active = ActiveRequest::enter(&self.active_requests);
-        let taking = Rc::new(Taking::default());
-        spawn_local(TAKING.scope(Rc::clone(&taking), async move {
+        let stream_progress = Rc::new(StreamProgress::default());
+        spawn_local(PROGRESS.scope(Rc::clone(&stream_progress), async move {
             let _active = active;
             let mut stream = pin!(stream);
             let stall = http.limits().stall;
@@ -261,17 +263,17 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
                     return Poll::Ready(());
                 }
                 loop {
-                    let Some(owing) = taking.owing.get() else {
+                    let Some(progress) = stream_progress.progress.get() else {
                         alarm = None;
                         return Poll::Pending;
                     };
-                    let due = owing.since + stall;
+                    let due = progress.since + stall;
                     let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
                     if alarm.deadline() != due {
                         alarm.as_mut().reset(due);
                     }
                     ready!(alarm.as_mut().poll(context));
-                    if !taking.has_read_enough() {
+                    if !stream_progress.has_read_enough() {
                         http.shard.counts.count_closed(close::STALLED.code);
                         return Poll::Ready(());
                     }
@@ -283,19 +285,19 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
 }
 
 /// An answer over HTTP/2 that records whether the peer reads it.
-pub(super) struct Taken {
+pub(super) struct ProgressBody {
     content: Content,
-    taking: Option<Rc<Taking>>,
+    stream_progress: Option<Rc<StreamProgress>>,
 }
 
-impl Taken {
+impl ProgressBody {
     /// Call it in the task of the stream.
     pub(super) fn new(content: Content) -> Self {
-        Self { content, taking: TAKING.try_with(Rc::clone).ok() }
+        Self { content, stream_progress: PROGRESS.try_with(Rc::clone).ok() }
     }
 }
 
-impl Body for Taken {
+impl Body for ProgressBody {
     type Data = Bytes;
     type Error = Cut;
 
@@ -304,14 +306,14 @@ impl Body for Taken {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         let polled = Pin::new(&mut self.content).poll_frame(context);
-        if let Some(taking) = &self.taking {
+        if let Some(stream_progress) = &self.stream_progress {
             match &polled {
                 Poll::Ready(Some(Ok(frame))) => {
                     let given = frame.data_ref().map_or(0, Bytes::len);
-                    taking.give(given, self.content.left());
+                    stream_progress.give(given, self.content.left());
                 }
                 // The peer has read everything so far.
-                _ => taking.owing.set(None),
+                _ => stream_progress.progress.set(None),
             }
         }
         polled

@@ -8,7 +8,9 @@ use thalweg_wire::{
     event,
 };
 
-use super::{Handle, Shard, ingest::Appending, subscribers::SubscriberId, topic_limits::Creator};
+use super::{
+    Handle, Shard, ingest::PendingPublish, subscribers::SubscriberId, topic_limits::Creator,
+};
 use crate::{
     access::Right,
     clock::now_us,
@@ -56,7 +58,7 @@ pub(super) enum Execution {
 
 pub(super) enum Waiting {
     /// For the events to be appended.
-    Append(Topic, Appending),
+    Append(Topic, PendingPublish),
     /// For the topic's home to confirm that the topic exists. The subscription begins only
     /// then.
     Find(Topic, StartAt, Terms),
@@ -88,7 +90,7 @@ impl Answer {
 impl Waiting {
     /// Whether the next commands of its connection must wait too, to keep their order.
     pub(super) fn is_first(&self) -> bool {
-        !matches!(self, Self::Append(_, Appending::Posted(_)))
+        !matches!(self, Self::Append(_, PendingPublish::Posted(_)))
     }
 }
 
@@ -150,7 +152,7 @@ impl Handle {
         command: Command,
         context: &Context,
     ) -> Result<Answer, Refusal> {
-        match self.step(|shard| shard.execute(command, context)) {
+        match self.with_shard(|shard| shard.execute(command, context)) {
             Execution::Done(answer) => answer,
             Execution::Waiting(waiting) => self.finish(waiting, context).await,
         }
@@ -168,7 +170,7 @@ impl Handle {
             }
             Waiting::Find(topic, start, terms) => {
                 self.find(std::iter::once(&topic), context.client.counted()).await?;
-                self.step(|shard| shard.begin_subscription(context, &topic, start, terms))?;
+                self.with_shard(|shard| shard.begin_subscription(context, &topic, start, terms))?;
                 Ok(Answer::Done(topic, None))
             }
         }
@@ -186,7 +188,7 @@ impl Shard {
                     return Execution::Done(Err(refused));
                 }
                 match self.ingest.publish(&mut self.topics, &topic, &mut payloads, None) {
-                    Appending::Done(result) => {
+                    PendingPublish::Done(result) => {
                         result.map(|result| Answer::Published(result.published(&topic)))
                     }
                     appending => return Execution::Waiting(Waiting::Append(topic, appending)),
@@ -194,7 +196,7 @@ impl Shard {
             }
             Command::Subscribe { topic, start, terms } => {
                 let may = self.authorise(context, Right::Subscribe(&topic));
-                let is_found = !self.topics.is_to_be_found(&topic, context.client.counted());
+                let is_found = !self.topics.needs_lookup(&topic, context.client.counted());
                 match may {
                     Ok(()) if context.subscriber.is_some() && !is_found => {
                         return Execution::Waiting(Waiting::Find(topic, start, terms));

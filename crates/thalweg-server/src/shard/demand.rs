@@ -19,25 +19,25 @@ pub(super) enum Demand {
 
 /// A change of the demand, as the sources of a topic get it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum DemandChange {
     Start,
     Stop,
 }
 
 impl Demand {
-    /// Updates the demand: `is_read` says whether somebody subscribes now. The demand changes
+    /// Updates the demand: `has_readers` says whether somebody subscribes now. The demand changes
     /// only here.
-    pub(super) fn update(&mut self, is_read: bool, now_us: u64) -> Option<Change> {
+    pub(super) fn update(&mut self, has_readers: bool, now_us: u64) -> Option<DemandChange> {
         match *self {
-            Self::None if is_read => {
+            Self::None if has_readers => {
                 *self = Self::Wanted;
-                return Some(Change::Start);
+                return Some(DemandChange::Start);
             }
-            Self::Lingering { .. } if is_read => *self = Self::Wanted,
-            Self::Wanted if !is_read => *self = Self::Lingering { since_us: now_us },
+            Self::Lingering { .. } if has_readers => *self = Self::Wanted,
+            Self::Wanted if !has_readers => *self = Self::Lingering { since_us: now_us },
             Self::Lingering { since_us } if now_us.saturating_sub(since_us) >= LINGER_US => {
                 *self = Self::None;
-                return Some(Change::Stop);
+                return Some(DemandChange::Stop);
             }
             Self::None | Self::Wanted | Self::Lingering { .. } => {}
         }
@@ -52,17 +52,17 @@ mod tests {
     #[test]
     fn it_starts_with_the_first_and_stops_a_while_after_the_last() {
         let mut demand = Demand::default();
-        let mut check = |is_read, now_us, expected| {
-            assert_eq!(demand.update(is_read, now_us), expected, "at {now_us}");
+        let mut check = |has_readers, now_us, expected| {
+            assert_eq!(demand.update(has_readers, now_us), expected, "at {now_us}");
         };
         check(false, 0, None);
-        check(true, 1, Some(Change::Start));
+        check(true, 1, Some(DemandChange::Start));
         check(true, 2, None);
         check(false, 10, None);
         check(false, 9 + LINGER_US, None);
-        check(false, 10 + LINGER_US, Some(Change::Stop));
+        check(false, 10 + LINGER_US, Some(DemandChange::Stop));
         check(false, 11 + LINGER_US, None);
-        check(true, 12 + LINGER_US, Some(Change::Start));
+        check(true, 12 + LINGER_US, Some(DemandChange::Start));
     }
 
     #[test]
@@ -75,6 +75,6 @@ mod tests {
             changes.extend(demand.update(false, now_us + 1));
             changes.extend(demand.update(false, now_us + LINGER_US));
         }
-        assert_eq!(changes, [Change::Start]);
+        assert_eq!(changes, [DemandChange::Start]);
     }
 }

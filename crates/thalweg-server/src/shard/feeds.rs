@@ -15,12 +15,12 @@ use slab::Slab;
 use thalweg_wire::{Epoch, Format, Offset, Topic};
 
 use super::{
-    demand::{Change, Demand},
+    demand::{Demand, DemandChange},
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
 use crate::{
     config::Config,
-    connection_limits::Shares,
+    connection_limits::AddressCounts,
     fanout::{FeedKey, Feeds},
     refusal::Refusal,
     stream::{Batch, FormatMap, Log, Sequencer},
@@ -78,7 +78,7 @@ pub(super) struct Home {
     /// Among those to post.
     pub(super) is_unposted: bool,
     /// A source makes its events, or reads them.
-    pub(super) is_fed: bool,
+    pub(super) is_permanent: bool,
 }
 
 /// Another shard that has a copy of the topic. It is a cursor too: what was not posted to it
@@ -90,11 +90,11 @@ pub(super) struct Follower {
     /// The next event to post.
     pub(super) next: Offset,
     /// Whether anything was posted to it yet.
-    pub(super) greeted: bool,
+    pub(super) has_first_reply: bool,
 }
 
 impl FeedTable {
-    pub(super) fn new(config: Arc<Config>, shares: Arc<Shares>) -> Self {
+    pub(super) fn new(config: Arc<Config>, shares: Arc<AddressCounts>) -> Self {
         Self {
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
@@ -131,7 +131,7 @@ impl FeedTable {
             is_due: false,
             is_timed: false,
             is_unposted: false,
-            is_fed: false,
+            is_permanent: false,
         });
         let log = home
             .as_ref()
@@ -244,7 +244,7 @@ impl FeedTable {
 
     /// Drops batches until about `bytes` are freed, one topic after the other. Returns the
     /// bytes freed.
-    pub(super) fn shed(&mut self, bytes: usize, now_us: u64) -> usize {
+    pub(super) fn trim_bytes(&mut self, bytes: usize, now_us: u64) -> usize {
         let mut freed = 0;
         for _ in 0..self.feeds.capacity() {
             if freed >= bytes {
@@ -253,7 +253,7 @@ impl FeedTable {
             self.shed_next = (self.shed_next + 1) % self.feeds.capacity();
             let feed = self.feeds.get_mut(self.shed_next);
             if let Some(log) = feed.and_then(|feed| feed.log.as_mut()) {
-                freed += log.shed_all(bytes - freed, now_us);
+                freed += log.trim_all(bytes - freed, now_us);
             }
         }
         freed
@@ -299,7 +299,7 @@ impl Feed {
     }
 
     /// Whether anybody subscribes, here or on another shard.
-    pub(super) fn is_read(&self) -> bool {
+    pub(super) fn has_readers(&self) -> bool {
         let is_posted = |home: &Home| !home.followers.is_empty();
         self.is_read_here() || self.home.as_ref().is_some_and(is_posted)
     }
@@ -310,9 +310,9 @@ impl Feed {
 
     /// Checks whether somebody subscribes. A change is meant for the sources that feed the
     /// topic.
-    pub(super) fn update_demand(&mut self, now_us: u64) -> Option<Change> {
-        let is_read = self.is_read();
-        self.home.as_mut()?.demand.update(is_read, now_us)
+    pub(super) fn update_demand(&mut self, now_us: u64) -> Option<DemandChange> {
+        let has_readers = self.has_readers();
+        self.home.as_mut()?.demand.update(has_readers, now_us)
     }
 
     /// Whether it waits for its home, and nobody waits for it.
@@ -327,7 +327,7 @@ impl Feed {
 
     /// Whether it can be removed without losing anything.
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_read() && (self.home.is_none() || self.is_empty())
+        !self.has_readers() && (self.home.is_none() || self.is_empty())
     }
 
     /// Whether it was active and has none any more.
@@ -338,7 +338,7 @@ impl Feed {
     /// Whether it has no events and nothing makes any.
     fn is_empty(&self) -> bool {
         let is_retained = self.log.as_ref().is_some_and(|log| log.first_retained() < log.head());
-        let is_due = |home: &Home| home.is_fed || home.sequencer.due_us().is_some();
+        let is_due = |home: &Home| home.is_permanent || home.sequencer.due_us().is_some();
         !is_retained && !self.home.as_ref().is_some_and(is_due)
     }
 }

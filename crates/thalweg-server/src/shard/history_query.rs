@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// While a history query waits: time between two checks whether an idle one can be ended.
-const LOOK: Duration = Duration::from_millis(20);
+const QUEUE_POLL: Duration = Duration::from_millis(20);
 
 /// Which topics to list.
 #[derive(Debug, Clone)]
@@ -181,8 +181,8 @@ impl Handle {
             if Instant::now() > deadline {
                 return Err(Refusal::busy(HISTORIES));
             }
-            if timeout(LOOK, is_sent).await.is_err() {
-                self.step(|shard| {
+            if timeout(QUEUE_POLL, is_sent).await.is_err() {
+                self.with_shard(|shard| {
                     shard.subscribers.end_idle_history_query(&mut shard.topics, full);
                 });
             }

@@ -34,7 +34,9 @@ impl Shard {
             match self.receive(handle, key, now_us) {
                 Received::More => self.subscribers.mark_readable(key),
                 // The end came before this read: epoll does not report it again.
-                Received::Nothing if self.subscribers.flags[key as usize].phase == Phase::Gone => {
+                Received::Nothing
+                    if self.subscribers.flags[key as usize].phase == Phase::PeerClosed =>
+                {
                     self.subscribers.mark_readable(key);
                 }
                 Received::Nothing => {}
@@ -97,7 +99,7 @@ impl Shard {
         let handle = Rc::clone(handle);
         spawn_local(async move {
             let answer = handle.finish(waiting, &context).await;
-            handle.step_of(subscriber, |shard| {
+            handle.with_subscriber(subscriber, |shard| {
                 let connection = &mut shard.subscribers.connections[key as usize];
                 connection.unanswered -= 1;
                 connection.waits &= !is_first;

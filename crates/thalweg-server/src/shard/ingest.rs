@@ -29,7 +29,7 @@ pub(super) struct Ingest {
 
 /// Events on their way to their topic's home. A home on this shard appends them at once.
 /// Another shard answers later.
-pub(super) enum Appending {
+pub(super) enum PendingPublish {
     Done(Result<PublishResult, Refusal>),
     /// The home has them, and will answer.
     Posted(oneshot::Receiver<Result<PublishResult, Refusal>>),
@@ -37,7 +37,7 @@ pub(super) enum Appending {
     Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<PublishResult, Refusal>>),
 }
 
-impl Appending {
+impl PendingPublish {
     /// Their position.
     ///
     /// # Errors
@@ -69,19 +69,21 @@ impl Ingest {
         topic: &Topic,
         payloads: &mut Payloads,
         idempotency_key: Option<IdempotencyKey>,
-    ) -> Appending {
+    ) -> PendingPublish {
         let home = home_of(topic, self.common.peers.len());
         if home == self.shard {
-            return Appending::Done(self.append(topics, topic, payloads, idempotency_key));
+            return PendingPublish::Done(self.append(topics, topic, payloads, idempotency_key));
         }
         let (answer, result) = oneshot::channel();
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
         let message = Mail::Append { topic, payloads, idempotency_key, answer };
         let home = &self.common.peers[home].publishes;
         match home.try_send(message) {
-            Err(TrySendError::Full(message)) => Appending::Waiting(home.clone(), message, result),
+            Err(TrySendError::Full(message)) => {
+                PendingPublish::Waiting(home.clone(), message, result)
+            }
             // A shard that has drained never answers.
-            Ok(()) | Err(TrySendError::Closed(_)) => Appending::Posted(result),
+            Ok(()) | Err(TrySendError::Closed(_)) => PendingPublish::Posted(result),
         }
     }
 

@@ -59,7 +59,7 @@ pub(crate) enum Mail {
     },
     /// Send what has been published, also to the other shards, then answer. The server will end
     /// soon.
-    Settle(oneshot::Sender<()>),
+    Flush(oneshot::Sender<()>),
     /// Close all connections and end.
     Drain,
 }

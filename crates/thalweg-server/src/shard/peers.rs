@@ -14,38 +14,40 @@ impl Handle {
             // `run` handles these.
             Mail::Connection(_) => {}
             Mail::Ack(Ack { topic, position }) => {
-                self.step(|shard| shard.ingest.sources.ack(&mut shard.topics, &topic, position));
+                self.with_shard(|shard| {
+                    shard.ingest.sources.ack(&mut shard.topics, &topic, position);
+                });
             }
             Mail::Look(look) => look(&self.shard.borrow().topics),
             Mail::Append { topic, mut payloads, idempotency_key, answer } => {
-                let result = self.step(|shard| {
+                let result = self.with_shard(|shard| {
                     shard.ingest.append(&mut shard.topics, &topic, &mut payloads, idempotency_key)
                 });
                 // The publisher may be gone by then.
                 let _ = answer.send(result);
             }
             Mail::Attach { follower, address } => {
-                self.step(|shard| shard.topics.attach(&follower, address));
+                self.with_shard(|shard| shard.topics.attach(&follower, address));
             }
-            Mail::Detach(follower) => self.step(|shard| shard.topics.detach(&follower)),
-            Mail::Batches { topic, attachment, epoch, from, batches } => self.step(|shard| {
+            Mail::Detach(follower) => self.with_shard(|shard| shard.topics.detach(&follower)),
+            Mail::Batches { topic, attachment, epoch, from, batches } => self.with_shard(|shard| {
                 shard.topics.receive(&topic, attachment, epoch, from, batches);
             }),
-            Mail::NoRoom(follower) => self.step(|shard| {
-                if let Some(key) = shard.topics.without_room(&follower) {
+            Mail::NoRoom(follower) => self.with_shard(|shard| {
+                if let Some(key) = shard.topics.rejected_feed(&follower) {
                     shard.evict_subscribers(key);
                 }
             }),
-            Mail::Settle(done) => {
-                self.step(Shard::settle);
+            Mail::Flush(done) => {
+                self.with_shard(Shard::flush);
                 // The receiver may have given up.
                 let _ = done.send(());
             }
             Mail::Drain => {
                 self.draining.set(true);
                 self.drain.notify_waiters();
-                self.step(Shard::settle);
-                self.step(|shard| shard.subscribers.close_all(close::DRAINING));
+                self.with_shard(Shard::flush);
+                self.with_shard(|shard| shard.subscribers.close_all(close::DRAINING));
                 if self.id == 0 {
                     spawn_local(Rc::clone(self).wake_when_others_end());
                 }

@@ -14,13 +14,13 @@ impl Topics {
     /// Posts new batches to other shards, and asks homes for the topics that are read here.
     /// `false` if a mailbox was full. `counted` returns the address that a connection is
     /// counted for, if any.
-    pub(super) fn exchange(&mut self, counted: impl Fn(u32) -> Option<Address>) -> bool {
+    pub(super) fn replicate(&mut self, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let mut unposted = std::mem::take(&mut self.unposted);
         unposted.retain(|key| !self.post_feed(*key));
         self.unposted = unposted;
         let mut unattached = std::mem::take(&mut self.unattached);
         unattached.dedup();
-        unattached.retain(|key| !self.ask_for(*key, &counted));
+        unattached.retain(|key| !self.send_attach(*key, &counted));
         self.unattached = unattached;
         self.unposted.is_empty() && self.unattached.is_empty()
     }
@@ -31,7 +31,7 @@ impl Topics {
         let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
         let mut all = true;
         for follower in &mut home.followers {
-            if follower.greeted && follower.next == log.head() {
+            if follower.has_first_reply && follower.next == log.head() {
                 continue;
             }
             match self.common.peers[follower.shard].mail.try_reserve() {
@@ -50,14 +50,14 @@ impl Topics {
                 Err(TrySendError::Closed(())) => {}
             }
             follower.next = log.head();
-            follower.greeted = true;
+            follower.has_first_reply = true;
         }
         home.is_unposted = !all;
         all
     }
 
     /// Asks a topic's home for the topic; `false` if the mailbox was full.
-    fn ask_for(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
+    fn send_attach(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
         let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.needs_attaching()) else {
             return true;
         };
@@ -86,7 +86,7 @@ impl Topics {
             shard: follower.shard,
             attachment: follower.attachment,
             next: log.first_retained(),
-            greeted: false,
+            has_first_reply: false,
         });
         if !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
@@ -99,7 +99,7 @@ impl Topics {
     }
 
     /// The topic that its home has no room for, if this shard still waits for it.
-    pub(super) fn without_room(&self, follower: &FollowerId) -> Option<FeedKey> {
+    pub(super) fn rejected_feed(&self, follower: &FollowerId) -> Option<FeedKey> {
         let key = self.feeds.find(&follower.topic)?;
         (self.feeds.get(key)?.attachment == follower.attachment).then_some(key)
     }

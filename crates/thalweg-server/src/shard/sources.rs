@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
     Common, Mail,
-    demand::{Change, Demand},
+    demand::{Demand, DemandChange},
     home_of,
     mail::Ack,
     timers::Timers,
@@ -103,7 +103,7 @@ impl Sources {
 
     /// Puts a source to work on its output's home shard.
     pub(super) fn start(&mut self, topics: &mut Topics, scheduled: Scheduled) {
-        let Some((feed, demand)) = topics.open_fed(&scheduled.output) else {
+        let Some((feed, demand)) = topics.open_permanent(&scheduled.output) else {
             tracing::error!(topic = %scheduled.output, "too many topics: the source does not run");
             return;
         };
@@ -274,7 +274,7 @@ impl Sources {
 
     /// Starts or stops the sources of a topic that tick only while it is wanted. A source that
     /// starts again ticks one interval from now. Missed ticks are not made up for.
-    pub(super) fn demand_changed(&mut self, key: FeedKey, change: Change, now_us: u64) {
+    pub(super) fn demand_changed(&mut self, key: FeedKey, change: DemandChange, now_us: u64) {
         let mut nth = 0;
         while let Some(index) = self.feeding(key, nth) {
             nth += 1;
@@ -282,7 +282,7 @@ impl Sources {
             if !running.scheduled.while_subscribed {
                 continue;
             }
-            running.is_idle = change == Change::Stop;
+            running.is_idle = change == DemandChange::Stop;
             if running.is_idle {
                 self.counts.sources_idle.add(1);
                 continue;

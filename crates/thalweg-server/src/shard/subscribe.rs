@@ -35,7 +35,7 @@ impl Handle {
         new: NewSubscriber<'_>,
         read_before: &[u8],
     ) -> io::Result<SubscriberId> {
-        self.step(|shard| {
+        self.with_shard(|shard| {
             let id = shard.subscribe(new)?;
             shard.subscribers.defer(id.key, read_before);
             // A shutdown may have begun since the request was read.
@@ -57,17 +57,17 @@ impl Handle {
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
         let topics = request.topics.iter().map(|(topic, _)| topic);
-        self.step(|shard| shard.topics.open_all(topics, Creator::Subscriber(address)))
+        self.with_shard(|shard| shard.topics.open_all(topics, Creator::Subscriber(address)))
     }
 
     /// A subscriber's pipe has room again.
     pub(crate) fn unblock(&self, id: SubscriberId) {
-        self.step_of(id, |shard| shard.subscribers.unblock(id.key));
+        self.with_subscriber(id, |shard| shard.subscribers.unblock(id.key));
     }
 
     /// A subscriber is gone.
     pub(crate) fn remove(&self, id: SubscriberId) {
-        self.step_of(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
+        self.with_subscriber(id, |shard| shard.subscribers.remove(&mut shard.topics, id.key));
     }
 
     /// Whether a subscriber was sent its start position, or is gone.
@@ -77,8 +77,8 @@ impl Handle {
     }
 
     /// A step for a subscriber, if it is still there.
-    pub(super) fn step_of(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
-        self.step(|shard| {
+    pub(super) fn with_subscriber(&self, id: SubscriberId, step: impl FnOnce(&mut Shard)) {
+        self.with_shard(|shard| {
             if shard.subscribers.get_mut(id).is_some() {
                 step(shard);
             }
@@ -97,8 +97,7 @@ impl Handle {
     ) -> Result<(), Refusal> {
         let shards = self.common.peers.len();
         let mut by_home: Vec<Vec<Topic>> = vec![Vec::new(); shards];
-        for topic in
-            topics.filter(|topic| self.shard.borrow().topics.is_to_be_found(topic, address))
+        for topic in topics.filter(|topic| self.shard.borrow().topics.needs_lookup(topic, address))
         {
             by_home[home_of(topic, shards)].push(topic.clone());
         }

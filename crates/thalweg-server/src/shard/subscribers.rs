@@ -94,9 +94,9 @@ pub(super) enum Phase {
     #[default]
     Serving,
     /// The close was sent. Waits for the peer's close.
-    Lingering,
+    Closing,
     /// Its peer sends no more: it is read until its end.
-    Gone,
+    PeerClosed,
 }
 
 impl Subscribers {
@@ -156,7 +156,7 @@ impl Subscribers {
                 self.unblock(key);
             }
             if gone {
-                self.flags[key as usize].phase = Phase::Gone;
+                self.flags[key as usize].phase = Phase::PeerClosed;
             }
             if readable {
                 self.mark_readable(key);

@@ -6,7 +6,7 @@ use thalweg_wire::{ErrorCode, Topic};
 
 use crate::{
     config::{Config, Subscribing},
-    connection_limits::{Address, Shares},
+    connection_limits::{Address, AddressCounts},
     refusal::Refusal,
 };
 
@@ -40,11 +40,11 @@ pub(super) struct TopicLimits {
     /// Topics that exist only for subscribers.
     pub(super) subscriber_only: usize,
     /// How many of these each address has created.
-    shares: Arc<Shares>,
+    shares: Arc<AddressCounts>,
 }
 
 impl TopicLimits {
-    pub(super) fn new(config: Arc<Config>, shares: Arc<Shares>) -> Self {
+    pub(super) fn new(config: Arc<Config>, shares: Arc<AddressCounts>) -> Self {
         Self { config, active: 0, subscriber_only: 0, shares }
     }
 

@@ -7,7 +7,7 @@ use thalweg_wire::{Format, Topic};
 
 use super::{
     Common,
-    demand::{Change, Demand},
+    demand::{Demand, DemandChange},
     feeds::{Feed, FeedTable, Moved},
     home_of,
     publish_result::PublishResult,
@@ -45,7 +45,7 @@ pub(super) struct News {
     /// Topics that have new batches.
     pub(super) batches: Vec<FeedKey>,
     /// Topics that are wanted from now on, or no longer wanted.
-    pub(super) demand: Vec<(FeedKey, Change)>,
+    pub(super) demand: Vec<(FeedKey, DemandChange)>,
 }
 
 impl Topics {
@@ -102,17 +102,17 @@ impl Topics {
     }
 
     /// Opens a topic that stays, whether it has events or not: a source feeds it or reads it.
-    pub(super) fn open_fed(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
+    pub(super) fn open_permanent(&mut self, topic: &Topic) -> Option<(FeedKey, Demand)> {
         let key = self.open(topic, Creator::Publisher).ok()?;
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        home.is_fed = true;
+        home.is_permanent = true;
         Some((key, home.demand))
     }
 
     /// Lets sources of this shard read a topic's events, wherever its home is.
     pub(super) fn open_input(&mut self, topic: &Topic, now_us: u64) -> Option<FeedKey> {
         let key = if self.is_home_of(topic) {
-            self.open_fed(topic)?.0
+            self.open_permanent(topic)?.0
         } else {
             self.open(topic, Creator::Subscriber(None)).ok()?
         };
@@ -124,7 +124,7 @@ impl Topics {
     /// Whether a topic must be looked up at its home, another shard, before a subscriber
     /// counted for `address` subscribes to it, because this subscriber may not create topics.
     /// If that is found out later, the home can only close the connection.
-    pub(super) fn is_to_be_found(&self, topic: &Topic, address: Option<Address>) -> bool {
+    pub(super) fn needs_lookup(&self, topic: &Topic, address: Option<Address>) -> bool {
         let Common { config, shares, .. } = &self.common;
         !self.is_home_of(topic)
             && self.feeds.find(topic).is_none()
@@ -173,7 +173,7 @@ impl Topics {
         // Many topics may each have grown by one batch, and that is the only one they have.
         let over = self.history_bytes_over();
         if over > 0 {
-            self.history_bytes -= self.feeds.shed(over, now_us);
+            self.history_bytes -= self.feeds.trim_bytes(over, now_us);
         }
     }
 
@@ -221,7 +221,7 @@ impl Topics {
         let over = self.history_bytes_over();
         let log = self.feeds.get_mut(key).and_then(|feed| feed.log.as_mut());
         if let Some(log) = log.filter(|_| over > 0) {
-            self.history_bytes -= log.shed(over);
+            self.history_bytes -= log.trim_bytes(over);
         }
     }
 

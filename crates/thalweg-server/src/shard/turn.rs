@@ -26,7 +26,7 @@ pub(crate) async fn run(
 ) -> io::Result<()> {
     let Mailbox { mut mail, mut publishes } = mailbox;
     let readiness = handle.shard.borrow().subscribers.poll.readiness()?;
-    handle.step(Shard::start);
+    handle.with_shard(Shard::start);
     let mut messages = Vec::with_capacity(MAIL_PER_TURN);
     // Whether something may have happened to the sockets. Looking costs a system call, and most
     // turns run because somebody has published.
@@ -139,13 +139,13 @@ impl Shard {
     fn post(&mut self) -> bool {
         let connections = &self.subscribers.connections;
         let counted = |key| connections.get(key as usize)?.client.counted();
-        let is_exchanged = self.topics.exchange(|key: u32| counted(key));
+        let is_exchanged = self.topics.replicate(|key: u32| counted(key));
         self.ingest.sources.post_acks() && is_exchanged
     }
 
     /// Sends all published events. A close sent after this comes after all published events. A
     /// subscriber that is further behind than one visit can send reconnects at its cursor.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn flush(&mut self) {
         self.topics.make_all_due();
         self.seal(now_us());
         self.post();

@@ -14,7 +14,7 @@ use crate::fanout::FeedKey;
 const HEARTBEAT_SLOTS: usize = 64;
 
 /// How long a peer may take to answer a close, in µs.
-const LINGER_US: u64 = 2_000_000;
+const CLOSE_WAIT_US: u64 = 2_000_000;
 
 impl Subscribers {
     /// Sends a heartbeat to those connections of the next slot that were sent nothing since the
@@ -25,7 +25,7 @@ impl Subscribers {
         for key in (slot..self.flags.len()).step_by(HEARTBEAT_SLOTS) {
             let flags = &mut self.flags[key];
             let was_sent = std::mem::take(&mut flags.sent);
-            if was_sent || flags.blocked || flags.phase == Phase::Lingering {
+            if was_sent || flags.blocked || flags.phase == Phase::Closing {
                 continue;
             }
             let Some(connection) = self.connections.get_mut(key) else { continue };
@@ -67,7 +67,7 @@ impl Subscribers {
             }
             lag = lag.max(connection.subscriber.lag(&topics.feeds));
             let stalled_us = now_us.saturating_sub(connection.stalled_us);
-            if flags.phase.is_over(connection) && stalled_us > LINGER_US {
+            if flags.phase.is_over(connection) && stalled_us > CLOSE_WAIT_US {
                 over.push(key as u32);
             } else if flags.blocked && connection.holds_memory() {
                 // A pipe's stream has its own deadline (`http/timeouts.rs`).

@@ -77,7 +77,7 @@ impl Subscribers {
         // What the writer took may still wait in it. This counts as full.
         let waits = !connection.writer.flush();
         if !waits && delivered != Delivered::Full {
-            connection.owes_nothing();
+            connection.clear_pending();
         }
         if !self.control_accounts.is_empty() {
             self.count_control(key, sent as usize);
@@ -129,7 +129,7 @@ impl Subscribers {
         connection.stalled_us = now_us;
         let phase = &mut self.flags[key as usize].phase;
         if *phase == Phase::Serving {
-            *phase = Phase::Lingering;
+            *phase = Phase::Closing;
         }
     }
 }
@@ -139,8 +139,8 @@ impl Phase {
     pub(super) fn is_over(self, connection: &Connection) -> bool {
         match self {
             Self::Serving => false,
-            Self::Lingering => true,
-            Self::Gone => connection.subscriber.is_close_sent(),
+            Self::Closing => true,
+            Self::PeerClosed => connection.subscriber.is_close_sent(),
         }
     }
 }

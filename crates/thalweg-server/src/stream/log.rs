@@ -167,7 +167,7 @@ impl Log {
 
     /// Drops the oldest batches until about `bytes` are freed, but never the newest. Returns
     /// the bytes freed.
-    pub fn shed(&mut self, bytes: usize) -> usize {
+    pub fn trim_bytes(&mut self, bytes: usize) -> usize {
         let before = self.history_bytes;
         while self.history.len() > 1 && before - self.history_bytes < bytes {
             self.drop_oldest();
@@ -177,7 +177,7 @@ impl Log {
 
     /// The same, down to the last batch if necessary. Batches sealed at `now_us` or later stay,
     /// because nobody has seen them yet.
-    pub fn shed_all(&mut self, bytes: usize, now_us: u64) -> usize {
+    pub fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
         let before = self.history_bytes;
         while before - self.history_bytes < bytes
             && self.history.front().is_some_and(|batch| batch.sealed_us() < now_us)

@@ -9,7 +9,7 @@ use super::Writer;
 use crate::{
     access::Identity,
     config::{ECHO_BYTES, Limits, UNANSWERED_MAX, has_read_enough},
-    connection_limits::{Address, Caller, ConnectionPermit},
+    connection_limits::{Address, ConnectionPermit, Requester},
     fanout::{Feeds, Subscriber},
 };
 
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     pub(crate) stalled_us: u64,
     /// What was pending when the peer first could not take everything, and what it has read
     /// since.
-    owing: Owing,
+    progress: ReadProgress,
     /// When a timer will visit it, in µs; 0: there is none.
     timer_us: u64,
     /// Number of its timers.
@@ -63,8 +63,8 @@ pub(crate) struct Client {
 
 impl Client {
     /// The client that makes a request.
-    pub(crate) fn new(identity: Identity, caller: &Caller) -> Self {
-        Self { identity, address: caller.address, is_counted: caller.is_counted }
+    pub(crate) fn new(identity: Identity, requester: &Requester) -> Self {
+        Self { identity, address: requester.address, is_counted: requester.is_counted }
     }
 
     /// The address that it is counted for, if any.
@@ -75,11 +75,11 @@ impl Client {
 
 /// What is pending for a peer that could not take everything.
 #[derive(Debug, Clone, Copy, Default)]
-struct Owing {
+struct ReadProgress {
     /// Since when, in µs; 0: nothing is pending.
     since_us: u64,
-    owed_bytes: usize,
-    taken_bytes: usize,
+    pending_bytes: usize,
+    read_bytes: usize,
 }
 
 /// What a client may send over a WebSocket.
@@ -125,7 +125,7 @@ impl Connection {
             echoes: matches!(inbound_mode, InboundMode::Echo),
             deferred: Vec::new(),
             stalled_us: 0,
-            owing: Owing::default(),
+            progress: ReadProgress::default(),
             timer_us: 0,
             timers: 0,
             unfinished_us: 0,
@@ -153,7 +153,7 @@ impl Connection {
     /// Its writer is full: what it holds is pending for the peer.
     pub(crate) fn block(&mut self, feeds: &impl Feeds, now_us: u64) {
         self.stalled_us = now_us;
-        if self.owing.since_us == 0 {
+        if self.progress.since_us == 0 {
             self.begin_owing(feeds, now_us);
         }
     }
@@ -161,35 +161,35 @@ impl Connection {
     fn begin_owing(&mut self, feeds: &impl Feeds, now_us: u64) {
         // Drops the count of bytes taken before.
         self.writer.take_taken(0);
-        let owed_bytes = self.subscriber.held_bytes(feeds) + self.writer.held_bytes();
-        self.owing = Owing { since_us: now_us, owed_bytes, taken_bytes: 0 };
+        let pending_bytes = self.subscriber.held_bytes(feeds) + self.writer.held_bytes();
+        self.progress = ReadProgress { since_us: now_us, pending_bytes, read_bytes: 0 };
     }
 
     /// Its writer took `sent` bytes.
     pub(crate) fn moved(&mut self, sent: usize) {
         self.stalled_us = 0;
-        if self.owing.since_us > 0 {
-            self.owing.taken_bytes += self.writer.take_taken(sent);
+        if self.progress.since_us > 0 {
+            self.progress.read_bytes += self.writer.take_taken(sent);
         }
     }
 
     /// Its writer took everything.
-    pub(crate) fn owes_nothing(&mut self) {
-        self.owing.since_us = 0;
+    pub(crate) fn clear_pending(&mut self) {
+        self.progress.since_us = 0;
     }
 
     /// Whether its peer has read too little of what was pending for `stall_us`.
     pub(crate) fn is_stalled(&mut self, feeds: &impl Feeds, now_us: u64, stall_us: u64) -> bool {
         // Encrypted bytes may be sent without a visit.
-        self.owing.taken_bytes += self.writer.take_taken(0);
-        let Owing { since_us, owed_bytes, taken_bytes } = self.owing;
+        self.progress.read_bytes += self.writer.take_taken(0);
+        let ReadProgress { since_us, pending_bytes, read_bytes } = self.progress;
         if now_us.saturating_sub(self.stalled_us) > stall_us {
             return true;
         }
         if now_us.saturating_sub(since_us) <= stall_us {
             return false;
         }
-        let is_stalled = !has_read_enough(taken_bytes, owed_bytes);
+        let is_stalled = !has_read_enough(read_bytes, pending_bytes);
         self.begin_owing(feeds, now_us);
         is_stalled
     }

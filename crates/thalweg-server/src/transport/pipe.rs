@@ -26,12 +26,12 @@ pub(crate) struct PipeEnd(Rc<RefCell<State>>);
 pub(crate) struct PipeBody {
     state: Rc<RefCell<State>>,
     /// Called with what happens here.
-    pub(crate) listener: Option<Box<dyn Fn(PipeNews)>>,
+    pub(crate) listener: Option<Box<dyn Fn(PipeEvent)>>,
 }
 
 /// What happened at the body's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PipeNews {
+pub(crate) enum PipeEvent {
     /// It was full and has room again.
     Room,
     /// Nobody reads it any more.
@@ -121,7 +121,7 @@ impl Drop for PipeEnd {
 
 impl PipeBody {
     /// Waits until nothing more will come, or nothing more fits.
-    pub(crate) fn poll_settled(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_full_or_finished(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.borrow_mut();
         if state.is_full || state.end != End::Open {
             return Poll::Ready(());
@@ -131,7 +131,7 @@ impl PipeBody {
     }
 
     /// Ends the body with what has come so far: the wait is over.
-    pub(crate) fn end_here(&self) {
+    pub(crate) fn finish_now(&self) {
         self.state.borrow_mut().end = End::Finished;
     }
 
@@ -150,7 +150,7 @@ impl PipeBody {
         self.state.borrow().bytes
     }
 
-    fn notify(&self, news: PipeNews) {
+    fn notify(&self, news: PipeEvent) {
         if let Some(listener) = &self.listener {
             listener(news);
         }
@@ -183,7 +183,7 @@ impl Body for PipeBody {
         }
         drop(state);
         if has_room {
-            self.notify(PipeNews::Room);
+            self.notify(PipeEvent::Room);
         }
         Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
@@ -205,6 +205,6 @@ impl Body for PipeBody {
 impl Drop for PipeBody {
     fn drop(&mut self) {
         self.state.borrow_mut().is_gone = true;
-        self.notify(PipeNews::Gone);
+        self.notify(PipeEvent::Gone);
     }
 }

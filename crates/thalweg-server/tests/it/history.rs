@@ -66,7 +66,7 @@ proptest! {
         let bounds = BatchBounds { flush_us: 0, events_max, bytes_max };
         let (mut log, published) = log_of(&turns, bounds);
         let before = log.history_bytes();
-        let freed = log.shed(shed);
+        let freed = log.trim_bytes(shed);
         prop_assert_eq!(before - freed, log.history_bytes());
         prop_assert!(shed > 0 || freed == 0);
         prop_assert!(published.is_empty() || log.batches_from(0).next().is_some());
@@ -109,7 +109,7 @@ fn a_slice_pins_what_no_history_retains() {
     let batch_bytes = log.history_bytes() / 10;
     let mut slice = Slice::new(&log, 1, 10, usize::MAX);
     assert_eq!(pinned_bytes(&slice), 0);
-    let freed = log.shed(3 * batch_bytes);
+    let freed = log.trim_bytes(3 * batch_bytes);
     assert!(freed >= 3 * batch_bytes);
     assert_eq!(pinned_bytes(&slice), freed);
     let bytes = slice.bytes();

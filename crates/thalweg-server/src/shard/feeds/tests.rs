@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn every_subscription_is_found_at_its_place() {
-    let shares = Arc::new(Shares::new(1));
+    let shares = Arc::new(AddressCounts::new(1));
     let mut feeds = FeedTable::new(Arc::default(), shares);
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();

@@ -52,7 +52,7 @@ impl History {
     }
 
     /// Frees about `bytes`, but never the newest batch; how many were freed.
-    pub(super) fn shed(&mut self, bytes: usize) -> usize {
+    pub(super) fn trim_bytes(&mut self, bytes: usize) -> usize {
         let mut freed = 0;
         while freed < bytes && self.batches.len() > 1 {
             freed += self.batches.pop_front().map_or(0, |batch| batch.memory_bytes());

@@ -90,10 +90,10 @@ impl Shard {
     }
 
     /// Frees memory of a topic's history; whether it could.
-    pub(super) fn shed(&mut self, topic: usize, bytes: usize) -> bool {
+    pub(super) fn trim_bytes(&mut self, topic: usize, bytes: usize) -> bool {
         let Some((log, history)) = &mut self.feeds[topic].copy else { return false };
-        let freed = history.shed(bytes);
-        assert_eq!(log.shed(bytes), freed);
+        let freed = history.trim_bytes(bytes);
+        assert_eq!(log.trim_bytes(bytes), freed);
         history.check(log);
         freed > 0
     }

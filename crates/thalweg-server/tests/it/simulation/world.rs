@@ -129,7 +129,7 @@ impl World {
         let topic = around.rng.usize(0..around.conditions.topics);
         if around.rng.u8(0..20) == 0 {
             let bytes = magnitude(&mut around.rng, around.conditions.history.bytes_max);
-            let is_shed = around.shards[shard].shed(topic, bytes);
+            let is_shed = around.shards[shard].trim_bytes(topic, bytes);
             around.tally.saw_if(Situation::Shed, is_shed);
         }
         let any = any_format(&mut around.rng);

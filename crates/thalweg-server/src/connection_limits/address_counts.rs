@@ -7,12 +7,12 @@ use super::Address;
 
 /// Counts for each address: its connections, or the topics that it has created by subscribing.
 #[derive(Debug)]
-pub(crate) struct Shares {
+pub(crate) struct AddressCounts {
     of_one_address: usize,
     by_address: Mutex<HashMap<Address, usize>>,
 }
 
-impl Shares {
+impl AddressCounts {
     /// Each address may have at most `of_one_address`.
     pub(crate) fn new(of_one_address: usize) -> Self {
         Self { of_one_address, by_address: Mutex::default() }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_can_be_taken_again() {
-        let shares = Shares::new(1);
+        let shares = AddressCounts::new(1);
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
         assert!(shares.take(one));
         assert!(!shares.take(one));
