@@ -196,7 +196,8 @@ impl Default for TopicSettings {
 impl Access {
     /// Whether everybody may see the list of topics and `/metrics` of a server that listens on
     /// `listen`. Only on loopback, and not if others reach it through a proxy (a trusted one,
-    /// or one that gives it another name), or if there is a subscribe token.
+    /// or one that gives it another name), or if there is an inspect token or a subscribe
+    /// token.
     pub fn lets_everybody_inspect(&self, listen: SocketAddr) -> bool {
         let is_loopback = listen.ip().to_canonical().is_loopback();
         let has_tokens = self.inspect_token.is_some() || self.subscribe_token.is_some();

@@ -128,7 +128,6 @@ pub(crate) struct Peer {
 }
 
 /// The receiving end of a [`Peer`].
-#[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(crate) mail: mpsc::Receiver<Mail>,
     pub(crate) publishes: mpsc::Receiver<Mail>,

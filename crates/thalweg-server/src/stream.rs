@@ -2,15 +2,15 @@
 //! part. Pure: no socket, no clock, no runtime; time comes in as `now_us`.
 //!
 //! ```text
-//! payloads    events' JSON, joined: what publishers hand in
+//! payloads    events' JSON, joined: the input of publishers
 //! sequencer   gives offsets, seals batches            (home shard only)
 //! batch       sealed consecutive events, shared by all shards
 //! log         the batches retained, and the hot tails (each shard that reads)
 //! frames      a log as subscribers of one format read it
 //! tail        hot tail: newest finished frames of one format, contiguous
-//! format_map  something for each format in use
+//! format_map  a value for each format in use
 //! cursor      where a subscription is in a log
-//! slice       some of its events, for who reads and does not subscribe
+//! slice       some of its events, for reads without a subscription
 //! ```
 //!
 //! A subscription is a cursor into this, never a queue: a slow subscriber costs only its

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! query         a request's parameters
-//! parameters    what a subscription is told, in a query or a command
+//! parameters    the parameters of a subscription, in a query or a command
 //! negotiate     a request → which transport, topics, cursors, terms
 //! head          how a response begins
 //! socket        a non-blocking socket as fan-out's sink
 //! tls           the same, encrypted
-//! certificate   what TLS is accepted with
+//! certificate   the certificate and key of TLS
 //! pipe          a bounded pipe into a response that HTTP sends
 //! writer        one of those three
-//! connection    a writer and its subscriber; what it says comes back in
+//! connection    a writer and its subscriber; also reads what the client sends
 //! ```
 //!
 //! A transport is only a format and a head: all of them deliver through

@@ -31,7 +31,6 @@ pub(super) struct HostPort {
 }
 
 /// The server that a request is for.
-#[derive(Debug)]
 pub(super) enum RequestedHost {
     /// It names this host.
     For(HostPort),

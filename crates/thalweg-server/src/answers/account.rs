@@ -18,8 +18,8 @@ pub(crate) enum AccountOwner {
 }
 
 /// Bytes, counted by the thread of one shard alone. It is atomic because what owns a
-/// [`Bytes`] must be able to move to other threads; nothing else adds or subtracts
-/// meanwhile, so a load and a store do, at a fraction of what a locked instruction costs.
+/// [`Bytes`] must be able to move to other threads; nothing else adds or subtracts at the same
+/// time. So a load and a store are enough, and cost a fraction of a locked instruction.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicUsize);
 

@@ -16,7 +16,6 @@ use crate::{
 };
 
 /// All permits.
-#[derive(Debug)]
 pub(crate) struct BodyPermits {
     count: usize,
     free: Semaphore,
@@ -25,7 +24,6 @@ pub(crate) struct BodyPermits {
 }
 
 /// A client's share of the permits, while it has a request.
-#[derive(Debug)]
 pub(crate) struct ClientBodyPermits<'a> {
     permits: &'a BodyPermits,
     /// Number of permits taken on this shard.

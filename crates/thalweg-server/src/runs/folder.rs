@@ -9,7 +9,6 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
 
 /// A folder, by its descriptor: everything read through it lies in it, even if something is
 /// renamed or linked at the same time.
-#[derive(Debug)]
 pub(super) struct Folder(OwnedFd);
 
 /// Why a file is not read.

@@ -74,7 +74,6 @@ pub(crate) struct Ack {
 }
 
 /// A socket that was accepted, and its place.
-#[derive(Debug)]
 pub(crate) struct Arrival {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) permit: ConnectionPermit,

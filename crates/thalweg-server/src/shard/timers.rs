@@ -1,7 +1,6 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// What is due at a time of the clock, in µs.
-#[derive(Debug)]
 pub(super) struct Timers<T>(BinaryHeap<Reverse<(u64, T)>>);
 
 impl<T: Ord> Default for Timers<T> {

@@ -46,7 +46,6 @@ pub(crate) fn one(kind: BodyKind, body: &[u8], bytes_max: usize) -> Result<Paylo
 }
 
 /// Splits a body into lines while it is read, and keeps the unfinished line.
-#[derive(Debug)]
 pub(crate) struct Lines {
     unfinished: Vec<u8>,
     /// Number of the last line that was finished.

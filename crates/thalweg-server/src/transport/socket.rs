@@ -13,7 +13,6 @@ use rustix::{
 use crate::fanout::{Sent, Sink};
 
 /// A subscriber's non-blocking TCP socket.
-#[derive(Debug)]
 pub(crate) struct Socket(pub(super) TcpStream);
 
 /// The result of reading a connection.

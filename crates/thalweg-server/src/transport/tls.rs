@@ -8,7 +8,6 @@ use crate::fanout::{Sent, Sink};
 
 /// A subscriber's socket with TLS on it: plaintext slices in, records out, no
 /// task. It holds only encrypted bytes that are not sent yet, and these are bounded.
-#[derive(Debug)]
 pub(crate) struct TlsSocket {
     socket: Socket,
     tls: ServerConnection,
