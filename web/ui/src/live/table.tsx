@@ -70,7 +70,9 @@ export function Table({ rows, columns, sorting, follows, onSort, onFollow, opene
   });
 
   const scroll = (): void => {
-    const { scrollTop } = box.current as HTMLDivElement;
+    // The browser reports a scroll a frame later: the table may be gone by then.
+    if (!box.current) return;
+    const { scrollTop } = box.current;
     const { setPx, start, follows, ends } = state.current;
     // Not the reader, but what is above.
     if (Math.abs(scrollTop - setPx) < 1) return;
