@@ -1,7 +1,7 @@
 //! The lab.
 //!
 //! It measures what a push server costs, and knows the server by its command
-//! line and its wire only, as it would know a stranger.
+//! line and its wire only, as anybody would.
 //!
 //! ```text
 //! scenario ─► subject + swarm ─► measure ─► report

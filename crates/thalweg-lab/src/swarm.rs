@@ -6,7 +6,7 @@
 //! - `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
 //! - `streams`: those that share an HTTP/2 connection
-//! - `polls`: long polling over HTTP/1.1; `asking` and `cursors`: what those ask with
+//! - `polls`: long polling over HTTP/1.1; `subscribe_request` and `cursors`: what those ask with
 //!   whose answers have an end, and where they go on
 //! - `opening`: until all connections stand
 //! - `inbox`: what arrives, taken apart and entered in the ledger
@@ -16,25 +16,26 @@
 //! - `offer`: publishing, as the window moves or on the schedule of `pace`
 //! - `search`: the highest rate within an objective; `ceiling`: tried on a subject
 //! - `writer`: what a connection sends and the kernel has not taken
-//! - `talk`: a subscriber that talks back, and for that
-//!   `echo`: experiment C and its `firehose`, `round_trip`: experiment B, `asker` and `answer`: HTTP's requests and answers
-//! - `stranger`: an endpoint that somebody else runs
+//! - `conversation`: a subscriber that talks back, and for that
+//!   `echo`: experiment C and its `firehose`, `round_trip`: experiment B, `http_client` and `http_response`: HTTP's requests and answers
+//! - `external`: an endpoint that somebody else runs
 //! - `warm_up`: until figures have stopped drifting, and what follows the span
 //! - `facts`: what connections really agreed on
 //! - `progress`: how it goes
 //! - `posting`: publishing for its own sake, without subscribers
 
-mod answer;
-mod asker;
-mod asking;
 mod carrier;
 mod ceiling;
-mod chunks;
+mod chunked_stream;
+mod conversation;
 mod cursors;
 mod echo;
 mod event;
+pub mod external;
 mod facts;
 mod firehose;
+mod http_client;
+mod http_response;
 mod inbox;
 mod link;
 mod offer;
@@ -51,10 +52,9 @@ mod rows;
 mod search;
 mod socket;
 mod span;
-pub mod stranger;
 mod streams;
+mod subscribe_request;
 mod subscribers;
-mod talk;
 mod tally;
 mod timetable;
 mod warm_up;

@@ -6,7 +6,7 @@ use super::watch::{Seen, Watch, Watched};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
-use crate::swarm::stranger::{self, Visit};
+use crate::swarm::external::{self, Visit};
 use crate::swarm::{self, Interrupted, Outcome, Workload, monotonic_us};
 use anyhow::Context;
 use std::fs::File;
@@ -125,7 +125,7 @@ impl Bench<'_> {
         company: Company<'_>,
     ) -> anyhow::Result<Sample> {
         let (part, settings) = (self.plan.part(slot), &self.plan.subject(slot).settings);
-        let addresses = stranger::addresses(endpoint)?;
+        let addresses = external::addresses(endpoint)?;
         let pids = match Listener::find(&addresses) {
             Ok(listener) => listener.pids,
             Err(not_seen) => {
@@ -148,7 +148,7 @@ impl Bench<'_> {
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
-        let heard = stranger::run(endpoint, &visit, &mut watch)?;
+        let heard = external::run(endpoint, &visit, &mut watch)?;
         let seen = watch.into_seen();
         self.remark(seen.remark.as_ref());
         let outcome = Outcome {

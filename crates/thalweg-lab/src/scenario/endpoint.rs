@@ -15,7 +15,7 @@ use super::{ScenarioError, Transport};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What a stranger's endpoint can be measured over.
+/// What an external endpoint can be measured over.
 const TRANSPORTS: [(&str, Transport); 3] = [
     ("websocket", Transport::Websocket),
     ("sse", Transport::Sse),

@@ -8,7 +8,7 @@ use super::{Drive, Endpoint, Program, ScenarioError, Settings};
 const REPEATS: u32 = 3;
 const WARM_UP_MS: u64 = 500;
 const MEASURED_MS: u64 = 5000;
-/// A guest does not come with a crowd unless told to.
+/// Somebody else's server is not to be surprised by many.
 const CONNECTIONS: u32 = 10;
 
 /// Listens to each endpoint in turn; what they are compared with is the first.

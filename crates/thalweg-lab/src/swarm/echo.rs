@@ -5,10 +5,10 @@
 //! The firehose is read continuously; between any two reads it is looked up
 //! whether a request is due.
 
+use super::conversation::{Attention, Conversation, mean_us, unknown};
 use super::firehose::Firehose;
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
-use super::talk::{Attention, Talk, mean_us, unknown};
 use super::tally::Tally;
 use super::{
     CALM, Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
@@ -84,7 +84,7 @@ struct Echo<'a> {
 
 /// One connection.
 struct Line {
-    talk: Talk,
+    talk: Conversation,
     may_be_more: bool,
 }
 
@@ -125,7 +125,8 @@ impl Echo<'_> {
         let dialer = Dialer::new(host, settings, dialect::HTTP_1)?;
         let transport = Transport::Websocket;
         let subscription = Subscription { transport, host, path, topics: 1, query };
-        let talk = Talk::open(&dialer, &subscription, self.lines.len() as u64, &self.poller)?;
+        let talk =
+            Conversation::open(&dialer, &subscription, self.lines.len() as u64, &self.poller)?;
         self.lines.push(Line { talk, may_be_more: false });
         Ok(())
     }
@@ -221,7 +222,7 @@ impl Echo<'_> {
                 inbox.outstanding.push_back(Request { due_us, sent_us, answer });
             }
             if let Some(line) = lines.last_mut() {
-                line.talk.say(&message, &self.poller)?;
+                line.talk.send(&message, &self.poller)?;
             }
         }
         Ok(u64::MAX)
@@ -230,13 +231,13 @@ impl Echo<'_> {
     fn hear(&mut self, line: usize) -> anyhow::Result<()> {
         let Echo { inbox, attention, lines, poller, .. } = self;
         let Line { talk, may_be_more } = &mut lines[line];
-        *may_be_more = talk.hear(poller, |message, heard_us| {
+        *may_be_more = talk.receive(poller, |message, heard_us| {
             attention.heard_us = heard_us;
             inbox.message(message, heard_us)
         })?;
         let position = std::mem::take(&mut inbox.position);
         if inbox.acks && !position.is_empty() {
-            talk.say(&dialect::ack_command(&position), poller)?;
+            talk.send(&dialect::ack_command(&position), poller)?;
         }
         Ok(())
     }

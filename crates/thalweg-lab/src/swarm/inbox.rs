@@ -3,12 +3,12 @@
 
 mod due;
 
-use super::answer::HEAD_BYTES_MAX;
-use super::asking::Asking;
 use super::carrier::{self, Step};
 use super::cursors::Memory;
+use super::http_response::HEAD_BYTES_MAX;
 use super::posted::{Arrival, Topic};
 use super::rows::Rows;
+use super::subscribe_request::SubscribeRequest;
 use super::tally::Tally;
 use super::timetable::Timetable;
 use crate::measure::{Counts, Ledger};
@@ -73,7 +73,7 @@ enum Expected {
 pub(super) struct Parser<'a> {
     pub(super) inbox: &'a mut Inbox,
     pub(super) transport: Transport,
-    pub(super) asking: &'a Asking,
+    pub(super) request: &'a SubscribeRequest,
     /// What the transport itself has to answer, e.g. to a ping, and the requests
     /// that follow an answer.
     pub(super) replies: &'a mut Vec<u8>,

@@ -1,8 +1,8 @@
 //! Long polling over HTTP/1.1: answers one after the other on a connection that
 //! is kept open, each followed at once by the next poll.
 
-use super::answer::{Part, Reader};
 use super::cursors::Cursors;
+use super::http_response::{Part, Reader};
 use super::inbox::{Parser, Stage};
 use anyhow::bail;
 
@@ -46,7 +46,7 @@ impl Polls {
                 Part::Body(piece) => parser.piece(piece, carry, stage, searched, cursors)?,
                 Part::End => {
                     check_end(carry, *stage)?;
-                    parser.asking.again(cursors, parser.replies);
+                    parser.request.again(cursors, parser.replies);
                 }
                 Part::Incomplete => return Ok(used),
             }
@@ -70,8 +70,8 @@ pub(super) fn check_end(carry: &[u8], stage: Stage) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use crate::scenario::{Drive, Settings, Transport};
-    use crate::swarm::asking::Asking;
     use crate::swarm::inbox::Inbox;
+    use crate::swarm::subscribe_request::SubscribeRequest;
     use proptest::prelude::*;
     use std::net::SocketAddr;
 
@@ -111,7 +111,7 @@ mod tests {
         let settings =
             Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };
         let mut inbox = Inbox::new(&settings, Drive::Idle, 0);
-        let asking = Asking::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
+        let request = SubscribeRequest::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
         let (mut polls, mut stage, mut replies) = (Polls::new(2), Stage::Asked, Vec::new());
         let (mut carried, mut at) = (Vec::new(), 0usize);
         for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
@@ -121,7 +121,7 @@ mod tests {
             let mut parser = Parser {
                 inbox: &mut inbox,
                 transport: settings.transport,
-                asking: &asking,
+                request: &request,
                 replies: &mut replies,
                 index: 0,
                 is_reader: true,

@@ -1,10 +1,10 @@
 //! Publishing for its own sake: how fast the subject takes events. Nobody
 //! subscribes. What the subject says it has taken is held against what was sent.
 
-use super::answer::{self, Answer};
-use super::asker::Asker;
 use super::event::{self, Stamp};
 use super::facts;
+use super::http_client::HttpClient;
+use super::http_response::{self, HttpResponse};
 use super::link::Dialer;
 use super::progress::Progress;
 use super::publisher::Publisher;
@@ -73,7 +73,7 @@ struct Taken {
 impl Taken {
     /// A request in which so many events were sent has this answer; an error if it is
     /// none, or acknowledges what was never sent.
-    fn enter(&mut self, answer: &Answer, sent: u64) -> anyhow::Result<()> {
+    fn enter(&mut self, answer: &HttpResponse, sent: u64) -> anyhow::Result<()> {
         let events = acknowledged(answer)?;
         let Some(missing) = sent.checked_sub(events) else {
             bail!("the subject acknowledged {events} events of a request that had {sent}");
@@ -169,39 +169,39 @@ impl Posting<'_> {
         let head = dialect::single_request(address, settings.event_bytes);
         let (mut taken, mut seq, mut sent_bytes, begun_us) = (Taken::default(), 0, 0, now_us());
         let mut request = Vec::new();
-        let mut publish = |asker: &mut Asker, poller: &Poller| {
+        let mut publish = |client: &mut HttpClient, poller: &Poller| {
             seq += 1;
             request.clear();
             request.extend_from_slice(&head);
             let stamp = Stamp { seq, due_us: now_us() };
             event::write(&mut request, stamp, settings.event_bytes as usize);
             sent_bytes += request.len() as u64;
-            asker.ask(&request, poller)
+            client.send(&request, poller)
         };
-        let mut askers = Vec::new();
+        let mut clients = Vec::new();
         for key in 0..settings.connections {
-            let mut asker = Asker::open(&dialer, u64::from(key), &self.poller)?;
-            publish(&mut asker, &self.poller)?;
-            askers.push(asker);
+            let mut client = HttpClient::open(&dialer, u64::from(key), &self.poller)?;
+            publish(&mut client, &self.poller)?;
+            clients.push(client);
         }
         while now_us() < until_us {
             for index in 0..self.poller.wait(PROGRESS_EVERY_US)? {
                 let ready = self.poller.ready(index);
-                let asker = &mut askers[ready.key as usize];
+                let client = &mut clients[ready.key as usize];
                 if ready.writable {
-                    asker.flush(&self.poller)?;
+                    client.flush(&self.poller)?;
                 }
                 if !ready.readable {
                     continue;
                 }
-                if let Some(answer) = asker.hear()? {
+                if let Some(answer) = client.receive()? {
                     taken.enter(&answer, 1)?;
-                    publish(asker, &self.poller)?;
+                    publish(client, &self.poller)?;
                 }
             }
             self.tell_progress(taken.events, begun_us)?;
         }
-        self.know(askers.first().map(Asker::negotiated));
+        self.know(clients.first().map(HttpClient::negotiated));
         Ok(Taken { sent_bytes, ..taken })
     }
 
@@ -227,7 +227,7 @@ impl Stream {
     /// Reads of the answer what there is; it may come only once the request `has_ended`.
     fn hear(&mut self, has_ended: bool, taken: &mut Taken) -> anyhow::Result<()> {
         self.answer.extend(self.publisher.answer()?);
-        let Some(answer) = answer::take(&self.answer)? else { return Ok(()) };
+        let Some(answer) = http_response::take(&self.answer)? else { return Ok(()) };
         if self.negotiated.is_some() {
             bail!("the subject answered a publish request twice");
         }
@@ -254,7 +254,7 @@ fn fill(lines: &mut Vec<u8>, seq: &mut u64, event_bytes: usize) -> u64 {
 }
 
 /// The number of events that an answer acknowledges.
-fn acknowledged(answer: &Answer) -> anyhow::Result<u64> {
+fn acknowledged(answer: &HttpResponse) -> anyhow::Result<u64> {
     let body = String::from_utf8_lossy(&answer.body);
     if answer.status != 200 {
         bail!("the subject refused an event: {body}");
@@ -272,7 +272,11 @@ mod tests {
 
     #[test]
     fn answers_are_counted() {
-        let answer = |status, body: &str| Answer { status, body: body.into(), ..Answer::default() };
+        let answer = |status, body: &str| HttpResponse {
+            status,
+            body: body.into(),
+            ..HttpResponse::default()
+        };
         assert_eq!(acknowledged(&answer(200, "{\"count\":42}")).unwrap(), 42);
         assert!(acknowledged(&answer(200, "{}")).is_err());
         assert!(acknowledged(&answer(400, "{\"count\":42}")).is_err());
@@ -280,10 +284,10 @@ mod tests {
 
     #[test]
     fn what_is_acknowledged_is_held_against_what_was_sent() {
-        let answer = |count| Answer {
+        let answer = |count| HttpResponse {
             status: 200,
             body: format!("{{\"count\":{count}}}").into(),
-            ..Answer::default()
+            ..HttpResponse::default()
         };
         let mut taken = Taken::default();
         taken.enter(&answer(42), 42).unwrap();

@@ -5,11 +5,11 @@
 //! request on a second connection that is kept open; with long polling the next
 //! poll goes out behind the ack.
 
-use super::asker::Asker;
 use super::carrier::{self, Step};
+use super::conversation::{Attention, Conversation, mean_us, unknown};
+use super::http_client::HttpClient;
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
-use super::talk::{Attention, Talk, mean_us, unknown};
 use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
 use crate::measure::{Latency, Ledger, RoundTrips, Traffic, littles};
 use crate::scenario::{Dialect, Transport};
@@ -27,7 +27,7 @@ pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyho
     trips.run_until(|trips| trips.state.is_confirmed)?;
     let open_us = now_us() - open_us;
     let negotiated = match &trips.listener {
-        Listener::Talk(talk) => talk.negotiated(),
+        Listener::Conversation(talk) => talk.negotiated(),
         Listener::Polls(polls) => polls.negotiated(),
     };
     trips.attention.observer.at(Moment::Open);
@@ -88,14 +88,14 @@ struct RoundTrip<'a> {
     attention: Attention<'a>,
     listener: Listener,
     /// Where acks go, unless they go the way the Runners come.
-    acks: Option<Asker>,
+    acks: Option<HttpClient>,
     state: State,
 }
 
 /// How Runners come.
 enum Listener {
-    Talk(Talk),
-    Polls(Asker),
+    Conversation(Conversation),
+    Polls(HttpClient),
 }
 
 /// How far it is.
@@ -124,12 +124,19 @@ impl<'a> RoundTrip<'a> {
         let subscription =
             Subscription { transport, host: address, path: workload.path, topics: 1, query };
         let listener = match transport {
-            Transport::LongPolling => Listener::Polls(Asker::open(&dialer, LISTENER, &poller)?),
-            _ => Listener::Talk(Talk::open(&dialer, &subscription, LISTENER, &poller)?),
+            Transport::LongPolling => {
+                Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
+            }
+            _ => Listener::Conversation(Conversation::open(
+                &dialer,
+                &subscription,
+                LISTENER,
+                &poller,
+            )?),
         };
         let acks = match transport {
             Transport::Websocket => None,
-            _ => Some(Asker::open(&dialer, ACKS, &poller)?),
+            _ => Some(HttpClient::open(&dialer, ACKS, &poller)?),
         };
         let mut trips = RoundTrip {
             workload,
@@ -167,7 +174,7 @@ impl<'a> RoundTrip<'a> {
                     continue;
                 }
                 match &mut self.listener {
-                    Listener::Talk(talk) => talk.on_ready(ready, &self.poller)?,
+                    Listener::Conversation(talk) => talk.on_ready(ready, &self.poller)?,
                     Listener::Polls(polls) => polls.flush(&self.poller)?,
                 }
                 may_be_more |= ready.readable;
@@ -191,7 +198,7 @@ impl<'a> RoundTrip<'a> {
     /// for the answer to the one before, as a browser's do.
     fn answer_runner(&mut self) -> anyhow::Result<()> {
         let state = &mut self.state;
-        if self.acks.as_ref().is_some_and(Asker::is_waiting) {
+        if self.acks.as_ref().is_some_and(HttpClient::is_waiting) {
             return Ok(());
         }
         let Some((position, runner)) = state.runner.take() else {
@@ -200,11 +207,11 @@ impl<'a> RoundTrip<'a> {
         state.sent_us = Some(now_us());
         match (&mut self.listener, &mut self.acks) {
             (_, Some(acks)) => {
-                acks.ask(&dialect::ack_request(self.workload.address, &runner), &self.poller)?;
+                acks.send(&dialect::ack_request(self.workload.address, &runner), &self.poller)?;
             }
-            (Listener::Talk(talk), None) => match state.dialect {
-                Dialect::Thalweg => talk.say(&dialect::ack_command(&position), &self.poller)?,
-                Dialect::Limit | Dialect::Bare => talk.say(&runner, &self.poller)?,
+            (Listener::Conversation(talk), None) => match state.dialect {
+                Dialect::Thalweg => talk.send(&dialect::ack_command(&position), &self.poller)?,
+                Dialect::Limit | Dialect::Bare => talk.send(&runner, &self.poller)?,
             },
             (Listener::Polls(_), None) => bail!("polls have no way for acks"),
         }
@@ -221,7 +228,7 @@ impl<'a> RoundTrip<'a> {
             return Ok(());
         };
         let (transport, host) = (Transport::LongPolling, self.workload.address);
-        polls.ask(
+        polls.send(
             &Subscription { transport, host, path: self.workload.path, topics: 1, query }.request(),
             &self.poller,
         )
@@ -230,8 +237,8 @@ impl<'a> RoundTrip<'a> {
     fn hear(&mut self) -> anyhow::Result<bool> {
         let RoundTrip { listener, state, poller, attention, .. } = self;
         match listener {
-            Listener::Talk(talk) => {
-                let may_be_more = talk.hear(poller, |message, heard_us| {
+            Listener::Conversation(talk) => {
+                let may_be_more = talk.receive(poller, |message, heard_us| {
                     attention.heard_us = heard_us;
                     state.message(message, heard_us)
                 })?;
@@ -242,7 +249,7 @@ impl<'a> RoundTrip<'a> {
                 Ok(may_be_more)
             }
             Listener::Polls(polls) => {
-                let Some(answer) = polls.hear()? else {
+                let Some(answer) = polls.receive()? else {
                     return Ok(false);
                 };
                 if answer.status != 200 {
@@ -271,14 +278,14 @@ impl<'a> RoundTrip<'a> {
     /// Leaves a document that has grown large for a new one, at its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
         let RoundTrip { workload, dialer, poller, listener, state, .. } = self;
-        let Listener::Talk(talk) = listener else { return Ok(()) };
+        let Listener::Conversation(talk) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
         let Workload { address: host, settings, .. } = **workload;
         let transport = settings.transport;
         let subscription =
             Subscription { transport, host, path: self.workload.path, topics: 1, query: &query };
         let (wire_bytes, reads) = (talk.wire_bytes, talk.reads);
-        *talk = Talk::open(dialer, &subscription, LISTENER, poller)?;
+        *talk = Conversation::open(dialer, &subscription, LISTENER, poller)?;
         (talk.wire_bytes, talk.reads) = (wire_bytes, reads);
         Ok(())
     }
@@ -288,7 +295,7 @@ impl<'a> RoundTrip<'a> {
         if is_writable {
             acks.flush(&self.poller)?;
         }
-        match acks.hear()? {
+        match acks.receive()? {
             Some(answer) if answer.status >= 300 => {
                 let body = String::from_utf8_lossy(&answer.body);
                 bail!("the subject answered {} to an ack: {body}", answer.status)
@@ -300,7 +307,7 @@ impl<'a> RoundTrip<'a> {
     /// Bytes and reads so far.
     fn received(&self) -> (u64, u64) {
         match &self.listener {
-            Listener::Talk(talk) => (talk.wire_bytes, talk.reads),
+            Listener::Conversation(talk) => (talk.wire_bytes, talk.reads),
             Listener::Polls(polls) => (polls.wire_bytes, polls.reads),
         }
     }

@@ -1,11 +1,11 @@
 //! The streams of one HTTP/2 connection, each a subscriber. One whose answers
 //! have an end goes on on another stream.
 
-use super::asking::Asking;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
 use super::cursors::{Cursors, Nothing};
 use super::inbox::{Parser, Stage};
 use super::polls;
+use super::subscribe_request::SubscribeRequest;
 use crate::scenario::{Settings, Transport};
 use anyhow::{anyhow, bail};
 use std::collections::HashMap;
@@ -62,11 +62,11 @@ impl Streams {
     }
 
     /// What opens a connection of `count` subscribers.
-    pub(super) fn requests(asking: &Asking, count: usize) -> anyhow::Result<Vec<u8>> {
+    pub(super) fn requests(request: &SubscribeRequest, count: usize) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
         http2::preface(&mut out);
         for index in 0..count {
-            asking.first_on(id(index), &mut out)?;
+            request.first_on(id(index), &mut out)?;
         }
         Ok(out)
     }
@@ -188,7 +188,7 @@ impl Streams {
         }
         *stream = Stream::new(Stage::Returning);
         let next = returns.go_on(id, index)?;
-        parser.asking.again_on(next, &returns.cursors[index], parser.replies)
+        parser.request.again_on(next, &returns.cursors[index], parser.replies)
     }
 
     /// The subject ended a stream that should have lasted.

@@ -2,8 +2,7 @@
 //! ready.
 
 use super::Workload;
-use super::asking::Asking;
-use super::chunks::Chunks;
+use super::chunked_stream::ChunkedStream;
 use super::cursors::{Cursors, Nothing};
 use super::facts;
 use super::inbox::{Inbox, Parser, Stage};
@@ -12,6 +11,7 @@ use super::polls::Polls;
 use super::read_buffer::ReadBuffer;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
+use super::subscribe_request::SubscribeRequest;
 use crate::measure::{Counts, Negotiated};
 use crate::scenario::{Settings, Transport};
 use anyhow::{anyhow, bail};
@@ -28,7 +28,7 @@ const OPENING_TLS_MAX: usize = 32;
 pub(super) struct Subscribers {
     settings: Settings,
     dialer: Dialer,
-    asking: Asking,
+    subscribe_request: SubscribeRequest,
     /// What a connection begins with.
     request: Vec<u8>,
     connections: Vec<Connection>,
@@ -68,10 +68,10 @@ enum Shape {
     /// Answer after answer.
     Polls(Polls),
     /// One answer without an end.
-    Chunks(Chunks),
+    ChunkedStream(ChunkedStream),
     /// A document that may have to be loaded again, on a connection of its own; and its
     /// body, if that is in chunks.
-    Document(Cursors, Option<Chunks>),
+    Document(Cursors, Option<ChunkedStream>),
 }
 
 impl Shape {
@@ -89,11 +89,11 @@ impl Shape {
     }
 
     /// An answer's head has said how its body is delimited.
-    fn open(shape: &mut Option<Box<Shape>>, chunks: Option<Chunks>) {
+    fn open(shape: &mut Option<Box<Shape>>, chunks: Option<ChunkedStream>) {
         match shape.as_deref_mut() {
-            None => *shape = chunks.map(|chunks| Box::new(Shape::Chunks(chunks))),
+            None => *shape = chunks.map(|chunks| Box::new(Shape::ChunkedStream(chunks))),
             Some(Shape::Document(_, body)) => *body = chunks,
-            Some(Shape::Streams(_) | Shape::Polls(_) | Shape::Chunks(_)) => {}
+            Some(Shape::Streams(_) | Shape::Polls(_) | Shape::ChunkedStream(_)) => {}
         }
     }
 }
@@ -101,18 +101,18 @@ impl Shape {
 impl Subscribers {
     pub(super) fn new(dialer: Dialer, workload: &Workload<'_>) -> anyhow::Result<Subscribers> {
         let settings = workload.settings;
-        let asking = Asking::new(settings, dialer.address());
+        let subscribe_request = SubscribeRequest::new(settings, dialer.address());
         let streams = settings.streams as usize;
         let mut request = Vec::new();
         match streams {
-            0 => asking.first(&mut request),
-            _ => request = Streams::requests(&asking, streams)?,
+            0 => subscribe_request.first(&mut request),
+            _ => request = Streams::requests(&subscribe_request, streams)?,
         }
         let wanted = settings.connections as usize / streams.max(1);
         Ok(Subscribers {
             settings: settings.clone(),
             dialer,
-            asking,
+            subscribe_request,
             request,
             connections: Vec::with_capacity(wanted),
             wanted,
@@ -194,7 +194,7 @@ impl Subscribers {
         let again = match connection.shape.as_deref() {
             Some(Shape::Document(cursors, _)) if cursors.are_known() => {
                 let mut request = Vec::new();
-                self.asking.again(cursors, &mut request);
+                self.subscribe_request.again(cursors, &mut request);
                 Some(request)
             }
             _ => None,
@@ -219,15 +219,16 @@ impl Subscribers {
     fn read(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
         let Connection { link, shape, stage, searched, carry } = &mut self.connections[index];
         let was_standing = *stage == Stage::Standing;
-        let (inbox, asking, replies) = (&mut self.inbox, &self.asking, &mut self.replies);
+        let (inbox, request, replies) =
+            (&mut self.inbox, &self.subscribe_request, &mut self.replies);
         let (transport, is_reader) = (self.settings.transport, index < self.readers);
         let received = self.buffer.read(link, carry, |bytes| {
             inbox.heard_us = now_us();
-            let mut parser = Parser { inbox, transport, asking, replies, index, is_reader };
+            let mut parser = Parser { inbox, transport, request, replies, index, is_reader };
             match shape.as_deref_mut() {
                 Some(Shape::Streams(streams)) => return streams.parse(&mut parser, bytes, stage),
                 Some(Shape::Polls(polls)) => return polls.parse(&mut parser, bytes, stage),
-                None | Some(Shape::Chunks(_) | Shape::Document(..)) => {}
+                None | Some(Shape::ChunkedStream(_) | Shape::Document(..)) => {}
             }
             let mut head_length = 0;
             if matches!(stage, Stage::Asked | Stage::Returning) {
@@ -235,11 +236,11 @@ impl Subscribers {
                 if head_length == 0 {
                     return Ok(0);
                 }
-                Shape::open(shape, Chunks::behind(&bytes[..head_length]));
+                Shape::open(shape, ChunkedStream::behind(&bytes[..head_length]));
             }
             let bytes = &bytes[head_length..];
             let used = match shape.as_deref_mut() {
-                Some(Shape::Chunks(chunks)) => {
+                Some(Shape::ChunkedStream(chunks)) => {
                     chunks.parse(&mut parser, bytes, stage, &mut Nothing)
                 }
                 Some(Shape::Document(cursors, Some(chunks))) => {

@@ -2,6 +2,8 @@
 //! that can be told to misbehave.
 
 mod ceiling;
+mod conversation;
+mod external;
 mod fake;
 mod http2;
 mod listen;
@@ -10,6 +12,4 @@ mod quiet;
 mod report;
 mod resources;
 mod self_driven;
-mod stranger;
 mod swarm;
-mod talk;

@@ -1,9 +1,9 @@
 //! A subscriber that talks back: one connection, opened and heard message by
 //! message. What it hears is for `echo` and `round_trip` to judge.
 
-use super::answer::{Part, Reader};
 use super::carrier::{self, Step};
 use super::facts;
+use super::http_response::{Part, Reader};
 use super::inbox::{head_length, shown};
 use super::link::{Dialer, Received};
 use super::progress::Progress;
@@ -18,7 +18,7 @@ use anyhow::{anyhow, bail};
 
 /// One connection of a conversation.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct Conversation {
     writer: Writer,
     transport: Transport,
     /// Of the answer that opened it; empty before.
@@ -33,15 +33,15 @@ pub(super) struct Talk {
     pub(super) reads: u64,
 }
 
-impl Talk {
+impl Conversation {
     /// Subscribes. The poller will report `key`.
     pub(super) fn open(
         dialer: &Dialer,
         subscription: &Subscription<'_>,
         key: u64,
         poller: &Poller,
-    ) -> anyhow::Result<Talk> {
-        Ok(Talk {
+    ) -> anyhow::Result<Conversation> {
+        Ok(Conversation {
             writer: Writer::open(dialer, key, subscription.request(), poller)?,
             transport: subscription.transport,
             head: Vec::new(),
@@ -65,7 +65,7 @@ impl Talk {
     }
 
     /// Says a WebSocket message.
-    pub(super) fn say(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
+    pub(super) fn send(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
         self.writer.send(poller, |out| carrier::text(message, out))
     }
 
@@ -76,12 +76,12 @@ impl Talk {
 
     /// Reads once and hands every message to `take`, with the time at which it was
     /// read; whether there may be more to read.
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         poller: &Poller,
         mut take: impl FnMut(&[u8], u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<bool> {
-        let Talk { writer, transport, head, chunks, carry, searched, buffer, .. } = self;
+        let Conversation { writer, transport, head, chunks, carry, searched, buffer, .. } = self;
         let mut replies = Vec::new();
         let received = buffer.read(&mut writer.link, carry, |bytes| -> anyhow::Result<usize> {
             let (heard_us, mut used) = (now_us(), 0);

@@ -1,8 +1,8 @@
 //! A WebSocket as any server may speak it (RFC 6455 §5): text and binary
 //! messages, in fragments, with control frames between them.
 
-use super::voice::{Hear, Kind, Malformed, wrong};
-use super::{MESSAGE_BYTES_MAX, voice};
+use super::protocol_session::{Handler, Kind, Malformed, wrong};
+use super::{MESSAGE_BYTES_MAX, protocol_session};
 use crate::swarm::carrier::websocket_head;
 
 const CONTINUATION: u8 = 0x0;
@@ -50,7 +50,7 @@ impl Websocket {
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
-        hear: &mut impl Hear,
+        handler: &mut impl Handler,
     ) -> Result<Option<String>, Malformed> {
         loop {
             let Some(frame) = &mut self.frame else {
@@ -62,7 +62,7 @@ impl Websocket {
                 if let (Some(payload), Some(kind), true) =
                     (whole, Kind::of(frame.opcode), frame.is_final)
                 {
-                    event(kind, payload, hear)?;
+                    event(kind, payload, handler)?;
                     bytes = &bytes[payload.len()..];
                 } else {
                     self.frame = Some(frame);
@@ -79,7 +79,7 @@ impl Websocket {
             }
             let frame = *frame;
             self.frame = None;
-            if let Some(closed) = self.finish(frame, hear)? {
+            if let Some(closed) = self.finish(frame, handler)? {
                 return Ok(Some(closed));
             }
         }
@@ -135,7 +135,7 @@ impl Websocket {
         if opcode < CLOSE
             && length.saturating_add(self.message.len() as u64) > MESSAGE_BYTES_MAX as u64
         {
-            return voice::too_long();
+            return protocol_session::too_long();
         }
         if !is_final && opcode < CLOSE && opcode != CONTINUATION {
             self.kind = Kind::of(opcode);
@@ -144,19 +144,23 @@ impl Websocket {
     }
 
     /// All of a frame's payload has come.
-    fn finish(&mut self, frame: Frame, hear: &mut impl Hear) -> Result<Option<String>, Malformed> {
+    fn finish(
+        &mut self,
+        frame: Frame,
+        handler: &mut impl Handler,
+    ) -> Result<Option<String>, Malformed> {
         match frame.opcode {
             CLOSE => {
                 let said = close(&self.control)?;
-                hear.close(self.control.get(..2).unwrap_or_default());
+                handler.on_close(self.control.get(..2).unwrap_or_default());
                 return Ok(Some(said));
             }
-            PING => hear.ping(&self.control),
-            PONG => hear.sign(),
+            PING => handler.on_ping(&self.control),
+            PONG => handler.on_sign_of_life(),
             _ if frame.is_final => {
                 // A message of one frame has set no kind.
                 let kind = self.kind.take().or(Kind::of(frame.opcode)).unwrap_or(Kind::Binary);
-                event(kind, &self.message, hear)?;
+                event(kind, &self.message, handler)?;
                 self.message.clear();
                 self.message.shrink_to(IDLE_BYTES_MAX);
             }
@@ -179,11 +183,11 @@ impl Kind {
 }
 
 #[inline]
-fn event(kind: Kind, payload: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
+fn event(kind: Kind, payload: &[u8], handler: &mut impl Handler) -> Result<(), Malformed> {
     if kind == Kind::Text && std::str::from_utf8(payload).is_err() {
         return wrong("a text message that is not UTF-8 (RFC 6455 §8.1)");
     }
-    hear.event(kind, payload);
+    handler.on_message(kind, payload);
     Ok(())
 }
 

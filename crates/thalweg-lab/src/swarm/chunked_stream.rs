@@ -1,24 +1,24 @@
-//! A stream over HTTP/1.1 whose body is chunked (RFC 9112 §7.1). Chunks may be cut anywhere
+//! A stream over HTTP/1.1 whose body is chunked (RFC 9112 §7.1). ChunkedStream may be cut anywhere
 //! in a frame of the transport.
 
-use super::answer::{Part, Reader};
 use super::cursors::Memory;
+use super::http_response::{Part, Reader};
 use super::inbox::{Parser, Stage};
 
 /// The body of one stream.
 #[derive(Debug)]
-pub(super) struct Chunks {
+pub(super) struct ChunkedStream {
     reader: Reader,
     searched: u32,
     /// Part of a frame.
     carry: Vec<u8>,
 }
 
-impl Chunks {
+impl ChunkedStream {
     /// The body behind a head, if that says so.
-    pub(super) fn behind(head: &[u8]) -> Option<Chunks> {
+    pub(super) fn behind(head: &[u8]) -> Option<ChunkedStream> {
         let reader = Reader::of_chunks(head)?;
-        Some(Chunks { reader, searched: 0, carry: Vec::new() })
+        Some(ChunkedStream { reader, searched: 0, carry: Vec::new() })
     }
 
     /// Takes the connection's bytes apart; says how many are done with. Behind the last
@@ -31,7 +31,7 @@ impl Chunks {
         stage: &mut Stage,
         memory: &mut impl Memory,
     ) -> anyhow::Result<usize> {
-        let Chunks { reader, searched, carry } = self;
+        let ChunkedStream { reader, searched, carry } = self;
         let mut used = 0;
         loop {
             let (part, length) = reader.step(&bytes[used..])?;
@@ -48,9 +48,9 @@ impl Chunks {
 mod tests {
     use super::*;
     use crate::scenario::{Drive, Settings, Transport};
-    use crate::swarm::asking::Asking;
     use crate::swarm::cursors::Nothing;
     use crate::swarm::inbox::Inbox;
+    use crate::swarm::subscribe_request::SubscribeRequest;
     use proptest::prelude::*;
     use std::net::SocketAddr;
 
@@ -60,9 +60,9 @@ mod tests {
     fn envelopes(body: &[u8], cuts: &[usize]) -> u64 {
         let settings = Settings { transport: Transport::HttpStreaming, ..Settings::default() };
         let mut inbox = Inbox::new(&settings, Drive::Idle, 0);
-        let asking = Asking::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
+        let request = SubscribeRequest::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
         let (mut stage, mut replies) = (Stage::Subscribing(1), Vec::new());
-        let mut chunks = Chunks::behind(HEAD).expect("chunks");
+        let mut chunks = ChunkedStream::behind(HEAD).expect("chunks");
         let (mut carried, mut at) = (Vec::new(), 0usize);
         for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
             let end = at.saturating_add(piece).min(body.len());
@@ -71,7 +71,7 @@ mod tests {
             let mut parser = Parser {
                 inbox: &mut inbox,
                 transport: settings.transport,
-                asking: &asking,
+                request: &request,
                 replies: &mut replies,
                 index: 0,
                 is_reader: true,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_body_without_chunks_has_none() {
-        assert!(Chunks::behind(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").is_none());
-        assert!(Chunks::behind(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").is_none());
+        assert!(ChunkedStream::behind(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").is_none());
+        assert!(ChunkedStream::behind(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").is_none());
     }
 }

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 use thalweg_lab::measure::Heard;
 use thalweg_lab::scenario::{Endpoint, Typed};
-use thalweg_lab::swarm::stranger::{Outcome, Visit, run};
+use thalweg_lab::swarm::external::{Outcome, Visit, run};
 use thalweg_lab::swarm::{Figures, Interrupted, Moment, Observer};
 
 const PACE: Duration = Duration::from_millis(1);

@@ -5,23 +5,23 @@ use proptest::prelude::*;
 #[derive(Default)]
 struct Heard(Vec<String>);
 
-impl Hear for Heard {
-    fn event(&mut self, kind: Kind, payload: &[u8]) {
+impl Handler for Heard {
+    fn on_message(&mut self, kind: Kind, payload: &[u8]) {
         self.0.push(format!("{kind:?} {}", payload.escape_ascii()));
     }
-    fn sign(&mut self) {
+    fn on_sign_of_life(&mut self) {
         self.0.push("sign".to_owned());
     }
-    fn ping(&mut self, payload: &[u8]) {
+    fn on_ping(&mut self, payload: &[u8]) {
         self.0.push(format!("ping {}", payload.escape_ascii()));
     }
-    fn close(&mut self, code: &[u8]) {
+    fn on_close(&mut self, code: &[u8]) {
         self.0.push(format!("close {code:?}"));
     }
 }
 
 /// Everything heard, and the close or the error at the end.
-fn hear<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
+fn received<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let (mut websocket, mut heard) = (Websocket::default(), Heard::default());
     for piece in pieces {
         match websocket.feed(piece, &mut heard) {
@@ -49,8 +49,8 @@ fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
 
 fn check(frames: &[(u8, &[u8])], expected: &[&str]) {
     let bytes: Vec<u8> = frames.iter().flat_map(|(first, payload)| sent(*first, payload)).collect();
-    assert_eq!(hear([&bytes[..]]), expected, "{frames:?}");
-    assert_eq!(hear(bytes.chunks(1)), expected, "{frames:?}, byte by byte");
+    assert_eq!(received([&bytes[..]]), expected, "{frames:?}");
+    assert_eq!(received(bytes.chunks(1)), expected, "{frames:?}, byte by byte");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_malformed_is_named() {
     let check = |frames: &[(u8, &[u8])], expected: &str| {
         let bytes: Vec<u8> =
             frames.iter().flat_map(|(first, payload)| sent(*first, payload)).collect();
-        for heard in [hear([&bytes[..]]), hear(bytes.chunks(1))] {
+        for heard in [received([&bytes[..]]), received(bytes.chunks(1))] {
             let said = heard.last().unwrap();
             assert!(said.contains(expected), "{said:?} should say {expected:?}");
         }
@@ -98,14 +98,14 @@ fn what_is_malformed_is_named() {
     check(&[(0x88, b"\x03")], "of one byte");
     check(&[(0x88, b"\x03\xed")], "the close code 1005");
     check(&[(0x88, b"\x03\xe8\xff")], "reason that is not UTF-8");
-    assert!(hear([&[0x81, 0x81, 0, 0, 0, 0, 0][..]])[0].contains("a masked frame"));
+    assert!(received([&[0x81, 0x81, 0, 0, 0, 0, 0][..]])[0].contains("a masked frame"));
     // Refused by its head, before it takes memory.
     let huge = [&[0x82, 127][..], &(MESSAGE_BYTES_MAX as u64 + 1).to_be_bytes()].concat();
-    assert!(hear([&huge[..]])[0].contains("over 64 MiB"));
+    assert!(received([&huge[..]])[0].contains("over 64 MiB"));
     let endless = [0x82, 127, 255, 255, 255, 255, 255, 255, 255, 255];
-    assert!(hear([&endless[..]])[0].contains("over 64 MiB"));
+    assert!(received([&endless[..]])[0].contains("over 64 MiB"));
     let rest = [&sent(0x02, b"a")[..], &[0x80, 127], &(MESSAGE_BYTES_MAX as u64).to_be_bytes()];
-    assert!(hear([&rest.concat()[..]])[0].contains("over 64 MiB"));
+    assert!(received([&rest.concat()[..]])[0].contains("over 64 MiB"));
 }
 
 #[test]
@@ -156,7 +156,7 @@ proptest! {
             rest = behind;
         }
         pieces.push(rest);
-        prop_assert_eq!(hear(pieces), expected);
+        prop_assert_eq!(received(pieces), expected);
     }
 
     #[test]
@@ -167,6 +167,6 @@ proptest! {
         cut in 0usize..200,
     ) {
         let (first, second) = bytes.split_at(cut.min(bytes.len()));
-        prop_assert_eq!(hear([first, second]), hear([&bytes[..]]));
+        prop_assert_eq!(received([first, second]), received([&bytes[..]]));
     }
 }

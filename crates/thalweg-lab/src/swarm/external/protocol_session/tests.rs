@@ -5,52 +5,52 @@ use proptest::prelude::*;
 #[derive(Default)]
 struct Heard(Vec<String>);
 
-impl Hear for Heard {
-    fn event(&mut self, _: Kind, payload: &[u8]) {
+impl Handler for Heard {
+    fn on_message(&mut self, _: Kind, payload: &[u8]) {
         self.0.push(String::from_utf8_lossy(payload).into_owned());
     }
-    fn sign(&mut self) {
+    fn on_sign_of_life(&mut self) {
         self.0.push("sign".to_owned());
     }
-    fn ping(&mut self, _: &[u8]) {
+    fn on_ping(&mut self, _: &[u8]) {
         self.0.push("ping".to_owned());
     }
-    fn close(&mut self, _: &[u8]) {}
+    fn on_close(&mut self, _: &[u8]) {}
 }
 
 /// What was heard, and how it ended: `+` is open, `-` was refused, `.` is over,
 /// `!` is malformed, `?` waits for the head.
-fn hear<'a>(
+fn received<'a>(
     transport: Transport,
     pieces: impl IntoIterator<Item = &'a [u8]>,
     end: Option<End>,
 ) -> Vec<String> {
     let wanted = Wanted { transport, accept: "A".to_owned(), subprotocol: None };
-    let (mut voice, mut heard) = (Voice::new(wanted), Heard::default());
+    let (mut session, mut heard) = (ProtocolSession::new(wanted), Heard::default());
     let mut opened = 0;
     for piece in pieces {
-        if let Err(error) = voice.feed(piece, &mut heard) {
+        if let Err(error) = session.feed(piece, &mut heard) {
             heard.0.push(format!("!{error}"));
             return heard.0;
         }
-        opened += i32::from(voice.take_opened().is_some());
+        opened += i32::from(session.take_opened().is_some());
     }
     if let Some(end) = end {
-        voice.end(end, &mut heard);
+        session.end(end, &mut heard);
     }
-    assert_eq!(opened, i32::from(voice.is_open() || voice.ended().is_some()));
-    heard.0.push(match (voice.refused(), voice.ended()) {
+    assert_eq!(opened, i32::from(session.is_open() || session.ended().is_some()));
+    heard.0.push(match (session.refused(), session.ended()) {
         (Some(reason), _) => format!("-{reason}"),
         (_, Some(how)) => format!(".{how}"),
-        _ => if voice.is_open() { "+" } else { "?" }.to_owned(),
+        _ => if session.is_open() { "+" } else { "?" }.to_owned(),
     });
     heard.0
 }
 
 fn check(transport: Transport, said: &str, end: Option<End>, expected: &[&str]) {
     let bytes = said.as_bytes();
-    assert_eq!(hear(transport, [bytes], end), expected, "{said:?}");
-    assert_eq!(hear(transport, bytes.chunks(1), end), expected, "{said:?}, byte by byte");
+    assert_eq!(received(transport, [bytes], end), expected, "{said:?}");
+    assert_eq!(received(transport, bytes.chunks(1), end), expected, "{said:?}, byte by byte");
 }
 
 const SSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
@@ -102,23 +102,23 @@ fn refusals_say_what_the_body_says() {
     let long = format!("HTTP/1.1 500 Oh\r\n\r\n{}", "x".repeat(REASON_BYTES_MAX + 7));
     check(Transport::Sse, &long, None, &[&format!("-500 Oh: {}", "x".repeat(200))]);
     check(Transport::Sse, "", fin, &["-the connection was ended before there was an answer"]);
-    let heard = hear(Transport::Sse, [&b"SSH-2.0-x\r\n"[..]], None);
+    let heard = received(Transport::Sse, [&b"SSH-2.0-x\r\n"[..]], None);
     assert_eq!(heard, ["-it does not answer in HTTP/1.1 but with \"SSH-2.0-x\\r\\n\""]);
 }
 
 #[test]
 fn what_is_malformed_once_it_is_open_is_an_error() {
     let bytes = [SOCKET.as_bytes(), b"\x81\x01\xff"].concat();
-    let heard = hear(Transport::Websocket, [&bytes[..]], None);
+    let heard = received(Transport::Websocket, [&bytes[..]], None);
     assert_eq!(heard, ["!it sent a text message that is not UTF-8 (RFC 6455 §8.1)"]);
-    let heard = hear(Transport::HttpStreaming, [CHUNKED.as_bytes(), b"x\r\n"], None);
+    let heard = received(Transport::HttpStreaming, [CHUNKED.as_bytes(), b"x\r\n"], None);
     assert!(heard[0].starts_with("!it sent a chunk's size"), "{heard:?}");
 }
 
 #[test]
 fn ten_thousand_interim_answers_are_no_depth() {
     let bytes = "HTTP/1.1 102 Processing\r\n\r\n".repeat(10_000) + SSE;
-    assert_eq!(hear(Transport::Sse, [bytes.as_bytes()], None), ["+"]);
+    assert_eq!(received(Transport::Sse, [bytes.as_bytes()], None), ["+"]);
 }
 
 proptest! {
@@ -135,8 +135,8 @@ proptest! {
         let (first, second) = bytes.split_at(cut.min(bytes.len()));
         let end = Some(if is_reset { End::Reset } else { End::Orderly });
         for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
-            let whole = hear(transport, [&bytes[..]], end);
-            prop_assert_eq!(hear(transport, [first, second], end), whole);
+            let whole = received(transport, [&bytes[..]], end);
+            prop_assert_eq!(received(transport, [first, second], end), whole);
         }
     }
 }

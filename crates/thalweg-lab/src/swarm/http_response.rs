@@ -170,7 +170,7 @@ fn chunk_bytes(line: &[u8]) -> anyhow::Result<u64> {
 
 /// A whole answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
     /// Of its head.
@@ -181,8 +181,8 @@ pub(super) struct Answer {
 
 /// The answer that the bytes begin with; `None` while it is incomplete. One longer
 /// than any message is refused as soon as it says so.
-pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<Answer>> {
-    let (mut reader, mut answer) = (Reader::default(), Answer::default());
+pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
+    let (mut reader, mut answer) = (Reader::default(), HttpResponse::default());
     loop {
         let (part, length) = reader.step(&bytes[answer.length..])?;
         answer.length += length;

@@ -1,8 +1,8 @@
 //! Requests one after the other on a connection that is kept open.
 
-use super::answer::{self, Answer};
 use super::carrier::MESSAGE_BYTES_MAX;
 use super::facts;
+use super::http_response::{self, HttpResponse};
 use super::link::{Dialer, RECORD_BYTES_MAX, Received};
 use super::socket::Poller;
 use super::writer::Writer;
@@ -13,7 +13,7 @@ use anyhow::bail;
 const READ_BYTES: usize = 16 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct HttpClient {
     writer: Writer,
     is_waiting: bool,
     answer: Vec<u8>,
@@ -27,10 +27,10 @@ pub(super) struct Asker {
     pub(super) reads: u64,
 }
 
-impl Asker {
+impl HttpClient {
     /// Connects. The poller will report `key`.
-    pub(super) fn open(dialer: &Dialer, key: u64, poller: &Poller) -> anyhow::Result<Asker> {
-        Ok(Asker {
+    pub(super) fn open(dialer: &Dialer, key: u64, poller: &Poller) -> anyhow::Result<HttpClient> {
+        Ok(HttpClient {
             writer: Writer::open(dialer, key, Vec::new(), poller)?,
             is_waiting: false,
             answer: Vec::new(),
@@ -53,7 +53,7 @@ impl Asker {
     }
 
     /// Sends a request.
-    pub(super) fn ask(&mut self, request: &[u8], poller: &Poller) -> anyhow::Result<()> {
+    pub(super) fn send(&mut self, request: &[u8], poller: &Poller) -> anyhow::Result<()> {
         self.is_waiting = true;
         self.writer.send(poller, |out| out.extend_from_slice(request))
     }
@@ -64,7 +64,7 @@ impl Asker {
     }
 
     /// Reads until there is nothing left; the answer, if it is complete.
-    pub(super) fn hear(&mut self) -> anyhow::Result<Option<Answer>> {
+    pub(super) fn receive(&mut self) -> anyhow::Result<Option<HttpResponse>> {
         loop {
             let received =
                 self.writer.link.receive(&mut self.room, READ_BYTES, &mut self.encrypted)?;
@@ -82,7 +82,7 @@ impl Asker {
                 }
             }
         }
-        let answer = answer::take(&self.answer)?;
+        let answer = http_response::take(&self.answer)?;
         if let Some(answer) = &answer {
             if self.head.is_empty() {
                 self.head = self.answer[..answer.head_length].to_vec();

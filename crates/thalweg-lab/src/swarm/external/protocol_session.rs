@@ -13,15 +13,15 @@ use super::websocket::Websocket;
 const REASON_BYTES_MAX: usize = 4096;
 
 /// Hears what is said.
-pub(super) trait Hear {
+pub(super) trait Handler {
     /// An event: a message, what an SSE event's data says, a line.
-    fn event(&mut self, kind: Kind, payload: &[u8]);
+    fn on_message(&mut self, kind: Kind, payload: &[u8]);
     /// A sign of life: a pong, a comment, an empty line.
-    fn sign(&mut self);
+    fn on_sign_of_life(&mut self);
     /// A ping, to be answered with its payload.
-    fn ping(&mut self, payload: &[u8]);
+    fn on_ping(&mut self, payload: &[u8]);
     /// A close frame with this code, two bytes or none, to be answered.
-    fn close(&mut self, code: &[u8]);
+    fn on_close(&mut self, code: &[u8]);
 }
 
 /// What an event is made of.
@@ -53,7 +53,7 @@ pub(super) enum End {
 
 /// How far a connection is.
 #[derive(Debug)]
-pub(super) struct Voice {
+pub(super) struct ProtocolSession {
     state: State,
     wanted: Wanted,
     /// Until somebody asks for it.
@@ -79,9 +79,9 @@ struct Refusing {
     text: Vec<u8>,
 }
 
-impl Voice {
-    pub(super) fn new(wanted: Wanted) -> Voice {
-        Voice { state: State::Head(Vec::new()), wanted, opened: None }
+impl ProtocolSession {
+    pub(super) fn new(wanted: Wanted) -> ProtocolSession {
+        ProtocolSession { state: State::Head(Vec::new()), wanted, opened: None }
     }
 
     /// Whether the transport is open.
@@ -112,24 +112,28 @@ impl Voice {
     /// Takes bytes. What is wrong before the transport is open, is a refusal;
     /// after that, an error.
     #[inline]
-    pub(super) fn feed(&mut self, bytes: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
+    pub(super) fn feed(
+        &mut self,
+        bytes: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), Malformed> {
         let ended = match &mut self.state {
-            State::Websocket(websocket) => websocket.feed(bytes, hear)?,
+            State::Websocket(websocket) => websocket.feed(bytes, handler)?,
             State::Sse(body, sse) => {
-                body.feed(bytes, |bytes| sse.feed(bytes, hear))?;
+                body.feed(bytes, |bytes| sse.feed(bytes, handler))?;
                 body.is_done().then(|| "the answer was over".to_owned())
             }
             State::Lines(body, lines) => {
-                body.feed(bytes, |bytes| lines.feed(bytes, hear))?;
+                body.feed(bytes, |bytes| lines.feed(bytes, handler))?;
                 if body.is_done() {
-                    lines.finish(hear);
+                    lines.finish(handler);
                 }
                 body.is_done().then(|| "the answer was over".to_owned())
             }
             State::Head(head) => {
                 head.extend_from_slice(bytes);
                 let head = std::mem::take(head);
-                return self.head(&head, hear);
+                return self.head(&head, handler);
             }
             State::Refusing(refusing) => {
                 if refusing.feed(bytes) {
@@ -145,7 +149,7 @@ impl Voice {
         Ok(())
     }
 
-    fn head(&mut self, bytes: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
+    fn head(&mut self, bytes: &[u8], handler: &mut impl Handler) -> Result<(), Malformed> {
         let mut rest = bytes;
         let head = loop {
             match Head::read(rest) {
@@ -178,11 +182,11 @@ impl Voice {
         if self.is_open() {
             self.opened = Some(Box::new(head));
         }
-        self.feed(rest, hear)
+        self.feed(rest, handler)
     }
 
     /// The socket has ended.
-    pub(super) fn end(&mut self, end: End, hear: &mut impl Hear) {
+    pub(super) fn end(&mut self, end: End, handler: &mut impl Handler) {
         let how = match end {
             End::Orderly => "the connection was ended",
             End::Reset => "the connection was reset",
@@ -195,7 +199,7 @@ impl Voice {
                 State::Ended("the answer was over".to_owned())
             }
             State::Lines(body, mut lines) if end == End::Orderly && body.may_end() => {
-                lines.finish(hear);
+                lines.finish(handler);
                 State::Ended("the answer was over".to_owned())
             }
             State::Sse(..) | State::Lines(..) => {

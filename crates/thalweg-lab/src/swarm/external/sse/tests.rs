@@ -7,18 +7,18 @@ struct Heard {
     comments: usize,
 }
 
-impl Hear for Heard {
-    fn event(&mut self, _: Kind, payload: &[u8]) {
+impl Handler for Heard {
+    fn on_message(&mut self, _: Kind, payload: &[u8]) {
         self.events.push(payload.to_vec());
     }
-    fn sign(&mut self) {
+    fn on_sign_of_life(&mut self) {
         self.comments += 1;
     }
-    fn ping(&mut self, _: &[u8]) {}
-    fn close(&mut self, _: &[u8]) {}
+    fn on_ping(&mut self, _: &[u8]) {}
+    fn on_close(&mut self, _: &[u8]) {}
 }
 
-fn hear<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, usize) {
+fn received<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, usize) {
     let (mut sse, mut heard) = (Sse::default(), Heard::default());
     for piece in pieces {
         sse.feed(piece, &mut heard).unwrap();
@@ -57,7 +57,7 @@ fn naive(bytes: &[u8]) -> (Vec<String>, usize) {
 #[test]
 fn the_standards_own_examples() {
     let check = |text: &str, expected: &[&str], comments: usize| {
-        let (events, found) = hear([text.as_bytes()]);
+        let (events, found) = received([text.as_bytes()]);
         assert_eq!(
             (&events[..], found),
             (&expected.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..], comments),
@@ -97,7 +97,7 @@ proptest! {
     ) {
         let bytes = text.as_bytes();
         let expected = naive(bytes);
-        prop_assert_eq!(&hear([bytes]), &expected);
+        prop_assert_eq!(&received([bytes]), &expected);
         let (mut pieces, mut rest) = (Vec::new(), bytes);
         for cut in cuts {
             let (piece, behind) = rest.split_at(cut.min(rest.len()));
@@ -105,11 +105,11 @@ proptest! {
             rest = behind;
         }
         pieces.push(rest);
-        prop_assert_eq!(hear(pieces), expected);
+        prop_assert_eq!(received(pieces), expected);
     }
 
     #[test]
     fn any_bytes_are_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = hear([&bytes[..]]);
+        let _ = received([&bytes[..]]);
     }
 }

@@ -1,7 +1,7 @@
 //! Where an HTTP answer's body ends (RFC 9112 §6): in chunks, of a length, or
 //! with the connection.
 
-use super::voice::{Malformed, wrong};
+use super::protocol_session::{Malformed, wrong};
 
 /// A chunk's size with its extensions, or a line of the trailer, is no longer.
 const LINE_BYTES_MAX: usize = 8 * 1024;

@@ -1,10 +1,10 @@
 //! One connection to an endpoint.
 
-use super::approach::Approach;
-use super::ear::{Ear, Pace};
 use super::handshake::{self, Wanted};
 use super::head::Head;
-use super::voice::{End, Voice};
+use super::protocol_session::{End, ProtocolSession};
+use super::recorder::{Pace, Recorder};
+use super::resolver::Resolver;
 use super::websocket;
 use crate::scenario::{Endpoint, Transport};
 use crate::swarm::link::Received;
@@ -19,16 +19,16 @@ const REPLIES_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection, from its first byte to its last.
 #[derive(Debug)]
-pub(super) struct Guest {
+pub(super) struct Connection {
     /// `None` when it is over.
     writer: Option<Writer>,
-    pub(super) voice: Voice,
+    pub(super) session: ProtocolSession,
     pub(super) pace: Pace,
     pub(super) dialed_us: u64,
     pub(super) stage: Stage,
 }
 
-/// How far its crowd knows it to be.
+/// How far its pool knows it to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Opening,
@@ -46,14 +46,14 @@ pub(super) struct Turn {
     pub(super) opened: Option<Box<Head>>,
 }
 
-impl Guest {
+impl Connection {
     /// Connects. The poller will report `index`.
     pub(super) fn dial(
-        approach: &Approach,
+        resolver: &Resolver,
         endpoint: &Endpoint,
         index: usize,
         poller: &Poller,
-    ) -> anyhow::Result<Guest> {
+    ) -> anyhow::Result<Connection> {
         let is_websocket = endpoint.transport == Transport::Websocket;
         let key = if is_websocket { handshake::key() } else { String::new() };
         let wanted = Wanted {
@@ -62,11 +62,11 @@ impl Guest {
             subprotocol: endpoint.subprotocol.clone(),
         };
         let dialed_us = now_us();
-        let link = approach.dial(index)?;
+        let link = resolver.dial(index)?;
         let request = handshake::request(endpoint, &key);
-        Ok(Guest {
+        Ok(Connection {
             writer: Some(Writer::over(link, index as u64, request, poller)?),
-            voice: Voice::new(wanted),
+            session: ProtocolSession::new(wanted),
             pace: Pace::default(),
             dialed_us,
             stage: Stage::Opening,
@@ -75,7 +75,7 @@ impl Guest {
 
     /// Whether there is nothing more to expect.
     pub(super) fn is_over(&self) -> bool {
-        self.voice.refused().is_some() || self.voice.ended().is_some()
+        self.session.refused().is_some() || self.session.ended().is_some()
     }
 
     /// Sends what it could not. The error is why the connection cannot be made.
@@ -98,43 +98,43 @@ impl Guest {
 
     /// Reads once. The error is that what it hears is malformed.
     #[inline]
-    pub(super) fn hear(
+    pub(super) fn receive(
         &mut self,
         buffer: &mut ReadBuffer,
-        ear: &mut Ear,
+        recorder: &mut Recorder,
         poller: &Poller,
     ) -> anyhow::Result<Turn> {
-        let Guest { writer: Some(writer), voice, pace, .. } = self else {
+        let Connection { writer: Some(writer), session, pace, .. } = self else {
             return Ok(Turn::default());
         };
         let mut turn = Turn::default();
-        // Whatever is incomplete, the voice keeps.
+        // Whatever is incomplete, the session keeps.
         let mut carry = Vec::new();
         let received = buffer.read(&mut writer.link, &mut carry, |bytes| {
-            let mut reading = ear.reading(now_us(), now_real_ns);
-            let fed = voice.feed(bytes, &mut reading);
+            let mut reading = recorder.reading(now_us(), now_real_ns);
+            let fed = session.feed(bytes, &mut reading);
             reading.finish(pace);
             fed.map(|()| bytes.len()).map_err(anyhow::Error::from)
         });
         match received {
             Ok(Received::Nothing) => {}
             Ok(Received::Bytes { wire_bytes, is_all, .. }) => {
-                ear.tally.traffic.reads += 1;
-                ear.tally.traffic.wire_bytes += wire_bytes as u64;
+                recorder.tally.traffic.reads += 1;
+                recorder.tally.traffic.wire_bytes += wire_bytes as u64;
                 turn.may_be_more = !is_all;
             }
-            Ok(Received::End) => self.end(End::Orderly, ear),
+            Ok(Received::End) => self.end(End::Orderly, recorder),
             Err(error) => match error.downcast_ref::<io::Error>() {
                 // What TLS finds wrong is told by it, not by the socket.
                 Some(error) if error.raw_os_error().is_none() => {
-                    self.voice.break_off(&encryption(error));
+                    self.session.break_off(&encryption(error));
                 }
-                Some(_) => self.end(End::Reset, ear),
+                Some(_) => self.end(End::Reset, recorder),
                 None => return Err(error),
             },
         }
-        turn.opened = self.voice.take_opened();
-        self.reply(ear, poller);
+        turn.opened = self.session.take_opened();
+        self.reply(recorder, poller);
         if self.is_over() {
             self.writer = None;
             turn.may_be_more = false;
@@ -143,11 +143,11 @@ impl Guest {
     }
 
     /// It could not be connected, or could not be written to.
-    pub(super) fn fail(&mut self, reason: &anyhow::Error, ear: &mut Ear) {
-        if self.voice.is_open() {
-            self.end(End::Reset, ear);
+    pub(super) fn fail(&mut self, reason: &anyhow::Error, recorder: &mut Recorder) {
+        if self.session.is_open() {
+            self.end(End::Reset, recorder);
         } else {
-            self.voice.give_up(format!("{reason:#}"));
+            self.session.give_up(format!("{reason:#}"));
         }
         self.writer = None;
     }
@@ -155,7 +155,7 @@ impl Guest {
     /// Takes leave as a WebSocket should; what the kernel does not take is lost.
     pub(super) fn leave(&mut self, poller: &Poller) {
         if let Some(writer) = &mut self.writer
-            && self.voice.is_websocket()
+            && self.session.is_websocket()
         {
             let going = 1000u16.to_be_bytes();
             let _ = writer.send(poller, |out| websocket::closing(&going, out));
@@ -163,17 +163,17 @@ impl Guest {
         self.writer = None;
     }
 
-    fn end(&mut self, end: End, ear: &mut Ear) {
-        let mut reading = ear.reading(now_us(), now_real_ns);
-        self.voice.end(end, &mut reading);
+    fn end(&mut self, end: End, recorder: &mut Recorder) {
+        let mut reading = recorder.reading(now_us(), now_real_ns);
+        self.session.end(end, &mut reading);
         reading.finish(&mut self.pace);
     }
 
-    fn reply(&mut self, ear: &mut Ear, poller: &Poller) {
-        if ear.replies.is_empty() {
+    fn reply(&mut self, recorder: &mut Recorder, poller: &Poller) {
+        if recorder.replies.is_empty() {
             return;
         }
-        let replies = std::mem::take(&mut ear.replies);
+        let replies = std::mem::take(&mut recorder.replies);
         let Some(writer) = &mut self.writer else { return };
         // Of pings that came while the socket was full, none need an answer. One
         // that cannot be written to is found out by reading.

@@ -1,7 +1,7 @@
 //! HTTP streaming: an event a line. Empty lines are signs of life.
 
-use super::voice::{Hear, Kind, Malformed};
-use super::{MESSAGE_BYTES_MAX, voice};
+use super::protocol_session::{Handler, Kind, Malformed};
+use super::{MESSAGE_BYTES_MAX, protocol_session};
 use memchr::memchr;
 
 /// What has come of a line. Takes bytes however they are cut.
@@ -12,13 +12,17 @@ pub(super) struct Lines {
 
 impl Lines {
     #[inline]
-    pub(super) fn feed(&mut self, mut bytes: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
+    pub(super) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), Malformed> {
         while let Some(end) = memchr(b'\n', bytes) {
             if self.line.is_empty() {
-                event(&bytes[..end], hear);
+                event(&bytes[..end], handler);
             } else {
                 self.keep(&bytes[..end])?;
-                event(&std::mem::take(&mut self.line), hear);
+                event(&std::mem::take(&mut self.line), handler);
             }
             bytes = &bytes[end + 1..];
         }
@@ -26,15 +30,15 @@ impl Lines {
     }
 
     /// The answer is over: its last line may have no end.
-    pub(super) fn finish(&mut self, hear: &mut impl Hear) {
+    pub(super) fn finish(&mut self, handler: &mut impl Handler) {
         if !self.line.is_empty() {
-            event(&std::mem::take(&mut self.line), hear);
+            event(&std::mem::take(&mut self.line), handler);
         }
     }
 
     fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
         if self.line.len() + part.len() > MESSAGE_BYTES_MAX {
-            return voice::too_long();
+            return protocol_session::too_long();
         }
         self.line.extend_from_slice(part);
         Ok(())
@@ -42,9 +46,9 @@ impl Lines {
 }
 
 #[inline]
-fn event(line: &[u8], hear: &mut impl Hear) {
+fn event(line: &[u8], handler: &mut impl Handler) {
     match line.strip_suffix(b"\r").unwrap_or(line) {
-        [] => hear.sign(),
-        line => hear.event(Kind::Text, line),
+        [] => handler.on_sign_of_life(),
+        line => handler.on_message(Kind::Text, line),
     }
 }

@@ -1,7 +1,7 @@
 //! What is heard, counted: by all connections together, and for each how many
 //! events and when the last.
 
-use super::voice::{Hear, Kind};
+use super::protocol_session::{Handler, Kind};
 use super::{json, timestamp, websocket};
 use crate::measure::{Heard, Latency, Spread, Timestamps};
 use crate::scenario::JsonPath;
@@ -14,7 +14,7 @@ const JSON_EVERY_US: u64 = 10_000;
 
 /// What was heard since the span began.
 #[derive(Debug, Default)]
-pub(super) struct Ear {
+pub(super) struct Recorder {
     timestamp: Option<JsonPath>,
     /// Its latencies are those of timestamps.
     pub(super) tally: Tally,
@@ -53,7 +53,7 @@ impl Pace {
 
 /// One read's worth of hearing.
 pub(super) struct Reading<'a> {
-    ear: &'a mut Ear,
+    recorder: &'a mut Recorder,
     /// When it was read, on the monotonic clock.
     now_us: u64,
     /// The same since 1970, where there are timestamps.
@@ -61,14 +61,14 @@ pub(super) struct Reading<'a> {
     events: u64,
 }
 
-impl Ear {
-    pub(super) fn new(timestamp: Option<JsonPath>) -> Ear {
-        Ear { timestamp, ..Ear::default() }
+impl Recorder {
+    pub(super) fn new(timestamp: Option<JsonPath>) -> Recorder {
+        Recorder { timestamp, ..Recorder::default() }
     }
 
     /// A new span begins.
     pub(super) fn reset(&mut self) {
-        *self = Ear { timestamp: self.timestamp.take(), ..Ear::default() };
+        *self = Recorder { timestamp: self.timestamp.take(), ..Recorder::default() };
     }
 
     /// Something was read at `now_us`. `real_ns` tells the time since 1970 and is
@@ -76,7 +76,7 @@ impl Ear {
     #[inline]
     pub(super) fn reading(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) -> Reading<'_> {
         let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
-        Reading { ear: self, now_us, real_ns, events: 0 }
+        Reading { recorder: self, now_us, real_ns, events: 0 }
     }
 
     /// Enters everything that is no connection's into `heard`.
@@ -135,8 +135,8 @@ impl Reading<'_> {
             return;
         }
         let silence_us = self.now_us.saturating_sub(pace.last_us);
-        self.ear.silence_us_max = self.ear.silence_us_max.max(silence_us);
-        let intervals = &mut self.ear.intervals;
+        self.recorder.silence_us_max = self.recorder.silence_us_max.max(silence_us);
+        let intervals = &mut self.recorder.intervals;
         if pace.events > 0 {
             intervals.record(silence_us, 1);
         }
@@ -145,41 +145,41 @@ impl Reading<'_> {
         }
         pace.last_us = self.now_us;
         pace.events += self.events;
-        self.ear.tally.traffic.events += self.events;
+        self.recorder.tally.traffic.events += self.events;
     }
 }
 
-impl Hear for Reading<'_> {
+impl Handler for Reading<'_> {
     #[inline]
-    fn event(&mut self, kind: Kind, payload: &[u8]) {
+    fn on_message(&mut self, kind: Kind, payload: &[u8]) {
         self.events += 1;
-        let ear = &mut *self.ear;
+        let recorder = &mut *self.recorder;
         match kind {
-            Kind::Text => ear.text_events += 1,
-            Kind::Binary => ear.binary_events += 1,
+            Kind::Text => recorder.text_events += 1,
+            Kind::Binary => recorder.binary_events += 1,
         }
-        ear.payload_bytes += payload.len() as u64;
-        ear.event_bytes_max = ear.event_bytes_max.max(payload.len() as u64);
-        if self.events == 1 && self.now_us - ear.json_tried_us >= JSON_EVERY_US {
-            ear.json_tried_us = self.now_us;
-            ear.try_json(payload);
+        recorder.payload_bytes += payload.len() as u64;
+        recorder.event_bytes_max = recorder.event_bytes_max.max(payload.len() as u64);
+        if self.events == 1 && self.now_us - recorder.json_tried_us >= JSON_EVERY_US {
+            recorder.json_tried_us = self.now_us;
+            recorder.try_json(payload);
         }
-        if ear.timestamp.is_some() {
-            ear.stamp(payload, self.real_ns);
+        if recorder.timestamp.is_some() {
+            recorder.stamp(payload, self.real_ns);
         }
     }
 
-    fn sign(&mut self) {
-        self.ear.tally.traffic.heartbeats += 1;
+    fn on_sign_of_life(&mut self) {
+        self.recorder.tally.traffic.heartbeats += 1;
     }
 
-    fn ping(&mut self, payload: &[u8]) {
-        self.sign();
-        websocket::pong(payload, &mut self.ear.replies);
+    fn on_ping(&mut self, payload: &[u8]) {
+        self.on_sign_of_life();
+        websocket::pong(payload, &mut self.recorder.replies);
     }
 
-    fn close(&mut self, code: &[u8]) {
-        websocket::closing(code, &mut self.ear.replies);
+    fn on_close(&mut self, code: &[u8]) {
+        websocket::closing(code, &mut self.recorder.replies);
     }
 }
 
@@ -189,24 +189,24 @@ mod tests {
     use crate::measure::Unit;
 
     /// Reads at these times (µs), with their events; the span began at 0.9 s.
-    fn hear(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Heard, Pace) {
-        let (ear, pace) = listen(timestamp, reads);
+    fn received(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Heard, Pace) {
+        let (recorder, pace) = listen(timestamp, reads);
         let mut heard = Heard::default();
-        ear.tell(&mut heard);
+        recorder.tell(&mut heard);
         (heard, pace)
     }
 
-    fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Ear, Pace) {
-        let mut ear = Ear::new(timestamp.map(|path| path.parse().unwrap()));
+    fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Recorder, Pace) {
+        let mut recorder = Recorder::new(timestamp.map(|path| path.parse().unwrap()));
         let mut pace = Pace::since(900_000);
         for (now_us, events) in reads {
-            let mut reading = ear.reading(*now_us, || REAL_NS);
+            let mut reading = recorder.reading(*now_us, || REAL_NS);
             for event in *events {
-                reading.event(Kind::Text, event.as_bytes());
+                reading.on_message(Kind::Text, event.as_bytes());
             }
             reading.finish(&mut pace);
         }
-        (ear, pace)
+        (recorder, pace)
     }
 
     const REAL_NS: u64 = 1_795_262_400_000_000_000;
@@ -215,7 +215,7 @@ mod tests {
     fn intervals_are_between_reads() {
         let reads: &[(u64, &[&str])] =
             &[(1_000_000, &["1", "2"]), (1_000_500, &[]), (1_003_000, &["[", "{}"])];
-        let (heard, pace) = hear(None, reads);
+        let (heard, pace) = received(None, reads);
         assert_eq!((pace.events, pace.last_us), (4, 1_003_000));
         assert_eq!((heard.events, heard.payload_bytes, heard.event_bytes_max), (4, 5, 2));
         let max_us = 3000;
@@ -228,9 +228,9 @@ mod tests {
     #[test]
     fn nothing_reaches_back_before_the_span() {
         // From the beginning of the span to the first event is silence, and no interval.
-        let (ear, _) = listen(None, &[(1_000_000, &["1"]), (1_003_000, &["2"])]);
-        assert_eq!(ear.silence_us_max, 100_000);
-        let intervals: Vec<_> = ear.intervals.buckets().collect();
+        let (recorder, _) = listen(None, &[(1_000_000, &["1"]), (1_003_000, &["2"])]);
+        assert_eq!(recorder.silence_us_max, 100_000);
+        let intervals: Vec<_> = recorder.intervals.buckets().collect();
         assert_eq!(intervals.iter().map(|(_, count)| count).sum::<u64>(), 1);
         assert!((3000..3010).contains(&intervals[0].0), "{intervals:?}");
     }
@@ -245,7 +245,7 @@ mod tests {
             "not JSON",
             r#"{"t":"2026-11-21T12:00:00Z"}"#,
         ];
-        let (heard, _) = hear(Some("t"), &[(1_000_000, events)]);
+        let (heard, _) = received(Some("t"), &[(1_000_000, events)]);
         let stamps = heard.timestamps.unwrap();
         assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
         assert_eq!((stamps.ahead_us_max, stamps.unit), (7500, Some(Unit::Seconds)));

@@ -1,33 +1,33 @@
 //! An endpoint that somebody else runs, measured without its cooperation: any
 //! WebSocket, SSE or HTTP streaming.
 //!
-//! What a stranger sends is not the lab's: nobody knows what should have come,
+//! What it sends is not the lab's: nobody knows what should have come,
 //! so there is no ledger, and latency only where events say when they were made.
 //!
-//! - `approach`: addresses, and whom to trust
+//! - `resolver`: addresses, and whom to trust
 //! - `handshake`, `head`: how it is asked, and whether its answer will do
 //! - `body`: where an HTTP answer ends
 //! - `websocket`, `sse`, `lines`: the three framings, all of each
-//! - `voice`: what is said on one connection, from head to end
+//! - `session`: what is said on one connection, from head to end
 //! - `json`, `timestamp`: when an event was made
-//! - `ear`: what was heard, counted
-//! - `guest`, `crowd`: one connection, all of them
+//! - `recorder`: what was heard, counted
+//! - `connection`, `pool`: one connection, all of them
 
-mod approach;
 mod body;
-mod crowd;
-mod ear;
-mod guest;
+mod connection;
+mod connection_pool;
 mod handshake;
 mod head;
 mod json;
 mod lines;
+mod protocol_session;
+mod recorder;
+mod resolver;
 mod sse;
 mod timestamp;
-mod voice;
 mod websocket;
 
-pub use approach::addresses;
+pub use resolver::addresses;
 
 use super::carrier::MESSAGE_BYTES_MAX;
 use super::progress::Progress;
@@ -36,7 +36,7 @@ use super::{CALM, Figures, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};
 use crate::measure::{Heard, Latency, Traffic};
 use crate::scenario::Endpoint;
 use anyhow::anyhow;
-use crowd::Crowd;
+use connection_pool::ConnectionPool;
 use std::time::Duration;
 
 /// How an endpoint is visited.
@@ -80,16 +80,16 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> anyhow::Result<Outcome> {
     allow_open_files(visit.connections)?;
-    let crowd = Crowd::new(endpoint, visit.connections)?;
+    let pool = ConnectionPool::new(endpoint, visit.connections)?;
     let (poller, progress) = (Poller::new()?, Progress::default());
-    let mut stay = Stay { crowd, observer, poller, begun_us: 0, progress };
-    let outcome = stay.run(visit)?;
-    stay.crowd.leave(&stay.poller);
+    let mut run = ExternalRun { pool, observer, poller, begun_us: 0, progress };
+    let outcome = run.run(visit)?;
+    run.pool.leave(&run.poller);
     Ok(outcome)
 }
 
-struct Stay<'a> {
-    crowd: Crowd<'a>,
+struct ExternalRun<'a> {
+    pool: ConnectionPool<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
     /// When the span began; 0 before.
@@ -97,43 +97,43 @@ struct Stay<'a> {
     progress: Progress,
 }
 
-impl Stay<'_> {
+impl ExternalRun<'_> {
     fn run(&mut self, visit: &Visit) -> anyhow::Result<Outcome> {
         let dialed_us = now_us();
-        self.crowd.open_more(&self.poller)?;
-        while !self.crowd.is_complete() {
+        self.pool.open_more(&self.poller)?;
+        while !self.pool.is_complete() {
             self.turn(PROGRESS_EVERY_US)?;
-            self.crowd.lose_patience(&self.poller)?;
+            self.pool.give_up_late(&self.poller)?;
         }
         let open_us = now_us() - dialed_us;
         self.check_somebody()?;
         self.observer.at(Moment::Open);
-        self.stay_for(visit.warm_up)?;
+        self.run_for(visit.warm_up)?;
         self.check_somebody()?;
 
         self.observer.at(Moment::Warm);
         // What has come meanwhile.
-        self.stay_for(CALM)?;
+        self.run_for(CALM)?;
         self.check_somebody()?;
 
         self.observer.at(Moment::Begin);
         self.poller.take_away_us_max();
         let busy_ns = self.poller.busy_ns();
         self.begun_us = now_us();
-        self.crowd.begin(self.begun_us);
-        self.stay_for(visit.measured)?;
+        self.pool.begin(self.begun_us);
+        self.run_for(visit.measured)?;
         let span_us = now_us() - self.begun_us;
         let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
         let swarm_away_us = self.poller.take_away_us_max();
         self.observer.at(Moment::End);
         self.observer.at(Moment::Over { stopped_ports: &[] });
-        let heard = self.crowd.end(self.begun_us, span_us);
-        let ear = std::mem::take(&mut self.crowd.ear);
+        let heard = self.pool.end(self.begun_us, span_us);
+        let recorder = std::mem::take(&mut self.pool.recorder);
         Ok(Outcome {
             heard,
-            traffic: ear.tally.traffic,
-            latency: ear.tally.latency,
-            intervals: ear.intervals,
+            traffic: recorder.tally.traffic,
+            latency: recorder.tally.latency,
+            intervals: recorder.intervals,
             open_us,
             span_us,
             swarm_cpu_ns,
@@ -142,15 +142,15 @@ impl Stay<'_> {
     }
 
     fn check_somebody(&self) -> anyhow::Result<()> {
-        if self.crowd.standing() > 0 { Ok(()) } else { Err(anyhow!(self.crowd.why_nobody())) }
+        if self.pool.standing() > 0 { Ok(()) } else { Err(anyhow!(self.pool.why_nobody())) }
     }
 
     /// Listens for so long, or until nobody speaks any more.
-    fn stay_for(&mut self, time: Duration) -> anyhow::Result<()> {
+    fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
         let until_us = now_us() + time.as_micros() as u64;
         loop {
             let now_us = now_us();
-            if now_us >= until_us || self.crowd.standing() == 0 {
+            if now_us >= until_us || self.pool.standing() == 0 {
                 return Ok(());
             }
             self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
@@ -159,17 +159,17 @@ impl Stay<'_> {
 
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let count = match self.crowd.is_busy() {
+        let count = match self.pool.is_busy() {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
         };
-        self.crowd.go_on(&self.poller)?;
+        self.pool.go_on(&self.poller)?;
         for index in 0..count {
-            self.crowd.on_ready(self.poller.ready(index), &self.poller)?;
+            self.pool.on_ready(self.poller.ready(index), &self.poller)?;
         }
-        let Stay { progress, observer, crowd, begun_us, .. } = self;
+        let ExternalRun { progress, observer, pool, begun_us, .. } = self;
         progress.tell(*observer, |now_us| {
-            Figures::of_span(crowd.standing(), &crowd.ear.tally, *begun_us, now_us)
+            Figures::of_span(pool.standing(), &pool.recorder.tally, *begun_us, now_us)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The head of an HTTP answer (RFC 9112 §2), as strangers write it.
+//! The head of an HTTP answer (RFC 9112 §2), as any server writes it.
 
 /// A longer head is no answer: room for the cookies of a large site.
 const HEAD_BYTES_MAX: usize = 64 * 1024;

@@ -17,7 +17,7 @@ fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
             forever(|| peer.say("data: event\n\n"))
         }));
         let file =
-            std::env::temp_dir().join(format!("thalweg-stranger-{}.pem", std::process::id()));
+            std::env::temp_dir().join(format!("thalweg-external-{}.pem", std::process::id()));
         std::fs::write(&file, pem).unwrap();
         for scheme in ["wss", "https"] {
             let url = format!("{scheme}://localhost:{}/", address.port());

@@ -15,7 +15,7 @@ const POLL: &str = "wait=25s";
 
 /// What all subscribers of a sample ask with.
 #[derive(Debug)]
-pub(super) struct Asking {
+pub(super) struct SubscribeRequest {
     /// Path and query.
     first: String,
     /// The same of the requests that follow, but for the cursors.
@@ -27,15 +27,15 @@ pub(super) struct Asking {
     scheme: &'static str,
 }
 
-impl Asking {
-    pub(super) fn new(settings: &Settings, host: SocketAddr) -> Asking {
+impl SubscribeRequest {
+    pub(super) fn new(settings: &Settings, host: SocketAddr) -> SubscribeRequest {
         let Settings { transport, topics, tls, .. } = *settings;
         let subscription = |query| Subscription { transport, host, path: None, topics, query };
         let (first, again) = match transport {
             Transport::LongPolling => (subscription(FIRST_POLL), subscription(POLL)),
             _ => (subscription(""), subscription("")),
         };
-        Asking {
+        SubscribeRequest {
             first: first.target(),
             again: again.target(),
             behind_target: again.behind_target(),

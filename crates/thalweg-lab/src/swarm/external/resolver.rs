@@ -26,15 +26,15 @@ pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
 
 /// The way to an endpoint.
 #[derive(Debug)]
-pub(super) struct Approach {
+pub(super) struct Resolver {
     pub(super) addresses: Vec<SocketAddr>,
     /// The one that is tried, or was found to answer.
     current: usize,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
 }
 
-impl Approach {
-    pub(super) fn new(endpoint: &Endpoint) -> anyhow::Result<Approach> {
+impl Resolver {
+    pub(super) fn new(endpoint: &Endpoint) -> anyhow::Result<Resolver> {
         let host = endpoint.url.host();
         let tls = if endpoint.url.is_tls() {
             let name = ServerName::try_from(host.to_owned())
@@ -43,7 +43,7 @@ impl Approach {
         } else {
             None
         };
-        Ok(Approach { addresses: addresses(endpoint)?, current: 0, tls })
+        Ok(Resolver { addresses: addresses(endpoint)?, current: 0, tls })
     }
 
     pub(super) fn is_tls(&self) -> bool {

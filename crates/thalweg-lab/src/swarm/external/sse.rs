@@ -1,8 +1,8 @@
 //! Server-Sent Events (WHATWG HTML §9.2.6), all of it: lines that end in CR, LF
 //! or both, a byte order mark, several data lines, comments, fields of any name.
 
-use super::voice::{Hear, Kind, Malformed};
-use super::{MESSAGE_BYTES_MAX, voice};
+use super::protocol_session::{Handler, Kind, Malformed};
+use super::{MESSAGE_BYTES_MAX, protocol_session};
 use memchr::memchr2;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -22,7 +22,11 @@ pub(super) struct Sse {
 
 impl Sse {
     #[inline]
-    pub(super) fn feed(&mut self, mut bytes: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
+    pub(super) fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        handler: &mut impl Handler,
+    ) -> Result<(), Malformed> {
         if !bytes.is_empty() && std::mem::take(&mut self.is_behind_cr) {
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
@@ -39,9 +43,9 @@ impl Sse {
                 rest => &rest[1..],
             };
             if self.line.is_empty() && self.is_begun {
-                self.line(line, &mut held, hear)?;
+                self.line(line, &mut held, handler)?;
             } else {
-                self.long_line(line, hear)?;
+                self.long_line(line, handler)?;
             }
         }
         if let Some(data) = held {
@@ -51,7 +55,7 @@ impl Sse {
     }
 
     /// A line that came in parts, or the first.
-    fn long_line(&mut self, end: &[u8], hear: &mut impl Hear) -> Result<(), Malformed> {
+    fn long_line(&mut self, end: &[u8], handler: &mut impl Handler) -> Result<(), Malformed> {
         self.keep(end)?;
         let line = std::mem::take(&mut self.line);
         let mut rest = &line[..];
@@ -59,7 +63,7 @@ impl Sse {
             rest = rest.strip_prefix(BYTE_ORDER_MARK).unwrap_or(rest);
         }
         let mut held = None;
-        self.line(rest, &mut held, hear)?;
+        self.line(rest, &mut held, handler)?;
         if let Some(data) = held {
             self.data = Some(data.to_vec());
         }
@@ -68,7 +72,7 @@ impl Sse {
 
     fn keep(&mut self, part: &[u8]) -> Result<(), Malformed> {
         if self.line.len() + part.len() > MESSAGE_BYTES_MAX {
-            return voice::too_long();
+            return protocol_session::too_long();
         }
         self.line.extend_from_slice(part);
         Ok(())
@@ -79,19 +83,19 @@ impl Sse {
         &mut self,
         line: &'a [u8],
         held: &mut Option<&'a [u8]>,
-        hear: &mut impl Hear,
+        handler: &mut impl Handler,
     ) -> Result<(), Malformed> {
         if line.is_empty() {
             if let Some(data) = held.take() {
-                hear.event(Kind::Text, data);
+                handler.on_message(Kind::Text, data);
             } else if let Some(data) = self.data.take() {
-                hear.event(Kind::Text, &data);
+                handler.on_message(Kind::Text, &data);
             }
             return Ok(());
         }
         let Some(rest) = line.strip_prefix(b"data") else {
             if line[0] == b':' {
-                hear.sign();
+                handler.on_sign_of_life();
             }
             return Ok(());
         };
@@ -110,7 +114,7 @@ impl Sse {
             }
         }
         match &self.data {
-            Some(data) if data.len() > MESSAGE_BYTES_MAX => voice::too_long(),
+            Some(data) if data.len() > MESSAGE_BYTES_MAX => protocol_session::too_long(),
             _ => Ok(()),
         }
     }

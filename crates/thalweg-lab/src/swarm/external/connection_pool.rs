@@ -1,17 +1,17 @@
 //! All connections to an endpoint: opened a few at a time, then read as they get
 //! ready.
 
-use super::approach::Approach;
-use super::ear::{Ear, Pace};
-use super::guest::{Guest, Stage, Turn, unreachable};
+use super::connection::{Connection, Stage, Turn, unreachable};
 use super::head::Head;
+use super::recorder::{Pace, Recorder};
+use super::resolver::Resolver;
 use crate::measure::{Answer, Heard, Latency, Spread};
 use crate::scenario::Endpoint;
 use crate::swarm::read_buffer::ReadBuffer;
 use crate::swarm::socket::{Poller, Ready, now_us};
 use anyhow::{Context, anyhow, bail};
 
-/// Handshakes under way at once: below the queue that a stranger's listener has
+/// Handshakes under way at once: below the queue that most listeners have
 /// (100 with asyncio, 128 with much else). Beyond it the kernel drops connections,
 /// and asks again after a second, which would pass for the endpoint's set-up time.
 const OPENING_MAX: usize = 64;
@@ -24,11 +24,11 @@ const READS_MAX: usize = 4;
 
 /// The connections, numbered from 0.
 #[derive(Debug)]
-pub(super) struct Crowd<'a> {
+pub(super) struct ConnectionPool<'a> {
     endpoint: &'a Endpoint,
-    approach: Approach,
+    resolver: Resolver,
     wanted: usize,
-    guests: Vec<Guest>,
+    connections: Vec<Connection>,
     /// Somebody has connected: the address is one that answers.
     is_reached: bool,
     opening: usize,
@@ -40,19 +40,22 @@ pub(super) struct Crowd<'a> {
     buffer: ReadBuffer,
     set_up: Latency,
     heard: Heard,
-    pub(super) ear: Ear,
+    pub(super) recorder: Recorder,
 }
 
-impl<'a> Crowd<'a> {
-    pub(super) fn new(endpoint: &'a Endpoint, connections: u32) -> anyhow::Result<Crowd<'a>> {
+impl<'a> ConnectionPool<'a> {
+    pub(super) fn new(
+        endpoint: &'a Endpoint,
+        connections: u32,
+    ) -> anyhow::Result<ConnectionPool<'a>> {
         if connections == 0 {
             bail!("an endpoint is measured over at least one connection");
         }
-        Ok(Crowd {
+        Ok(ConnectionPool {
             endpoint,
-            approach: Approach::new(endpoint)?,
+            resolver: Resolver::new(endpoint)?,
             wanted: connections as usize,
-            guests: Vec::with_capacity(connections as usize),
+            connections: Vec::with_capacity(connections as usize),
             is_reached: false,
             opening: 0,
             oldest: 0,
@@ -61,7 +64,7 @@ impl<'a> Crowd<'a> {
             buffer: ReadBuffer::new(),
             set_up: Latency::default(),
             heard: Heard { connections, ..Heard::default() },
-            ear: Ear::new(endpoint.timestamp.clone()),
+            recorder: Recorder::new(endpoint.timestamp.clone()),
         })
     }
 
@@ -72,7 +75,7 @@ impl<'a> Crowd<'a> {
 
     /// Whether every connection stands or is known not to.
     pub(super) fn is_complete(&self) -> bool {
-        self.opening == 0 && self.guests.len() == self.wanted
+        self.opening == 0 && self.connections.len() == self.wanted
     }
 
     /// Whether there is something to read already.
@@ -85,18 +88,18 @@ impl<'a> Crowd<'a> {
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
         let opening_max = match self.is_reached {
             false => 1,
-            true if self.approach.is_tls() => OPENING_TLS_MAX,
+            true if self.resolver.is_tls() => OPENING_TLS_MAX,
             true => OPENING_MAX,
         };
-        while self.opening < opening_max && self.guests.len() < self.wanted {
-            let index = self.guests.len();
-            match Guest::dial(&self.approach, self.endpoint, index, poller) {
-                Ok(guest) => {
-                    self.guests.push(guest);
+        while self.opening < opening_max && self.connections.len() < self.wanted {
+            let index = self.connections.len();
+            match Connection::dial(&self.resolver, self.endpoint, index, poller) {
+                Ok(connection) => {
+                    self.connections.push(connection);
                     self.opening += 1;
                 }
                 // A network that is not there is known at once.
-                Err(_) if !self.is_reached && self.approach.turn_to_next() => {}
+                Err(_) if !self.is_reached && self.resolver.turn_to_next() => {}
                 Err(error) => {
                     let url = self.endpoint.url.to_string();
                     return Err(unreachable(&error, &url))
@@ -108,11 +111,11 @@ impl<'a> Crowd<'a> {
     }
 
     /// Gives up connections that take too long.
-    pub(super) fn lose_patience(&mut self, poller: &Poller) -> anyhow::Result<()> {
+    pub(super) fn give_up_late(&mut self, poller: &Poller) -> anyhow::Result<()> {
         let now_us = now_us();
-        while let Some(guest) = self.guests.get_mut(self.oldest) {
-            if guest.stage == Stage::Opening {
-                if now_us - guest.dialed_us < OPEN_WITHIN_US {
+        while let Some(connection) = self.connections.get_mut(self.oldest) {
+            if connection.stage == Stage::Opening {
+                if now_us - connection.dialed_us < OPEN_WITHIN_US {
                     break;
                 }
                 let seconds = OPEN_WITHIN_US / 1_000_000;
@@ -129,7 +132,7 @@ impl<'a> Crowd<'a> {
     #[inline]
     pub(super) fn on_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<()> {
         let index = ready.key as usize;
-        if let Err(error) = self.guests[index].flush(ready, poller) {
+        if let Err(error) = self.connections[index].flush(ready, poller) {
             return self.fail(index, &error, poller);
         }
         if ready.writable && !self.is_reached {
@@ -152,15 +155,15 @@ impl<'a> Crowd<'a> {
     #[inline]
     fn read(&mut self, index: usize, has_ended: bool, poller: &Poller) -> anyhow::Result<()> {
         for _ in 0..READS_MAX {
-            let guest = &mut self.guests[index];
-            let turn = guest
-                .hear(&mut self.buffer, &mut self.ear, poller)
+            let connection = &mut self.connections[index];
+            let turn = connection
+                .receive(&mut self.buffer, &mut self.recorder, poller)
                 .with_context(|| format!("{}, connection {index}", self.endpoint.url))?;
             let goes_on = turn.may_be_more || has_ended;
-            if turn.opened.is_some() || guest.is_over() {
+            if turn.opened.is_some() || connection.is_over() {
                 self.note(index, turn, poller)?;
             }
-            if !goes_on || self.guests[index].is_over() {
+            if !goes_on || self.connections[index].is_over() {
                 return Ok(());
             }
         }
@@ -173,32 +176,32 @@ impl<'a> Crowd<'a> {
     /// A connection was opened, or is over.
     fn note(&mut self, index: usize, turn: Turn, poller: &Poller) -> anyhow::Result<()> {
         if let Some(head) = turn.opened {
-            let guest = &mut self.guests[index];
-            guest.stage = Stage::Standing;
-            self.set_up.record(now_us() - guest.dialed_us, 1);
+            let connection = &mut self.connections[index];
+            connection.stage = Stage::Standing;
+            self.set_up.record(now_us() - connection.dialed_us, 1);
             self.opening -= 1;
             self.standing += 1;
             self.heard.stood += 1;
             if self.heard.stood == 1 {
-                self.heard.answer = answer(&head, self.approach.address().to_string());
+                self.heard.answer = answer(&head, self.resolver.address().to_string());
             }
-            if let Err(error) = guest.greet(&self.endpoint.send_on_open, poller) {
-                guest.fail(&error, &mut self.ear);
+            if let Err(error) = connection.greet(&self.endpoint.send_on_open, poller) {
+                connection.fail(&error, &mut self.recorder);
             }
         }
-        let guest = &mut self.guests[index];
-        match guest.stage {
+        let connection = &mut self.connections[index];
+        match connection.stage {
             Stage::Opening => {
-                if let Some(reason) = guest.voice.refused() {
+                if let Some(reason) = connection.session.refused() {
                     self.heard.refused.add(reason);
-                    guest.stage = Stage::Refused;
+                    connection.stage = Stage::Refused;
                     self.opening -= 1;
                 }
             }
             Stage::Standing => {
-                if let Some(how) = guest.voice.ended() {
+                if let Some(how) = connection.session.ended() {
                     self.heard.ended_early.add(how);
-                    guest.stage = Stage::Ended;
+                    connection.stage = Stage::Ended;
                     self.standing -= 1;
                 }
             }
@@ -211,42 +214,42 @@ impl<'a> Crowd<'a> {
     /// address may be better.
     fn fail(&mut self, index: usize, error: &anyhow::Error, poller: &Poller) -> anyhow::Result<()> {
         if !self.is_reached {
-            if self.approach.turn_to_next() {
-                self.guests.clear();
+            if self.resolver.turn_to_next() {
+                self.connections.clear();
                 self.opening = 0;
                 return self.open_more(poller);
             }
             return Err(unreachable(error, &self.endpoint.url.to_string()));
         }
-        self.guests[index].fail(error, &mut self.ear);
+        self.connections[index].fail(error, &mut self.recorder);
         self.note(index, Turn::default(), poller)
     }
 
     /// The span begins.
     pub(super) fn begin(&mut self, begun_us: u64) {
-        self.ear.reset();
-        for guest in &mut self.guests {
-            guest.pace = Pace::since(begun_us);
+        self.recorder.reset();
+        for connection in &mut self.connections {
+            connection.pace = Pace::since(begun_us);
         }
     }
 
     /// The span, begun at `begun_us` and `span_us` long, is over: what was heard.
     pub(super) fn end(&mut self, begun_us: u64, span_us: u64) -> Heard {
         let mut heard = std::mem::take(&mut self.heard);
-        self.ear.tell(&mut heard);
+        self.recorder.tell(&mut heard);
         heard.span_us = span_us;
         heard.set_up = Spread::of(&self.set_up);
         let has_lasting = self.standing > 0;
-        let guests = || {
+        let connections = || {
             let stage = if has_lasting { Stage::Standing } else { Stage::Ended };
-            self.guests.iter().filter(move |guest| guest.stage == stage)
+            self.connections.iter().filter(move |connection| connection.stage == stage)
         };
-        let events = || guests().map(|guest| guest.pace.events);
+        let events = || connections().map(|connection| connection.pace.events);
         heard.events_per_connection_min = events().min().unwrap_or(0);
         heard.events_per_connection_max = events().max().unwrap_or(0);
         let end_us = begun_us + span_us;
-        let still = guests().map(|guest| end_us.saturating_sub(guest.pace.last_us));
-        heard.silence_us_max = still.max().unwrap_or(0).max(self.ear.silence_us_max);
+        let still = connections().map(|connection| end_us.saturating_sub(connection.pace.last_us));
+        heard.silence_us_max = still.max().unwrap_or(0).max(self.recorder.silence_us_max);
         heard
     }
 
@@ -261,8 +264,8 @@ impl<'a> Crowd<'a> {
 
     /// Takes leave of everybody.
     pub(super) fn leave(&mut self, poller: &Poller) {
-        for guest in &mut self.guests {
-            guest.leave(poller);
+        for connection in &mut self.connections {
+            connection.leave(poller);
         }
     }
 }
@@ -291,15 +294,15 @@ mod tests {
         let url = "http://localhost:1/".to_owned();
         let endpoint = Endpoint::read(&Typed { url, ..Typed::default() })?;
         let mut poller = Poller::new()?;
-        let mut crowd = Crowd::new(&endpoint, 3)?;
-        crowd.approach.addresses = addresses;
-        crowd.open_more(&poller)?;
-        while !crowd.is_complete() {
+        let mut pool = ConnectionPool::new(&endpoint, 3)?;
+        pool.resolver.addresses = addresses;
+        pool.open_more(&poller)?;
+        while !pool.is_complete() {
             for index in 0..poller.wait(1000)? {
-                crowd.on_ready(poller.ready(index), &poller)?;
+                pool.on_ready(poller.ready(index), &poller)?;
             }
         }
-        Ok(crowd.end(now_us(), 0))
+        Ok(pool.end(now_us(), 0))
     }
 
     #[test]
