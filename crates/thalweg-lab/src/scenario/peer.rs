@@ -40,6 +40,9 @@ pub struct Peer {
     /// Builds it, in its folder. Empty: nothing to build.
     #[serde(default)]
     pub build: Vec<String>,
+    /// What the build leaves behind, if not `{out}`: it is built again once a source is newer.
+    #[serde(default)]
+    pub built: Option<String>,
     /// Starts it.
     pub command: Vec<String>,
     /// Prints its version.

@@ -55,8 +55,8 @@ fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     let Some((tool, words)) = peer.build.split_first() else {
         return Ok(());
     };
-    let program = Path::new(&peer.folder).join("build").join(&peer.name);
-    if is_newer(&program, Path::new(&peer.folder)) {
+    let built = peer.fill(peer.built.as_deref().unwrap_or("{out}"));
+    if is_newer(Path::new(&built), Path::new(&peer.folder)) {
         return Ok(());
     }
     if !is_quiet {
@@ -64,7 +64,7 @@ fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
         let _ = writeln!(stderr(), "building {}: {}", peer.name, peer.build.join(" "));
     }
     // It runs in the peer's folder, so what it leaves has to be named from the root.
-    let program = std::path::absolute(&program)?;
+    let program = std::path::absolute(peer.program())?;
     let fill = |word: &String| word.replace("{out}", &program.to_string_lossy());
     let output = Command::new(tool)
         .args(words.iter().map(fill))
@@ -82,10 +82,10 @@ fn build(peer: &Peer, is_quiet: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the program was built after every source beside its `subject.toml`.
-fn is_newer(program: &Path, folder: &Path) -> bool {
+/// Whether this was built after every source beside the `subject.toml`.
+fn is_newer(built: &Path, folder: &Path) -> bool {
     let modified = |path: &Path| -> Option<SystemTime> { fs::metadata(path).ok()?.modified().ok() };
-    let (Some(built), Ok(entries)) = (modified(program), fs::read_dir(folder)) else {
+    let (Some(built), Ok(entries)) = (modified(built), fs::read_dir(folder)) else {
         return false;
     };
     let mut files = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file());
