@@ -2,6 +2,7 @@
 //!
 //! Pure but for reading `/proc`.
 //!
+//! - `comparison`: what a subject is to its baseline, and when that is known
 //! - `heard`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got; `missed`: what
@@ -16,6 +17,7 @@
 //! - `unpaired`: ratios of two runs
 //! - `verdict`: what limited a sample
 
+pub mod comparison;
 mod heard;
 mod latency;
 mod ledger;

@@ -2,6 +2,7 @@
 //!
 //! - `summary`: what a run found; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
+//! - `comparisons`: every subject beside its baseline, decided once
 //! - `compare`: subjects next to each other, and which are ties; `outcome`: what a
 //!   comparison comes to
 //! - `connections`: what a reader must know of them
@@ -23,6 +24,7 @@
 mod against;
 mod choice;
 mod compare;
+mod comparisons;
 mod condition;
 mod connections;
 mod cover;
@@ -45,6 +47,7 @@ mod table;
 mod words;
 
 pub use against::{Against, Pair, Side, against};
+pub use comparisons::next;
 pub use condition::{Condition, Hit};
 pub use cover::Cover;
 pub use csv::csv;

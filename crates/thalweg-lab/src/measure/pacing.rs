@@ -30,6 +30,12 @@ impl Pacing {
         ((self.published + EDGE_EVENTS) as f64) < OFFERED * self.scheduled as f64
     }
 
+    /// Whether the swarm's own lateness is a part of a latency whose 99th percentile is
+    /// `p99_us`.
+    pub fn is_late(&self, p99_us: u64) -> bool {
+        self.late_p99_us as f64 > TOLD_SHARE * p99_us as f64
+    }
+
     /// A sentence, where the swarm's own lateness is part of a latency whose
     /// 99th percentile is `p99_us`.
     pub fn remark(&self, p99_us: u64) -> Option<String> {
@@ -37,7 +43,7 @@ impl Pacing {
         if self.is_short() {
             return Some(format!("the swarm published {published} of {scheduled} events due"));
         }
-        let is_told = late_p99_us > TOLD_US || late_p99_us as f64 > TOLD_SHARE * p99_us as f64;
+        let is_told = late_p99_us > TOLD_US || self.is_late(p99_us);
         is_told.then(|| {
             format!("the swarm itself published late: p99 {late_p99_us} µs, max {late_max_us} µs")
         })

@@ -13,8 +13,12 @@ pub struct Sample {
     pub cell: usize,
     /// Index of the cell's subject.
     pub subject: usize,
-    /// From 0.
+    /// The round of the cell, from 0: one span of each subject.
     pub repeat: u32,
+    /// Which start of the cell's processes the round belongs to, from 0; in older archives
+    /// each round has a start of its own.
+    #[serde(default)]
+    pub start: Option<u32>,
     /// What limited it.
     pub verdict: Verdict,
     /// Why, in words with figures.
@@ -276,15 +280,38 @@ pub struct KernelMemory {
 }
 
 impl Sample {
+    /// The start that its round belongs to.
+    pub fn start(&self) -> u32 {
+        self.start.unwrap_or(self.repeat)
+    }
+
     /// Whether its figures belong beside those of others: nobody disturbed subject
-    /// or swarm, and nothing was left out. One that is valid and not sound counts
+    /// or swarm, and nothing was left out. One that is valid and disturbed counts
     /// only if there are no others.
-    pub fn is_sound(&self) -> bool {
+    pub fn is_undisturbed(&self) -> bool {
         match self.verdict {
             Verdict::Invalid(_) | Verdict::Machine | Verdict::Gaps => false,
             Verdict::Swarm => self.disturbed < DISTURBED,
-            Verdict::Subject | Verdict::Schedule => true,
+            Verdict::Subject | Verdict::Both | Verdict::Schedule => true,
         }
+    }
+
+    /// Whether its events per second are what the subject can do: it was saturated, and the
+    /// swarm was not. A search for the highest rate ends where the objective is missed,
+    /// unless the swarm could not offer more.
+    pub fn is_ranked(&self) -> bool {
+        match self.steps.is_empty() {
+            true => self.verdict == Verdict::Subject,
+            false => self.verdict.is_valid() && self.verdict != Verdict::Swarm,
+        }
+    }
+
+    /// The latency that 99 of 100 events kept; `None` where nothing came, or where the swarm
+    /// itself published so late that it is part of it.
+    pub fn p99_us(&self) -> Option<f64> {
+        let p99_us = self.latency.quantile_us(0.99)?;
+        let is_late = self.pacing.is_some_and(|pacing| pacing.is_late(p99_us));
+        (!is_late).then_some(p99_us as f64)
     }
 
     /// The subject's CPU time per event; `None` where nothing came.

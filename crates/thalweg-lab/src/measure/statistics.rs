@@ -12,6 +12,7 @@
 //!   that the logarithms of the ratios lie symmetrically.
 
 mod signed_rank;
+pub mod student;
 
 pub use signed_rank::{cover, ratio, worse};
 

@@ -24,6 +24,9 @@ pub enum Verdict {
     Subject,
     /// The swarm's core was: the subject could do more.
     Swarm,
+    /// Both were: nobody knows whether the subject could do more, so its throughput is not
+    /// ranked; CPU per event counts.
+    Both,
     /// The subject could not keep up and announced gaps: CPU per event counts,
     /// throughput does not.
     Gaps,
@@ -106,6 +109,11 @@ impl Evidence {
         }
         if self.swarm_fell_short {
             return (Verdict::Swarm, "the swarm could not offer more".to_owned());
+        }
+        if self.subject_busy >= SATURATED && self.swarm_busy >= SATURATED {
+            let why =
+                format!("{}, and the swarm's for {}", self.saturation(), percent(self.swarm_busy));
+            return (Verdict::Both, why);
         }
         if self.subject_busy >= SATURATED {
             return (Verdict::Subject, self.saturation());
@@ -216,6 +224,15 @@ fn percent(share: f64) -> String {
 }
 
 impl Verdict {
+    /// That of an archive, some of which are older than [`Verdict::Both`]: what it is beside a
+    /// swarm that was busy for this share.
+    pub fn beside(self, swarm_busy: f64) -> Verdict {
+        match self {
+            Verdict::Subject if swarm_busy >= SATURATED => Verdict::Both,
+            verdict => verdict,
+        }
+    }
+
     /// Whether the sample's figures may be used at all.
     pub fn is_valid(&self) -> bool {
         !matches!(self, Verdict::Invalid(_))
@@ -228,6 +245,7 @@ impl fmt::Display for Verdict {
             Verdict::Subject => f.write_str("subject"),
             Verdict::Gaps => f.write_str("gaps"),
             Verdict::Swarm => f.write_str("swarm"),
+            Verdict::Both => f.write_str("both"),
             Verdict::Machine => f.write_str("machine"),
             Verdict::Schedule => f.write_str("schedule"),
             Verdict::Invalid(reason) => write!(f, "invalid: {reason}"),
@@ -253,7 +271,7 @@ mod tests {
     #[test]
     fn who_was_saturated() {
         check(busy(0.99, 0.5), &Verdict::Subject, "the subject's cores were busy for 99 %");
-        check(busy(0.99, 0.99), &Verdict::Subject, "99 %");
+        check(busy(0.99, 0.99), &Verdict::Both, "were busy for 99 %, and the swarm's for 99 %");
         check(busy(0.94, 0.96), &Verdict::Swarm, "the swarm's core was busy for 96 %");
         check(busy(0.94, 0.50), &Verdict::Schedule, "busy for 94 %, the swarm for 50 %");
     }
@@ -329,6 +347,8 @@ mod tests {
             ("invalid: 3 missing", "3 missing")
         );
         assert!(!verdict.is_valid());
+        assert_eq!(Verdict::Subject.beside(0.96), Verdict::Both);
+        assert_eq!(Verdict::Subject.beside(0.94), Verdict::Subject);
     }
 
     #[test]

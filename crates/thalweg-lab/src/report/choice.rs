@@ -21,7 +21,7 @@ pub(super) struct Choice<'a> {
 impl<'a> Choice<'a> {
     pub(super) fn of(samples: &[&'a Sample]) -> Choice<'a> {
         let valid = samples.iter().copied().filter(|it| it.verdict.is_valid());
-        let (counted, left_out, takes_all) = sound_first(valid, |sample| sample.is_sound());
+        let (counted, left_out, takes_all) = sound_first(valid, |sample| sample.is_undisturbed());
         Choice { counted, left_out, takes_all }
     }
 
@@ -90,7 +90,7 @@ pub(super) fn pairs<'a>(
         .filter(|(sample, base)| sample.verdict.is_valid() && base.verdict.is_valid());
     let is_sound = |sample: &Sample| match together {
         true => sample.verdict != Verdict::Gaps,
-        false => sample.is_sound(),
+        false => sample.is_undisturbed(),
     };
     let (pairs, _, takes_all) =
         sound_first(valid, |(sample, base)| is_sound(sample) && is_sound(base));

@@ -2,10 +2,12 @@
 
 use super::choice::{self, Choice};
 use super::compare;
+use super::comparisons::comparisons;
 use super::cover::{Cover, covers};
 use super::curves::Curves;
 use super::equality::Equality;
 use super::row::{Row, Valid};
+use crate::measure::comparison::Comparison;
 use crate::measure::{MachineNote, Sample, Verdict};
 use crate::scenario::{Cell, Drive, Figure, Part, Plan};
 use serde::{Deserialize, Serialize};
@@ -124,6 +126,8 @@ pub struct PartSummary {
     pub together: bool,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
+    /// Every subject beside its baseline in every metric, cell by cell and over all cells.
+    pub comparisons: Vec<Comparison>,
     /// What subjects agreed on and have set, and what they differ in, cell by cell.
     pub equality: Vec<Equality>,
     /// What the A/A pairs say of the intervals, where there are enough.
@@ -176,6 +180,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         repeats: part.repeats,
         measured_ms: part.measured_ms,
         together: part.together,
+        comparisons: comparisons(part, samples),
         covers: covers(&rows),
         rows,
         equality,

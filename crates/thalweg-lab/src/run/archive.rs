@@ -60,7 +60,8 @@ impl Archive {
         let lines: Lines<Sample> = Lines::read(folder, "samples.jsonl")?;
         let (mut samples, mut numbers): (Vec<Sample>, Vec<usize>) = Default::default();
         let mut places = HashMap::new();
-        for (number, sample) in lines.values.into_iter().enumerate() {
+        for (number, mut sample) in lines.values.into_iter().enumerate() {
+            sample.verdict = sample.verdict.beside(sample.swarm_busy);
             if !has(&plan, &sample) {
                 bail!("{}: samples.jsonl has a sample that plan.json has not", folder.display());
             }

@@ -58,7 +58,7 @@ pub(super) fn series(part: &PartSummary) -> Vec<Series> {
 /// A mark at the origin, filled by what limited it.
 pub(super) fn mark(markup: &mut Markup, shape: &str, limited_by: &Verdict) {
     let (class, over) = match limited_by {
-        Verdict::Subject => ("full", None),
+        Verdict::Subject | Verdict::Both => ("full", None),
         Verdict::Schedule => ("hollow", None),
         Verdict::Swarm => ("hollow", Some("M-1.2 0H1.2")),
         Verdict::Machine => ("hollow", Some("M-5 5 5-5")),

@@ -1,0 +1,201 @@
+//! What a subject is to its baseline in one metric: one value, from the samples of a cell, or
+//! pooled over the cells of a scenario. Every form of the report shows it and decides nothing.
+//!
+//! A round is one span of each subject of a cell, next to each other. Its logarithm of
+//! subject to baseline takes out what drifts with the machine. Where the baseline is there
+//! twice (A/A), it is taken against the mean of both, which has half the noise of one.
+//! Rounds between two starts of the processes share the luck of their memory's layout, so
+//! they are averaged to one value; the starts are what is independent, and Student's t is
+//! made of them.
+//!
+//! Why Student's t and not the signed rank of Hodges and Lehmann: on the archive's
+//! residuals, heavy tails and all, both cover alike (93 to 95 % with the stop rule in force,
+//! at the nominal 95 %), for a start's value is a mean already. But of six starts a rank can
+//! say no more than 97 %: it could neither stop early at 99.9 % nor be corrected for twenty
+//! comparisons.
+
+mod difference;
+#[cfg(test)]
+mod tests;
+
+pub use difference::{CellSubjects, Difference, Metric};
+
+use crate::measure::Sample;
+use serde::Serialize;
+
+/// How improbable a difference must be to be called one. A little less than 5 %, because the
+/// stop rule looks at the interval more than once: the intervals that it leaves then cover
+/// 95 % (`tests`).
+const WRONG_MAX: f64 = 0.035;
+/// What lies within is the same for every purpose.
+const EQUIVALENT: (f64, f64) = (0.95, 1.05);
+
+/// A subject beside its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// In what.
+    pub metric: Metric,
+    /// In which cell; `None` is over all cells of the scenario that have one, each with the
+    /// same weight.
+    pub cell: Option<String>,
+    /// Who.
+    pub subject: String,
+    /// Beside whom.
+    pub baseline: String,
+    /// Whether it is the baseline once more (A/A), which tells the noise and is no finding.
+    pub is_control: bool,
+    /// The subject's figure to the baseline's.
+    pub ratio: f64,
+    /// Lower end of the interval that holds the true ratio in 95 of 100; none of one start.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// How often all subjects were started anew: the number of independent values.
+    pub starts: usize,
+    /// Spans of the subject that have a partner of the baseline's.
+    pub rounds: usize,
+    /// How probable so large a difference is where there is none, by itself; none of one
+    /// start.
+    pub p: Option<f64>,
+    /// The same, corrected for the number of comparisons in this metric that the scenario
+    /// has (Holm): that of all cells and subjects, or for what is pooled, of all subjects.
+    pub p_corrected: Option<f64>,
+    /// What it comes to.
+    pub word: Word,
+    /// How far from 1 the interval reaches, as a share: so large a difference is not
+    /// excluded. None of one start.
+    pub not_excluded: Option<f64>,
+}
+
+/// What a comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// The difference is to the subject's credit, also after correction.
+    Better,
+    /// It is not.
+    Worse,
+    /// Less than 5 % apart.
+    Equivalent,
+    /// None of these can be said.
+    Undecided,
+}
+
+impl Comparison {
+    /// Of a difference; corrected by nothing yet.
+    pub fn new(
+        metric: Metric,
+        cell: Option<String>,
+        [subject, baseline]: [&str; 2],
+        is_control: bool,
+        difference: &Difference,
+    ) -> Comparison {
+        let interval = difference.interval(WRONG_MAX);
+        let far = |(low, high): (f64, f64)| (1.0 - low).max(high - 1.0);
+        Comparison {
+            metric,
+            cell,
+            subject: subject.to_owned(),
+            baseline: baseline.to_owned(),
+            is_control,
+            ratio: difference.ratio(),
+            low: interval.map(|it| it.0),
+            high: interval.map(|it| it.1),
+            starts: difference.starts,
+            rounds: difference.rounds,
+            p: difference.p(),
+            p_corrected: difference.p(),
+            word: Word::Undecided,
+            not_excluded: interval.map(far),
+        }
+        .in_a_word()
+    }
+
+    /// Whether its own interval excludes 1, whatever the others of its scenario say.
+    pub fn excludes_one(&self) -> bool {
+        self.low.is_some_and(|low| low > 1.0) || self.high.is_some_and(|high| high < 1.0)
+    }
+
+    fn in_a_word(mut self) -> Comparison {
+        let is_better = (self.ratio > 1.0) == self.metric.more_is_better();
+        let is_within = |(low, high)| EQUIVALENT.0 <= low && high <= EQUIVALENT.1;
+        self.word = match self.p_corrected {
+            Some(p) if p <= WRONG_MAX && is_better => Word::Better,
+            Some(p) if p <= WRONG_MAX => Word::Worse,
+            _ if self.low.zip(self.high).is_some_and(is_within) => Word::Equivalent,
+            _ => Word::Undecided,
+        };
+        self
+    }
+}
+
+/// Corrects a family of comparisons for their number, by Holm (Scandinavian Journal of
+/// Statistics 6, 1979): of n the least probable counts n times, the next n − 1 times. It
+/// needs nothing to be independent, which cells that share a machine are not, and finds
+/// more than intervals that are all made wider. Intervals stay those of each by itself.
+/// Controls are questions to the lab and not to a subject, and are left alone.
+pub fn correct(family: &mut [Comparison]) {
+    let mut asked: Vec<&mut Comparison> =
+        family.iter_mut().filter(|it| !it.is_control && it.p.is_some()).collect();
+    asked.sort_by(|a, b| a.p.unwrap_or(1.0).total_cmp(&b.p.unwrap_or(1.0)));
+    let (mut corrected, count) = (0.0f64, asked.len());
+    for (done, one) in asked.into_iter().enumerate() {
+        corrected = corrected.max(one.p.unwrap_or(1.0) * (count - done) as f64).min(1.0);
+        one.p_corrected = Some(corrected);
+        *one = one.clone().in_a_word();
+    }
+}
+
+/// What a cell needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another start of all its subjects.
+    Continue,
+    /// Nothing: more would not change what is said of it.
+    Decided,
+}
+
+/// Fewer starts say nothing of how far starts are apart.
+const STARTS_MIN: usize = 6;
+/// Half the width of an interval that decides, whatever the ratio: if it does not exclude 1
+/// it lies within ± 5 %.
+const HALF_WIDTH: f64 = 1.025;
+/// An early end must be this improbable by chance, so that looking often costs nothing
+/// (Haybittle, British Journal of Radiology 44, 1971; Peto, British Journal of Cancer 34, 1976).
+const EARLY_WRONG_MAX: f64 = 0.001;
+
+/// Whether a cell is decided, to be asked after each start with all of its samples so far,
+/// in any order; `metric` is what its scenario is about.
+///
+/// It is, from the sixth start on, once each subject beside the baseline has an interval of
+/// half a width of at most 2.5 % (a look at the width alone, which does not favour a
+/// result), or one of 99.9 % that lies wholly beyond or wholly within ± 5 %. Controls and
+/// subjects without a sample that counts are not waited for: the budget should not go into
+/// what is broken.
+pub fn next(metric: Metric, subjects: &CellSubjects, samples: &[&Sample]) -> Next {
+    let mut starts: Vec<u32> = samples.iter().map(|sample| sample.start()).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    if starts.len() < STARTS_MIN {
+        return Next::Continue;
+    }
+    let mut differences = (0..subjects.connections.len())
+        .filter(|subject| !subjects.is_control(*subject))
+        .filter_map(|subject| Difference::of(metric, subjects, subject, samples));
+    match differences.all(|it| is_decided(&it)) {
+        true => Next::Decided,
+        false => Next::Continue,
+    }
+}
+
+fn is_decided(difference: &Difference) -> bool {
+    let (least, most) = (EQUIVALENT.0.ln(), EQUIVALENT.1.ln());
+    let is_sure = |distance: f64| {
+        distance > 0.0 && difference.is_off_by(distance).is_some_and(|p| p <= EARLY_WRONG_MAX)
+    };
+    let log = difference.log();
+    let is_within = is_sure(log - least) && is_sure(most - log);
+    let is_beyond = is_sure(least - log) || is_sure(log - most);
+    let is_narrow = difference.is_off_by(HALF_WIDTH.ln()).is_some_and(|p| p <= WRONG_MAX);
+    difference.starts >= STARTS_MIN && (is_narrow || is_within || is_beyond)
+}

@@ -1,0 +1,231 @@
+//! The logarithm of a ratio, and how sure it is.
+
+use crate::measure::statistics::student;
+use crate::measure::{Sample, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Fewer undisturbed starts than this are too few to go without the others.
+const UNDISTURBED_MIN: usize = 3;
+
+/// What subjects are compared in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// The subject's CPU time per event.
+    Cpu,
+    /// The latency that 99 of 100 events kept.
+    P99,
+    /// The mean round trip.
+    RoundTrip,
+    /// Events per second of a saturated subject; of the `ceiling` drive the highest rate that
+    /// met the objective.
+    Throughput,
+    /// Resident memory of a connection.
+    Memory,
+}
+
+impl Metric {
+    /// All there are.
+    pub const ALL: [Metric; 5] =
+        [Metric::Cpu, Metric::P99, Metric::RoundTrip, Metric::Throughput, Metric::Memory];
+
+    /// Whether more of it is to a subject's credit.
+    pub fn more_is_better(self) -> bool {
+        self == Metric::Throughput
+    }
+
+    /// What a sample with so many connections says of it; nothing where it does not count
+    /// for that.
+    fn of(self, sample: &Sample, connections: u32) -> Option<f64> {
+        match self {
+            Metric::Cpu => sample.cpu_us_per_event(),
+            Metric::P99 => sample.p99_us(),
+            Metric::RoundTrip => Some(sample.round_trips?.mean_us),
+            Metric::Throughput => sample.is_ranked().then(|| sample.events_per_s()),
+            Metric::Memory => Some(sample.rss_bytes_per_connection(connections)),
+        }
+        .filter(|value| value.is_finite() && *value > 0.0)
+    }
+}
+
+/// Who stands beside whom in a cell; subjects are indices of the cell's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CellSubjects {
+    /// Whom the others are compared with.
+    pub baseline: usize,
+    /// The baseline once more (A/A).
+    pub controls: Vec<usize>,
+    /// Of every subject, how many connections it has.
+    pub connections: Vec<u32>,
+    /// Whether all are loaded at the same time, so that a disturbance hits them alike.
+    pub concurrent: bool,
+}
+
+impl CellSubjects {
+    /// Whether a subject is the baseline or the same once more.
+    pub fn is_control(&self, subject: usize) -> bool {
+        subject == self.baseline || self.controls.contains(&subject)
+    }
+
+    /// Whether figures of a sample belong beside those of others.
+    fn is_undisturbed(&self, sample: &Sample) -> bool {
+        match self.concurrent {
+            true => sample.verdict != Verdict::Gaps,
+            false => sample.is_undisturbed(),
+        }
+    }
+}
+
+/// The logarithm of a subject's figure to its baseline's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    mean: f64,
+    /// The standard error of the mean and its degrees of freedom; none of one start.
+    error: Option<(f64, f64)>,
+    /// How many starts it is of.
+    pub(super) starts: usize,
+    /// How many rounds.
+    pub(super) rounds: usize,
+}
+
+/// One round: its start, the logarithm of its ratio, and whether nobody disturbed it.
+struct Round {
+    start: u32,
+    log: f64,
+    is_undisturbed: bool,
+}
+
+impl Difference {
+    /// What the samples of a cell say of a subject; `None` if it has none with a partner, or
+    /// is the baseline. Rounds that somebody disturbed are left out, unless fewer than three
+    /// starts would be left: then all valid ones count, and the interval has their noise.
+    pub fn of(
+        metric: Metric,
+        subjects: &CellSubjects,
+        subject: usize,
+        samples: &[&Sample],
+    ) -> Option<Difference> {
+        let mut rounds = rounds(metric, subjects, subject, samples);
+        let mut starts: Vec<u32> =
+            rounds.iter().filter(|it| it.is_undisturbed).map(|it| it.start).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        if starts.len() >= UNDISTURBED_MIN {
+            rounds.retain(|round| round.is_undisturbed);
+        }
+        let mut by_start: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for round in &rounds {
+            by_start.entry(round.start).or_default().push(round.log);
+        }
+        let means: Vec<f64> = by_start.values().map(|logs| mean(logs)).collect();
+        (!means.is_empty()).then(|| Difference::of_starts(&means, rounds.len()))
+    }
+
+    /// Of one value for each start, at least one.
+    pub(super) fn of_starts(means: &[f64], rounds: usize) -> Difference {
+        let (mean, starts) = (mean(means), means.len());
+        let squares: f64 = means.iter().map(|it| (it - mean).powi(2)).sum();
+        let degrees = starts as f64 - 1.0;
+        let error = (starts > 1).then(|| ((squares / degrees / starts as f64).sqrt(), degrees));
+        Difference { mean, error, starts, rounds }
+    }
+
+    /// Stratified, over the cells of a scenario: each has the same weight, and the error comes
+    /// from within the cells, so that cells may differ as they like. Degrees of freedom
+    /// are those of Welch and Satterthwaite (Biometrics Bulletin 2, 1946). Cells of one start
+    /// know no error and are left out, unless all are.
+    pub fn pooled(cells: &[Difference]) -> Option<Difference> {
+        let sure: Vec<&Difference> = cells.iter().filter(|cell| cell.error.is_some()).collect();
+        let used = if sure.is_empty() { cells.iter().collect() } else { sure };
+        if used.is_empty() {
+            return None;
+        }
+        let count = used.len() as f64;
+        let squares = || used.iter().filter_map(|cell| cell.error);
+        let square: f64 = squares().map(|(error, _)| error.powi(2)).sum();
+        let fourth: f64 = squares().map(|(error, degrees)| error.powi(4) / degrees).sum();
+        let least = squares().map(|(_, degrees)| degrees).fold(f64::INFINITY, f64::min);
+        let degrees = if fourth > 0.0 { square.powi(2) / fourth } else { least };
+        Some(Difference {
+            mean: used.iter().map(|cell| cell.mean).sum::<f64>() / count,
+            error: degrees.is_finite().then(|| (square.sqrt() / count, degrees)),
+            starts: used.iter().map(|cell| cell.starts).sum(),
+            rounds: used.iter().map(|cell| cell.rounds).sum(),
+        })
+    }
+
+    /// The logarithm.
+    pub(super) fn log(&self) -> f64 {
+        self.mean
+    }
+
+    /// The ratio itself.
+    pub(super) fn ratio(&self) -> f64 {
+        self.mean.exp()
+    }
+
+    /// The ratios that would not be found improbable beside it, if no more than `wrong` may
+    /// be; none of one start.
+    pub(super) fn interval(&self, wrong: f64) -> Option<(f64, f64)> {
+        let (error, degrees) = self.error?;
+        let half = student::critical(wrong, degrees) * error;
+        Some(((self.mean - half).exp(), (self.mean + half).exp()))
+    }
+
+    /// How probable so large a difference is where there is none; none of one start.
+    pub(super) fn p(&self) -> Option<f64> {
+        self.is_off_by(self.mean.abs())
+    }
+
+    /// How probable it is that the logarithm is off by so much; none of one start.
+    pub(super) fn is_off_by(&self, distance: f64) -> Option<f64> {
+        let (error, degrees) = self.error?;
+        Some(student::two_sided(distance / error, degrees))
+    }
+}
+
+/// The rounds in which subject and baseline count. A control stands beside the baseline
+/// alone, everyone else beside the mean of both.
+fn rounds(
+    metric: Metric,
+    subjects: &CellSubjects,
+    subject: usize,
+    samples: &[&Sample],
+) -> Vec<Round> {
+    let is_base = |other: usize| match subjects.is_control(subject) {
+        true => other == subjects.baseline,
+        false => subjects.is_control(other),
+    };
+    if subject == subjects.baseline {
+        return Vec::new();
+    }
+    let mut own: BTreeMap<u32, (u32, f64, bool)> = BTreeMap::new();
+    let mut bases: BTreeMap<u32, Vec<(f64, bool)>> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| sample.verdict.is_valid()) {
+        let connections = subjects.connections.get(sample.subject).copied().unwrap_or(1);
+        let Some(value) = metric.of(sample, connections) else { continue };
+        let (log, is_undisturbed) = (value.ln(), subjects.is_undisturbed(sample));
+        if sample.subject == subject {
+            own.insert(sample.repeat, (sample.start(), log, is_undisturbed));
+        } else if is_base(sample.subject) {
+            bases.entry(sample.repeat).or_default().push((log, is_undisturbed));
+        }
+    }
+    let pair = |(repeat, (start, log, is_undisturbed)): (u32, (u32, f64, bool))| {
+        let all = bases.get(&repeat)?;
+        // One of both is better than one that somebody disturbed.
+        let undisturbed: Vec<f64> = all.iter().filter(|it| it.1).map(|it| it.0).collect();
+        let is_undisturbed = is_undisturbed && !undisturbed.is_empty();
+        let used = match is_undisturbed {
+            true => undisturbed,
+            false => all.iter().map(|it| it.0).collect(),
+        };
+        Some(Round { start, log: log - mean(&used), is_undisturbed })
+    };
+    own.into_iter().filter_map(pair).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}

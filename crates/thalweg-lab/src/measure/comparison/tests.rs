@@ -1,0 +1,319 @@
+//! By simulation on what is left of the archive's figures when the true ratio, 1, is taken
+//! out (`residuals.txt`, absolute values; signs are drawn):
+//!
+//! - `starts`: 160 A/A ratios of `a-a`, both of a pair at the same time in fresh processes.
+//!   Assumed: what is left when time is the same for both is the luck of a start.
+//! - `saturated`, `conversation`, `fixed-rate`: CPU per event of one 0.5 s to the next in one
+//!   process, from the timelines of `a-a`; of `c-gorilla` and `interference`; of the three
+//!   `latency`. Assumed: alternating spans of two subjects differ as two spans of one do.
+//!   These have heavy tails (of `fixed-rate` the largest is 14 times the median).
+//! - `apart`: A/A ratios of samples that were taken one after the other (`fanout`, `a1`,
+//!   `tls`, `transports`), as in all older archives.
+//!
+//! A ratio has two such values in it, so each is drawn divided by √2.
+
+use super::difference::Difference;
+use super::*;
+use crate::measure::{Sample, Traffic, Verdict};
+
+/// Spans of each subject between two starts.
+const ROUNDS: usize = 6;
+/// As many simulated cells as the cover is told from.
+const CELLS: usize = 2000;
+
+/// A linear congruential generator: the tests must be the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize
+    }
+
+    fn of(&mut self, values: &[f64]) -> f64 {
+        let sign = if self.next() % 2 == 0 { 1.0 } else { -1.0 };
+        sign * values[self.next() % values.len()] / std::f64::consts::SQRT_2
+    }
+}
+
+fn residuals(name: &str) -> Vec<f64> {
+    let mut lines = include_str!("residuals.txt").lines().map(str::split_whitespace);
+    let line = lines.find_map(|mut words| (words.next() == Some(name)).then_some(words));
+    line.expect("residuals of this name").map(|word| word.parse().unwrap()).collect()
+}
+
+/// A cell whose subject stands beside two baselines, taken until it is decided or has so
+/// many starts.
+fn taken(
+    dice: &mut Dice,
+    rounds: &[f64],
+    starts: &[f64],
+    log: f64,
+    starts_max: usize,
+) -> Difference {
+    let mut means = Vec::new();
+    loop {
+        let mut of_one = || {
+            let noise: f64 = (0..ROUNDS).map(|_| dice.of(rounds)).sum();
+            dice.of(starts) + noise / ROUNDS as f64
+        };
+        means.push(log + of_one() - f64::midpoint(of_one(), of_one()));
+        let found = Difference::of_starts(&means, means.len() * ROUNDS);
+        if is_decided(&found) || means.len() == starts_max {
+            return found;
+        }
+    }
+}
+
+fn share(count: usize, of: impl FnMut(usize) -> bool) -> f64 {
+    (0..count).map(of).filter(|it| *it).count() as f64 / count as f64
+}
+
+fn holds(found: &Difference, ratio: f64) -> bool {
+    found.interval(WRONG_MAX).is_some_and(|(low, high)| low <= ratio && ratio <= high)
+}
+
+#[test]
+fn intervals_cover_95_in_100_with_the_stop_rule_in_force() {
+    let starts = residuals("starts");
+    for name in ["saturated", "conversation", "fixed-rate"] {
+        let rounds = residuals(name);
+        for (starts_max, ratio) in [(12, 1.0), (24, 1.0), (24, 1.05)] {
+            let mut dice = Dice(starts_max as u64);
+            let cover = share(CELLS, |_| {
+                holds(&taken(&mut dice, &rounds, &starts, f64::ln(ratio), starts_max), ratio)
+            });
+            println!("{name}, at most {starts_max} starts, {ratio}: {cover}");
+            assert!((0.93..=0.97).contains(&cover), "{name}, {starts_max}: {cover}");
+        }
+    }
+}
+
+#[test]
+fn intervals_of_old_archives_cover_as_much_or_more() {
+    let apart = residuals("apart");
+    for samples in [3, 5, 8, 20] {
+        let mut dice = Dice(samples as u64);
+        let mut one = || dice.of(&apart) * std::f64::consts::SQRT_2;
+        let cover = share(CELLS, |_| {
+            let means: Vec<f64> = (0..samples).map(|_| one()).collect();
+            holds(&Difference::of_starts(&means, samples), 1.0)
+        });
+        println!("{samples} samples one after the other: {cover}");
+        assert!((0.945..=0.985).contains(&cover), "{samples}: {cover}");
+    }
+}
+
+#[test]
+fn five_percent_is_found() {
+    let starts = residuals("starts");
+    // How many starts it takes depends on the noise: at a fixed rate most.
+    for (name, starts_max) in [("saturated", 12), ("conversation", 12), ("fixed-rate", 20)] {
+        let rounds = residuals(name);
+        for ratio in [1.05, 1.0 / 1.05] {
+            let (mut dice, mut taken_in_all) = (Dice(7), 0);
+            let power = share(500, |_| {
+                let found = taken(&mut dice, &rounds, &starts, f64::ln(ratio), starts_max);
+                taken_in_all += found.starts;
+                found.p().is_some_and(|p| p <= WRONG_MAX) && (found.ratio() > 1.0) == (ratio > 1.0)
+            });
+            println!("{name}, {starts_max} starts: {power}, {} on average", taken_in_all / 500);
+            assert!(power >= 0.8, "{name}, {starts_max} starts: {power}");
+        }
+    }
+}
+
+/// The chance that any of twenty cells without a difference is called one.
+#[test]
+fn twenty_cells_are_seldom_wrong_after_correction() {
+    let (starts, rounds) = (residuals("starts"), residuals("saturated"));
+    let mut dice = Dice(3);
+    let wrong = share(200, |_| {
+        let cell = |_| {
+            Comparison::new(
+                Metric::Cpu,
+                None,
+                ["a", "b"],
+                false,
+                &taken(&mut dice, &rounds, &starts, 0.0, 12),
+            )
+        };
+        let mut family: Vec<Comparison> = (0..20).map(cell).collect();
+        correct(&mut family);
+        family.iter().any(|it| matches!(it.word, Word::Better | Word::Worse))
+    });
+    println!("wrong in {wrong}");
+    assert!(wrong <= 0.07, "{wrong}");
+}
+
+/// Pooled over ten cells that are each as many percent apart as they are.
+#[test]
+fn what_is_pooled_covers_as_well() {
+    let (starts, rounds) = (residuals("starts"), residuals("conversation"));
+    let mut dice = Dice(5);
+    let (cells, logs) = (10, |cell: usize| 0.02 * cell as f64);
+    let truth = ((0..cells).map(logs).sum::<f64>() / cells as f64).exp();
+    let cover = share(500, |_| {
+        let all: Vec<Difference> =
+            (0..cells).map(|cell| taken(&mut dice, &rounds, &starts, logs(cell), 8)).collect();
+        let pooled = Difference::pooled(&all).unwrap();
+        assert_eq!(pooled.rounds, pooled.starts * ROUNDS);
+        holds(&pooled, truth)
+    });
+    println!("pooled: {cover}");
+    assert!((0.92..=0.98).contains(&cover), "{cover}");
+}
+
+fn sample(subject: usize, start: u32, round: u32, cpu_us: f64) -> Sample {
+    Sample {
+        subject,
+        start: Some(start),
+        repeat: start * 2 + round,
+        subject_cpu_ns: (cpu_us * 1e6) as u64,
+        traffic: Traffic { events: 1000, ..Traffic::default() },
+        ..Sample::default()
+    }
+}
+
+/// A baseline of 1 µs, the same once more of 1.02, and a subject of so much, in two rounds
+/// of each start.
+fn cell(cpu_us: impl Fn(u32) -> f64, starts: u32) -> Vec<Sample> {
+    (0..starts)
+        .flat_map(|start| (0..2).map(move |round| (start, round)))
+        .flat_map(|(start, round)| {
+            let figures = [1.0, 1.02, cpu_us(start)];
+            figures
+                .map(|it| it)
+                .into_iter()
+                .enumerate()
+                .map(move |(subject, cpu_us)| sample(subject, start, round, cpu_us))
+        })
+        .collect()
+}
+
+fn subjects() -> CellSubjects {
+    CellSubjects { controls: vec![1], connections: vec![100; 3], ..CellSubjects::default() }
+}
+
+fn difference(samples: &[Sample], subject: usize) -> Option<Difference> {
+    Difference::of(Metric::Cpu, &subjects(), subject, &samples.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn a_subject_stands_beside_both_baselines() {
+    let samples = cell(|_| 1.0, 3);
+    let found = difference(&samples, 2).unwrap();
+    assert!((found.ratio() - 1.0 / 1.02f64.sqrt()).abs() < 1e-6, "{found:?}");
+    assert_eq!((found.starts, found.rounds), (3, 6));
+    // And the control beside the one alone.
+    assert!((difference(&samples, 1).unwrap().ratio() - 1.02).abs() < 1e-6);
+    assert_eq!(difference(&samples, 0), None);
+}
+
+#[test]
+fn rounds_of_one_start_are_one_value_and_old_samples_one_start_each() {
+    let mut samples = cell(|start| 1.0 + f64::from(start), 3);
+    let found = difference(&samples, 2).unwrap();
+    for sample in &mut samples {
+        sample.start = None;
+    }
+    let old = difference(&samples, 2).unwrap();
+    assert_eq!((old.starts, old.rounds), (6, 6));
+    assert!((found.ratio() - old.ratio()).abs() < 1e-9);
+    let width = |it: &Difference| it.interval(0.05).map(|(low, high)| high / low).unwrap();
+    assert!(width(&old) < width(&found), "six values know more than three");
+}
+
+#[test]
+fn disturbed_rounds_are_left_out_where_others_are_enough() {
+    let mut samples = cell(|_| 1.0, 4);
+    let disturb = |samples: &mut [Sample], start: u32| {
+        for sample in samples.iter_mut().filter(|it| it.subject == 2 && it.start() == start) {
+            (sample.verdict, sample.subject_cpu_ns) = (Verdict::Machine, 9_000_000);
+        }
+    };
+    disturb(&mut samples, 0);
+    assert_eq!(difference(&samples, 2).unwrap().starts, 3);
+    disturb(&mut samples, 1);
+    assert_eq!(difference(&samples, 2).unwrap().starts, 4, "two are too few");
+    // One of both baselines that was disturbed leaves the other.
+    let mut samples = cell(|_| 1.0, 3);
+    for sample in samples.iter_mut().filter(|it| it.subject == 1) {
+        sample.verdict = Verdict::Machine;
+    }
+    assert!((difference(&samples, 2).unwrap().ratio() - 1.0).abs() < 1e-6);
+    for sample in &mut samples {
+        sample.verdict = Verdict::Invalid(String::new());
+    }
+    assert_eq!(difference(&samples, 2), None);
+}
+
+#[test]
+fn a_cell_ends_when_it_is_known() {
+    let next = |cpu_us: &dyn Fn(u32) -> f64, starts| {
+        let samples = cell(cpu_us, starts);
+        next(Metric::Cpu, &subjects(), &samples.iter().collect::<Vec<_>>())
+    };
+    let even = |start: u32| if start % 2 == 0 { 1.0 } else { 1.01 };
+    assert_eq!(next(&even, 5), Next::Continue, "five starts are too few");
+    assert_eq!(next(&even, 6), Next::Decided);
+    let wild = |start: u32| if start % 2 == 0 { 1.0 } else { 1.3 };
+    assert_eq!(next(&wild, 12), Next::Continue);
+    let far = |start: u32| if start % 2 == 0 { 2.0 } else { 2.3 };
+    assert_eq!(next(&far, 6), Next::Decided, "early, for it is clear");
+    // Nothing to wait for.
+    let samples = cell(even, 6);
+    let own: Vec<&Sample> = samples.iter().filter(|it| it.subject == 0).collect();
+    assert_eq!(super::next(Metric::Cpu, &subjects(), &own), Next::Decided);
+}
+
+#[test]
+fn words() {
+    let check = |metric, mean: f64, error: Option<f64>, expected| {
+        let spread = error.unwrap_or(0.0) * 10f64.sqrt();
+        let means: Vec<f64> = match error {
+            Some(_) => (0..10).map(|i| mean + if i % 2 == 0 { spread } else { -spread }).collect(),
+            None => vec![mean],
+        };
+        let found =
+            Comparison::new(metric, None, ["a", "b"], false, &Difference::of_starts(&means, 10));
+        assert_eq!(found.word, expected, "{found:?}");
+        found
+    };
+    check(Metric::Cpu, 0.16, Some(0.01), Word::Worse);
+    check(Metric::Cpu, -0.16, Some(0.01), Word::Better);
+    check(Metric::Throughput, 0.16, Some(0.01), Word::Better);
+    check(Metric::Cpu, 0.01, Some(0.01), Word::Equivalent);
+    // Small and sure is still a difference.
+    check(Metric::Cpu, 0.02, Some(0.002), Word::Worse);
+    let undecided = check(Metric::Cpu, 0.01, Some(0.05), Word::Undecided);
+    assert!(undecided.not_excluded.is_some_and(|it| (0.10..0.20).contains(&it)));
+    let one = check(Metric::Cpu, 0.5, None, Word::Undecided);
+    assert_eq!((one.low, one.not_excluded, one.p), (None, None, None));
+}
+
+#[test]
+fn holm_counts_the_least_probable_most() {
+    let check = |p: &[f64], expected: &[f64]| {
+        let one = |p: &f64| Comparison {
+            p: Some(*p),
+            ..Comparison::new(
+                Metric::Cpu,
+                None,
+                ["a", "b"],
+                false,
+                &Difference::of_starts(&[0.1, 0.2], 2),
+            )
+        };
+        let mut family: Vec<Comparison> = p.iter().map(one).collect();
+        family.push(Comparison { is_control: true, ..family[0].clone() });
+        correct(&mut family);
+        for (found, expected) in family.iter().zip(expected) {
+            assert!((found.p_corrected.unwrap() - expected).abs() < 1e-12, "{p:?}: {found:?}");
+        }
+    };
+    check(&[0.02], &[0.02]);
+    check(&[0.5, 0.01], &[0.5, 0.02]);
+    check(&[0.03, 0.02, 0.9], &[0.06, 0.06, 0.9]);
+}

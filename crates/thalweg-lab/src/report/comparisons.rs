@@ -1,0 +1,142 @@
+//! The comparisons of a scenario: every metric of every subject beside its baseline's, cell by
+//! cell and over all of them, corrected for their number.
+
+use crate::measure::Sample;
+use crate::measure::comparison::{self, CellSubjects, Comparison, Difference, Metric, Next};
+use crate::scenario::{Cell, Figure, Part};
+
+impl From<Figure> for Metric {
+    fn from(figure: Figure) -> Metric {
+        match figure {
+            Figure::Cpu => Metric::Cpu,
+            Figure::Latency => Metric::P99,
+            Figure::RoundTrip => Metric::RoundTrip,
+            Figure::Ceiling => Metric::Throughput,
+            Figure::Memory => Metric::Memory,
+        }
+    }
+}
+
+/// Whether a cell of a part needs another start, to be asked after each with all of the
+/// cell's samples so far: `measure::comparison::next` for what the part is about.
+pub fn next(part: &Part, cell: usize, samples: &[&Sample]) -> Next {
+    let Some(cell) = part.cells.get(cell) else { return Next::Decided };
+    comparison::next(part.figure().into(), &subjects(part, cell), samples)
+}
+
+/// Of one part, from its samples: for each metric the cells in order, then what is pooled. A
+/// figure that one subject lacks is compared for the others.
+pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
+    Metric::ALL.into_iter().flat_map(|metric| of_metric(part, samples, metric)).collect()
+}
+
+/// One subject's difference in one cell, and who it is.
+struct One<'a> {
+    cell: &'a Cell,
+    subject: usize,
+    is_control: bool,
+    difference: Difference,
+}
+
+fn of_metric(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<Comparison> {
+    let mut found: Vec<One<'_>> = Vec::new();
+    for (index, cell) in part.cells.iter().enumerate() {
+        let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.cell == index).collect();
+        let subjects = subjects(part, cell);
+        for subject in 0..cell.subjects.len() {
+            let is_control = subjects.is_control(subject);
+            let difference = Difference::of(metric, &subjects, subject, &own);
+            let one = |difference| One { cell, subject, is_control, difference };
+            found.extend(difference.map(one));
+        }
+    }
+    let cells = found.iter().map(|one| {
+        let names = [one.name(), one.baseline()];
+        let label = Some(one.cell.label.clone());
+        Comparison::new(metric, label, names, one.is_control, &one.difference)
+    });
+    let mut cells: Vec<Comparison> = cells.collect();
+    comparison::correct(&mut cells);
+    let mut pooled = pooled(&found, metric);
+    comparison::correct(&mut pooled);
+    cells.extend(pooled);
+    cells
+}
+
+/// Each subject over all cells, in the order in which they first come.
+fn pooled(found: &[One<'_>], metric: Metric) -> Vec<Comparison> {
+    let mut firsts: Vec<&One<'_>> = Vec::new();
+    for one in found {
+        if !firsts.iter().any(|first| first.is_like(one)) {
+            firsts.push(one);
+        }
+    }
+    let pool = |first: &&One<'_>| {
+        let like: Vec<&One<'_>> = found.iter().filter(|one| first.is_like(one)).collect();
+        let differences: Vec<Difference> = like.iter().map(|one| one.difference.clone()).collect();
+        let is_one = like.iter().all(|one| one.baseline() == first.baseline());
+        let baseline = if is_one { first.baseline() } else { "its baseline" };
+        let difference = Difference::pooled(&differences)?;
+        let names = [first.name(), baseline];
+        Some(Comparison::new(metric, None, names, first.is_control, &difference))
+    };
+    firsts.iter().filter_map(pool).collect()
+}
+
+impl One<'_> {
+    fn name(&self) -> &str {
+        &self.cell.subjects[self.subject].name
+    }
+
+    fn baseline(&self) -> &str {
+        &self.cell.subjects[self.cell.baseline].name
+    }
+
+    fn is_like(&self, other: &One<'_>) -> bool {
+        (self.name(), self.is_control) == (other.name(), other.is_control)
+    }
+}
+
+/// Whoever runs what the baseline runs, with the same settings, is a control.
+fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
+    let base = &cell.subjects[cell.baseline];
+    let is_same = |index: &usize| {
+        let subject = &cell.subjects[*index];
+        *index != cell.baseline
+            && (&subject.program, &subject.settings) == (&base.program, &base.settings)
+    };
+    CellSubjects {
+        baseline: cell.baseline,
+        controls: (0..cell.subjects.len()).filter(is_same).collect(),
+        connections: cell.subjects.iter().map(|it| it.settings.connections).collect(),
+        concurrent: part.together,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{plan, samples};
+    use super::*;
+
+    #[test]
+    fn cells_and_what_is_pooled_are_compared() {
+        let plan = plan("connections = [100, 1000]");
+        let samples = samples(&plan, |_| {});
+        let all = comparisons(&plan.parts[0], &samples.iter().collect::<Vec<_>>());
+        let cpu: Vec<&Comparison> = all.iter().filter(|it| it.metric == Metric::Cpu).collect();
+        let said: Vec<String> = cpu
+            .iter()
+            .map(|it| {
+                let place = it.cell.as_deref().unwrap_or("all cells");
+                let (low, high) = (it.low.unwrap_or(0.0), it.high.unwrap_or(0.0));
+                let Comparison { subject, baseline, ratio, word, starts, .. } = it;
+                format!(
+                    "{place}: {subject} to {baseline} {ratio:.3} ({low:.3}-{high:.3}) {word:?}, \
+                     {starts} starts"
+                )
+            })
+            .collect();
+        insta::assert_snapshot!(said.join("\n"));
+        assert!(cpu.iter().all(|it| it.is_control == (it.subject == "limit again")));
+    }
+}
