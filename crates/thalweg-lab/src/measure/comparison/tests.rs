@@ -32,7 +32,7 @@ impl Dice {
     }
 
     fn of(&mut self, values: &[f64]) -> f64 {
-        let sign = if self.next() % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = if self.next().is_multiple_of(2) { 1.0 } else { -1.0 };
         sign * values[self.next() % values.len()] / std::f64::consts::SQRT_2
     }
 }
@@ -84,7 +84,6 @@ fn intervals_cover_95_in_100_with_the_stop_rule_in_force() {
             let cover = share(CELLS, |_| {
                 holds(&taken(&mut dice, &rounds, &starts, f64::ln(ratio), starts_max), ratio)
             });
-            println!("{name}, at most {starts_max} starts, {ratio}: {cover}");
             assert!((0.93..=0.97).contains(&cover), "{name}, {starts_max}: {cover}");
         }
     }
@@ -100,7 +99,6 @@ fn intervals_of_old_archives_cover_as_much_or_more() {
             let means: Vec<f64> = (0..samples).map(|_| one()).collect();
             holds(&Difference::of_starts(&means, samples), 1.0)
         });
-        println!("{samples} samples one after the other: {cover}");
         assert!((0.945..=0.985).contains(&cover), "{samples}: {cover}");
     }
 }
@@ -112,13 +110,11 @@ fn five_percent_is_found() {
     for (name, starts_max) in [("saturated", 12), ("conversation", 12), ("fixed-rate", 20)] {
         let rounds = residuals(name);
         for ratio in [1.05, 1.0 / 1.05] {
-            let (mut dice, mut taken_in_all) = (Dice(7), 0);
+            let mut dice = Dice(7);
             let power = share(500, |_| {
                 let found = taken(&mut dice, &rounds, &starts, f64::ln(ratio), starts_max);
-                taken_in_all += found.starts;
                 found.p().is_some_and(|p| p <= WRONG_MAX) && (found.ratio() > 1.0) == (ratio > 1.0)
             });
-            println!("{name}, {starts_max} starts: {power}, {} on average", taken_in_all / 500);
             assert!(power >= 0.8, "{name}, {starts_max} starts: {power}");
         }
     }
@@ -143,7 +139,6 @@ fn twenty_cells_are_seldom_wrong_after_correction() {
         correct(&mut family);
         family.iter().any(|it| matches!(it.word, Word::Better | Word::Worse))
     });
-    println!("wrong in {wrong}");
     assert!(wrong <= 0.07, "{wrong}");
 }
 
@@ -161,7 +156,6 @@ fn what_is_pooled_covers_as_well() {
         assert_eq!(pooled.rounds, pooled.starts * ROUNDS);
         holds(&pooled, truth)
     });
-    println!("pooled: {cover}");
     assert!((0.92..=0.98).contains(&cover), "{cover}");
 }
 
@@ -255,12 +249,12 @@ fn a_cell_ends_when_it_is_known() {
         let samples = cell(cpu_us, starts);
         next(Metric::Cpu, &subjects(), &samples.iter().collect::<Vec<_>>())
     };
-    let even = |start: u32| if start % 2 == 0 { 1.0 } else { 1.01 };
+    let even = |start: u32| if start.is_multiple_of(2) { 1.0 } else { 1.01 };
     assert_eq!(next(&even, 5), Next::Continue, "five starts are too few");
     assert_eq!(next(&even, 6), Next::Decided);
-    let wild = |start: u32| if start % 2 == 0 { 1.0 } else { 1.3 };
+    let wild = |start: u32| if start.is_multiple_of(2) { 1.0 } else { 1.3 };
     assert_eq!(next(&wild, 12), Next::Continue);
-    let far = |start: u32| if start % 2 == 0 { 2.0 } else { 2.3 };
+    let far = |start: u32| if start.is_multiple_of(2) { 2.0 } else { 2.3 };
     assert_eq!(next(&far, 6), Next::Decided, "early, for it is clear");
     // Nothing to wait for.
     let samples = cell(even, 6);
