@@ -40,7 +40,7 @@ pub use pacing::Pacing;
 pub use process::Resources;
 pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample, SocketMemory,
-    Step, SystemCalls, Traffic, WarmUp,
+    Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use unpaired::{can_differ, unpaired_ratio};

@@ -337,11 +337,11 @@ impl<'a> Swarm<'a> {
 
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let (timeout_us, spin_us) = match self.posting {
+        let timeout_us = match self.posting {
             Posting::Schedule => self.post_on_schedule(timeout_us)?,
-            _ => (timeout_us, SPIN_US),
+            _ => timeout_us,
         };
-        let count = self.poller.wait_awake(timeout_us, spin_us)?;
+        let count = self.poller.wait_awake(timeout_us, SPIN_US)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if ready.key >= PUBLISHER_KEYS {

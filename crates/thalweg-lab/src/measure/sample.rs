@@ -248,6 +248,11 @@ impl Pushed {
     }
 }
 
+/// Whether most of these samples of one subject have a p99 to show.
+pub fn shows_p99(samples: &[&Sample]) -> bool {
+    samples.iter().filter(|sample| sample.p99_us().is_some()).count() * 2 >= samples.len()
+}
+
 /// The subject's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
@@ -320,6 +325,12 @@ impl Sample {
         // A server that is not seen is not free of charge.
         (events > 0 && self.subject_cpu_ns > 0)
             .then(|| self.subject_cpu_ns as f64 / 1000.0 / events as f64)
+    }
+
+    /// The latency that a share (0 to 1) of the events did not exceed, µs; `None` without
+    /// events.
+    pub fn latency_us(&self, share: f64) -> Option<f64> {
+        self.latency.quantile_us(share).map(|us| us as f64)
     }
 
     /// Events per second.

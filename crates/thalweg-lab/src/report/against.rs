@@ -83,8 +83,8 @@ const FIGURES: [Figure; 9] = [
         let counts = drive == Drive::Ceiling || it.verdict == Verdict::Subject;
         (counts && !talks(drive)).then(|| it.events_per_s())
     }),
-    ("latency p50 µs", |_, it| it.latency.quantile_us(0.5).map(|us| us as f64)),
-    ("latency p99 µs", |_, it| it.latency.quantile_us(0.99).map(|us| us as f64)),
+    ("latency p50 µs", |_, it| it.latency_us(0.5)),
+    ("latency p99 µs", |_, it| it.p99_us()),
     ("round trip mean µs", |_, it| Some(it.round_trips?.mean_us)),
     ("round trip p99 µs", |_, it| Some(it.round_trips?.p99_us as f64)),
     ("opened in ms", |drive, it| (drive == Drive::Idle).then(|| it.open_us as f64 / 1000.0)),

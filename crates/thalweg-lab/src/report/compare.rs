@@ -20,7 +20,7 @@ pub(super) fn with_baseline(row: &mut Row, part: &Part, samples: &[&Sample], bas
     let (pairs, takes_all) = choice::pairs(samples, baseline, part.together);
     let compare = |of: Of<'_>| paired(&pairs, takes_all, of);
     row.cpu.compared = compare(&Sample::cpu_us_per_event);
-    row.latency.compared = compare(&|sample| sample.latency.quantile_us(0.99).map(|us| us as f64));
+    row.latency.compared = compare(&Sample::p99_us);
     row.round_trip.compared = compare(&|sample| Some(sample.round_trips?.mean_us));
     let connections = row.settings.connections;
     row.memory.compared = compare(&|sample| Some(sample.rss_bytes_per_connection(connections)));

@@ -2,7 +2,7 @@
 //! the figures of single samples lie apart.
 
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Latency, Sample, Step, Verdict};
+use crate::measure::{Latency, Sample, Step, Verdict, shows_p99};
 use crate::scenario::Settings;
 use serde::Serialize;
 
@@ -11,6 +11,8 @@ const SHARES: [f64; 16] = [
     0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999, 0.9995, 0.9999, 0.99995,
     0.99999, 0.999999,
 ];
+/// From here on shares are withheld where the swarm itself was too late.
+const P99: f64 = 0.99;
 /// Events that must lie beyond a share, or its latency is that of a few.
 const EVENTS_BEYOND_MIN: f64 = 10.0;
 /// Points of a curve over time; more than a small chart can show.
@@ -72,7 +74,7 @@ impl Spreads {
             estimate(&valid.iter().filter_map(|sample| of(sample)).collect::<Vec<_>>())
         };
         Spreads {
-            p99_us: spread(&|it| it.latency.quantile_us(0.99).map(|us| us as f64)),
+            p99_us: spread(&Sample::p99_us).filter(|_| shows_p99(valid)),
             round_trip_us: spread(&|it| Some(it.round_trips?.mean_us)),
             round_trip_p99_us: spread(&|it| Some(it.round_trips?.p99_us as f64)),
             round_trips_ms: spread(&|it| Some(it.round_trips?.total_us as f64 / 1000.0)),
@@ -99,7 +101,9 @@ fn latency_us(valid: &[&Sample]) -> Vec<(f64, u64)> {
         pooled.record(latency_us, count);
         events += count;
     }
-    let known = |share: &f64| (1.0 - share) * events as f64 >= EVENTS_BEYOND_MIN;
+    let share_max = if shows_p99(valid) { 1.0 } else { P99 };
+    let known =
+        |share: &f64| *share < share_max && (1.0 - share) * events as f64 >= EVENTS_BEYOND_MIN;
     let at = |share| Some((share, pooled.quantile_us(share)?));
     SHARES.into_iter().filter(known).filter_map(at).collect()
 }

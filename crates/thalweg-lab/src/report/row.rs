@@ -3,7 +3,7 @@
 use super::curves::Curves;
 use super::outcome::Comparison;
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Heard, Sample};
+use crate::measure::{Heard, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -91,12 +91,16 @@ pub struct Lateness {
     pub p50_us: Option<f64>,
     /// 90 of 100.
     pub p90_us: Option<f64>,
-    /// 99 of 100.
+    /// 99 of 100; `None` where the swarm itself was so late that it says little of the subject.
     pub p99_us: Option<f64>,
-    /// 999 of 1,000.
+    /// 999 of 1,000; withheld like the p99.
     pub p999_us: Option<f64>,
-    /// The latest.
+    /// The latest; withheld like the p99.
     pub max_us: Option<f64>,
+    /// How late the swarm itself published, where it had a schedule: 99 of 100 events.
+    pub published_late_p99_us: Option<f64>,
+    /// The latest.
+    pub published_late_max_us: Option<f64>,
     /// The p99, to the baseline's.
     pub compared: Option<Comparison>,
 }
@@ -216,14 +220,16 @@ impl Valid<'_> {
     }
 
     fn latency(&self) -> Lateness {
-        let quantile =
-            |share: f64| self.middle(|it| it.latency.quantile_us(share).map(|us| us as f64));
+        let quantile = |share: f64| self.middle(|it| it.latency_us(share));
+        let high = |share: f64| quantile(share).filter(|_| shows_p99(&self.0));
         Lateness {
             p50_us: quantile(0.5),
             p90_us: quantile(0.9),
-            p99_us: quantile(0.99),
-            p999_us: quantile(0.999),
-            max_us: quantile(1.0),
+            p99_us: self.middle(Sample::p99_us).filter(|_| shows_p99(&self.0)),
+            p999_us: high(0.999),
+            max_us: high(1.0),
+            published_late_p99_us: self.middle(|it| Some(it.pacing?.late_p99_us as f64)),
+            published_late_max_us: self.middle(|it| Some(it.pacing?.late_max_us as f64)),
             compared: None,
         }
     }

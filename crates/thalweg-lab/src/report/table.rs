@@ -16,6 +16,8 @@ pub(super) type Column = (&'static str, &'static str, fn(&Row) -> String);
 
 /// Columns of this name are there only where somebody is compared.
 const TO_BASELINE: &str = "× baseline";
+/// Columns of this name are there only where the swarm had a schedule.
+const LATE: &str = "p99 µs";
 const CPU: &[Column] = &[
     ("CPU µs", "per event", |row| figure(row.cpu.us_per_event.map(|it| it.median))),
     ("CPU", TO_BASELINE, |row| compared(row, row.cpu.compared)),
@@ -29,8 +31,9 @@ const SCHEDULE: &[Column] =
     &[("% of", "schedule", |row| row.throughput.share_of_schedule.map_or(String::new(), percent))];
 const LATENCY: &[Column] = &[
     ("latency µs", "p50", |row| whole(row.latency.p50_us)),
-    ("", "p99", |row| whole(row.latency.p99_us)),
+    ("", "p99", |row| if withholds_p99(row) { "–".to_owned() } else { whole(row.latency.p99_us) }),
     ("", "p99.9", |row| whole(row.latency.p999_us)),
+    ("published late", LATE, |row| whole(row.latency.published_late_p99_us)),
     ("p99", TO_BASELINE, |row| compared(row, row.latency.compared)),
 ];
 const BATCHING: &[Column] = &[
@@ -144,8 +147,8 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     groups.push(LOAD);
     let mut columns = groups.concat();
     columns.retain(|(_, name, show)| {
-        *name != TO_BASELINE
-            || part.rows.iter().any(|row| !row.is_baseline && !show(row).is_empty())
+        let is_empty = |row: &Row| show(row).is_empty() || *name == TO_BASELINE && row.is_baseline;
+        ![TO_BASELINE, LATE].contains(name) || !part.rows.iter().all(is_empty)
     });
     columns
 }
@@ -201,6 +204,10 @@ pub(super) fn notes(part: &PartSummary) -> String {
     {
         text += "(events/s) in brackets: no throughput, for the subject's core was not saturated or it left gaps.\n";
     }
+    if part.rows.iter().any(withholds_p99) {
+        text +=
+            "“–”: withheld, for the swarm itself published late by more than a tenth of the p99.\n";
+    }
     for cover in &part.covers {
         text += &format!("{}.\n", cover.line());
     }
@@ -210,6 +217,10 @@ pub(super) fn notes(part: &PartSummary) -> String {
         text.insert(0, '\n');
     }
     text
+}
+
+fn withholds_p99(row: &Row) -> bool {
+    row.latency.published_late_p99_us.is_some() && row.latency.p99_us.is_none()
 }
 
 /// Everything of a row that stands beside the baseline's.

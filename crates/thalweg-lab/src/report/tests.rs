@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::measure::{
-    Counts, KernelMemory, Latency, MachineNote, Memory, RoundTrips, Sample, Traffic, Verdict,
+    Counts, KernelMemory, Latency, MachineNote, Memory, Pacing, RoundTrips, Sample, Traffic,
+    Verdict,
 };
 use crate::scenario::{Changes, Plan, Slot, read};
 
@@ -188,4 +189,29 @@ fn histograms_are_one_line_each() {
         histogram_line(&sample),
         r#"{"cell":1,"latency_us":[[70,3]],"part":0,"repeat":4,"subject":0}"#
     );
+}
+
+#[test]
+fn a_p99_that_the_swarm_itself_made_is_withheld_everywhere() {
+    // The p99 of limit is 990 µs, that of thalweg 1980.
+    let late = |late_p99_us| {
+        summary(SCENARIO, |sample| {
+            sample.pacing = Some(Pacing { late_p99_us, late_max_us: 7000, ..Pacing::default() });
+        })
+    };
+    let rows =
+        |summary: &Summary| summary.parts[0].rows.iter().take(3).cloned().collect::<Vec<_>>();
+    assert!(rows(&late(99)).iter().all(|row| row.latency.p99_us.is_some()));
+    let text = table(&late(99));
+    assert!(text.contains("published late") && !text.contains("withheld"), "{text}");
+
+    let summary = late(150);
+    let [limit, _, thalweg] = rows(&summary).try_into().unwrap();
+    assert_eq!((limit.latency.p99_us, limit.latency.max_us), (None, None));
+    assert_eq!((limit.latency.p50_us, thalweg.latency.p99_us), (Some(500.0), Some(1980.0)));
+    assert!(thalweg.latency.compared.is_none(), "beside what is withheld");
+    assert!(limit.curves.spreads.p99_us.is_none());
+    assert!(limit.curves.latency_us.iter().all(|(share, _)| *share < 0.99));
+    let text = table(&summary);
+    assert!(text.contains("  –  ") && text.contains("“–”: withheld"), "{text}");
 }

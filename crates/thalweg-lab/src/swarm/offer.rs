@@ -87,9 +87,8 @@ impl Swarm<'_> {
         self.schedule = Schedule::new(rate, self.publishers.len(), now_us());
     }
 
-    /// Publishes what is due; says how long to wait then, at most `timeout_us`, and
-    /// how much of that awake.
-    pub(super) fn post_on_schedule(&mut self, timeout_us: u64) -> anyhow::Result<(u64, u64)> {
+    /// Publishes what is due; says how long to wait then, at most `timeout_us`.
+    pub(super) fn post_on_schedule(&mut self, timeout_us: u64) -> anyhow::Result<u64> {
         let mut now_us = now_us();
         if self.schedule.is_due(now_us) {
             self.post_until(now_us)?;
@@ -115,6 +114,7 @@ impl Swarm<'_> {
             }
             if !self.lines.is_empty() {
                 publisher.post(&self.lines, &self.poller)?;
+                self.schedule.publish(super::socket::now_us());
             }
         }
         match self.behind {

@@ -4,15 +4,11 @@
 //! Latency counts from the due time, so an event that the swarm itself publishes
 //! late is late; how late it was is told beside ([`Pacing`]).
 
-use super::SPIN_US;
 use crate::measure::{Latency, Pacing};
 
 /// Rates are kept in thousandths, so that due times are exact fractions.
 const MILLI: f64 = 1000.0;
 const US_PER_MILLI: u128 = 1_000_000_000;
-/// A sleeping thread wakes as late as this: so long before an event is due the
-/// swarm stays awake.
-const AWAKE_BEFORE_US: u64 = 150;
 
 /// When the events of one topic are due: number n, from 0, at start + n / rate,
 /// and a share of the first interval later, so that topics take turns.
@@ -53,6 +49,8 @@ pub(super) struct Schedule {
     paces: Vec<Pace>,
     /// When the next event of any topic is due; never, without topics.
     next_due_us: Option<u64>,
+    /// When those were due that are taken and not yet published.
+    taken_us: Vec<u64>,
     /// From due to published, since the span began.
     late: Latency,
     published: u64,
@@ -88,9 +86,17 @@ impl Schedule {
             return None;
         }
         pace.next += 1;
-        self.published += 1;
-        self.late.record(now_us - due_us, 1);
+        self.taken_us.push(due_us);
         Some(due_us)
+    }
+
+    /// What was taken has been given to the kernel. If its buffer is full, the subject is late
+    /// and not the swarm.
+    pub(super) fn publish(&mut self, now_us: u64) {
+        self.published += self.taken_us.len() as u64;
+        for due_us in self.taken_us.drain(..) {
+            self.late.record(now_us.saturating_sub(due_us), 1);
+        }
     }
 
     /// Everything due by now has been taken.
@@ -103,14 +109,10 @@ impl Schedule {
         self.next_due_us = None;
     }
 
-    /// How long to wait from now, at most `timeout_us`, and how much of that
-    /// awake.
-    pub(super) fn wait_us(&self, now_us: u64, timeout_us: u64) -> (u64, u64) {
-        let Some(due_us) = self.next_due_us else { return (timeout_us, SPIN_US) };
-        match due_us.saturating_sub(now_us) {
-            until_us if until_us <= AWAKE_BEFORE_US => (until_us.min(timeout_us), until_us),
-            until_us => ((until_us - AWAKE_BEFORE_US).min(timeout_us), SPIN_US),
-        }
+    /// How long to wait from now, at most `timeout_us`.
+    pub(super) fn wait_us(&self, now_us: u64, timeout_us: u64) -> u64 {
+        let until_us = self.next_due_us.map(|due_us| due_us.saturating_sub(now_us));
+        until_us.map_or(timeout_us, |us| us.min(timeout_us))
     }
 
     /// A new span begins.
@@ -126,6 +128,7 @@ impl Schedule {
             scheduled: self.paces.iter().map(|pace| pace.due_by(now_us)).sum::<u64>()
                 - self.taken_before,
             published: self.published,
+            late_p50_us: self.late.quantile_us(0.5).unwrap_or(0),
             late_p99_us: self.late.quantile_us(0.99).unwrap_or(0),
             late_max_us: self.late.quantile_us(1.0).unwrap_or(0),
         })
@@ -171,12 +174,14 @@ mod tests {
                         last_us = due_us;
                     }
                 }
+                schedule.publish(now_us);
                 schedule.look_ahead();
                 prop_assert_eq!(was_due, schedule.published > before);
                 let pacing = schedule.pacing(now_us).unwrap();
                 prop_assert_eq!(pacing.scheduled, pacing.published);
-                let (timeout_us, _) = schedule.wait_us(now_us, 100_000);
+                let timeout_us = schedule.wait_us(now_us, 100_000);
                 prop_assert!(!schedule.is_due(now_us + timeout_us.saturating_sub(1)));
+                prop_assert!(timeout_us == 100_000 || schedule.is_due(now_us + timeout_us));
             }
         }
     }
@@ -192,8 +197,11 @@ mod tests {
         let mut schedule = Schedule::new(1000.0, 1, 0);
         schedule.begin_span();
         while schedule.take(0, 90_000).is_some() {}
+        // Late is what the kernel has late, and not what was taken late.
+        schedule.publish(92_000);
         let pacing = schedule.pacing(100_000).unwrap();
         assert_eq!((pacing.scheduled, pacing.published), (101, 91));
-        assert!(pacing.is_short() && (88_000..=90_100).contains(&pacing.late_p99_us));
+        assert!(pacing.is_short() && (91_000..=92_100).contains(&pacing.late_p99_us));
+        assert!((46_900..=47_100).contains(&pacing.late_p50_us), "{pacing:?}");
     }
 }

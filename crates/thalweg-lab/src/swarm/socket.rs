@@ -6,7 +6,10 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -16,6 +19,10 @@ const READY_MAX: usize = 256;
 const CONNECTIONS_PER_ADDRESS: usize = 20_000;
 /// Files the lab needs besides its connections.
 const OTHER_FILES: u64 = 64;
+/// Key of the timer among the sockets' keys.
+const TIMER: u64 = u64::MAX;
+/// A sleeping thread wakes as late as this: so long before a wait ends it is awake again.
+const AWAKE_BEFORE_US: u64 = 150;
 
 /// `CLOCK_MONOTONIC` in µs, which every process of the machine shares.
 #[inline]
@@ -126,6 +133,10 @@ fn would_block<T>(result: rustix::io::Result<T>) -> io::Result<Option<T>> {
 /// Who is ready.
 pub(super) struct Poller {
     epoll: OwnedFd,
+    /// Ends a wait: epoll's own timeout is in milliseconds (`epoll_pwait2` needs Linux 5.11).
+    timer: OwnedFd,
+    /// Whether the timer may still report.
+    is_armed: bool,
     ready: Vec<epoll::Event>,
     /// CPU time spent on looking for work, which is none of the swarm's load.
     spun_ns: u64,
@@ -156,8 +167,14 @@ pub(super) struct Ready {
 
 impl Poller {
     pub(super) fn new() -> io::Result<Poller> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), Interest::Read.flags())?;
         Ok(Poller {
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            epoll,
+            timer,
+            is_armed: false,
             ready: Vec::with_capacity(READY_MAX),
             spun_ns: 0,
             looked_us: now_us(),
@@ -177,23 +194,46 @@ impl Poller {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// Waits until a socket is ready or the time has passed; says how many are.
+    /// Waits until a socket is ready or the time has passed, and as long as the thread then
+    /// takes to wake; says how many are.
     pub(super) fn wait(&mut self, timeout_us: u64) -> io::Result<usize> {
-        let timeout = Timespec {
-            tv_sec: (timeout_us / 1_000_000) as i64,
-            tv_nsec: (timeout_us % 1_000_000 * 1000) as i64,
-        };
         self.ready.clear();
         let looks_us = now_us();
         self.away_us_max = self.away_us_max.max(looks_us.saturating_sub(self.looked_us));
+        let no_time = Timespec::default();
+        let timeout = match timeout_us {
+            0 => Some(&no_time),
+            _ => {
+                self.arm(timeout_us)?;
+                None
+            }
+        };
         let buffer = rustix::buffer::spare_capacity(&mut self.ready);
-        let waited = epoll::wait(&self.epoll, buffer, Some(&timeout));
+        let waited = epoll::wait(&self.epoll, buffer, timeout);
         // Asleep it is not away: it is woken.
         self.looked_us = if timeout_us == 0 { looks_us } else { now_us() };
+        if self.is_armed
+            && let Some(timer) = self.ready.iter().position(|event| event.data.u64() == TIMER)
+        {
+            self.is_armed = false;
+            self.ready.swap_remove(timer);
+        }
         match waited {
             Ok(_) | Err(Errno::INTR) => Ok(self.ready.len()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Has the timer report in `timeout_us`, and not when it was to before.
+    fn arm(&mut self, timeout_us: u64) -> io::Result<()> {
+        let it_value = Timespec {
+            tv_sec: (timeout_us / 1_000_000) as i64,
+            tv_nsec: (timeout_us % 1_000_000 * 1000) as i64,
+        };
+        let spec = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec)?;
+        self.is_armed = true;
+        Ok(())
     }
 
     /// The longest time between two looks at the sockets since this was last asked.
@@ -204,24 +244,34 @@ impl Poller {
         std::mem::take(&mut self.away_us_max).max(away_us)
     }
 
-    /// The same: awake for `spin_us`, then asleep. Whoever wakes a sleeping thread
-    /// pays for it, here the subject, and on a virtual machine an interrupt to an
-    /// idle core costs as much as a send.
+    /// The same to the µs: awake for `spin_us`, then asleep, then awake until the time has
+    /// passed. Whoever wakes a sleeping thread pays for it, here the subject, and on a
+    /// virtual machine an interrupt to an idle core costs as much as a send.
     pub(super) fn wait_awake(&mut self, timeout_us: u64, spin_us: u64) -> io::Result<usize> {
         let count = self.wait(0)?;
+        if count > 0 || timeout_us == 0 {
+            return Ok(count);
+        }
+        let begun_us = now_us();
+        let until_us = begun_us.saturating_add(timeout_us);
+        let count = self.spin(until_us.min(begun_us + spin_us))?;
         if count > 0 {
             return Ok(count);
         }
-        let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
-        loop {
-            let count = self.wait(0)?;
-            let waited_us = now_us() - begun_us;
-            if count > 0 || waited_us >= spin_us.min(timeout_us) {
-                self.spun_ns += thread_cpu_ns() - cpu_ns;
-                let left_us = timeout_us.saturating_sub(waited_us);
-                return if count > 0 { Ok(count) } else { self.wait(left_us) };
-            }
+        let asleep_us = until_us.saturating_sub(now_us() + AWAKE_BEFORE_US);
+        let count = if asleep_us > 0 { self.wait(asleep_us)? } else { 0 };
+        if count > 0 { Ok(count) } else { self.spin(until_us) }
+    }
+
+    /// Looks until a socket is ready or the time has come.
+    fn spin(&mut self, until_us: u64) -> io::Result<usize> {
+        let cpu_ns = thread_cpu_ns();
+        let mut count = 0;
+        while count == 0 && now_us() < until_us {
+            count = self.wait(0)?;
         }
+        self.spun_ns += thread_cpu_ns() - cpu_ns;
+        Ok(count)
     }
 
     /// CPU time of this thread so far, but for looking for work in vain.
@@ -249,5 +299,40 @@ impl Interest {
             Interest::Read => always,
             Interest::ReadAndWrite => always | EventFlags::OUT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pipe::pipe;
+
+    /// Of many waits the best: a whole machine that stands still is nobody's lateness.
+    #[test]
+    fn a_wait_ends_on_time_and_not_a_millisecond_later() {
+        let mut poller = Poller::new().unwrap();
+        let late_us = (0..50).map(|_| {
+            let until_us = now_us() + 1200;
+            assert_eq!(poller.wait_awake(1200, 0).unwrap(), 0);
+            now_us().checked_sub(until_us).unwrap()
+        });
+        let late_us = late_us.min().unwrap();
+        assert!(late_us < 100, "{late_us} µs late");
+    }
+
+    #[test]
+    fn a_timer_that_is_not_waited_for_is_not_told() {
+        let mut poller = Poller::new().unwrap();
+        let (reader, writer) = pipe().unwrap();
+        poller.add(&reader, 7, Interest::Read).unwrap();
+        rustix::io::write(&writer, b"x").unwrap();
+        assert_eq!(poller.wait(2000).unwrap(), 1);
+        // The timer fires meanwhile.
+        let until_us = now_us() + 4000;
+        while now_us() < until_us {
+            assert_eq!(poller.wait(0).unwrap(), 0);
+        }
+        rustix::io::write(&writer, b"x").unwrap();
+        assert_eq!((poller.wait(0).unwrap(), poller.ready(0).key), (1, 7));
     }
 }
