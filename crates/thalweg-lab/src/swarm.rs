@@ -1,31 +1,32 @@
 //! The load: subscribers and publishers, on one thread of its own core.
 //!
-//! - `socket`: sockets, readiness, the clock
-//! - `link`: a connection's bytes, as they are or encrypted
-//! - `read_buffer`: the one buffer all connections are read through
-//! - `carrier`: one file per transport, bytes only
+//! ```text
+//! load ─► session ─► workload ─► subscribers, publishers ─► carrier ─► link ─► socket
+//!                       └─◄── inbox, ledger ◄──────────────────┘
+//! ```
+//!
+//! - `session`: a subject under load: opened, measured in spans, closed
+//! - `workload`: what a workload does, and the steps of a span
+//!   - `broadcast`: subjects that send to many; `posting`: publishers without subscribers;
+//!     `round_trip`: experiment B; `echo`: experiment C, with its `firehose`
 //! - `subscribers`: opened a few at a time, then read
 //! - `streams`: those that share an HTTP/2 connection
 //! - `polls`: long polling over HTTP/1.1; `subscribe_request` and `cursors`: what those ask with
 //!   whose answers have an end, and where they go on
-//! - `opening`: until all connections stand
 //! - `inbox`: what arrives, taken apart and entered in the ledger
-//! - `publisher`: a long-lived publish connection
 //! - `posted`, `rows`: what must arrive under either drive; `timetable`: when rows must
-//! - `span`: the measured span, and what was due in it and comes later
-//! - `offer`: publishing, as the window moves or on the schedule of `pace`
-//! - `search`: the highest rate within an objective; `ceiling`: tried on a subject
-//! - `writer`: what a connection sends and the kernel has not taken
-//! - `conversation`: a subscriber that talks back, and for that
-//!   `echo`: experiment C and its `firehose`, `round_trip`: experiment B, `http_client` and `http_response`: HTTP's requests and answers
+//! - `publisher`: a long-lived publish connection; `pace`: when it publishes
+//! - `conversation`: a subscriber that talks back; `http_client` and `http_response`: HTTP's
+//!   requests and responses
+//! - `carrier`: one file per transport, bytes only; `chunked_stream`: a chunked body
+//! - `link`: a connection's bytes, as they are or encrypted; `writer`: what a connection
+//!   sends and the kernel has not taken; `read_buffer`: what all are read through
+//! - `socket`: sockets, readiness, the clock
 //! - `external`: an endpoint that somebody else runs
-//! - `warm_up`: until figures have stopped drifting, and what follows the span
-//! - `facts`: what connections really agreed on
-//! - `progress`: how it goes
-//! - `posting`: publishing for its own sake, without subscribers
+//! - `facts`: what connections really agreed on; `progress`: how it goes
 
+mod broadcast;
 mod carrier;
-mod ceiling;
 mod chunked_stream;
 mod conversation;
 mod cursors;
@@ -38,8 +39,6 @@ mod http_client;
 mod http_response;
 mod inbox;
 mod link;
-mod offer;
-mod opening;
 mod pace;
 mod polls;
 mod posted;
@@ -49,33 +48,26 @@ mod publisher;
 mod read_buffer;
 mod round_trip;
 mod rows;
-mod search;
+mod session;
 mod socket;
-mod span;
 mod streams;
 mod subscribe_request;
 mod subscribers;
 mod tally;
 mod timetable;
-mod warm_up;
+mod workload;
 mod writer;
+
+pub use session::{Session, run};
 
 use crate::measure::{
     Counts, Latency, Negotiated, Pacing, Pushed, RoundTrips, Step, Traffic, WarmUp,
 };
 use crate::scenario::{Dialect, Drive, Settings};
-use crate::subject::dialect;
-use anyhow::bail;
-use link::Dialer;
-use offer::{Behind, Posting};
-use pace::Schedule;
-use progress::Progress;
-use publisher::Publisher;
-use socket::{Poller, allow_open_files, now_us};
+use socket::now_us;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use subscribers::Subscribers;
 
 /// Under the posted drive, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
@@ -90,12 +82,10 @@ const CALM: Duration = Duration::from_millis(20);
 const MOMENT: Duration = Duration::from_millis(5);
 /// How often the observer hears of progress.
 const PROGRESS_EVERY_US: u64 = 100_000;
-/// Publishers' keys for the poller begin here; connections' are their numbers.
-const PUBLISHER_KEYS: u64 = 1 << 32;
 
 /// What to do to a subject.
 #[derive(Clone, Copy, Debug)]
-pub struct Workload<'a> {
+pub struct Load<'a> {
     /// Where it listens.
     pub address: SocketAddr,
     /// What it says on top of a transport.
@@ -213,155 +203,7 @@ pub struct Outcome {
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Runs the workload. The error is [`Interrupted`] or says why the sample is
-/// invalid.
-pub fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
-    allow_open_files(workload.settings.connections)?;
-    match workload.drive {
-        Drive::Publish => posting::run(workload, observer),
-        Drive::Echo => echo::run(workload, observer),
-        Drive::RoundTrip => round_trip::run(workload, observer),
-        Drive::Ceiling => Swarm::new(workload, observer)?.find_ceiling(),
-        _ => Swarm::new(workload, observer)?.run(),
-    }
-}
-
 /// The time on the clock that subjects announce their schedules on, µs.
 pub fn monotonic_us() -> u64 {
     now_us()
-}
-
-struct Swarm<'a> {
-    workload: &'a Workload<'a>,
-    observer: &'a mut dyn Observer,
-    poller: Poller,
-    subscribers: Subscribers,
-    /// Of publishers.
-    dialer: Dialer,
-    /// One per topic.
-    publishers: Vec<Publisher>,
-    posting: Posting,
-    /// Of an open loop.
-    schedule: Schedule,
-    /// Why the schedule was given up.
-    behind: Option<Behind>,
-    /// Whether publish requests are being ended.
-    is_finishing: bool,
-    /// Scratch for the events that are due.
-    lines: Vec<u8>,
-    /// When the span began; 0 before.
-    begun_us: u64,
-    progress: Progress,
-}
-
-impl<'a> Swarm<'a> {
-    fn new(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        let Workload { address, settings, .. } = *workload;
-        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
-        let subscribers = match settings.streams {
-            0 => dialer.clone(),
-            _ => Dialer::new(address, settings, dialect::HTTP_2)?,
-        };
-        Ok(Swarm {
-            workload,
-            observer,
-            poller: Poller::new()?,
-            subscribers: Subscribers::new(subscribers, workload)?,
-            dialer,
-            publishers: Vec::new(),
-            posting: Posting::Nothing,
-            schedule: Schedule::default(),
-            behind: None,
-            is_finishing: false,
-            lines: Vec::new(),
-            begun_us: 0,
-            progress: Progress::default(),
-        })
-    }
-
-    fn run(mut self) -> anyhow::Result<Outcome> {
-        let open_us = self.open()?;
-        self.subscribers.inbox().stand(now_us());
-        // Before the kernel makes the buffers larger.
-        let negotiated = self.subscribers.negotiated();
-        self.observer.at(Moment::Open);
-        self.start_posting(f64::from(self.workload.settings.rate))?;
-        if self.workload.drive == Drive::SelfDriven {
-            let silent_us = self.workload.start_us.saturating_sub(now_us());
-            self.run_for(Duration::from_micros(silent_us))?;
-        }
-        let warm_up = self.get_warm()?;
-        while !self.observer.may_begin() {
-            self.run_for(MOMENT)?;
-        }
-
-        let stopped_ports = self.subscribers.stop_readers(&self.poller)?;
-        self.observer.at(Moment::Warm);
-        self.catch_up()?;
-        let span = self.span(self.workload.measured)?;
-        let latency = self.latency_of_span(self.begun_us + span.span_us)?;
-        self.observer.at(Moment::Over { stopped_ports: &stopped_ports });
-        self.go_on_while_wanted()?;
-        self.settle()?;
-        Ok(Outcome {
-            warm_up,
-            negotiated,
-            latency,
-            failure: self.subscribers.inbox().broken_schedule(),
-            ledger: self.subscribers.close_ledger(),
-            open_us,
-            swarm_fell_short: span.pacing.as_ref().is_some_and(Pacing::is_short),
-            ..span
-        })
-    }
-
-    fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
-        let begun_us = now_us();
-        let until_us = begun_us + time.as_micros() as u64;
-        loop {
-            let now_us = now_us();
-            if now_us >= until_us {
-                return Ok(());
-            }
-            self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
-            if let Some(behind) = self.behind.take() {
-                return Err(behind.into());
-            }
-            let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
-            if now_us.saturating_sub(heard_us) > SILENCE_US_MAX && self.is_silent(now_us) {
-                let counts = self.subscribers.close_ledger();
-                bail!("the subject has been silent for 2 s: {counts}");
-            }
-        }
-    }
-
-    /// Waits once and handles everyone who is ready.
-    fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let timeout_us = match self.posting {
-            Posting::Schedule => self.post_on_schedule(timeout_us)?,
-            _ => timeout_us,
-        };
-        let count = self.poller.wait_awake(timeout_us, SPIN_US)?;
-        for index in 0..count {
-            let ready = self.poller.ready(index);
-            if ready.key >= PUBLISHER_KEYS {
-                self.on_publisher((ready.key - PUBLISHER_KEYS) as usize, ready.readable)?;
-                continue;
-            }
-            self.subscribers.on_ready(ready, &self.poller)?;
-            match self.posting {
-                // At once: the window's latency begins with this read.
-                Posting::Window => self.post_what_is_due()?,
-                Posting::Schedule if self.schedule.is_due(self.subscribers.inbox().heard_us) => {
-                    self.post_on_schedule(0)?;
-                }
-                _ => {}
-            }
-        }
-        let Swarm { progress, observer, subscribers, begun_us, .. } = self;
-        progress.tell(*observer, |now_us| {
-            let connections = subscribers.standing();
-            Figures::of_span(connections, &subscribers.inbox().tally, *begun_us, now_us)
-        })
-    }
 }

@@ -7,7 +7,7 @@ use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
 use crate::swarm::external::{self, Visit};
-use crate::swarm::{self, Interrupted, Outcome, Workload, monotonic_us};
+use crate::swarm::{self, Interrupted, Load, Outcome, monotonic_us};
 use anyhow::Context;
 use std::fs::File;
 use std::path::Path;
@@ -92,7 +92,7 @@ impl Bench<'_> {
             start_us: monotonic_us() + START_AFTER_US,
         };
         let running = Running::start(self.program, &launch, self.place, self.cores, &self.log)?;
-        let workload = Workload {
+        let load = Load {
             address: running.address(),
             dialect: subject.program.dialect(),
             path: subject.program.path(),
@@ -110,7 +110,7 @@ impl Bench<'_> {
             swarm_core: self.cores.of_swarm(settings.shards),
         };
         let mut watch = Watch::new(self, watched, company.progress, company.seat)?;
-        let outcome = swarm::run(&workload, &mut watch)?;
+        let outcome = swarm::run(&load, &mut watch)?;
         let seen = watch.into_seen();
         running.stop();
         self.remark(seen.remark.as_ref());

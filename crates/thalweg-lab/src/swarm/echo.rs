@@ -10,11 +10,11 @@ use super::firehose::Firehose;
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
 use super::tally::Tally;
+use super::workload::Workload;
 use super::{
-    CALM, Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
-    Workload,
+    CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
 };
-use crate::measure::{Counts, Pushed, RoundTrips};
+use crate::measure::{Counts, Negotiated, Pushed, RoundTrips, WarmUp};
 use crate::scenario::{Answers, Dialect, Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use crate::subject::topic_name;
@@ -22,63 +22,19 @@ use anyhow::bail;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
-    let open_us = now_us();
-    let query = match workload.settings.window_bytes {
-        bytes @ 1.. if workload.dialect == Dialect::Thalweg => format!("window={bytes}"),
-        _ => String::new(),
-    };
-    let inbox =
-        Inbox { acks: !query.is_empty(), ..Inbox::new(workload.dialect, workload.settings) };
-    let mut echo = Echo {
-        workload,
-        poller: Poller::new()?,
-        lines: Vec::new(),
-        attention: Attention::new(observer),
-        inbox,
-        begun_us: 0,
-    };
-    echo.open_line(workload.path, &query)?;
-    if workload.settings.answers == Answers::Beside {
-        echo.open_line(Some(&format!("/v1/topics/{}", topic_name(1))), "")?;
-    }
-
-    echo.run_until(Echo::is_confirmed, u64::MAX)?;
-    let open_us = now_us() - open_us;
-    // Before the kernel makes the buffers larger.
-    let negotiated = echo.lines.first().map(|line| line.talk.negotiated()).unwrap_or_default();
-    echo.attention.observer.at(Moment::Open);
-    echo.run_for(workload.warm_up)?;
-    echo.attention.observer.at(Moment::Warm);
-    // What has come meanwhile.
-    echo.run_for(CALM)?;
-
-    echo.attention.observer.at(Moment::Begin);
-    echo.inbox.tally.reset();
-    for line in &mut echo.lines {
-        (line.talk.wire_bytes, line.talk.reads) = (0, 0);
-    }
-    echo.poller.take_away_us_max();
-    let busy_ns = echo.poller.busy_ns();
-    echo.begun_us = now_us();
-    echo.ask()?;
-    let span_us = now_us() - echo.begun_us;
-    let swarm_cpu_ns = echo.poller.busy_ns() - busy_ns;
-    let swarm_away_us = echo.poller.take_away_us_max();
-    echo.attention.observer.at(Moment::End);
-    echo.attention.observer.at(Moment::Over { stopped_ports: &[] });
-    let outcome = echo.outcome(span_us);
-    Ok(Outcome { open_us, span_us, swarm_cpu_ns, swarm_away_us, negotiated, ..outcome })
-}
-
-struct Echo<'a> {
-    workload: &'a Workload<'a>,
+/// Requests beside a firehose.
+pub(super) struct Echo<'a> {
+    load: Load<'a>,
     poller: Poller,
     /// The first carries the firehose, the last the requests; the poller knows them
     /// by their index.
     lines: Vec<Line>,
     attention: Attention<'a>,
     inbox: Inbox,
+    negotiated: Negotiated,
+    /// What spans before have said of the ledger.
+    counted: Counts,
+    /// When the span began; 0 before.
     begun_us: u64,
 }
 
@@ -103,6 +59,8 @@ struct Inbox {
     wanted: u64,
     /// Those that were.
     asked: u64,
+    /// Those of spans before.
+    asked_before: u64,
     outstanding: VecDeque<Request>,
     /// Of those that will be made, the ones that were answered before.
     early: HashSet<u64>,
@@ -119,9 +77,116 @@ struct Request {
     answer: Vec<u8>,
 }
 
+impl Workload for Echo<'_> {
+    fn connect(&mut self) -> anyhow::Result<u64> {
+        let begun_us = now_us();
+        let query = match self.load.settings.window_bytes {
+            bytes @ 1.. if self.load.dialect == Dialect::Thalweg => format!("window={bytes}"),
+            _ => String::new(),
+        };
+        self.inbox.acks = !query.is_empty();
+        self.open_line(self.load.path, &query)?;
+        if self.load.settings.answers == Answers::Beside {
+            self.open_line(Some(&format!("/v1/topics/{}", topic_name(1))), "")?;
+        }
+        self.run_until(Echo::is_confirmed, u64::MAX)?;
+        // Before the kernel makes the buffers larger.
+        self.negotiated = self.lines.first().map(|it| it.talk.negotiated()).unwrap_or_default();
+        Ok(now_us() - begun_us)
+    }
+
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        self.run(self.load.warm_up)?;
+        Ok(WarmUp::default())
+    }
+
+    fn resume(&mut self) -> anyhow::Result<()> {
+        self.attention.heard_us = now_us();
+        Ok(())
+    }
+
+    fn catch_up(&mut self) -> anyhow::Result<()> {
+        self.run(CALM)
+    }
+
+    fn begin(&mut self, now_us: u64) {
+        self.inbox.tally.reset();
+        for line in &mut self.lines {
+            (line.talk.wire_bytes, line.talk.reads) = (0, 0);
+        }
+        self.inbox.asked_before = self.inbox.asked;
+        self.inbox.wanted = self.inbox.asked + u64::from(self.load.settings.requests);
+        self.begun_us = now_us;
+    }
+
+    /// Asks on schedule until everything is answered; if there is nothing to ask,
+    /// listens for so long.
+    fn run(&mut self, time: Duration) -> anyhow::Result<()> {
+        let wanted = self.inbox.wanted - self.inbox.asked;
+        if wanted == 0 || self.begun_us == 0 {
+            return self.run_until(|_| false, now_us() + time.as_micros() as u64);
+        }
+        let asking_us = wanted * self.load.settings.request_us;
+        let deadline_us = self.begun_us + asking_us + SILENCE_US_MAX;
+        self.run_until(
+            |echo| echo.inbox.asked == echo.inbox.wanted && echo.inbox.outstanding.is_empty(),
+            deadline_us,
+        )
+    }
+
+    fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        let span_us = end_us - self.begun_us;
+        let ledger = self.new_counts();
+        let Echo { inbox, lines, load, .. } = self;
+        let scheduled = load.settings.scheduled_events_per_s(Drive::Echo);
+        let mut traffic = std::mem::take(&mut inbox.tally.traffic);
+        traffic.wire_bytes = lines.iter().map(|line| line.talk.wire_bytes).sum();
+        traffic.reads = lines.iter().map(|line| line.talk.reads).sum();
+        Ok(Outcome {
+            pushed: scheduled.map(|per_s| Pushed {
+                wanted: (per_s * span_us as f64 / 1e6).round() as u64,
+                came: traffic.events,
+            }),
+            traffic,
+            latency: std::mem::take(&mut inbox.tally.latency),
+            round_trips: RoundTrips::of(std::mem::take(&mut inbox.round_trips_us), span_us),
+            ledger,
+            negotiated: self.negotiated.clone(),
+            ..Outcome::default()
+        })
+    }
+
+    fn collect(&mut self) -> anyhow::Result<Counts> {
+        Ok(self.new_counts())
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.attention.observer
+    }
+}
+
+impl<'a> Echo<'a> {
+    pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        Ok(Echo {
+            load: *load,
+            poller: Poller::new()?,
+            lines: Vec::new(),
+            attention: Attention::new(observer),
+            inbox: Inbox::new(load.dialect, load.settings),
+            negotiated: Negotiated::default(),
+            counted: Counts::default(),
+            begun_us: 0,
+        })
+    }
+}
+
 impl Echo<'_> {
     fn open_line(&mut self, path: Option<&str>, query: &str) -> anyhow::Result<()> {
-        let Workload { address: host, settings, .. } = *self.workload;
+        let Load { address: host, settings, .. } = self.load;
         let dialer = Dialer::new(host, settings, dialect::HTTP_1)?;
         let transport = Transport::Websocket;
         let subscription = Subscription { transport, host, path, topics: 1, query };
@@ -138,26 +203,6 @@ impl Echo<'_> {
             Dialect::Bare => self.lines.iter().all(|line| line.talk.is_open()),
             _ => self.inbox.confirmed >= self.lines.len(),
         }
-    }
-
-    /// Asks on schedule until everything is answered; without requests, only
-    /// listens.
-    fn ask(&mut self) -> anyhow::Result<()> {
-        let settings = self.workload.settings;
-        if settings.requests == 0 {
-            return self.run_for(self.workload.measured);
-        }
-        let all = u64::from(settings.requests);
-        let deadline_us = self.begun_us + all * settings.request_us + SILENCE_US_MAX;
-        self.run_until(
-            |echo| echo.inbox.asked == all && echo.inbox.outstanding.is_empty(),
-            deadline_us,
-        )
-    }
-
-    fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
-        let until_us = now_us() + time.as_micros() as u64;
-        self.run_until(|_| false, until_us)
     }
 
     /// Reads and asks until `is_done` or the time has come.
@@ -185,8 +230,8 @@ impl Echo<'_> {
                 }
             }
             let is_confirmed = self.is_confirmed();
-            let Echo { attention, begun_us, inbox, workload, .. } = self;
-            let all_asked = inbox.asked == u64::from(workload.settings.requests);
+            let Echo { attention, begun_us, inbox, .. } = self;
+            let all_asked = inbox.asked == inbox.wanted;
             if is_confirmed && (all_asked || inbox.outstanding.is_empty()) {
                 // Between two requests nobody has to say anything, and behind the
                 // last there is the deadline.
@@ -205,13 +250,14 @@ impl Echo<'_> {
 
     /// Sends the requests that are due; says when the next one is.
     fn send_due(&mut self, now_us: u64) -> anyhow::Result<u64> {
-        let settings = self.workload.settings;
+        let settings = self.load.settings;
         if self.begun_us == 0 {
             return Ok(u64::MAX);
         }
         let Echo { inbox, lines, .. } = self;
-        while inbox.asked < u64::from(settings.requests) {
-            let due_us = self.begun_us + inbox.asked * settings.request_us;
+        while inbox.asked < inbox.wanted {
+            let asked = inbox.asked - inbox.asked_before;
+            let due_us = self.begun_us + asked * settings.request_us;
             if due_us > now_us {
                 return Ok(due_us);
             }
@@ -242,23 +288,16 @@ impl Echo<'_> {
         Ok(())
     }
 
-    fn outcome(self, span_us: u64) -> Outcome {
-        let Inbox { ledger, mut tally, firehose, outstanding, round_trips_us, .. } = self.inbox;
-        let unanswered = Counts { missing: outstanding.len() as u64, ..Counts::default() };
-        let scheduled = self.workload.settings.scheduled_events_per_s(Drive::Echo);
-        tally.traffic.wire_bytes = self.lines.iter().map(|line| line.talk.wire_bytes).sum();
-        tally.traffic.reads = self.lines.iter().map(|line| line.talk.reads).sum();
-        Outcome {
-            pushed: scheduled.map(|per_s| Pushed {
-                wanted: (per_s * span_us as f64 / 1e6).round() as u64,
-                came: tally.traffic.events,
-            }),
-            traffic: tally.traffic,
-            latency: tally.latency,
-            round_trips: RoundTrips::of(round_trips_us, span_us),
-            ledger: ledger.and(&unanswered).and(&firehose.counts()),
-            ..Outcome::default()
-        }
+    /// What the ledger has counted since this was last asked; what is outstanding now, is
+    /// missing.
+    fn new_counts(&mut self) -> Counts {
+        let Inbox { ledger, firehose, outstanding, .. } = &mut self.inbox;
+        ledger.missing += outstanding.len() as u64;
+        outstanding.clear();
+        let counts = ledger.and(&firehose.counts());
+        let new = counts.since(&self.counted);
+        self.counted = counts;
+        new
     }
 }
 
@@ -272,6 +311,7 @@ impl Inbox {
             firehose: Firehose::new(settings.dummy_bytes),
             wanted: u64::from(settings.requests),
             asked: 0,
+            asked_before: 0,
             outstanding: VecDeque::new(),
             early: HashSet::new(),
             round_trips_us: Vec::new(),

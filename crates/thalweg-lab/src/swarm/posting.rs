@@ -8,9 +8,10 @@ use super::http_response::{self, HttpResponse};
 use super::link::Dialer;
 use super::progress::Progress;
 use super::publisher::Publisher;
-use super::socket::{Poller, now_us, thread_cpu_ns};
-use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, Workload};
-use crate::measure::{Counts, Negotiated, Traffic};
+use super::socket::{Poller, now_us};
+use super::workload::Workload;
+use super::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US};
+use crate::measure::{Counts, Negotiated, Traffic, WarmUp};
 use crate::scenario::Request;
 use crate::subject::dialect;
 use anyhow::{anyhow, bail};
@@ -21,42 +22,67 @@ const CHUNK_BYTES: usize = 64 * 1024;
 /// How long the subject may take to answer once a request has ended.
 const ANSWER_WITHIN_US: u64 = 10_000_000;
 
-pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
-    let (poller, progress) = (Poller::new()?, Progress::default());
-    let negotiated = Negotiated::default();
-    let mut posting = Posting { workload, observer, poller, progress, negotiated };
-    posting.observer.at(Moment::Open);
-    let before = posting.take(workload.warm_up)?;
-
-    posting.observer.at(Moment::Warm);
-    posting.observer.at(Moment::Begin);
-    let (begun_us, cpu_ns) = (now_us(), thread_cpu_ns());
-    let taken = posting.take(workload.measured)?;
-    let span_us = now_us() - begun_us;
-    let swarm_cpu_ns = thread_cpu_ns() - cpu_ns;
-    posting.observer.at(Moment::End);
-    posting.observer.at(Moment::Over { stopped_ports: &[] });
-    Ok(Outcome {
-        traffic: Traffic {
-            events: taken.events,
-            wire_bytes: taken.sent_bytes,
-            ..Traffic::default()
-        },
-        negotiated: posting.negotiated,
-        ledger: before.counts().and(&taken.counts()),
-        span_us,
-        swarm_cpu_ns,
-        ..Outcome::default()
-    })
-}
-
-struct Posting<'a> {
-    workload: &'a Workload<'a>,
+/// Publishers, and what the subject says it has of theirs.
+pub(super) struct Publishing<'a> {
+    load: Load<'a>,
     observer: &'a mut dyn Observer,
     poller: Poller,
     progress: Progress,
     /// Of the first connection that was answered.
     negotiated: Negotiated,
+    /// Since the span began.
+    taken: Taken,
+    /// Of the time before the span.
+    before: Taken,
+}
+
+impl Workload for Publishing<'_> {
+    /// Every span has connections of its own.
+    fn connect(&mut self) -> anyhow::Result<u64> {
+        Ok(0)
+    }
+
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        self.run(self.load.warm_up)?;
+        Ok(WarmUp::default())
+    }
+
+    fn begin(&mut self, _: u64) {
+        self.before = std::mem::take(&mut self.taken);
+    }
+
+    fn run(&mut self, time: Duration) -> anyhow::Result<()> {
+        let taken = self.take(time)?;
+        self.taken.add(&taken);
+        Ok(())
+    }
+
+    fn end(&mut self, _: u64) -> anyhow::Result<Outcome> {
+        let Taken { events, sent_bytes, .. } = self.taken;
+        Ok(Outcome {
+            traffic: Traffic { events, wire_bytes: sent_bytes, ..Traffic::default() },
+            negotiated: self.negotiated.clone(),
+            ledger: self.before.counts().and(&self.taken.counts()),
+            ..Outcome::default()
+        })
+    }
+
+    fn pause(&mut self) -> anyhow::Result<()> {
+        self.taken = Taken::default();
+        Ok(())
+    }
+
+    fn collect(&mut self) -> anyhow::Result<Counts> {
+        Ok(Counts::default())
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.observer
+    }
 }
 
 /// What became of the requests that were answered.
@@ -83,6 +109,12 @@ impl Taken {
         Ok(())
     }
 
+    fn add(&mut self, other: &Taken) {
+        self.events += other.events;
+        self.missing += other.missing;
+        self.sent_bytes += other.sent_bytes;
+    }
+
     fn counts(&self) -> Counts {
         Counts { delivered: self.events, missing: self.missing, ..Counts::default() }
     }
@@ -100,11 +132,23 @@ struct Stream {
     negotiated: Option<Negotiated>,
 }
 
-impl Posting<'_> {
+impl<'a> Publishing<'a> {
+    pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        Ok(Publishing {
+            load: *load,
+            observer,
+            poller: Poller::new()?,
+            progress: Progress::default(),
+            negotiated: Negotiated::default(),
+            taken: Taken::default(),
+            before: Taken::default(),
+        })
+    }
+
     /// Publishes for so long on fresh connections.
     fn take(&mut self, time: Duration) -> anyhow::Result<Taken> {
         let until_us = now_us() + time.as_micros() as u64;
-        match self.workload.settings.request {
+        match self.load.settings.request {
             Request::Ndjson => self.stream(until_us),
             Request::Single => self.single(until_us),
         }
@@ -113,7 +157,7 @@ impl Posting<'_> {
     /// Long NDJSON requests: written as fast as the kernel takes them, counted
     /// by the answer at their end.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
-        let Workload { address, settings, .. } = *self.workload;
+        let Load { address, settings, .. } = self.load;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let open = |key| -> anyhow::Result<Stream> {
             let publisher = Publisher::open(&dialer, 0, u64::from(key), &self.poller)?;
@@ -164,7 +208,7 @@ impl Posting<'_> {
     /// One event per request; each connection sends the next when it has the
     /// answer.
     fn single(&mut self, until_us: u64) -> anyhow::Result<Taken> {
-        let Workload { address, settings, .. } = *self.workload;
+        let Load { address, settings, .. } = self.load;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let head = dialect::single_request(address, settings.event_bytes);
         let (mut taken, mut seq, mut sent_bytes, begun_us) = (Taken::default(), 0, 0, now_us());
@@ -213,7 +257,7 @@ impl Posting<'_> {
     }
 
     fn tell_progress(&mut self, events: u64, begun_us: u64) -> anyhow::Result<()> {
-        let connections = self.workload.settings.connections as usize;
+        let connections = self.load.settings.connections as usize;
         self.progress.tell(self.observer, |now_us| Figures {
             connections,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,

@@ -10,79 +10,22 @@ use super::conversation::{Attention, Conversation, mean_us, unknown};
 use super::http_client::HttpClient;
 use super::link::Dialer;
 use super::socket::{Poller, now_us};
-use super::{Figures, Moment, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US, Workload};
-use crate::measure::{Latency, Ledger, RoundTrips, Traffic, littles};
+use super::workload::Workload;
+use super::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US};
+use crate::measure::{Counts, Latency, Ledger, Negotiated, RoundTrips, Traffic, WarmUp, littles};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use anyhow::bail;
+use std::time::Duration;
 
 const LISTENER: u64 = 0;
 const ACKS: u64 = 1;
 /// Nothing is lost to a client that begins at the beginning.
 const FROM: &str = "cursor=earliest";
 
-pub(super) fn run(workload: &Workload<'_>, observer: &mut dyn Observer) -> anyhow::Result<Outcome> {
-    let open_us = now_us();
-    let mut trips = RoundTrip::open(workload, observer)?;
-    trips.run_until(|trips| trips.state.is_confirmed)?;
-    let open_us = now_us() - open_us;
-    let negotiated = match &trips.listener {
-        Listener::Conversation(talk) => talk.negotiated(),
-        Listener::Polls(polls) => polls.negotiated(),
-    };
-    trips.attention.observer.at(Moment::Open);
-    let warm_us = now_us() + workload.warm_up.as_micros() as u64;
-    trips.run_until(|trips| !trips.state.each_us.is_empty() && now_us() >= warm_us)?;
-
-    // Nothing is under way now: whatever a look takes, it is part of no trip.
-    trips.attention.observer.at(Moment::Warm);
-    trips.state.each_us.clear();
-    let (wire_bytes, reads) = trips.received();
-    trips.attention.observer.at(Moment::Begin);
-    trips.poller.take_away_us_max();
-    let (begun_us, busy_ns) = (now_us(), trips.poller.busy_ns());
-    let wanted = workload.settings.requests as usize;
-    trips.run_until(|trips| trips.state.each_us.len() == wanted)?;
-    let span_us = now_us() - begun_us;
-    let swarm_cpu_ns = trips.poller.busy_ns() - busy_ns;
-    let swarm_away_us = trips.poller.take_away_us_max();
-    trips.attention.observer.at(Moment::End);
-    trips.attention.observer.at(Moment::Over { stopped_ports: &[] });
-
-    let (wire_bytes_end, reads_end) = trips.received();
-    let State { each_us, ledger, .. } = trips.state;
-    let mut latency = Latency::default();
-    each_us.iter().for_each(|&us| latency.record(us, 1));
-    let count = each_us.len() as u64;
-    // One is under way; where acks have a connection of their own, the wait for the
-    // answer to the one before is not part of a trip.
-    let littles_ratio = latency
-        .mean_us()
-        .filter(|_| workload.settings.transport == Transport::Websocket)
-        .and_then(|mean_us| littles::ratio(1.0, count as f64, span_us, mean_us));
-    Ok(Outcome {
-        traffic: Traffic {
-            events: count,
-            envelopes: count,
-            reads: reads_end - reads,
-            wire_bytes: wire_bytes_end - wire_bytes,
-            heartbeats: 0,
-        },
-        latency,
-        round_trips: RoundTrips::of(each_us, span_us),
-        negotiated,
-        ledger: ledger.counts().clone(),
-        open_us,
-        span_us,
-        swarm_cpu_ns,
-        swarm_away_us,
-        littles_ratio,
-        ..Outcome::default()
-    })
-}
-
-struct RoundTrip<'a> {
-    workload: &'a Workload<'a>,
+/// One client, and the subject that waits for its acks.
+pub(super) struct RoundTrip<'a> {
+    load: Load<'a>,
     dialer: Dialer,
     poller: Poller,
     attention: Attention<'a>,
@@ -90,6 +33,13 @@ struct RoundTrip<'a> {
     /// Where acks go, unless they go the way the Runners come.
     acks: Option<HttpClient>,
     state: State,
+    negotiated: Negotiated,
+    /// What spans before have said of the ledger.
+    counted: Counts,
+    /// Bytes and reads before the span.
+    received_before: (u64, u64),
+    /// When the span began; 0 before.
+    begun_us: u64,
 }
 
 /// How Runners come.
@@ -114,15 +64,94 @@ struct State {
     ledger: Ledger,
 }
 
+impl Workload for RoundTrip<'_> {
+    fn connect(&mut self) -> anyhow::Result<u64> {
+        let begun_us = now_us();
+        self.poll(&format!("{FROM}&wait=0"))?;
+        self.run_until(|trips| trips.state.is_confirmed)?;
+        self.negotiated = match &self.listener {
+            Listener::Conversation(talk) => talk.negotiated(),
+            Listener::Polls(polls) => polls.negotiated(),
+        };
+        Ok(now_us() - begun_us)
+    }
+
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        let until_us = now_us() + self.load.warm_up.as_micros() as u64;
+        self.run_until(|trips| !trips.state.each_us.is_empty() && now_us() >= until_us)?;
+        Ok(WarmUp::default())
+    }
+
+    fn resume(&mut self) -> anyhow::Result<()> {
+        self.attention.heard_us = now_us();
+        Ok(())
+    }
+
+    /// Nothing is under way: whatever a look took, it is part of no trip.
+    fn begin(&mut self, now_us: u64) {
+        self.state.each_us.clear();
+        self.received_before = self.received();
+        self.begun_us = now_us;
+    }
+
+    /// Makes as many round trips as the settings say.
+    fn run(&mut self, _: Duration) -> anyhow::Result<()> {
+        self.state.each_us.clear();
+        let wanted = self.load.settings.requests as usize;
+        self.run_until(|trips| trips.state.each_us.len() >= wanted)
+    }
+
+    fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        let each_us = std::mem::take(&mut self.state.each_us);
+        let span_us = end_us - self.begun_us;
+        let mut latency = Latency::default();
+        each_us.iter().for_each(|&us| latency.record(us, 1));
+        let count = each_us.len() as u64;
+        // One is under way; where acks have a connection of their own, the wait for the
+        // answer to the one before is not part of a trip.
+        let littles_ratio = latency
+            .mean_us()
+            .filter(|_| self.load.settings.transport == Transport::Websocket)
+            .and_then(|mean_us| littles::ratio(1.0, count as f64, span_us, mean_us));
+        let (before, now) = (self.received_before, self.received());
+        Ok(Outcome {
+            traffic: Traffic {
+                events: count,
+                envelopes: count,
+                reads: now.1 - before.1,
+                wire_bytes: now.0 - before.0,
+                heartbeats: 0,
+            },
+            latency,
+            round_trips: RoundTrips::of(each_us, span_us),
+            negotiated: self.negotiated.clone(),
+            ledger: self.new_counts(),
+            littles_ratio,
+            ..Outcome::default()
+        })
+    }
+
+    fn collect(&mut self) -> anyhow::Result<Counts> {
+        Ok(self.new_counts())
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.attention.observer
+    }
+}
+
 impl<'a> RoundTrip<'a> {
-    fn open(workload: &'a Workload<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        let Workload { address, dialect, settings, .. } = *workload;
+    pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        let Load { address, dialect, settings, path, .. } = *load;
         let poller = Poller::new()?;
         let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
         let transport = settings.transport;
         let query = if dialect == Dialect::Limit { "" } else { FROM };
-        let subscription =
-            Subscription { transport, host: address, path: workload.path, topics: 1, query };
+        let subscription = Subscription { transport, host: address, path, topics: 1, query };
         let listener = match transport {
             Transport::LongPolling => {
                 Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
@@ -138,8 +167,8 @@ impl<'a> RoundTrip<'a> {
             Transport::Websocket => None,
             _ => Some(HttpClient::open(&dialer, ACKS, &poller)?),
         };
-        let mut trips = RoundTrip {
-            workload,
+        Ok(RoundTrip {
+            load: *load,
             dialer,
             poller,
             attention: Attention::new(observer),
@@ -155,9 +184,19 @@ impl<'a> RoundTrip<'a> {
                 must_reload: false,
                 ledger: Ledger::new(1, None),
             },
-        };
-        trips.poll(&format!("{FROM}&wait=0"))?;
-        Ok(trips)
+            negotiated: Negotiated::default(),
+            counted: Counts::default(),
+            received_before: (0, 0),
+            begun_us: 0,
+        })
+    }
+
+    /// What the ledger has counted since this was last asked.
+    fn new_counts(&mut self) -> Counts {
+        let counts = self.state.ledger.counts().clone();
+        let new = counts.since(&self.counted);
+        self.counted = counts;
+        new
     }
 
     /// Goes on until `is_done`, which is asked before the next ack goes out: so
@@ -207,7 +246,7 @@ impl<'a> RoundTrip<'a> {
         state.sent_us = Some(now_us());
         match (&mut self.listener, &mut self.acks) {
             (_, Some(acks)) => {
-                acks.send(&dialect::ack_request(self.workload.address, &runner), &self.poller)?;
+                acks.send(&dialect::ack_request(self.load.address, &runner), &self.poller)?;
             }
             (Listener::Conversation(talk), None) => match state.dialect {
                 Dialect::Thalweg => talk.send(&dialect::ack_command(&position), &self.poller)?,
@@ -227,9 +266,9 @@ impl<'a> RoundTrip<'a> {
         let Listener::Polls(polls) = &mut self.listener else {
             return Ok(());
         };
-        let (transport, host) = (Transport::LongPolling, self.workload.address);
+        let (transport, host) = (Transport::LongPolling, self.load.address);
         polls.send(
-            &Subscription { transport, host, path: self.workload.path, topics: 1, query }.request(),
+            &Subscription { transport, host, path: self.load.path, topics: 1, query }.request(),
             &self.poller,
         )
     }
@@ -277,13 +316,13 @@ impl<'a> RoundTrip<'a> {
 
     /// Leaves a document that has grown large for a new one, at its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
-        let RoundTrip { workload, dialer, poller, listener, state, .. } = self;
+        let RoundTrip { load, dialer, poller, listener, state, .. } = self;
         let Listener::Conversation(talk) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
-        let Workload { address: host, settings, .. } = **workload;
+        let Load { address: host, settings, .. } = *load;
         let transport = settings.transport;
         let subscription =
-            Subscription { transport, host, path: self.workload.path, topics: 1, query: &query };
+            Subscription { transport, host, path: self.load.path, topics: 1, query: &query };
         let (wire_bytes, reads) = (talk.wire_bytes, talk.reads);
         *talk = Conversation::open(dialer, &subscription, LISTENER, poller)?;
         (talk.wire_bytes, talk.reads) = (wire_bytes, reads);

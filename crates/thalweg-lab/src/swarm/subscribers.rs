@@ -1,7 +1,7 @@
 //! The swarm's subscribers: opened a few at a time, then read as they get
 //! ready.
 
-use super::Workload;
+use super::Load;
 use super::chunked_stream::ChunkedStream;
 use super::cursors::{Cursors, Nothing};
 use super::facts;
@@ -99,8 +99,8 @@ impl Shape {
 }
 
 impl Subscribers {
-    pub(super) fn new(dialer: Dialer, workload: &Workload<'_>) -> anyhow::Result<Subscribers> {
-        let settings = workload.settings;
+    pub(super) fn new(dialer: Dialer, load: &Load<'_>) -> anyhow::Result<Subscribers> {
+        let settings = load.settings;
         let subscribe_request = SubscribeRequest::new(settings, dialer.address());
         let streams = settings.streams as usize;
         let mut request = Vec::new();
@@ -122,7 +122,7 @@ impl Subscribers {
             standing: 0,
             buffer: ReadBuffer::new(),
             replies: Vec::new(),
-            inbox: Inbox::new(settings, workload.drive, workload.start_us),
+            inbox: Inbox::new(settings, load.drive, load.start_us),
         })
     }
 

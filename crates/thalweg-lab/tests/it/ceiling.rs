@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
 use thalweg_lab::scenario::{Dialect, Drive, Settings};
-use thalweg_lab::swarm::{Figures, Moment, Observer, Outcome, Workload, run};
+use thalweg_lab::swarm::{Figures, Load, Moment, Observer, Outcome, run};
 
 /// A subject takes so long for an event: it can do 500 a second.
 const EACH: Duration = Duration::from_millis(2);
@@ -29,7 +29,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
         p99_us_max: 60_000,
         ..Settings::default()
     };
-    let workload = Workload {
+    let load = Load {
         address: address.expect("a server"),
         dialect: Dialect::Thalweg,
         path: None,
@@ -39,7 +39,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
         warm_up: Duration::from_millis(warm_up_ms),
         measured: Duration::from_millis(150),
     };
-    run(&workload, observer).expect("a search")
+    run(&load, observer).expect("a search")
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
-use thalweg_lab::swarm::{Outcome, Workload, run};
+use thalweg_lab::swarm::{Load, Outcome, run};
 
 const DELAY: Duration = Duration::from_millis(3);
 const DELAY_US: f64 = 3000.0;
@@ -84,7 +84,7 @@ fn converse(
     drive: Drive,
     program: &Program,
 ) -> anyhow::Result<Outcome> {
-    let workload = Workload {
+    let load = Load {
         address,
         dialect: program.dialect(),
         path: None,
@@ -94,7 +94,7 @@ fn converse(
         warm_up: Duration::from_millis(1),
         measured: Duration::from_millis(50),
     };
-    run(&workload, &mut Blind)
+    run(&load, &mut Blind)
 }
 
 fn same(_: u64, message: &str) -> Vec<String> {

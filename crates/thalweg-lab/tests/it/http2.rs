@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
-use thalweg_lab::swarm::{Outcome, Workload, run};
+use thalweg_lab::swarm::{Load, Outcome, run};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -183,7 +183,7 @@ fn settings(transport: Transport, event_bytes: u32) -> Settings {
 
 fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
     let transport = settings.transport;
-    let workload = Workload {
+    let load = Load {
         address: serve(transport, fault)?,
         dialect: Dialect::Thalweg,
         path: None,
@@ -193,7 +193,7 @@ fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),
     };
-    run(&workload, &mut Blind)
+    run(&load, &mut Blind)
 }
 
 fn intact(_: u64, event: String) -> Vec<String> {

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Request, Settings};
-use thalweg_lab::swarm::{Outcome, Workload, run};
+use thalweg_lab::swarm::{Load, Outcome, run};
 
 const CONNECTIONS: u32 = 2;
 
@@ -50,7 +50,7 @@ fn attend(mut connection: TcpStream, count: Count) -> std::io::Result<()> {
 fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
     let connections = CONNECTIONS;
     let settings = Settings { connections, request, event_bytes: 200, ..Settings::default() };
-    let workload = Workload {
+    let load = Load {
         address: serve(count)?,
         dialect: Dialect::Thalweg,
         path: None,
@@ -60,7 +60,7 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(50),
     };
-    run(&workload, &mut Blind)
+    run(&load, &mut Blind)
 }
 
 #[test]

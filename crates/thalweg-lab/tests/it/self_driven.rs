@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Settings};
-use thalweg_lab::swarm::{Outcome, Workload, monotonic_us, run};
+use thalweg_lab::swarm::{Load, Outcome, monotonic_us, run};
 
 const BATCH: u64 = 2;
 const INTERVAL_US: u64 = 5000;
@@ -71,7 +71,7 @@ fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
         ..Settings::default()
     };
     let start_us = monotonic_us() + 300_000;
-    let workload = Workload {
+    let load = Load {
         address: serve(start_us, tick)?,
         dialect: Dialect::Thalweg,
         path: None,
@@ -81,7 +81,7 @@ fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
         warm_up: Duration::from_millis(60),
         measured: Duration::from_millis(200),
     };
-    run(&workload, &mut Blind)
+    run(&load, &mut Blind)
 }
 
 /// Latencies of rows that were due in the span, and how many rows were.

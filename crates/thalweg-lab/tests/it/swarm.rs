@@ -5,7 +5,7 @@ use crate::quiet::undisturbed;
 use std::ops::ControlFlow;
 use std::time::Duration;
 use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
-use thalweg_lab::swarm::{Figures, Interrupted, Moment, Observer, Outcome, Workload, run};
+use thalweg_lab::swarm::{Figures, Interrupted, Load, Moment, Observer, Outcome, run};
 
 pub(crate) struct Blind;
 
@@ -38,7 +38,7 @@ fn measure_with(
 ) -> anyhow::Result<Outcome> {
     let settings =
         Settings { transport, connections: 5, window, event_bytes: 200, ..Settings::default() };
-    let workload = Workload {
+    let load = Load {
         address: serve(fault)?,
         dialect: Dialect::Thalweg,
         path: None,
@@ -48,7 +48,7 @@ fn measure_with(
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),
     };
-    run(&workload, &mut Blind)
+    run(&load, &mut Blind)
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_search_for_the_ceiling_knows_what_was_agreed() {
     undisturbed(|| {
         let settings =
             Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
-        let workload = Workload {
+        let load = Load {
             address: serve(|_, event| vec![event.to_owned()]).unwrap(),
             dialect: Dialect::Thalweg,
             path: None,
@@ -99,7 +99,7 @@ fn a_search_for_the_ceiling_knows_what_was_agreed() {
             warm_up: Duration::from_millis(20),
             measured: Duration::from_millis(50),
         };
-        knows_what_was_agreed(&run(&workload, &mut Blind).unwrap());
+        knows_what_was_agreed(&run(&load, &mut Blind).unwrap());
     });
 }
 
@@ -223,7 +223,7 @@ fn an_observer_can_end_it() {
             }
         }
         let settings = Settings { connections: 1, ..Settings::default() };
-        let workload = Workload {
+        let load = Load {
             address: serve(|_, event| vec![event.into()]).unwrap(),
             dialect: Dialect::Thalweg,
             path: None,
@@ -233,7 +233,7 @@ fn an_observer_can_end_it() {
             warm_up: Duration::ZERO,
             measured: Duration::from_secs(60),
         };
-        assert!(run(&workload, &mut Impatient).unwrap_err().is::<Interrupted>());
+        assert!(run(&load, &mut Impatient).unwrap_err().is::<Interrupted>());
     });
 }
 
@@ -258,7 +258,7 @@ fn long_looks_are_in_no_latency() {
         // Something is always under way.
         let settings =
             Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
-        let workload = Workload {
+        let load = Load {
             address: serve(|_, event| vec![event.to_owned()]).unwrap(),
             dialect: Dialect::Thalweg,
             path: None,
@@ -268,7 +268,7 @@ fn long_looks_are_in_no_latency() {
             warm_up: Duration::from_millis(50),
             measured: Duration::from_millis(200),
         };
-        let outcome = run(&workload, &mut Thorough(look)).unwrap();
+        let outcome = run(&load, &mut Thorough(look)).unwrap();
         assert_eq!(outcome.ledger.to_string(), "whole");
         let max_us = outcome.latency.quantile_us(1.0).unwrap();
         assert!(u128::from(max_us) < look.as_micros(), "{max_us}");

@@ -1,20 +1,21 @@
 //! Around the span: until figures have stopped drifting before it; behind it, what
 //! Little's law says, and the same load for whoever has more to count.
 
+use super::Broadcast;
 use super::offer::Posting;
-use super::posted;
-use super::socket::now_us;
-use super::{MOMENT, Swarm};
 use crate::measure::{Slice, Steadiness, Warm, WarmUp};
 use crate::scenario::{Drive, Settings};
+use crate::swarm::socket::now_us;
+use crate::swarm::workload::Workload;
+use crate::swarm::{MOMENT, posted};
 use std::time::Duration;
 
-impl Swarm<'_> {
+impl Broadcast<'_> {
     /// Warms up for as long as the workload says, and on while figures drift.
     pub(super) fn get_warm(&mut self) -> anyhow::Result<WarmUp> {
-        let least = self.workload.warm_up;
+        let least = self.load.warm_up;
         let Some(tick) = self.tick().filter(|_| !least.is_zero()) else {
-            self.run_for(least)?;
+            self.run(least)?;
             return Ok(WarmUp::default());
         };
         let begun_us = now_us();
@@ -24,7 +25,7 @@ impl Swarm<'_> {
         loop {
             let slice_us = now_us();
             self.subscribers.inbox().tally.reset();
-            self.run_for(slice)?;
+            self.run(slice)?;
             let slice_us = (now_us() - slice_us).max(1);
             let tally = &self.subscribers.inbox().tally;
             steadiness.push(Slice {
@@ -55,24 +56,24 @@ impl Swarm<'_> {
     pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
         self.subscribers.inbox().tally.reset();
         if self.posting == Posting::Schedule && self.observer.wants_more(0) {
-            self.offer(f64::from(self.workload.settings.rate));
+            self.offer(f64::from(self.load.settings.rate));
         }
         while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
-            self.run_for(MOMENT)?;
+            self.run(MOMENT)?;
         }
         Ok(())
     }
 
     /// Whether what is published waits for what arrives.
     fn is_closed_loop(&self) -> bool {
-        self.workload.drive == Drive::Posted && self.workload.settings.rate == 0
+        self.load.drive == Drive::Posted && self.load.settings.rate == 0
     }
 
     /// Time between two events of the schedule, none in a closed loop; `None` if
     /// nothing comes at all.
     fn tick(&self) -> Option<Duration> {
-        let Settings { rate, interval_us, .. } = *self.workload.settings;
-        match self.workload.drive {
+        let Settings { rate, interval_us, .. } = *self.load.settings;
+        match self.load.drive {
             Drive::Posted if rate > 0 => Some(Duration::from_secs(1) / rate),
             Drive::Posted => Some(Duration::ZERO),
             Drive::SelfDriven => Some(Duration::from_micros(interval_us)),

@@ -1,7 +1,8 @@
 //! Until all connections stand.
 
-use super::socket::now_us;
-use super::{PROGRESS_EVERY_US, Swarm};
+use super::Broadcast;
+use crate::swarm::PROGRESS_EVERY_US;
+use crate::swarm::socket::now_us;
 use anyhow::bail;
 
 /// How long all connections together may take to stand: this, and a
@@ -9,7 +10,7 @@ use anyhow::bail;
 const OPEN_WITHIN_US: u64 = 10_000_000;
 const OPEN_EACH_US: u64 = 1000;
 const OPEN_TLS_EACH_US: u64 = 5000;
-impl Swarm<'_> {
+impl Broadcast<'_> {
     /// Opens all connections; says how long it took, µs.
     pub(super) fn open(&mut self) -> anyhow::Result<u64> {
         let start_us = now_us();

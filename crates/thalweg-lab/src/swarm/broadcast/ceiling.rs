@@ -1,11 +1,13 @@
 //! The highest rate that meets an objective, on one running subject: `search` says
 //! which rates to try, here they are tried.
 
+use super::Broadcast;
 use super::offer::Behind;
 use super::search::{End, Next, Tried, is_swarms, next};
-use super::socket::now_us;
-use super::{Moment, Outcome, Swarm};
-use crate::measure::{Counts, Pacing, Step};
+use crate::measure::{Counts, Pacing, Step, WarmUp};
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::workload::{Workload, measure};
+use crate::swarm::{Load, Moment, Observer, Outcome};
 use std::time::Duration;
 
 /// Where the search begins, if the settings do not say.
@@ -36,35 +38,55 @@ struct Offered {
     swarm_busy: f64,
 }
 
-impl Swarm<'_> {
-    /// Searches, and measures what is found for longer.
-    pub(super) fn find_ceiling(mut self) -> anyhow::Result<Outcome> {
-        let open_us = self.open()?;
-        let negotiated = self.subscribers.negotiated();
-        self.observer.at(Moment::Open);
-        let first = match self.workload.settings.rate {
-            0 => RATE_FIRST,
-            rate => f64::from(rate),
-        };
-        let (mut tried, mut steps) = (Vec::new(), Vec::new());
-        self.start_posting(first)?;
-        let warm_up = self.workload.warm_up;
-        let warm = self.offered(first, |swarm| {
-            swarm.run_for(warm_up)?;
+/// A search on one running subject.
+pub(in crate::swarm) struct Ceiling<'a> {
+    swarm: Broadcast<'a>,
+    tried: Vec<Tried>,
+    steps: Vec<Step>,
+}
+
+impl Workload for Ceiling<'_> {
+    fn connect(&mut self) -> anyhow::Result<u64> {
+        self.swarm.connect()
+    }
+
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        let (first, warm_up) = (self.first(), self.swarm.load.warm_up);
+        self.swarm.start_posting(first)?;
+        let warm = self.offered(first, |it| {
+            it.run(warm_up)?;
             Ok(Outcome::default())
         })?;
         if let Some(failure) = warm.failure.clone() {
             // It was asked too much: the search goes down from there.
             let (end, step) = self.judge(&warm, first, false, Some(failure));
-            steps.push(step);
-            tried.push(Tried { rate: first, is_confirmation: false, end });
+            self.steps.push(step);
+            self.tried.push(Tried { rate: first, is_confirmation: false, end });
         }
-        self.observer.at(Moment::Warm);
+        Ok(WarmUp::default())
+    }
 
+    fn begin(&mut self, now_us: u64) {
+        self.swarm.begin(now_us);
+    }
+
+    fn run(&mut self, time: Duration) -> anyhow::Result<()> {
+        self.swarm.run(time)
+    }
+
+    /// What was due and comes later is read when the rate is no longer offered.
+    fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        self.swarm.came_by(end_us)
+    }
+
+    /// Searches, and measures what is found for longer: `time` is that of one rate.
+    fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
+        self.swarm.observer.at(Moment::Warm);
+        let first = self.first();
         // Of the last confirmation: only then anything is found.
         let mut outcome = Outcome::default();
         let failure = loop {
-            let (rate, is_confirmation) = match next(first, &tried) {
+            let (rate, is_confirmation) = match next(first, &self.tried) {
                 Next::Try(rate) => (rate, false),
                 Next::Confirm(rate) => (rate, true),
                 Next::Found(_) => break None,
@@ -72,37 +94,69 @@ impl Swarm<'_> {
                 Next::NothingConfirmed => break Some("no rate met the objective for longer"),
             };
             let (end, step);
-            (outcome, end, step) = self.step(rate, is_confirmation)?;
-            steps.push(step);
-            tried.push(Tried { rate, is_confirmation, end });
-            if !self.subscribers.inbox().ledger.counts().is_honest() {
+            (outcome, end, step) = self.step(rate, is_confirmation, time)?;
+            self.steps.push(step);
+            self.tried.push(Tried { rate, is_confirmation, end });
+            if !self.swarm.subscribers.inbox().ledger.counts().is_honest() {
                 // The ledger says it all, and nothing will make it whole.
                 break None;
             }
         };
-        self.observer.at(Moment::Over { stopped_ports: &[] });
-        let why = steps.iter().rev().find_map(|step: &Step| step.missed.clone());
-        self.settle()?;
+        self.swarm.observer.at(Moment::Over { stopped_ports: &[] });
+        let why = self.steps.iter().rev().find_map(|step| step.missed.clone());
         let gaps = outcome.ledger.gaps;
         Ok(Outcome {
             // A subject that is asked too much may say so, on the way.
-            ledger: Counts { gaps, ..self.subscribers.close_ledger() },
+            ledger: Counts { gaps, ..self.swarm.new_counts() },
             failure: failure.map(|failure| format!("{failure}: {}", why.unwrap_or_default())),
-            swarm_fell_short: is_swarms(&tried),
-            negotiated,
-            open_us,
-            steps,
+            swarm_fell_short: is_swarms(&self.tried),
+            negotiated: self.swarm.negotiated.clone(),
+            steps: std::mem::take(&mut self.steps),
             ..outcome
         })
     }
 
+    fn collect(&mut self) -> anyhow::Result<Counts> {
+        Ok(Counts { gaps: 0, ..self.swarm.collect()? })
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        self.swarm.poller()
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.swarm.observer
+    }
+}
+
+impl<'a> Ceiling<'a> {
+    pub(in crate::swarm) fn new(
+        load: &Load<'a>,
+        observer: &'a mut dyn Observer,
+    ) -> anyhow::Result<Ceiling<'a>> {
+        let swarm = Broadcast::new(load, observer)?;
+        Ok(Ceiling { swarm, tried: Vec::new(), steps: Vec::new() })
+    }
+
+    /// The first rate that is tried.
+    fn first(&self) -> f64 {
+        match self.swarm.load.settings.rate {
+            0 => RATE_FIRST,
+            rate => f64::from(rate),
+        }
+    }
+
     /// Offers a rate for a span, or longer.
-    fn step(&mut self, rate: f64, is_confirmation: bool) -> anyhow::Result<(Outcome, End, Step)> {
-        let measured = self.workload.measured;
+    fn step(
+        &mut self,
+        rate: f64,
+        is_confirmation: bool,
+        time: Duration,
+    ) -> anyhow::Result<(Outcome, End, Step)> {
         let spans = if is_confirmation { CONFIRMATION_SPANS } else { 1 };
-        let mut offered = self.offered(rate, |swarm| {
-            swarm.run_for(SETTLE.min(measured))?;
-            swarm.span(measured * spans)
+        let mut offered = self.offered(rate, |it| {
+            it.run(SETTLE.min(time))?;
+            measure(it, time * spans)
         })?;
         let failure = offered.failure.take();
         let missed = failure.or_else(|| self.missed(&offered.outcome, rate));
@@ -116,18 +170,18 @@ impl Swarm<'_> {
         rate: f64,
         load: impl FnOnce(&mut Self) -> anyhow::Result<Outcome>,
     ) -> anyhow::Result<Offered> {
-        let before = self.subscribers.inbox().ledger.counts().clone();
-        self.poller.take_away_us_max();
-        let (begun_us, busy_ns) = (now_us(), self.poller.busy_ns());
-        self.offer(rate);
+        let before = self.swarm.subscribers.inbox().ledger.counts().clone();
+        self.swarm.poller.take_away_us_max();
+        let (begun_us, busy_ns) = (now_us(), self.swarm.poller.busy_ns());
+        self.swarm.offer(rate);
         let loaded = load(self);
         let took_us = (now_us() - begun_us).max(1);
-        let swarm_busy = (self.poller.busy_ns() - busy_ns) as f64 / (took_us * 1000) as f64;
+        let swarm_busy = (self.swarm.poller.busy_ns() - busy_ns) as f64 / (took_us * 1000) as f64;
         let (mut outcome, behind) = match loaded {
             Ok(outcome) => (outcome, None),
             Err(error) if error.is::<Behind>() => {
-                let swarm_away_us = self.poller.take_away_us_max();
-                let pacing = self.schedule.pacing(now_us());
+                let swarm_away_us = self.swarm.poller.take_away_us_max();
+                let pacing = self.swarm.schedule.pacing(now_us());
                 let outcome = Outcome { pacing, swarm_away_us, ..Outcome::default() };
                 (outcome, Some(error.to_string()))
             }
@@ -136,7 +190,7 @@ impl Swarm<'_> {
             Err(error) => return Err(error),
         };
         let late = self.let_come()?;
-        let inbox = self.subscribers.inbox();
+        let inbox = self.swarm.subscribers.inbox();
         outcome.latency = std::mem::take(&mut inbox.tally.latency);
         outcome.ledger = inbox.ledger.counts().since(&before);
         Ok(Offered { outcome, failure: behind.or(late), took_us, swarm_busy })
@@ -145,8 +199,8 @@ impl Swarm<'_> {
     /// Lets what is left come, so that it is not in the way of the next rate; says what
     /// was wrong with it. The error is that it takes all too long.
     fn let_come(&mut self) -> anyhow::Result<Option<String>> {
-        let (is_all, behind) = match self.drain() {
-            Err(error) if error.is::<Behind>() => (self.drain()?, Some(error.to_string())),
+        let (is_all, behind) = match self.swarm.drain() {
+            Err(error) if error.is::<Behind>() => (self.swarm.drain()?, Some(error.to_string())),
             drained => (drained?, None),
         };
         Ok(behind.or_else(|| (!is_all).then(|| "not everything came".to_owned())))
@@ -187,7 +241,7 @@ impl Swarm<'_> {
     /// Whether the swarm itself was so late, or away for so long, that the objective
     /// could not be met, whatever the subject did.
     fn is_swarms_own(&self, offered: &Offered) -> bool {
-        let p99_us_max = self.workload.settings.p99_us_max;
+        let p99_us_max = self.swarm.load.settings.p99_us_max;
         let Offered { outcome, took_us, .. } = offered;
         let is_away = outcome.swarm_away_us > p99_us_max
             && outcome.swarm_away_us as f64 > AWAY * *took_us as f64;
@@ -200,7 +254,7 @@ impl Swarm<'_> {
 
     /// Why the objective was missed, if it was.
     fn missed(&self, outcome: &Outcome, rate: f64) -> Option<String> {
-        let settings = self.workload.settings;
+        let settings = self.swarm.load.settings;
         if let Some(pacing) = outcome.pacing.filter(Pacing::is_short) {
             // Not saturated: kept from its core for a moment.
             return pacing.remark(0);

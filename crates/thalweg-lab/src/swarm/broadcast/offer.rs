@@ -1,12 +1,13 @@
 //! Publishing what subscribers are to get: in a closed loop as the window moves, in
 //! an open one on a schedule, whatever becomes of the events before.
 
-use super::pace::Schedule;
-use super::posted::Topic;
-use super::publisher::Publisher;
-use super::socket::now_us;
-use super::{PROGRESS_EVERY_US, PUBLISHER_KEYS, SILENCE_US_MAX, Swarm, Workload};
+use super::{Broadcast, PUBLISHER_KEYS};
 use crate::scenario::Drive;
+use crate::swarm::pace::Schedule;
+use crate::swarm::posted::Topic;
+use crate::swarm::publisher::Publisher;
+use crate::swarm::socket::{self, now_us};
+use crate::swarm::{Load, PROGRESS_EVERY_US, SILENCE_US_MAX};
 use anyhow::{anyhow, bail};
 
 /// How long the last events of a closed loop may take.
@@ -51,13 +52,13 @@ fn seconds(us: u64) -> String {
     format!("{:.1}", us as f64 / 1e6)
 }
 
-impl Swarm<'_> {
+impl Broadcast<'_> {
     /// On a schedule, if there is a rate.
     pub(super) fn start_posting(&mut self, rate: f64) -> anyhow::Result<()> {
-        if !self.workload.drive.is_posted() {
+        if !self.load.drive.is_posted() {
             return Ok(());
         }
-        for topic in 0..self.workload.settings.topics {
+        for topic in 0..self.load.settings.topics {
             let key = PUBLISHER_KEYS + u64::from(topic);
             self.publishers.push(Publisher::open(&self.dialer, topic, key, &self.poller)?);
         }
@@ -92,13 +93,13 @@ impl Swarm<'_> {
         let mut now_us = now_us();
         if self.schedule.is_due(now_us) {
             self.post_until(now_us)?;
-            now_us = super::socket::now_us();
+            now_us = socket::now_us();
         }
         Ok(self.schedule.wait_us(now_us, timeout_us))
     }
 
     fn post_until(&mut self, now_us: u64) -> anyhow::Result<()> {
-        let settings = self.workload.settings;
+        let settings = self.load.settings;
         let events_max = (OUTSTANDING_BYTES_MAX / u64::from(settings.event_bytes))
             .min(OUTSTANDING_EVENTS_MAX)
             / u64::from(settings.topics);
@@ -140,7 +141,7 @@ impl Swarm<'_> {
 
     /// Whether a subject's own schedule leaves no such silence.
     fn must_hear_rows(&self, now_us: u64) -> bool {
-        let Workload { drive, start_us, settings, .. } = *self.workload;
+        let Load { drive, start_us, settings, .. } = self.load;
         drive == Drive::SelfDriven
             && settings.interval_us < SILENCE_US_MAX / 2
             && now_us > start_us + SILENCE_US_MAX
@@ -184,19 +185,24 @@ impl Swarm<'_> {
         Ok(Wait::Come)
     }
 
-    /// Waits for what was published last.
-    pub(super) fn settle(&mut self) -> anyhow::Result<()> {
+    /// Publishes nothing more, and waits for what was published last.
+    pub(super) fn stop_posting(&mut self) -> anyhow::Result<()> {
         if self.posting == Posting::Schedule {
             self.drain()?;
-        } else {
-            self.posting = Posting::Nothing;
-            let deadline_us = now_us() + SETTLE_US_MAX;
-            while !self.subscribers.inbox().topics().iter().all(Topic::is_settled)
-                && now_us() < deadline_us
-            {
-                self.turn(PROGRESS_EVERY_US)?;
-            }
+            return Ok(());
         }
+        self.posting = Posting::Nothing;
+        let deadline_us = now_us() + SETTLE_US_MAX;
+        while !self.subscribers.inbox().topics().iter().all(Topic::is_settled)
+            && now_us() < deadline_us
+        {
+            self.turn(PROGRESS_EVERY_US)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the publish requests.
+    pub(super) fn finish_publishing(&mut self) -> anyhow::Result<()> {
         self.is_finishing = true;
         for publisher in &mut self.publishers {
             publisher.finish(&self.poller)?;

@@ -1,14 +1,10 @@
-//! The measured span, and what was due in it and comes later.
-//!
-//! The observer's long looks take tens of milliseconds on the swarm's thread. They lie
-//! before the span, and what has become ready meanwhile is read first; and behind it,
-//! when what was due in it has come.
+//! What came in a span, and what was due in it and comes later.
 
+use super::Broadcast;
 use super::offer::{Posting, Wait};
-use super::socket::now_us;
-use super::{Moment, Outcome, Swarm};
 use crate::measure::Latency;
-use std::time::Duration;
+use crate::swarm::Outcome;
+use crate::swarm::socket::now_us;
 
 /// How long it may take to read what has come during a long look.
 const CATCH_UP_US_MAX: u64 = 500_000;
@@ -16,9 +12,9 @@ const CATCH_UP_US_MAX: u64 = 500_000;
 /// that a subject which has stopped is told from one that is behind.
 const ROWS_WITHIN_US: u64 = 3_000_000;
 
-impl Swarm<'_> {
+impl Broadcast<'_> {
     /// After a long look: until everything that was due by now has come.
-    pub(super) fn catch_up(&mut self) -> anyhow::Result<()> {
+    pub(super) fn read_what_is_due(&mut self) -> anyhow::Result<()> {
         if self.posting == Posting::Schedule {
             self.post_on_schedule(0)?;
         }
@@ -29,39 +25,18 @@ impl Swarm<'_> {
         Ok(())
     }
 
-    /// Measures for a while: everything that is known when the span ends. Its latencies
-    /// are to be had when what was due in it has come.
-    pub(super) fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
-        self.observer.at(Moment::Begin);
-        self.poller.take_away_us_max();
-        let busy_ns = self.poller.busy_ns();
-        self.begun_us = now_us();
-        // In a closed loop what was published before has waited for this span, too.
-        let is_closed = self.posting == Posting::Window;
-        self.subscribers.inbox().begin_span(if is_closed { 0 } else { self.begun_us });
-        self.schedule.begin_span();
-        self.run_for(time)?;
-        let end_us = now_us();
-        let swarm_cpu_ns = self.poller.busy_ns() - busy_ns;
-        let swarm_away_us = self.poller.take_away_us_max();
-        let span_us = end_us - self.begun_us;
-        let littles_ratio = self.littles_ratio(span_us);
+    /// What came in the span that ends now. Its latencies are to be had when what was due
+    /// in it has come.
+    pub(super) fn came_by(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        let littles_ratio = self.littles_ratio(end_us - self.begun_us);
         let pacing = self.schedule.pacing(end_us);
         if self.posting == Posting::Schedule {
             // What was due just before the end is the span's.
             self.post_on_schedule(0)?;
         }
-        self.observer.at(Moment::End);
+        let is_closed = self.posting == Posting::Window;
         let traffic = self.subscribers.inbox().tally.end(if is_closed { 0 } else { end_us });
-        Ok(Outcome {
-            traffic,
-            pacing,
-            littles_ratio,
-            span_us,
-            swarm_away_us,
-            swarm_cpu_ns,
-            ..Outcome::default()
-        })
+        Ok(Outcome { traffic, pacing, littles_ratio, ..Outcome::default() })
     }
 
     /// Latencies of the span that has ended at `end_us`, when everything that was due

@@ -1,0 +1,121 @@
+//! A workload: one way to load a subject.
+//!
+//! Whatever loads it, a span is measured in the same steps ([`span`]); a workload says
+//! what happens in each.
+
+use super::socket::{Poller, now_us};
+use super::{Load, Moment, Observer, Outcome, broadcast, echo, posting, round_trip};
+use crate::measure::{Counts, WarmUp};
+use crate::scenario::Drive;
+use std::time::Duration;
+
+/// One way to load a subject, on connections of its own.
+///
+/// `connect` and `warm_up` come first, `collect` last. Between them any number of spans
+/// are measured; between two spans the load pauses. An error ends it, and says in one
+/// sentence why no figure counts.
+pub(super) trait Workload {
+    /// Opens all connections; says how long that took, µs.
+    fn connect(&mut self) -> anyhow::Result<u64>;
+
+    /// Loads the subject until its figures have stopped drifting. The load goes on.
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp>;
+
+    /// Loads the subject again after a pause.
+    fn resume(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Reads what has become ready while the observer looked.
+    fn catch_up(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// A span begins: what came before does not count.
+    fn begin(&mut self, now_us: u64);
+
+    /// Loads the subject for so long, or for as long as the requests take that it makes.
+    fn run(&mut self, time: Duration) -> anyhow::Result<()>;
+
+    /// The span is over: what was found in it, when what was due in it has come.
+    fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome>;
+
+    /// The ports of the subscribers that have stopped reading.
+    fn stopped_ports(&self) -> &[u16] {
+        &[]
+    }
+
+    /// The same load behind the span, for as long as the observer wants it.
+    fn go_on(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Loads the subject no more, until `resume`; what is under way comes first.
+    fn pause(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Ends everything; says what the ledger has found since the last span.
+    fn collect(&mut self) -> anyhow::Result<Counts>;
+
+    /// Measures a span.
+    fn span(&mut self, time: Duration) -> anyhow::Result<Outcome> {
+        span(self, time)
+    }
+
+    /// The sockets that are ready.
+    fn poller(&mut self) -> &mut Poller;
+
+    /// Who watches.
+    fn observer(&mut self) -> &mut dyn Observer;
+}
+
+/// The workload that a scenario asks for.
+pub(super) fn of<'a>(
+    load: &Load<'a>,
+    observer: &'a mut dyn Observer,
+) -> anyhow::Result<Box<dyn Workload + 'a>> {
+    Ok(match load.drive {
+        Drive::Publish => Box::new(posting::Publishing::new(load, observer)?),
+        Drive::Echo => Box::new(echo::Echo::new(load, observer)?),
+        Drive::RoundTrip => Box::new(round_trip::RoundTrip::new(load, observer)?),
+        Drive::Ceiling => Box::new(broadcast::ceiling::Ceiling::new(load, observer)?),
+        Drive::Posted | Drive::SelfDriven | Drive::Idle | Drive::Listen => {
+            Box::new(broadcast::Broadcast::new(load, observer)?)
+        }
+    })
+}
+
+/// The steps of a span, with the observer's long looks around it. These take tens of
+/// milliseconds on the swarm's thread: they lie before the span, and what has become
+/// ready meanwhile is read first; and behind it, when what was due in it has come.
+fn span<W: Workload + ?Sized>(workload: &mut W, time: Duration) -> anyhow::Result<Outcome> {
+    workload.observer().at(Moment::Warm);
+    workload.catch_up()?;
+    let outcome = measure(workload, time)?;
+    let stopped_ports = workload.stopped_ports().to_vec();
+    workload.observer().at(Moment::Over { stopped_ports: &stopped_ports });
+    workload.go_on()?;
+    Ok(outcome)
+}
+
+/// The span itself.
+pub(super) fn measure<W: Workload + ?Sized>(
+    workload: &mut W,
+    time: Duration,
+) -> anyhow::Result<Outcome> {
+    workload.observer().at(Moment::Begin);
+    let poller = workload.poller();
+    poller.take_away_us_max();
+    let busy_ns = poller.busy_ns();
+    let begun_us = now_us();
+    workload.begin(begun_us);
+    workload.run(time)?;
+    let end_us = now_us();
+    let poller = workload.poller();
+    let swarm_cpu_ns = poller.busy_ns() - busy_ns;
+    let swarm_away_us = poller.take_away_us_max();
+    workload.observer().at(Moment::End);
+    let outcome = workload.end(end_us)?;
+    Ok(Outcome { span_us: end_us - begun_us, swarm_cpu_ns, swarm_away_us, ..outcome })
+}
