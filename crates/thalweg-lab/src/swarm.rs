@@ -6,9 +6,7 @@
 //! ```
 //!
 //! - `session`: a subject under load: opened, measured in spans, closed
-//! - `workload`: what a workload does, and the steps of a span
-//!   - `broadcast`: subjects that send to many; `posting`: publishers without subscribers;
-//!     `round_trip`: experiment B; `echo`: experiment C, with its `firehose`
+//! - `workload`: one way to load a subject, a file each, and the steps of a span
 //! - `subscribers`: opened a few at a time, then read
 //! - `streams`: those that share an HTTP/2 connection
 //! - `polls`: long polling over HTTP/1.1; `subscribe_request` and `cursors`: what those ask with
@@ -25,16 +23,13 @@
 //! - `external`: an endpoint that somebody else runs
 //! - `facts`: what connections really agreed on; `progress`: how it goes
 
-mod broadcast;
 mod carrier;
 mod chunked_stream;
 mod conversation;
 mod cursors;
-mod echo;
 mod event;
 pub mod external;
 mod facts;
-mod firehose;
 mod http_client;
 mod http_response;
 mod inbox;
@@ -42,11 +37,9 @@ mod link;
 mod pace;
 mod polls;
 mod posted;
-mod posting;
 mod progress;
 mod publisher;
 mod read_buffer;
-mod round_trip;
 mod rows;
 mod session;
 mod socket;

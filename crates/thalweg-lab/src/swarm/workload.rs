@@ -2,9 +2,21 @@
 //!
 //! Whatever loads it, a span is measured in the same steps ([`span`]); a workload says
 //! what happens in each.
+//!
+//! - `broadcast`: subjects that send to many, and the highest rate that they meet an
+//!   objective at
+//! - `posting`: publishers without subscribers
+//! - `round_trip`: experiment B
+//! - `echo`: experiment C, and its `firehose`
+
+mod broadcast;
+mod echo;
+mod firehose;
+mod posting;
+mod round_trip;
 
 use super::socket::{Poller, now_us};
-use super::{Load, Moment, Observer, Outcome, broadcast, echo, posting, round_trip};
+use super::{Load, Moment, Observer, Outcome};
 use crate::measure::{Counts, WarmUp};
 use crate::scenario::Drive;
 use std::time::Duration;

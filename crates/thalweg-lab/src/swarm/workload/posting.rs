@@ -1,19 +1,19 @@
 //! Publishing for its own sake: how fast the subject takes events. Nobody
 //! subscribes. What the subject says it has taken is held against what was sent.
 
-use super::event::{self, Stamp};
-use super::facts;
-use super::http_client::HttpClient;
-use super::http_response::{self, HttpResponse};
-use super::link::Dialer;
-use super::progress::Progress;
-use super::publisher::Publisher;
-use super::socket::{Poller, now_us};
-use super::workload::Workload;
-use super::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US};
+use super::Workload;
 use crate::measure::{Counts, Negotiated, Traffic, WarmUp};
 use crate::scenario::Request;
 use crate::subject::dialect;
+use crate::swarm::event::{self, Stamp};
+use crate::swarm::facts;
+use crate::swarm::http_client::HttpClient;
+use crate::swarm::http_response::{self, HttpResponse};
+use crate::swarm::link::Dialer;
+use crate::swarm::progress::Progress;
+use crate::swarm::publisher::Publisher;
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US};
 use anyhow::{anyhow, bail};
 use std::time::Duration;
 

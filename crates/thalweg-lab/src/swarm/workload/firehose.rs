@@ -6,8 +6,8 @@
 //! compare a megabyte every 500 µs would be a fifth of the swarm's core, which is to
 //! look out for answers.
 
-use super::event;
 use crate::measure::{Counts, Ledger};
+use crate::swarm::event;
 
 /// So much is compared at either end; of a push that is no longer, everything.
 const COMPARED_BYTES: usize = 4096;

@@ -5,16 +5,16 @@
 //! request on a second connection that is kept open; with long polling the next
 //! poll goes out behind the ack.
 
-use super::carrier::{self, Step};
-use super::conversation::{Attention, Conversation, mean_us, unknown};
-use super::http_client::HttpClient;
-use super::link::Dialer;
-use super::socket::{Poller, now_us};
-use super::workload::Workload;
-use super::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US};
+use super::Workload;
 use crate::measure::{Counts, Latency, Ledger, Negotiated, RoundTrips, Traffic, WarmUp, littles};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
+use crate::swarm::carrier::{self, Step};
+use crate::swarm::conversation::{Attention, Conversation, mean_us, unknown};
+use crate::swarm::http_client::HttpClient;
+use crate::swarm::link::Dialer;
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US};
 use anyhow::bail;
 use std::time::Duration;
 

@@ -5,19 +5,19 @@
 //! The firehose is read continuously; between any two reads it is looked up
 //! whether a request is due.
 
-use super::conversation::{Attention, Conversation, mean_us, unknown};
+use super::Workload;
 use super::firehose::Firehose;
-use super::link::Dialer;
-use super::socket::{Poller, now_us};
-use super::tally::Tally;
-use super::workload::Workload;
-use super::{
-    CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
-};
 use crate::measure::{Counts, Negotiated, Pushed, RoundTrips, WarmUp};
 use crate::scenario::{Answers, Dialect, Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use crate::subject::topic_name;
+use crate::swarm::conversation::{Attention, Conversation, mean_us, unknown};
+use crate::swarm::link::Dialer;
+use crate::swarm::socket::{self, Poller, now_us};
+use crate::swarm::tally::Tally;
+use crate::swarm::{
+    CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
+};
 use anyhow::bail;
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -263,7 +263,7 @@ impl Echo<'_> {
             }
             inbox.asked += 1;
             let (message, answer) = dialect::echo(inbox.dialect, inbox.asked);
-            let sent_us = super::socket::now_us();
+            let sent_us = socket::now_us();
             if !inbox.early.remove(&inbox.asked) {
                 inbox.outstanding.push_back(Request { due_us, sent_us, answer });
             }

@@ -14,17 +14,19 @@ mod opening;
 mod search;
 mod warm_up;
 
-use super::link::Dialer;
-use super::pace::Schedule;
-use super::progress::Progress;
-use super::publisher::Publisher;
-use super::socket::{Poller, now_us};
-use super::subscribers::Subscribers;
-use super::workload::Workload;
-use super::{Figures, Load, MOMENT, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_US};
+use super::Workload;
 use crate::measure::{Counts, Negotiated, Pacing, WarmUp};
 use crate::scenario::Drive;
 use crate::subject::dialect;
+use crate::swarm::link::Dialer;
+use crate::swarm::pace::Schedule;
+use crate::swarm::progress::Progress;
+use crate::swarm::publisher::Publisher;
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::subscribers::Subscribers;
+use crate::swarm::{
+    Figures, Load, MOMENT, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_US,
+};
 use anyhow::bail;
 use offer::{Behind, Posting};
 use std::time::Duration;
