@@ -115,7 +115,7 @@ impl Broadcast<'_> {
             }
             if !self.lines.is_empty() {
                 publisher.post(&self.lines, &self.poller)?;
-                self.schedule.publish(super::socket::now_us());
+                self.schedule.publish(socket::now_us());
             }
         }
         match self.behind {
