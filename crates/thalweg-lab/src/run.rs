@@ -42,7 +42,6 @@ pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
 pub use look::{Format, compare, entries, export, judge};
 pub use print::{print, say};
-pub use secrets::Secrets;
 pub use store::{STORE, Store};
 
 use crate::measure::MachineNote;
@@ -135,31 +134,24 @@ pub fn run(order: &Order, means: &Means) -> anyhow::Result<Ended> {
 }
 
 /// Runs an archived run's plan again, in a folder of its own.
-pub fn rerun(
-    run: &str,
-    out: Option<&Path>,
-    secrets: &Secrets,
-    means: &Means,
-) -> anyhow::Result<Ended> {
+pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<Ended> {
     let mut archive = Archive::without_latencies(&means.store.find(run)?)?;
-    secrets.restore(&mut archive.plan)?;
+    secrets::expect_all_kept(&mut archive.plan)?;
     let place = place_of(&archive.manifest)?;
     begin(archive.plan, &place, out, Some(archive.name), means)
 }
 
 /// How a run is continued.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Continuation {
     /// Those repeats again too that have a sample which does not count.
     pub also_invalid: bool,
     /// Also with another version or on another machine.
     pub force: bool,
-    /// What the run has not kept.
-    pub secrets: Secrets,
 }
 
 /// Takes the repeats that a run lacks, whole: what is compared is taken side by side.
-pub fn resume(run: &str, how: &Continuation, means: &Means) -> anyhow::Result<Ended> {
+pub fn resume(run: &str, how: Continuation, means: &Means) -> anyhow::Result<Ended> {
     let folder = means.store.find(run)?;
     // First of all: what is read from now on changes no more.
     let lock = Lock::take(&folder)?;
@@ -175,7 +167,7 @@ pub fn resume(run: &str, how: &Continuation, means: &Means) -> anyhow::Result<En
     }
     let place = place_of(&archive.manifest)?;
     let mut plan = archive.plan.clone();
-    how.secrets.restore(&mut plan)?;
+    secrets::expect_all_kept(&mut plan)?;
     find_peers(&mut plan, &means.peers)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, &place);

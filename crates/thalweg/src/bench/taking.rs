@@ -5,7 +5,7 @@ use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Order, Secrets};
+use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Order};
 use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
 use thalweg_lab::subject::Place;
 
@@ -106,33 +106,7 @@ pub(super) struct ContinueArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    secrets: SecretArgs,
-    #[command(flatten)]
     means: MeansArgs,
-}
-
-/// What a run of endpoints has not kept.
-#[derive(Args, Debug)]
-struct SecretArgs {
-    /// The whole URL again, of an endpoint with a query.
-    #[arg(long, value_name = "URL")]
-    url: Vec<String>,
-    /// A header that it is sent again, as "Name: value".
-    #[arg(long, value_name = "HEADER")]
-    header: Vec<String>,
-    /// A text that each WebSocket is sent, again.
-    #[arg(long, value_name = "TEXT")]
-    send_on_open: Vec<String>,
-    /// Where the file of authorities lies now (PEM).
-    #[arg(long, value_name = "FILE")]
-    cacert: Option<PathBuf>,
-}
-
-impl SecretArgs {
-    fn secrets(self) -> Secrets {
-        let SecretArgs { url, header, send_on_open, cacert } = self;
-        Secrets { urls: url, headers: header, send_on_open, cacert }
-    }
 }
 
 /// A run to repeat.
@@ -144,8 +118,6 @@ pub(super) struct RerunArgs {
     /// Where to leave everything [default: a new folder in the store].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    #[command(flatten)]
-    secrets: SecretArgs,
     #[command(flatten)]
     means: MeansArgs,
 }
@@ -216,13 +188,12 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
 
 /// Takes what a run lacks.
 pub(super) fn resume(args: ContinueArgs) -> anyhow::Result<Ended> {
-    let ContinueArgs { run, invalid, force, secrets, means } = args;
-    let how = Continuation { also_invalid: invalid, force, secrets: secrets.secrets() };
-    run::resume(&run, &how, &means.means()?)
+    let ContinueArgs { run, invalid, force, means } = args;
+    run::resume(&run, Continuation { also_invalid: invalid, force }, &means.means()?)
 }
 
 /// Runs a plan again.
 pub(super) fn rerun(args: RerunArgs) -> anyhow::Result<Ended> {
-    let RerunArgs { run, out, secrets, means } = args;
-    run::rerun(&run, out.as_deref(), &secrets.secrets(), &means.means()?)
+    let RerunArgs { run, out, means } = args;
+    run::rerun(&run, out.as_deref(), &means.means()?)
 }

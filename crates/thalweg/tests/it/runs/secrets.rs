@@ -1,4 +1,4 @@
-//! What may be a secret is kept nowhere, and is said again.
+//! What may be a secret is kept nowhere; a run that had some is taken anew.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -49,7 +49,7 @@ fn assert_kept_nowhere(place: &Place, run: &str) {
 }
 
 #[test]
-fn secrets_are_kept_nowhere_and_said_again() {
+fn secrets_are_kept_nowhere_and_such_a_run_is_taken_anew() {
     let place = Place::new("secrets");
     let (at, asked) = endpoint();
     let url = format!("http://{at}/live?token={SECRET}-query&{SECRET}");
@@ -64,43 +64,18 @@ fn secrets_are_kept_nowhere_and_said_again() {
     assert_kept_nowhere(&place, "run-a");
 
     place.change_samples("run-a", |samples| drop(samples.pop()));
-    let resume = |words: &[&str]| {
-        place.bench(&[&["continue", "run-a", "--store", "store"][..], words].concat())
-    };
-    let refusal = |words: &[&str]| {
-        let said = resume(words);
-        said.ended_with(2);
-        said.stderr
-    };
-    assert_eq!(
-        refusal(&[]),
-        format!(
-            "thalweg: the values in the query of http://{at}/live?token=(not-kept)&(not-kept) were \
-             not kept, as they may be secrets: give the whole URL again with --url\n"
-        )
-    );
-    assert_eq!(
-        refusal(&["--url", &url]),
-        "thalweg: the value of the header `Authorization` was not kept, as it may be a secret: \
-         give it again with --header \"Authorization: …\"\n"
-    );
-    let kept = place.slots("run-a").len();
-    asked.lock().expect("what was asked").clear();
-    let continued = resume(&secrets);
-    assert!(continued.stdout.contains("Everything is in store/run-a"), "{}", continued.stderr);
-    assert!(place.slots("run-a").len() > kept);
-    assert_kept_nowhere(&place, "run-a");
+    let commands = [&["continue", "run-a"][..], &["rerun", "run-a", "--out", "store/run-b"]];
+    for command in commands {
+        let refused = place.bench(&[command, &["--store", "store"]].concat());
+        refused.ended_with(2);
+        assert!(refused.stderr.contains("take this run anew"), "{}", refused.stderr);
+    }
+    assert!(!place.file("run-b", "").exists());
     let asked = asked.lock().expect("what was asked");
-    assert!(asked.len() >= 2, "{asked:?}");
     for head in asked.iter() {
         assert!(head.contains(&format!("token={SECRET}-query&{SECRET} ")), "{head}");
         assert!(head.contains(&format!("Bearer {SECRET}-header")), "{head}");
     }
-    let again = ["rerun", "run-a", "--store", "store", "--out", "store/run-b", "--quiet"];
-    place.bench(&again).ended_with(2);
-    place.bench(&[&again[..], &secrets].concat());
-    assert_eq!(place.slots("run-b").len(), place.slots("run-a").len());
-    assert_kept_nowhere(&place, "run-b");
 }
 
 /// No WebSocket is there, and what is said of that is no secret either.
@@ -121,10 +96,4 @@ fn what_a_websocket_is_sent_is_kept_nowhere() {
     assert_eq!(rows[0]["subject"], format!("ws://{at}/live"));
     let list = place.bench(&["list", "--store", "store"]);
     assert!(list.ended_with(0).contains(&format!("ws://{at}/live (2)")), "{}", list.stdout);
-    let retake = ["continue", "run-a", "--store", "store", "--invalid"];
-    let refused = place.bench(&[&retake[..], &words[2..]].concat());
-    refused.ended_with(2);
-    assert!(refused.stderr.contains("again with --send-on-open"), "{}", refused.stderr);
-    place.bench(&[&retake[..], &words].concat()).ended_with(1);
-    assert_kept_nowhere(&place, "run-a");
 }
