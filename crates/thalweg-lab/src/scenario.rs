@@ -8,7 +8,7 @@
 //! - `read`: a file and the command line become a plan
 //! - `cast`: who takes part in which cells: every combination of the axes
 //! - `plan`: what is to be measured, in order
-//! - `check`: what cannot be measured
+//! - `check`: what cannot be measured; `uses`: which settings have an effect
 //! - `schema`: what an editor is told of a file; made by the tests from the code
 //! - `library`: the scenarios that come with Thalweg
 //! - `listen`: a plan for endpoints that somebody runs
@@ -30,6 +30,7 @@ mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url};
 pub use error::{ScenarioError, unknown};

@@ -154,19 +154,23 @@ fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
     }
 }
 
-fn examples() -> String {
-    let mut text = "Scenarios:\n".to_owned();
-    for (name, title) in titles() {
-        text += &format!("  {name:<12}{title}\n");
-    }
-    text + "
+const EXAMPLES: &str = "\
 Examples:
+  thalweg bench --url ws://127.0.0.1:3000/live --connections 100 --duration 10s
+  thalweg bench --url https://127.0.0.1/events --timestamp data.ts --fail-if 'latency.p99_us > 5000'
   thalweg bench
-  thalweg bench fanout --transports websocket --set connections=1000 --repeats 9
   thalweg bench a1 --quick --subject limit,thalweg
-  thalweg bench my-load.toml --fail-if 'latency.p99_us > 5000' --junit results.xml
+  thalweg bench fanout --transports websocket --connections 1000 --size 16KiB --repeats 9
+  thalweg bench my-load.toml --junit results.xml
   thalweg bench show last
-  thalweg bench compare fanout fanout-2"
+  thalweg bench compare fanout fanout-2
+
+Scenarios:
+";
+
+fn examples() -> String {
+    let line = |(name, title)| format!("  {name:<12}{title}\n");
+    EXAMPLES.to_owned() + &titles().map(line).collect::<String>()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::check::check;
 use super::error::unknown;
 use super::file::{Axis, Block, ScenarioFile, SubjectBlock};
 use super::plan::{Cell, Subject};
+use super::uses::expect_used;
 use super::{Drive, Peer, Program, ScenarioError, Settings, Transport};
 use toml::Spanned;
 
@@ -35,7 +36,8 @@ pub(super) fn declared(
     };
     let declare = |spanned: &Spanned<SubjectBlock>| {
         let block = spanned.get_ref();
-        let program = program(block, peers)
+        let program = expect_used(&block.with, file.drive)
+            .and_then(|()| program(block, peers))
             .map_err(|message| ScenarioError::at(text, &spanned.span(), message))?;
         Ok(Declared {
             name: block.name.clone().unwrap_or_else(|| block.program.clone()),

@@ -17,7 +17,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     counts(settings)?;
     sizes(settings, drive)?;
     transport(settings, drive, program)?;
-    http2(settings, drive, program)?;
+    http2(settings, program)?;
     conversation(settings, drive, program)?;
     peer(drive, program)?;
     if drive == Drive::Publish && *program == Program::Limit {
@@ -26,14 +26,8 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
         return Err("a self-driven subject needs a batch and an interval".to_owned());
     }
-    if drive == Drive::SelfDriven && (settings.topics > 1 || settings.stopped > 0) {
-        return Err("several topics and stopped subscribers need the posted drive".to_owned());
-    }
-    if drive == Drive::Ceiling && (settings.p99_us_max == 0 || settings.stopped > 0) {
-        return Err("a ceiling needs a p99_us_max, e.g. 50000, and readers only".to_owned());
-    }
-    if settings.answers == Answers::Beside && drive != Drive::Echo {
-        return Err("`answers` are the echo drive's".to_owned());
+    if drive == Drive::Ceiling && settings.p99_us_max == 0 {
+        return Err("a ceiling needs a p99_us_max, e.g. 50000".to_owned());
     }
     if drive == Drive::Listen {
         return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
@@ -43,8 +37,8 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     {
         return Err("this subject's firehose is on every connection: no answers beside it".into());
     }
-    if settings.rate > RATE_MAX || settings.rate > 0 && !drive.is_posted() {
-        return Err(format!("a rate is up to {RATE_MAX}/s, of the posted and the ceiling drive"));
+    if settings.rate > RATE_MAX {
+        return Err(format!("a rate is up to {RATE_MAX}/s"));
     }
     Ok(())
 }
@@ -103,16 +97,13 @@ fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     Ok(())
 }
 
-fn http2(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
+fn http2(settings: &Settings, program: &Program) -> Result<(), String> {
     let Settings { streams, connections, stopped, .. } = *settings;
     if streams == 0 {
         return Ok(());
     }
     if *program == Program::Limit {
         return Err("`limit` speaks no HTTP/2: leave streams out for it".to_owned());
-    }
-    if matches!(drive, Drive::Publish | Drive::Echo | Drive::RoundTrip) {
-        return Err("streams take part in the posted, self-driven and idle drives".to_owned());
     }
     if settings.transport == Transport::Websocket {
         return Err("a websocket needs HTTP/1.1: leave streams out for it".to_owned());
@@ -132,8 +123,8 @@ fn conversation(settings: &Settings, drive: Drive, program: &Program) -> Result<
     if !matches!(drive, Drive::Echo | Drive::RoundTrip) {
         return Ok(());
     }
-    if connections != 1 || settings.topics != 1 {
-        return Err("this drive needs connections = 1 and one topic".to_owned());
+    if connections != 1 {
+        return Err("this drive needs connections = 1".to_owned());
     }
     if drive == Drive::Echo {
         if transport != Transport::Websocket {

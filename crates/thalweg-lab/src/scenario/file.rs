@@ -191,39 +191,65 @@ pub(super) struct Block {
     pub(super) baseline: Option<String>,
 }
 
-/// Every key of a [`Block`], field by field.
-macro_rules! each_key {
-    ($combine:expr, $above:ident, $below:ident) => {
-        each_key!($combine, $above, $below;
-            transport, connections, topics, event_bytes, window, rate, p99_us_max, batch,
-            interval_us, stopped, shards, mode, request, tls, streams, requests, request_us,
-            answers, dummy_bytes, window_bytes, receive_buffer_bytes, send_buffer_bytes,
-            unsent_bytes, round, subjects, baseline)
+/// What is done with every key of a [`Block`], field by field.
+macro_rules! of_every_key {
+    ($($key:ident),* $(,)?) => {
+        impl Block {
+            /// Their names.
+            pub(super) const KEYS: &'static [&'static str] = &[$(stringify!($key)),*];
+
+            /// Names of what is set here.
+            pub(super) fn keys(&self) -> impl Iterator<Item = &'static str> + use<> {
+                let set = [$(self.$key.is_some()),*];
+                Block::KEYS.iter().zip(set).filter(|(_, is_set)| *is_set).map(|(key, _)| *key)
+            }
+
+            /// These settings, and `below` where they say nothing.
+            pub(super) fn over(&self, below: &Block) -> Block {
+                Block { $($key: self.$key.as_ref().or(below.$key.as_ref()).cloned()),* }
+            }
+
+            /// These settings where `other` says nothing.
+            pub(super) fn except(&self, other: &Block) -> Block {
+                Block { $($key: self.$key.clone().filter(|_| other.$key.is_none())),* }
+            }
+
+            /// Those of these settings whose names are wanted.
+            pub(super) fn only(&self, is_wanted: impl Fn(&str) -> bool) -> Block {
+                Block { $($key: self.$key.clone().filter(|_| is_wanted(stringify!($key)))),* }
+            }
+        }
     };
-    ($combine:expr, $above:ident, $below:ident; $($key:ident),*) => {
-        Block { $($key: $combine(&$above.$key, &$below.$key)),* }
-    };
 }
 
-fn either<T: Clone>(above: &Option<T>, below: &Option<T>) -> Option<T> {
-    above.as_ref().or(below.as_ref()).cloned()
-}
-
-fn unless<T: Clone, U>(own: &Option<T>, other: &Option<U>) -> Option<T> {
-    own.as_ref().filter(|_| other.is_none()).cloned()
-}
-
-impl Block {
-    /// These settings, and `below` where they say nothing.
-    pub(super) fn over(&self, below: &Block) -> Block {
-        each_key!(either, self, below)
-    }
-
-    /// These settings where `other` says nothing.
-    pub(super) fn except(&self, other: &Block) -> Block {
-        each_key!(unless, self, other)
-    }
-}
+of_every_key!(
+    transport,
+    connections,
+    topics,
+    event_bytes,
+    window,
+    rate,
+    p99_us_max,
+    batch,
+    interval_us,
+    stopped,
+    shards,
+    mode,
+    request,
+    tls,
+    streams,
+    requests,
+    request_us,
+    answers,
+    dummy_bytes,
+    window_bytes,
+    receive_buffer_bytes,
+    send_buffer_bytes,
+    unsent_bytes,
+    round,
+    subjects,
+    baseline,
+);
 
 /// One value, or several to go through.
 #[derive(Clone, Debug)]

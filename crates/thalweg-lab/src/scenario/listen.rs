@@ -1,7 +1,9 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
+use super::cast::combinations_over;
 use super::plan::{Cell, Part, Plan, Subject};
-use super::read::{Changes, forced_settings};
+use super::read::{Changes, forced_block};
+use super::uses::expect_used;
 use super::{Drive, Endpoint, Program, ScenarioError, Settings};
 
 /// Samples of each endpoint, unless told otherwise.
@@ -11,11 +13,22 @@ const MEASURED_MS: u64 = 5000;
 /// Somebody else's server is not to be surprised by many.
 const CONNECTIONS: u32 = 10;
 
+/// What is asked for by `--rate` and `--size`: to send so many messages of so many bytes a
+/// second on each connection. That takes a workload of its own, which counts from when each
+/// was due; until there is one they are refused.
+const NOTHING_IS_SENT: &str = "an endpoint is listened to and not sent to, so --rate and --size \
+    have no effect: what a WebSocket is to be told once it stands is --send-on-open";
+
 /// Listens to each endpoint in turn; what they are compared with is the first.
-/// `--set` may say how many connections.
+/// `--connections` may say how many connections.
 pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, ScenarioError> {
     let base = Settings { connections: CONNECTIONS, ..Settings::default() };
-    let all = forced_settings(changes, &base)?;
+    let forced = forced_block(changes)?;
+    if forced.rate.is_some() || forced.event_bytes.is_some() {
+        return Err(ScenarioError::new(NOTHING_IS_SENT));
+    }
+    expect_used(&forced, Drive::Listen).map_err(ScenarioError::new)?;
+    let all = combinations_over(&forced, &base);
     if all.iter().any(|settings| settings.connections == 0) {
         return Err(ScenarioError::new("connections are at least 1"));
     }

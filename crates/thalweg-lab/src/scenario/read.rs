@@ -1,9 +1,10 @@
 //! From a file and the command line to a plan.
 
-use super::cast::{Cast, combinations_over, declared};
+use super::cast::{Cast, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
-use super::{Again, Drive, Peer, ScenarioError, Settings, Subject, find};
+use super::uses::expect_used;
+use super::{Again, Drive, Peer, ScenarioError, Subject, find};
 use std::ops::Range;
 
 /// What the command line changes about a file.
@@ -33,7 +34,9 @@ pub fn read(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Scena
     if table.contains_key("scenarios") {
         return read_suite(text, changes, peers);
     }
-    let part = read_part(text, changes, peers)?;
+    let forced = forced_block(changes)?;
+    let part = read_part(text, changes, &forced, peers)?;
+    expect_effect(&part, changes, &forced)?;
     Ok(Plan { name: part.name.clone(), title: part.title.clone(), parts: vec![part] })
 }
 
@@ -41,6 +44,8 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     let suite: SuiteFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let changes = Changes { quick: suite.quick || changes.quick, ..changes.clone() };
+    let forced = forced_block(&changes)?;
+    let mut idle: Vec<&str> = forced.keys().collect();
     let mut parts = Vec::new();
     for name in &suite.scenarios {
         let blame = |message: String| ScenarioError::at(text, &name.span(), message);
@@ -49,11 +54,18 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
         if table.contains_key("scenarios") {
             return Err(blame(format!("`{}` is itself a suite", name.get_ref())));
         }
-        // A suite keeps what is left of it when `--subjects` empties a part.
-        match read_part(found, &changes, peers) {
+        let drive = table.get("drive").and_then(|drive| drive.clone().try_into::<Drive>().ok());
+        let is_used = |key: &str| drive.is_some_and(|drive| drive.uses(key));
+        idle.retain(|key| !is_used(key));
+        // A suite keeps what is left of it when `--subjects` empties a part, and changes
+        // those parts that a setting is one of.
+        match read_part(found, &changes, &forced.only(is_used), peers) {
             Err(error) if error.message == NO_SUBJECT => {}
             part => parts.push(part.map_err(|error| blame(error.to_string()))?),
         }
+    }
+    if let Some(key) = idle.first() {
+        return Err(ScenarioError::new(format!("no scenario of `{}` uses {key}", suite.name)));
     }
     if parts.is_empty() {
         return Err(ScenarioError::new(NO_SUBJECT));
@@ -63,16 +75,24 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
 
 const NO_SUBJECT: &str = "none of the subjects asked for is in this scenario";
 
-fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, ScenarioError> {
+fn read_part(
+    text: &str,
+    changes: &Changes,
+    forced: &Block,
+    peers: &[Peer],
+) -> Result<Part, ScenarioError> {
     let file: ScenarioFile =
         toml::from_str(text).map_err(|error| ScenarioError::from_toml(text, &error))?;
     let quick = changes.quick.then_some(&file.quick);
     let blocks = quick.and_then(|quick| quick.cells.as_ref()).or(file.cells.as_ref());
-    let forced = forced_block(changes)?;
+    expect_used(forced, file.drive).map_err(ScenarioError::new)?;
+    expect_used(&file.defaults, file.drive)
+        .map_err(|message| ScenarioError::new(format!("[defaults]: {message}")))?;
     let subjects = declared(text, &file, peers)?;
     let cast = Cast { subjects: &subjects, drive: file.drive, only: &changes.subjects };
     let expand = |block: &Block, span: &Range<usize>| {
-        cast.expand(&block.over(&file.defaults), &forced)
+        expect_used(block, file.drive)
+            .and_then(|()| cast.expand(&block.over(&file.defaults), forced))
             .map_err(|message| ScenarioError::at(text, span, message))
     };
     let mut cells = Vec::new();
@@ -131,8 +151,26 @@ fn read_part(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Part, Scen
     Ok(part)
 }
 
+/// Refuses what other settings leave without an effect.
+fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), ScenarioError> {
+    let settings = || part.cells.iter().map(|cell| &cell.settings);
+    let name = &part.name;
+    if changes.measured_ms.is_some() && !settings().any(|it| part.drive.lasts_as_told(it)) {
+        return Err(ScenarioError::new(format!(
+            "--duration has no effect on `{name}`, which counts requests: say how many with --set \
+             requests=…"
+        )));
+    }
+    if forced.window.is_some() && settings().all(|it| it.rate > 0) {
+        return Err(ScenarioError::new(
+            "events at a rate do not wait for each other: leave window or the rate out",
+        ));
+    }
+    Ok(())
+}
+
 /// The command line's `--set` and `--transports` as a block of settings.
-fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
+pub(super) fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
     let mut forced = Block::default();
     for pair in &changes.set {
         let (key, value) = pair
@@ -150,12 +188,4 @@ fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
         forced = block.over(&forced);
     }
     Ok(forced)
-}
-
-/// What the command line says, over `base`: every combination.
-pub(super) fn forced_settings(
-    changes: &Changes,
-    base: &Settings,
-) -> Result<Vec<Settings>, ScenarioError> {
-    Ok(combinations_over(&forced_block(changes)?, base))
 }

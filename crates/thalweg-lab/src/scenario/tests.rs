@@ -225,12 +225,40 @@ fn rates_and_answers_have_their_drives() {
         refusal("ceiling", "p99_us_max = 0"),
     ];
     let refused: Vec<String> = refused.into_iter().flatten().collect();
-    insta::assert_snapshot!(refused.join("\n"), @r"
-    line 1: a rate is up to 10000000/s, of the posted and the ceiling drive
-    line 1: a rate is up to 10000000/s, of the posted and the ceiling drive
-    line 1: `answers` are the echo drive's
-    line 1: a ceiling needs a p99_us_max, e.g. 50000, and readers only
-    ");
+    insta::assert_snapshot!(refused.join("\n"));
+}
+
+#[test]
+fn what_has_no_effect_is_refused_with_what_has() {
+    let told = |name: &str, set: &[&str], measured_ms: Option<u64>| {
+        let set = set.iter().map(|pair| (*pair).to_owned()).collect();
+        let changes = Changes { set, measured_ms, ..Changes::default() };
+        read(find(name).unwrap(), &changes, &[]).map_or_else(
+            |error| error.to_string(),
+            |plan| {
+                let settings = plan.parts.iter().map(|part| &part.cells[0].settings);
+                format!("{:?}", settings.map(|it| it.event_bytes).collect::<Vec<_>>())
+            },
+        )
+    };
+    let answers = [
+        told("idle", &["rate=10"], None),
+        told("publish", &["transport=sse"], None),
+        told("latency", &["window=2"], None),
+        told("b", &[], Some(1000)),
+        // A suite changes those of its scenarios that a setting is one of.
+        told("quick", &["event_bytes=500"], Some(100)),
+        told("quick", &["request=single"], None),
+    ];
+    insta::assert_snapshot!(answers.join("\n"));
+    let url = Typed { url: "ws://localhost/".to_owned(), ..Typed::default() };
+    let endpoint = Endpoint::read(&url).unwrap();
+    let answers = ["rate=10", "event_bytes=100", "window=2", "connections=7"].map(|pair| {
+        let changes = Changes { set: vec![pair.to_owned()], ..Changes::default() };
+        let plan = listen(std::slice::from_ref(&endpoint), &changes);
+        plan.map_or_else(|error| error.to_string(), |plan| plan.parts[0].cells[0].label.clone())
+    });
+    insta::assert_snapshot!(answers.join("\n"));
 }
 
 #[test]
@@ -244,7 +272,7 @@ fn the_example_in_the_manual_is_a_scenario() {
 #[test]
 fn cells_that_would_be_called_the_same_are_told_apart() {
     let text = "name = \"x\"\ndrive = \"posted\"\n[[cells]]\nsend_buffer_bytes = [0, 65536]\n\
-                [[cells]]\nconnections = 7\nwindow_bytes = 65536\n";
+                [[cells]]\nconnections = 7\nunsent_bytes = 65536\n";
     let plan = read(text, &Changes::default(), &[]).unwrap();
     let labels: Vec<_> = plan.parts[0].cells.iter().map(|cell| cell.label.as_str()).collect();
     assert_eq!(

@@ -5,9 +5,15 @@ use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Order};
+use std::time::Duration;
+use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Misuse, Order};
 use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
 use thalweg_lab::subject::Place;
+use thalweg_server::config::{parse_bytes, parse_duration};
+
+/// What is about programs that the lab starts, and not about an endpoint that runs.
+const NOT_OF_URL: [&str; 8] =
+    ["scenario", "quick", "subject", "no_again", "under", "at", "thalweg", "peers"];
 
 /// A scenario, and what is different about it.
 #[derive(Args, Debug)]
@@ -17,7 +23,7 @@ pub(super) struct ScenarioArgs {
     scenario: String,
     /// Measure an endpoint that somebody runs instead of a scenario: ws, wss, http or
     /// https. Several are compared with the first. Values in its query are not kept.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["scenario", "quick", "subject"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = NOT_OF_URL)]
     url: Vec<String>,
     /// Send this header to it, as "Name: value"; its value is not kept.
     #[arg(long, value_name = "HEADER", requires = "url")]
@@ -44,9 +50,19 @@ pub(super) struct ScenarioArgs {
     /// Samples of each subject in each cell.
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
-    /// Time measured per sample.
-    #[arg(long, value_name = "S")]
-    seconds: Option<f64>,
+    /// Time measured per sample, e.g. 500ms, 10s or 1m; a number alone is seconds.
+    #[arg(long, alias = "seconds", value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+    /// Connections in every cell; of several numbers, cells for each.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    connections: Vec<u32>,
+    /// Events per second and topic, on a schedule set in advance; 0 is as fast as the
+    /// window allows.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    rate: Vec<u32>,
+    /// Bytes of an event, e.g. 100 or 16KiB.
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes)]
+    size: Vec<usize>,
     /// Only these transports, e.g. websocket,sse.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     transports: Vec<String>,
@@ -56,7 +72,7 @@ pub(super) struct ScenarioArgs {
     /// Without a second run of the baseline, which shows the noise.
     #[arg(long)]
     no_again: bool,
-    /// Override a setting in every cell, e.g. connections=500 or window=[1,4].
+    /// Override any setting in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Run the subjects under a command, e.g. "ip netns exec far".
@@ -145,6 +161,9 @@ impl ScenarioArgs {
         if self.url.is_empty() {
             return Ok(Asked::Scenario(self.scenario.clone()));
         }
+        if self.transports.len() > 1 {
+            return Err(Misuse("an endpoint is asked for one of --transports".to_owned()).into());
+        }
         let read = |url: &String| {
             Endpoint::read(&Typed {
                 url: url.clone(),
@@ -159,11 +178,34 @@ impl ScenarioArgs {
         };
         Ok(Asked::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
     }
+
+    /// What `--set` says, and the options that stand for one of its keys.
+    fn settings(&self) -> Vec<String> {
+        let mut set = self.set.clone();
+        let mut add = |key: &str, values: String| {
+            if values != "[]" {
+                set.push(format!("{key}={values}"));
+            }
+        };
+        add("connections", format!("{:?}", self.connections));
+        add("rate", format!("{:?}", self.rate));
+        add("event_bytes", format!("{:?}", self.size));
+        set
+    }
+}
+
+/// Reads `10s`, and `10` as well.
+fn duration(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+        Err(_) => parse_duration(text),
+    }
 }
 
 /// Runs a scenario, or visits endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     let asked = args.asked()?;
+    let set = args.settings();
     // Of an endpoint, --transports has said what is spoken there.
     let transports = if args.url.is_empty() { args.transports } else { Vec::new() };
     let order = Order {
@@ -171,10 +213,10 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         changes: Changes {
             quick: args.quick,
             repeats: args.repeats,
-            measured_ms: args.seconds.map(|seconds| (seconds * 1000.0).round() as u64),
+            measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
             subjects: args.subject,
             again: args.no_again.then_some(Again::None),
-            set: args.set,
+            set,
             transports,
         },
         place: Place {
