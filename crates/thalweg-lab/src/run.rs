@@ -15,6 +15,7 @@
 //! - `store`: a folder of runs; `look`: what can be asked of them
 //! - `progress` and `reckoning`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
+//! - `visits`: what is found of endpoints beforehand
 //! - `words`: what was typed, as it is archived; `secrets`: what is not
 
 mod archive;
@@ -35,6 +36,7 @@ mod store;
 mod taking;
 #[cfg(test)]
 mod tests;
+mod visits;
 mod watch;
 mod words;
 
@@ -353,8 +355,12 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     let shards_max = plan.subjects().map(|subject| subject.settings.shards).max().unwrap_or(1);
     let mut note = MachineNote::read();
     note.cores = cores.count();
-    note.subject_cores = cores.of_subject(1).to_vec();
     note.swarm_core = cores.of_swarm(1);
+    if visits::is_visit(plan) {
+        note.remarks = visits::found(plan, note.swarm_core);
+    } else {
+        note.subject_cores = cores.of_subject(1).to_vec();
+    }
     if !place.is_loopback() {
         let under = words::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];

@@ -32,7 +32,7 @@ mod settings;
 mod tests;
 mod uses;
 
-pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url};
+pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url, places};
 pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
 pub use listen::listen;

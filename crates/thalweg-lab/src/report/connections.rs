@@ -1,11 +1,16 @@
 //! How connections are set: what a reader of a figure must know, no setting says and
 //! nobody outside a subject can see. What can be seen is in `equality`.
 
-use crate::scenario::{Drive, Plan, Settings};
+use crate::scenario::{Drive, Plan, Program, Settings};
 
 /// What is true of the plan's connections.
 pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
-    let any = |is: fn(&Settings) -> bool| plan.subjects().any(|subject| is(&subject.settings));
+    // Of an endpoint that runs already, what it answered is told with its figures.
+    let started = || plan.subjects().filter(|it| !matches!(it.program, Program::Url(_)));
+    let any = |is: fn(&Settings) -> bool| started().any(|subject| is(&subject.settings));
+    let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));
+    let has_limit = ran(|it| *it == Program::Limit);
+    let has_thalweg = ran(|it| matches!(it, Program::Thalweg | Program::Build(_)));
     let talks = plan.parts.iter().any(|part| matches!(part.drive, Drive::Echo | Drive::RoundTrip));
     let notes = [
         (any(|it| it.streams == 0 && !it.tls), "HTTP/1.1 over IPv4, no TLS"),
@@ -21,11 +26,11 @@ pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
         ),
         (true, "no WebSocket extensions offered, no compression asked for"),
         (any(|it| it.receive_buffer_bytes > 0), "swarm: SO_RCVBUF where receive_buffer_bytes"),
-        (true, "limit: TCP_NODELAY"),
-        (talks, "limit --echo: TCP_NOTSENT_LOWAT 16 KiB"),
-        (true, "thalweg: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB (its default)"),
+        (has_limit, "limit: TCP_NODELAY"),
+        (has_limit && talks, "limit --echo: TCP_NOTSENT_LOWAT 16 KiB"),
+        (has_thalweg, "thalweg: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB (its default)"),
         (
-            any(|it| it.send_buffer_bytes > 0 || it.unsent_bytes > 0),
+            has_thalweg && any(|it| it.send_buffer_bytes > 0 || it.unsent_bytes > 0),
             "thalweg: SO_SNDBUF where send_buffer_bytes, TCP_NOTSENT_LOWAT where unsent_bytes",
         ),
     ];

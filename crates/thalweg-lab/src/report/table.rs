@@ -7,6 +7,7 @@ use super::outcome::{Comparison, Outcome};
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::words::printable;
+use crate::measure::MachineNote;
 use crate::measure::statistics::cover;
 use crate::scenario::Drive;
 
@@ -76,14 +77,12 @@ const LOAD: &[Column] = &[
 /// The whole summary.
 pub fn table(summary: &Summary) -> String {
     let machine = &summary.manifest.machine;
-    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
     let mut text = format!(
-        "{} · {} cores · Linux {} · subject on core {}, swarm on core {}\n",
+        "{} · {} cores · Linux {} · {}\n",
         machine.cpu,
         machine.cores,
         machine.kernel,
-        cores.join(", "),
-        machine.swarm_core
+        pinned(machine)
     );
     for remark in &machine.remarks {
         text += &format!("{remark}\n");
@@ -103,6 +102,17 @@ pub fn table(summary: &Summary) -> String {
         text += &notes(part);
     }
     printable(&text)
+}
+
+/// `subject on core 0, swarm on core 1`; of an endpoint that runs already, only what is.
+pub(super) fn pinned(machine: &MachineNote) -> String {
+    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
+    match cores.as_slice() {
+        [] => format!("swarm pinned to core {}, nothing else", machine.swarm_core),
+        cores => {
+            format!("subject on core {}, swarm on core {}", cores.join(", "), machine.swarm_core)
+        }
+    }
 }
 
 /// A line of fields; a line of one field is a heading.

@@ -85,7 +85,6 @@ pub(super) fn printable(text: &str) -> String {
 pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     let manifest = &summary.manifest;
     let machine = &manifest.machine;
-    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
     let optional = |value: &Option<String>| value.iter().cloned().collect::<Vec<_>>();
     let memory_gb = machine.memory_bytes as f64 / 1e9;
     let peers = manifest.peers.iter().map(|(name, version)| format!("{name} {version}"));
@@ -119,10 +118,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Kernel", vec![format!("Linux {}", machine.kernel)]),
         ("Governor", optional(&machine.governor)),
         ("Load before", vec![format!("{:.2}", machine.load_average)]),
-        (
-            "Cores",
-            vec![format!("subject on {}, swarm on {}", cores.join(", "), machine.swarm_core)],
-        ),
+        ("Cores", vec![super::table::pinned(machine)]),
         ("Under", optional(&under)),
         ("At", optional(&manifest.at)),
         ("Remarks", machine.remarks.clone()),

@@ -2,7 +2,7 @@
 //! continue it, and to run it once more.
 
 use super::lines::whole_lines;
-use super::lock::Lock;
+use super::lock::{LOCK, Lock};
 use super::misuse;
 use crate::measure::Sample;
 use crate::report::{self, Manifest, Summary};
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 const SAMPLES: &str = "samples.jsonl";
 const HISTOGRAMS: &str = "histograms.jsonl";
+const LOG: &str = "subjects.log";
 
 #[derive(Debug)]
 pub(super) struct Bundle {
@@ -66,13 +67,22 @@ impl Bundle {
         Ok(Bundle { samples, histograms, folder, _lock: lock })
     }
 
+    /// Takes away what this run has left so far, and its folder if nothing else is in it.
+    pub(super) fn discard(&self) {
+        for name in ["plan.json", "manifest.json", SAMPLES, HISTOGRAMS, LOG, LOCK] {
+            // What is not there need not go, and what cannot go stays and is seen.
+            let _ = fs::remove_file(self.folder.join(name));
+        }
+        let _ = fs::remove_dir(&self.folder);
+    }
+
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Where the subjects print to.
     pub(super) fn log(&self) -> anyhow::Result<File> {
-        let path = self.folder.join("subjects.log");
+        let path = self.folder.join(LOG);
         Ok(OpenOptions::new().create(true).append(true).open(path)?)
     }
 

@@ -2,7 +2,7 @@
 
 use super::bundle::Bundle;
 use super::store::word_for;
-use super::{Ended, Manner, date, print, say};
+use super::{Ended, Manner, date, print, say, visits};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
 use crate::scenario::Plan;
@@ -36,10 +36,21 @@ pub(super) fn end(
     manifest.was_interrupted = taken.was_interrupted;
     let summary = Summary::new(taken.plan, &taken.samples, manifest);
     let table = report::table(&summary);
-    bundle.finish(&summary, &table)?;
+    let is_new = summary.manifest.continued.is_empty();
+    let failed = taken
+        .samples
+        .first()
+        .filter(|_| is_new && visits::is_visit(taken.plan) && !summary.has_valid_sample());
+    if failed.is_none() {
+        bundle.finish(&summary, &table)?;
+    }
     let hits = hits(&manner.fail_if, &summary);
     if let Some(path) = &manner.junit {
         leave_junit(path, taken.plan, &summary, &hits)?;
+    }
+    if let Some(failed) = failed {
+        bundle.discard();
+        bail!("{}", failed.why);
     }
     let folder = bundle.folder();
     match manner {

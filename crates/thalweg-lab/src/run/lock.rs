@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// Whoever has it, and nobody else, adds to the folder. Dropped, the file goes.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use super::ending::{self, Taken};
 use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::sample::Bench;
-use super::{Ended, Means};
+use super::{Ended, Means, visits};
 use crate::measure::Sample;
 use crate::report::Manifest;
 use crate::scenario::{Plan, Slot};
@@ -57,6 +57,10 @@ impl Session<'_> {
                 samples.retain(|other| !is_of_one_place(other, &sample));
                 samples.push(sample);
                 taken += 1;
+            }
+            // Whoever does not answer once is not asked again and again.
+            if visits::is_visit(self.plan) && !samples.iter().any(|it| it.verdict.is_valid()) {
+                break;
             }
         }
         progress.finish();

@@ -46,8 +46,11 @@ fn unused(key: &str, drive: Drive) -> String {
     let is_setting = |key: &&&str| !matches!(**key, "subjects" | "baseline");
     let used = Block::KEYS.iter().filter(|key| drive.uses(key)).filter(is_setting);
     let used: Vec<String> = used.map(|key| named(key)).collect();
-    let drive = serde_json::to_string(&drive).unwrap_or_default().replace('"', "`");
-    format!("{} has no effect under {drive}, which uses {}", named(key), used.join(", "))
+    let drive = match drive {
+        Drive::Listen => "--url".to_owned(),
+        _ => serde_json::to_string(&drive).unwrap_or_default().replace('"', "`"),
+    };
+    format!("{} has no effect with {drive}, which uses {}", named(key), used.join(", "))
 }
 
 /// As it is called in a file, and by an option where that is called otherwise.

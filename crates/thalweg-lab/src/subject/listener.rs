@@ -18,6 +18,14 @@ pub struct Listener {
     pub command: String,
 }
 
+impl Listener {
+    /// The program's name, without its folder and its arguments.
+    pub fn program(&self) -> &str {
+        let program = self.command.split(' ').next().unwrap_or_default();
+        program.rsplit('/').next().unwrap_or_default()
+    }
+}
+
 /// Why its CPU and memory cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSeen {

@@ -129,6 +129,7 @@ impl ExternalRun<'_> {
         self.observer.at(Moment::Over { stopped_ports: &[] });
         let heard = self.pool.end(self.begun_us, span_us);
         let recorder = std::mem::take(&mut self.pool.recorder);
+        recorder.expect_timestamps()?;
         Ok(Outcome {
             heard,
             traffic: recorder.tally.traffic,

@@ -4,6 +4,7 @@
 mod adding;
 mod place;
 mod secrets;
+mod visits;
 
 use std::fs;
 use std::process::Command;
@@ -391,4 +392,5 @@ fn help_lists_the_scenarios_of_the_library() {
     let help = help.ended_with(0);
     assert!(help.contains("  all         everything"), "{help}");
     assert!(help.contains("continue") && help.contains("--fail-if"), "{help}");
+    assert!(help.contains("Examples:\n  thalweg bench --url ws://"), "{help}");
 }

@@ -3,11 +3,14 @@
 
 use crate::scenario::ScenarioError;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
 /// A path of more steps is nobody's.
 const STEPS_MAX: usize = 32;
+/// A sentence names no more places than that.
+const PLACES_MAX: usize = 20;
 
 /// One place in a JSON text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,38 @@ impl JsonPath {
     /// The way there; no steps are the whole text.
     pub fn steps(&self) -> &[Step] {
         &self.steps
+    }
+}
+
+/// The places of an event that hold a value, as paths; of an array, those in its first
+/// element. Nothing of what is no JSON.
+pub fn places(event: &[u8]) -> Vec<String> {
+    let mut places = Vec::new();
+    if let Ok(event) = serde_json::from_slice(event) {
+        collect(&event, String::new(), &mut places);
+    }
+    places
+}
+
+fn collect(value: &Value, place: String, places: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let place = match (dotted(key).as_deref(), place.is_empty()) {
+                    (Some([Step::Key(_)]), true) if !key.starts_with('[') => key.clone(),
+                    (Some([Step::Key(_)]), false) => format!("{place}.{key}"),
+                    _ => format!("{place}[{key:?}]"),
+                };
+                collect(value, place, places);
+            }
+        }
+        Value::Array(values) => {
+            if let Some(value) = values.first() {
+                collect(value, format!("{place}[0]"), places);
+            }
+        }
+        _ if places.len() < PLACES_MAX => places.push(place),
+        _ => {}
     }
 }
 

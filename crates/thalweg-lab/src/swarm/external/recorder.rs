@@ -4,8 +4,9 @@
 use super::protocol_session::{Handler, Kind};
 use super::{json, timestamp, websocket};
 use crate::measure::{Heard, Latency, Spread, Timestamps};
-use crate::scenario::JsonPath;
+use crate::scenario::{JsonPath, places};
 use crate::swarm::tally::Tally;
+use anyhow::anyhow;
 use serde::de::IgnoredAny;
 
 /// So often an event is parsed to see whether it is JSON: to parse all of them
@@ -24,6 +25,8 @@ pub(super) struct Recorder {
     /// beginning: the longest.
     pub(super) silence_us_max: u64,
     stamps: Timestamps,
+    /// The first event without a timestamp.
+    unstamped: Vec<u8>,
     text_events: u64,
     binary_events: u64,
     payload_bytes: u64,
@@ -98,11 +101,30 @@ impl Recorder {
         });
     }
 
+    /// Refuses a path that no event had a time at; the error says where its values are.
+    pub(super) fn expect_timestamps(&self) -> anyhow::Result<()> {
+        let Timestamps { read, ahead, missing, .. } = self.stamps;
+        match &self.timestamp {
+            Some(path) if missing > 0 && read + ahead == 0 => {
+                let places = places(&self.unstamped);
+                let places = match places.as_slice() {
+                    [] => "is no JSON with keys".to_owned(),
+                    places => format!("has {}", places.join(", ")),
+                };
+                Err(anyhow!("no event has a time at {path}: the first {places}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     #[inline]
     fn stamp(&mut self, payload: &[u8], real_ns: u64) {
         let Some(path) = &self.timestamp else { return };
         let made = json::find(payload, path.steps()).and_then(timestamp::read);
         let Some((made_ns, unit)) = made else {
+            if self.stamps.missing == 0 {
+                self.unstamped = payload.to_vec();
+            }
             self.stamps.missing += 1;
             return;
         };
@@ -250,5 +272,21 @@ mod tests {
         assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
         assert_eq!((stamps.ahead_us_max, stamps.unit), (7500, Some(Unit::Seconds)));
         assert_eq!(stamps.latency.map(|it| (it.p50_us, it.max_us)), Some((0, 2000)));
+    }
+
+    #[test]
+    fn a_path_that_matches_nothing_is_refused_with_those_that_there_are() {
+        let check = |events: &[&str], expected: &str| {
+            let (recorder, _) = listen(Some("t"), &[(1_000_000, events)]);
+            let said = recorder.expect_timestamps().map_err(|error| error.to_string());
+            assert_eq!(said.err().unwrap_or_default(), expected);
+        };
+        check(&[], "");
+        check(&["{}", r#"{"t":1795262399}"#], "");
+        check(&["[]"], "no event has a time at t: the first is no JSON with keys");
+        check(
+            &[r#"{"id":7,"data":[{"ts":1795262399,"a.b":"x"},{"c":1}]}"#, "{}"],
+            "no event has a time at t: the first has data[0][\"a.b\"], data[0].ts, id",
+        );
     }
 }

@@ -11,7 +11,7 @@ use super::place::Place;
 const SECRET: &str = "s3cret";
 
 /// An endpoint of Server-Sent Events: where, and what it was asked.
-fn endpoint() -> (String, Arc<Mutex<Vec<String>>>) {
+pub(super) fn endpoint() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let place = listener.local_addr().expect("its address").to_string();
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -33,7 +33,7 @@ fn serve(mut socket: TcpStream, heads: &Mutex<Vec<String>>) -> Option<()> {
     socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n").ok()?;
     // Until the client is gone.
     loop {
-        socket.write_all(b"data: 1\n\n").ok()?;
+        socket.write_all(b"data: {\"made\":1}\n\n").ok()?;
         thread::sleep(std::time::Duration::from_millis(1));
     }
 }
@@ -76,24 +76,4 @@ fn secrets_are_kept_nowhere_and_such_a_run_is_taken_anew() {
         assert!(head.contains(&format!("token={SECRET}-query&{SECRET} ")), "{head}");
         assert!(head.contains(&format!("Bearer {SECRET}-header")), "{head}");
     }
-}
-
-/// No WebSocket is there, and what is said of that is no secret either.
-#[test]
-fn what_a_websocket_is_sent_is_kept_nowhere() {
-    let place = Place::new("sent");
-    let (at, _) = endpoint();
-    let urls = ["a", "b"].map(|value| format!("ws://{at}/live?key={SECRET}-{value}"));
-    let text = format!("{{\"token\": \"{SECRET}\"}}");
-    let words = ["--send-on-open", &text, "--url", &urls[0], "--url", &urls[1]];
-    let short = ["--repeats", "1", "--seconds", "0.1", "--out", "store/run-a"];
-    let taken = place.bench(&[&words[..], &short].concat());
-    taken.ended_with(1);
-    assert!(!(taken.stdout.clone() + &taken.stderr).contains(SECRET), "{}", taken.stderr);
-    assert_kept_nowhere(&place, "run-a");
-    // They are two, although nothing tells them apart but what is not kept.
-    let rows = &place.json("run-a", "summary.json")["parts"][0]["rows"];
-    assert_eq!(rows[0]["subject"], format!("ws://{at}/live"));
-    let list = place.bench(&["list", "--store", "store"]);
-    assert!(list.ended_with(0).contains(&format!("ws://{at}/live (2)")), "{}", list.stdout);
 }

@@ -1,0 +1,43 @@
+//! What is found of endpoints before they are measured: where they are, which program
+//! serves them, and on which cores it may run.
+
+use crate::measure::Resources;
+use crate::scenario::{Drive, Endpoint, Plan, Program};
+use crate::subject::{Cores, Listener};
+use crate::swarm::external;
+
+/// Whether nothing but endpoints is measured.
+pub(super) fn is_visit(plan: &Plan) -> bool {
+    plan.parts.iter().all(|part| part.drive == Drive::Listen)
+}
+
+/// A sentence for each endpoint of the plan that can be looked up. Of a program only its
+/// name is told: its arguments may be secrets.
+pub(super) fn found(plan: &Plan, swarm_core: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for subject in plan.subjects() {
+        if let Program::Url(endpoint) = &subject.program
+            && let Some(sentence) = found_of(endpoint, swarm_core)
+            && !found.contains(&sentence)
+        {
+            found.push(sentence);
+        }
+    }
+    found
+}
+
+fn found_of(endpoint: &Endpoint, swarm_core: usize) -> Option<String> {
+    let addresses = external::addresses(endpoint).ok()?;
+    let listener = match Listener::find(&addresses) {
+        Ok(listener) => listener,
+        Err(not_seen) => return Some(not_seen.to_string()),
+    };
+    let is_loopback = addresses.iter().all(|address| address.ip().is_loopback());
+    let way = if is_loopback { "over loopback" } else { "on this machine" };
+    let cores = Cores::of_processes(&Resources::tree(&listener.pids));
+    let shared = if cores.contains(&swarm_core) { ", the swarm's too" } else { "" };
+    let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
+    let cores = cores.join(", ");
+    let program = listener.program();
+    Some(format!("{} {way}, by {program}: not pinned, on cores {cores}{shared}", endpoint.url))
+}
