@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn two_runs_next_to_each_other() {
         let first_plan = plan("connections = [100, 1000]");
-        let second_plan = plan("connections = [1000, 10000]\nwindow_bytes = 4096");
+        let second_plan = plan("connections = [1000, 10000]\nunsent_bytes = 4096");
         let first = samples(&first_plan, |_| {});
         let second = samples(&second_plan, |sample| {
             if sample.subject == 2 {
