@@ -331,6 +331,10 @@ fn without_folders(plan: &Plan) -> Plan {
         let folder = [std::mem::take(&mut peer.folder)];
         peer.folder = words::without_folders(&folder).concat();
     }
+    for binary in builds_of(&mut plan).filter(|binary| binary.is_absolute()) {
+        // A name alone would be looked for among the system's programs.
+        *binary = Path::new("(not kept)").join(binary.file_name().unwrap_or_default());
+    }
     secrets::hide(&mut plan);
     plan
 }
@@ -339,6 +343,14 @@ fn endpoints_of(plan: &mut Plan) -> impl Iterator<Item = &mut Endpoint> {
     let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
     cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
         Program::Url(endpoint) => Some(&mut **endpoint),
+        _ => None,
+    })
+}
+
+fn builds_of(plan: &mut Plan) -> impl Iterator<Item = &mut PathBuf> {
+    let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
+    cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
+        Program::Build(binary) => Some(binary),
         _ => None,
     })
 }

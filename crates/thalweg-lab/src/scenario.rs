@@ -6,6 +6,7 @@
 //! - `settings`: everything that may differ between two samples
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `read`: a file and the command line become a plan
+//! - `against`: another build of Thalweg beside the one that is measured
 //! - `cast`: who takes part in which cells: every combination of the axes
 //! - `plan`: what is to be measured, in order
 //! - `check`: what cannot be measured; `uses`: which settings have an effect
@@ -15,6 +16,7 @@
 //! - `endpoint`: what `--url` names, instead of a subject
 //! - `error`: the line, what is wrong there, and the nearest right name
 
+mod against;
 mod cast;
 mod check;
 mod endpoint;

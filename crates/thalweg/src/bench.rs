@@ -161,6 +161,7 @@ Examples:
   thalweg bench
   thalweg bench a1 --quick --subject limit,thalweg
   thalweg bench fanout --transports websocket --connections 1000 --size 16KiB --repeats 9
+  thalweg bench fanout --subject thalweg --against target/before/thalweg
   thalweg bench my-load.toml --junit results.xml
   thalweg bench show last
   thalweg bench compare fanout fanout-2

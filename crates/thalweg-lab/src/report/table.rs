@@ -6,8 +6,7 @@ use super::number::{digits, short};
 use super::outcome::{Comparison, Outcome};
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
-use super::words::printable;
-use crate::measure::MachineNote;
+use super::words::{pinned, printable};
 use crate::measure::statistics::cover;
 use crate::scenario::Drive;
 
@@ -102,17 +101,6 @@ pub fn table(summary: &Summary) -> String {
         text += &notes(part);
     }
     printable(&text)
-}
-
-/// `subject on core 0, swarm on core 1`; of an endpoint that runs already, only what is.
-pub(super) fn pinned(machine: &MachineNote) -> String {
-    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
-    match cores.as_slice() {
-        [] => format!("swarm pinned to core {}, nothing else", machine.swarm_core),
-        cores => {
-            format!("subject on core {}, swarm on core {}", cores.join(", "), machine.swarm_core)
-        }
-    }
 }
 
 /// A line of fields; a line of one field is a heading.

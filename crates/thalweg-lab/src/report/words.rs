@@ -118,7 +118,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Kernel", vec![format!("Linux {}", machine.kernel)]),
         ("Governor", optional(&machine.governor)),
         ("Load before", vec![format!("{:.2}", machine.load_average)]),
-        ("Cores", vec![super::table::pinned(machine)]),
+        ("Cores", vec![pinned(machine)]),
         ("Under", optional(&under)),
         ("At", optional(&manifest.at)),
         ("Remarks", machine.remarks.clone()),
@@ -129,6 +129,17 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("The same for all subjects", summary.parts.iter().filter_map(same).collect()),
     ];
     all.into_iter().filter(|(_, values)| !values.is_empty()).collect()
+}
+
+/// `subject on core 0, swarm on core 1`; of an endpoint that runs already, only what is.
+pub(super) fn pinned(machine: &MachineNote) -> String {
+    let cores: Vec<String> = machine.subject_cores.iter().map(usize::to_string).collect();
+    match cores.as_slice() {
+        [] => format!("swarm pinned to core {}, nothing else", machine.swarm_core),
+        cores => {
+            format!("subject on core {}, swarm on core {}", cores.join(", "), machine.swarm_core)
+        }
+    }
 }
 
 /// What the subjects of every cell agreed on and have set alike, in one line; what

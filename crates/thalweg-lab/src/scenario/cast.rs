@@ -50,11 +50,9 @@ pub(super) fn declared(
 }
 
 fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
-    let ours = match (block.program.as_str(), &block.binary) {
-        ("thalweg", None) => Some(Program::Thalweg),
-        ("thalweg", Some(binary)) => Some(Program::Build(binary.clone())),
-        (_, Some(_)) => return Err("`binary` is for `thalweg`: another build of it".to_owned()),
-        ("limit", None) => Some(Program::Limit),
+    let ours = match block.program.as_str() {
+        "thalweg" => Some(Program::Thalweg),
+        "limit" => Some(Program::Limit),
         _ => None,
     };
     if let Some(ours) = ours {

@@ -5,7 +5,6 @@ use super::{Again, Answers, Drive, Figure, Mode, Request, Transport};
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use std::path::PathBuf;
 use toml::Spanned;
 
 /// A scenario: one drive, blocks of cells, the subjects to compare.
@@ -114,8 +113,6 @@ pub(super) struct SubjectBlock {
     pub(super) name: Option<String>,
     /// `thalweg`, `limit`, or the name of a peer.
     pub(super) program: String,
-    /// For `thalweg`: the binary of another build, to measure two builds beside each other.
-    pub(super) binary: Option<PathBuf>,
     /// Added to a peer's command.
     #[serde(default)]
     pub(super) arguments: Vec<String>,

@@ -1,11 +1,13 @@
 //! From a file and the command line to a plan.
 
+use super::against::against;
 use super::cast::{Cast, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
 use super::uses::expect_used;
 use super::{Again, Drive, Peer, ScenarioError, Subject, find};
 use std::ops::Range;
+use std::path::PathBuf;
 
 /// What the command line changes about a file.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Changes {
     pub transports: Vec<String>,
     /// Which cells have their baseline twice, instead of the file's.
     pub again: Option<Again>,
+    /// The binary of another build of Thalweg, to be measured beside this one.
+    pub against: Option<PathBuf>,
 }
 
 /// Reads a scenario or a suite; `peers` are the subjects of others that it may
@@ -110,6 +114,9 @@ fn read_part(
         if !cell.subjects.is_empty() && !distinct.contains(&cell) {
             distinct.push(cell);
         }
+    }
+    if let Some(binary) = &changes.against {
+        distinct = against(distinct, file.drive, binary);
     }
     if distinct.is_empty() {
         return Err(ScenarioError::new(NO_SUBJECT));

@@ -229,6 +229,27 @@ fn rates_and_answers_have_their_drives() {
 }
 
 #[test]
+fn another_build_stands_beside_every_thalweg() {
+    let cells = |name: &str, subjects: &[&str]| {
+        let subjects = subjects.iter().map(|name| (*name).to_owned()).collect();
+        let against = Some("./old".into());
+        let changes = Changes { quick: true, subjects, against, ..Changes::default() };
+        let plan = read(find(name).unwrap(), &changes, &[]).map_err(|error| error.message)?;
+        let of = |cell: &Cell| {
+            let subjects = cell.subjects.iter().map(|it| it.name.as_str());
+            let baseline = &cell.subjects[cell.baseline];
+            assert_eq!(baseline.program, Program::Build("./old".into()));
+            format!("{}: {}", cell.label, subjects.collect::<Vec<_>>().join(", "))
+        };
+        Ok(plan.parts[0].cells.iter().map(of).collect::<Vec<_>>().join("\n"))
+    };
+    let found = [cells("a1", &[]), cells("c", &[]), cells("fanout", &["thalweg"]), cells("b", &[])];
+    let found: Result<Vec<String>, String> = found.into_iter().collect();
+    insta::assert_snapshot!(found.unwrap().join("\n\n"));
+    assert!(cells("swarm", &[]).is_err());
+}
+
+#[test]
 fn what_has_no_effect_is_refused_with_what_has() {
     let told = |name: &str, set: &[&str], measured_ms: Option<u64>| {
         let set = set.iter().map(|pair| (*pair).to_owned()).collect();

@@ -4,7 +4,7 @@ use super::{EndArgs, StoreArgs};
 use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Misuse, Order};
 use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
@@ -12,8 +12,8 @@ use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
 /// What is about programs that the lab starts, and not about an endpoint that runs.
-const NOT_OF_URL: [&str; 8] =
-    ["scenario", "quick", "subject", "no_again", "under", "at", "thalweg", "peers"];
+const NOT_OF_URL: [&str; 9] =
+    ["scenario", "quick", "subject", "against", "no_again", "under", "at", "thalweg", "peers"];
 
 /// A scenario, and what is different about it.
 #[derive(Args, Debug)]
@@ -69,6 +69,10 @@ pub(super) struct ScenarioArgs {
     /// Only these subjects, as the scenario names them.
     #[arg(long, alias = "subjects", value_name = "LIST", value_delimiter = ',')]
     subject: Vec<String>,
+    /// Beside each Thalweg measure this other build of it, e.g. target/before/thalweg, and
+    /// compare with that.
+    #[arg(long, value_name = "OLD-BINARY")]
+    against: Option<PathBuf>,
     /// Without a second run of the baseline, which shows the noise.
     #[arg(long)]
     no_again: bool,
@@ -215,6 +219,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
             repeats: args.repeats,
             measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
             subjects: args.subject,
+            against: args.against.map(|binary| Path::new(".").join(binary)),
             again: args.no_again.then_some(Again::None),
             set,
             transports,

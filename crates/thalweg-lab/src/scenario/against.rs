@@ -1,0 +1,33 @@
+//! `--against`: another build of Thalweg beside the one that is measured.
+
+use super::plan::{Cell, Subject};
+use super::{Drive, Program};
+use std::path::Path;
+
+/// The cells, each with a twin of its Thalweg that is the other build: what the others are
+/// compared with. A cell with several of ours becomes one for each, because each has a twin of
+/// its own; one with none is left out.
+pub(super) fn against(cells: Vec<Cell>, drive: Drive, binary: &Path) -> Vec<Cell> {
+    cells.into_iter().flat_map(|cell| with_twins(cell, drive, binary)).collect()
+}
+
+fn with_twins(cell: Cell, drive: Drive, binary: &Path) -> Vec<Cell> {
+    let (ours, others): (Vec<Subject>, Vec<Subject>) =
+        cell.subjects.into_iter().partition(|it| it.program == Program::Thalweg);
+    let is_alone = ours.len() == 1;
+    let cells = ours.into_iter().map(|subject| {
+        let before = Subject {
+            name: format!("{} before", subject.name),
+            program: Program::Build(binary.to_owned()),
+            settings: subject.settings.clone(),
+        };
+        let settings = if is_alone { &cell.settings } else { &subject.settings };
+        Cell {
+            label: settings.label(drive),
+            settings: settings.clone(),
+            baseline: others.len(),
+            subjects: others.iter().cloned().chain([before, subject]).collect(),
+        }
+    });
+    cells.collect()
+}
