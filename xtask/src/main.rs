@@ -5,6 +5,7 @@
 
 mod licences;
 mod tidy;
+mod tree;
 
 use std::{env, process::ExitCode};
 

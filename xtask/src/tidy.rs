@@ -15,12 +15,11 @@ mod rooms;
 mod rust;
 mod sizes;
 mod text;
-mod tree;
 
 use std::process::ExitCode;
 
+use crate::tree::Tree;
 use finding::Finding;
-use tree::Tree;
 
 /// Checks the working tree, prints what it finds, and fails if that is anything but
 /// advice.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::{
     finding::Finding,
     rust::{Path, code, outline},
-    tree::Tree,
 };
+use crate::tree::Tree;
 
 /// Importer, then what it may import.
 type Arrows = [(&'static str, &'static [&'static str])];

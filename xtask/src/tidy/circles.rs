@@ -11,8 +11,8 @@ use super::{
     finding::Finding,
     modules::{Modules, compiled},
     rust::{Outline, code, outline, without_tests},
-    tree::Tree,
 };
+use crate::tree::Tree;
 
 /// Circles that are known, as the files of each, and may stay for now.
 const KNOWN: &[&[&str]] = &[

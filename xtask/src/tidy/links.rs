@@ -1,6 +1,7 @@
 //! Links between the repository's Markdown files and to its other files.
 
-use super::{finding::Finding, tree::Tree};
+use super::finding::Finding;
+use crate::tree::Tree;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {

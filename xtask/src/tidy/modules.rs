@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     finding::Finding,
     rust::{code, outline, without_tests},
-    tree::Tree,
 };
+use crate::tree::Tree;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     let reached = reached(tree, code);

@@ -5,8 +5,8 @@ use super::{
     finding::Finding,
     modules::shipped,
     rust::{code, without_tests},
-    tree::Tree,
 };
+use crate::tree::Tree;
 
 /// What is banned, and what to do instead.
 const BANNED: [(&str, &str); 4] = [

@@ -4,8 +4,8 @@
 use super::{
     finding::Finding,
     rust::{code, outline},
-    tree::Tree,
 };
+use crate::tree::Tree;
 
 /// Where there is neither a clock nor a socket.
 const PURE: [&str; 15] = [

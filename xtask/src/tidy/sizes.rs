@@ -4,8 +4,8 @@
 use super::{
     finding::Finding,
     rust::{code, functions},
-    tree::Tree,
 };
+use crate::tree::Tree;
 
 const FILE_LINES_MAX: usize = 400;
 const FUNCTION_LINES_MAX: usize = 70;

@@ -1,6 +1,7 @@
 //! Paths of somebody's machine.
 
-use super::{finding::Finding, tree::Tree};
+use super::finding::Finding;
+use crate::tree::Tree;
 
 /// Where a machine keeps its own things.
 const MACHINE_PATHS: [&str; 3] = ["/work/", "/root/", "/home/"];

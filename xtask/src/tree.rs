@@ -1,10 +1,12 @@
+//! The files of the repository, read once.
+
 use std::{collections::BTreeMap, fs, process::Command};
 
 use anyhow::{Context, ensure};
 
 /// The files git tracks or would track, by their paths from the root.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(crate) struct Tree {
     /// `None`: not text.
     files: BTreeMap<String, Option<String>>,
 }
@@ -12,7 +14,7 @@ pub(super) struct Tree {
 impl Tree {
     /// Reads the working tree around the current directory, whose root cargo
     /// names to every task it runs.
-    pub(super) fn read() -> anyhow::Result<Self> {
+    pub(crate) fn read() -> anyhow::Result<Self> {
         let listing = Command::new("git")
             .args([
                 "ls-files",
@@ -40,27 +42,27 @@ impl Tree {
     }
 
     #[cfg(test)]
-    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
         Self { files: files.iter().map(owned).collect() }
     }
 
     /// Every text file and its text.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
     /// Every Rust file and its text.
-    pub(super) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
     }
 
-    pub(super) fn text(&self, path: &str) -> Option<&str> {
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
 
     /// Whether this is a file, or a directory with a file in it.
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         let below = format!("{path}/");
         path.is_empty()
             || self.files.contains_key(path)
