@@ -5,32 +5,62 @@ use std::{
     env, fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 use flate2::{Compression, write::GzEncoder};
 
 /// Where `npm run build` in `web/` leaves the pages.
 const PAGES: &str = "../../web/ui/dist";
+/// The workspace, as seen from here.
+const ROOT: &str = "../..";
+/// What decides the figures of a run: the rest is docs, pages and archives.
+const MEASURED: [&str; 3] = ["crates", "lab/subjects", "Cargo.lock"];
 
 fn main() -> io::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     let commit = said_by("git", &["describe", "--always", "--dirty", "--abbrev=12"]);
     let rustc = env::var("RUSTC").map_or_else(|_| String::new(), |it| said_by(&it, &["-V"]));
-    let parts = [version, &commit, &rustc];
+    let tree = tree().map_or_else(String::new, |tree| format!("tree {tree}"));
+    let parts = [version, &commit, &tree, &rustc];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     println!("cargo::rustc-env=THALWEG_VERSION={}", parts.join(", "));
     // Of a linked worktree it lies elsewhere.
     watch([Path::new(&said_by("git", &["rev-parse", "--git-path", "logs/HEAD"]))]);
     // Whether it is dirty changes with any source.
     println!("cargo::rerun-if-changed=../../crates");
-    println!("cargo::rerun-if-changed=../../lab/subjects/limit");
+    // File by file: what a subject's build leaves beside its sources is not part of it.
+    for path in said_by("git", &["-C", ROOT, "ls-files", "lab/subjects", "Cargo.lock"]).lines() {
+        println!("cargo::rerun-if-changed={ROOT}/{path}");
+    }
     // Of where it runs, not of where it was compiled: a target folder may be shared.
     let here = env::var_os("CARGO_MANIFEST_DIR").ok_or(io::ErrorKind::NotFound)?;
     let pages = PathBuf::from(here).join(PAGES);
     // Where there are none, it is looked at where they would appear.
     watch(pages.ancestors().take(3));
     embed(&pages)
+}
+
+/// What is measured, as one hash of git: `git ls-tree HEAD crates lab/subjects Cargo.lock |
+/// git hash-object --stdin`; with `modified` where the files are not those of the commit.
+/// Nothing without git.
+fn tree() -> Option<String> {
+    let listed = |command: &[&str]| said_by("git", &[&["-C", ROOT], command, &MEASURED].concat());
+    let entries = listed(&["ls-tree", "HEAD"]);
+    if entries.is_empty() {
+        return None;
+    }
+    let mut git = Command::new("git")
+        .args(["hash-object", "--stdin"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    git.stdin.take()?.write_all(format!("{entries}\n").as_bytes()).ok()?;
+    let hash = String::from_utf8(git.wait_with_output().ok()?.stdout).ok()?;
+    let is_clean = listed(&["diff", "--name-only", "HEAD", "--"]).is_empty();
+    let modified = if is_clean { "" } else { " modified" };
+    Some(format!("{}{modified}", hash.get(..12)?))
 }
 
 /// Has cargo build again when the first of these that is there changes: one that is not

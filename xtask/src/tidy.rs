@@ -18,6 +18,7 @@ mod text;
 
 use std::process::ExitCode;
 
+use crate::figures::{self, Problem};
 use crate::tree::Tree;
 use finding::Finding;
 
@@ -50,6 +51,9 @@ fn check(tree: &Tree) -> Vec<Finding> {
     circles::check(tree, &mut findings);
     rooms::check(tree, &mut findings);
     panics::check(tree, &mut findings);
+    findings.extend(figures::problems(tree).into_iter().map(|(path, Problem { line, what })| {
+        Finding::new(path, line, what, "`cargo xtask figures` writes them")
+    }));
     findings.sort();
     findings.dedup();
     findings

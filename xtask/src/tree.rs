@@ -1,12 +1,13 @@
 //! The files of the repository, read once.
 
-use std::{collections::BTreeMap, fs, process::Command};
+use std::{collections::BTreeMap, fs, io, process::Command};
 
 use anyhow::{Context, ensure};
 
 /// The files git tracks or would track, by their paths from the root.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
+    root: String,
     /// `None`: not text.
     files: BTreeMap<String, Option<String>>,
 }
@@ -29,22 +30,27 @@ impl Tree {
             .context("cannot run git; tidy asks it for the files")?;
         ensure!(listing.status.success(), "git ls-files failed; run tidy inside the repository");
         let root = Command::new("git").args(["rev-parse", "--show-toplevel"]).output()?;
-        let root = String::from_utf8(root.stdout)?;
+        let root = String::from_utf8(root.stdout)?.trim_end().to_owned();
 
         let mut files = BTreeMap::new();
         for path in String::from_utf8(listing.stdout)?.split_terminator('\0') {
             // What is deleted but not yet committed is listed, yet not there.
-            if let Ok(bytes) = fs::read(format!("{}/{path}", root.trim_end())) {
+            if let Ok(bytes) = fs::read(format!("{root}/{path}")) {
                 files.insert(path.to_owned(), String::from_utf8(bytes).ok());
             }
         }
-        Ok(Self { files })
+        Ok(Self { root, files })
     }
 
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
-        Self { files: files.iter().map(owned).collect() }
+        Self { root: String::new(), files: files.iter().map(owned).collect() }
+    }
+
+    /// Writes a file of the working tree; what is known of it here stays as it was read.
+    pub(crate) fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        fs::write(format!("{}/{path}", self.root), text)
     }
 
     /// Every text file and its text.

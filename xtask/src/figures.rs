@@ -1,0 +1,192 @@
+//! Figures in Markdown that come from archived runs.
+//!
+//! A block begins with a line that says what stands in it and of which runs:
+//!
+//! ```text
+//! <!-- figures cpu p99 from 2026-11-23-epyc-2/latency -->
+//! <!-- end of figures -->
+//! ```
+//!
+//! What lies between the two lines is written by `cargo xtask figures` from each run's
+//! `summary.json` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
+//! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`);
+//! with `pooled` before them only what a scenario comes to as a whole is told. All runs of a
+//! block were built from one tree, and that is said under it.
+
+mod archived;
+mod block;
+
+use std::process::ExitCode;
+
+use archived::Run;
+use block::Kind;
+
+use crate::tree::Tree;
+
+const BEGIN: &str = "<!-- figures ";
+const END: &str = "<!-- end of figures -->";
+
+/// What keeps a block from being written, or one that is not as it would be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// From 1.
+    pub(crate) line: usize,
+    pub(crate) what: String,
+}
+
+/// Writes every block of the working tree.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    let tree = Tree::read()?;
+    let mut code = ExitCode::SUCCESS;
+    for (path, text) in pages(&tree) {
+        match written(&tree, path, text) {
+            Ok(written) if written != text => tree.write(path, &written)?,
+            Ok(_) => {}
+            Err(Problem { line, what }) => {
+                println!("{path}:{line}: {what}");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// Pages with a block that cannot be written, or is not as it would be.
+pub(crate) fn problems(tree: &Tree) -> Vec<(&str, Problem)> {
+    let problem = |(path, text)| match written(tree, path, text) {
+        Ok(written) => {
+            let at = text.lines().zip(written.lines()).take_while(|(is, would)| is == would);
+            let what = "these figures are not those of their runs".to_owned();
+            (written != text).then(|| (path, Problem { line: at.count() + 1, what }))
+        }
+        Err(problem) => Some((path, problem)),
+    };
+    pages(tree).filter_map(problem).collect()
+}
+
+fn pages(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    tree.texts().filter(|(path, text)| path.ends_with(".md") && text.contains(BEGIN))
+}
+
+/// The page with its blocks as they should be.
+fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
+    let mut page = String::new();
+    let mut lines = (1..).zip(text.split_inclusive('\n'));
+    while let Some((line, text)) = lines.next() {
+        page += text;
+        let Some(words) = text.strip_prefix(BEGIN) else { continue };
+        let problem = |what| Problem { line, what };
+        page += &block(tree, path, words).map_err(problem)?;
+        let end = lines.find(|(_, text)| text.trim_end() == END);
+        let (_, end) = end.ok_or_else(|| problem(format!("no line `{END}` follows")))?;
+        page += end;
+    }
+    Ok(page)
+}
+
+/// What stands between the lines, after `<!-- figures `.
+fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
+    let form = "is not `[pooled] METRIC… from RUN… -->`";
+    let words = words.trim_end();
+    let (what, of) = words
+        .strip_suffix("-->")
+        .and_then(|words| words.split_once(" from "))
+        .ok_or_else(|| format!("`{words}` {form}"))?;
+    let kind = Kind::of(what).ok_or_else(|| format!("`{what}` {form}"))?;
+    let runs: Result<Vec<Run>, String> =
+        of.split_whitespace().map(|name| Run::read(tree, name)).collect();
+    let to_root = "../".repeat(path.matches('/').count());
+    block::text(&kind, &runs?, &to_root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUMMARY: &str = include_str!("figures/example.json");
+    const RUN: &str = "lab/runs/day/latency/summary.json";
+
+    fn check(words: &str, summary: &str, expected: Result<&str, &str>) {
+        let page = format!("Before.\n\n{BEGIN}{words} -->\nold\n{END}\nAfter.\n");
+        let other = SUMMARY.replace("aaaabbbbcccc", "111122223333");
+        let tree = Tree::of(&[(RUN, summary), ("lab/runs/day/other/summary.json", &other)]);
+        let written = written(&tree, "docs/page.md", &page);
+        let expected = expected
+            .map(|text| page.replace("old\n", text))
+            .map_err(|what| Problem { line: 3, what: what.to_owned() });
+        assert_eq!(written, expected);
+    }
+
+    const FOOT: &str = "\nTree `aaaabbbbcccc`; again: `thalweg bench latency` ([raw data](../lab/runs/day/latency/), \
+                        2026-11-23, Example CPU, 2 cores, Linux 6.18).\n";
+
+    #[test]
+    fn a_table_has_what_is_lost_and_what_is_undecided() {
+        let table = "\n\
+            | | CPU µs per event | to `limit`'s | p99 µs | to `limit`'s |\n\
+            |---|---|---|---|---|\n\
+            | 100 × 128 B | 1.50, `limit` 1.20 | 1.25 (1.20–1.30), **lost** | 812, `limit` 790 | \
+            1.03 (0.98–1.08), undecided (8 % not excluded) |\n\
+            | 1000 × 1 KiB | 1.20, `limit` 1.20 | 1.00 (0.98–1.02), equivalent | – | |\n\
+            | **all cells** | | 1.12 (1.08–1.15), **lost** | | |\n\
+            \n\
+            `limit again` beside `limit`, the noise: CPU 1.00 (0.99–1.01).\n";
+        check("cpu p99 from day/latency", SUMMARY, Ok(&format!("{table}{FOOT}")));
+    }
+
+    #[test]
+    fn what_is_pooled_is_a_line_for_each_run() {
+        let lines =
+            "\n- `latency`, CPU per event to `limit`'s, over 2 cells: 1.12 (1.08–1.15), **lost**\n";
+        check("pooled cpu from day/latency", SUMMARY, Ok(&format!("{lines}{FOOT}")));
+    }
+
+    #[test]
+    fn what_the_swarm_limited_is_a_lower_bound() {
+        let table = "\n\
+            | | events per s | to `limit`'s |\n\
+            |---|---|---|\n\
+            | 1000 × 1 KiB | ≥ 14.1 million, `limit` 12.5 million | 1.13 (1.05–1.20), better |\n";
+        check("throughput from day/latency", SUMMARY, Ok(&format!("{table}{FOOT}")));
+    }
+
+    #[test]
+    fn one_block_is_of_one_tree() {
+        let what = "its runs are of several trees: 111122223333, aaaabbbbcccc";
+        check("cpu from day/latency day/other", SUMMARY, Err(what));
+        let what = "day/latency was built from files that no commit has: take it again";
+        let modified = SUMMARY.replace("aaaabbbbcccc", "aaaabbbbcccc modified");
+        check("cpu from day/latency", &modified, Err(what));
+        let what = "day/latency does not say of which tree it was built: take it again";
+        check("cpu from day/latency", &SUMMARY.replace(", tree ", ", "), Err(what));
+        // Samples that were taken later.
+        let later = r#""continued":[{"version":"0.1.0, c, tree 999","measured":""}],"was_"#;
+        let what = "day/latency was built from several trees: 999, aaaabbbbcccc";
+        check("cpu from day/latency", &SUMMARY.replace("\"was_", later), Err(what));
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let what = "lab/runs/day/none/summary.json is not in the repository";
+        check("cpu from day/none", SUMMARY, Err(what));
+        check("memory from day/latency", SUMMARY, Err("no run here compares memory"));
+        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`";
+        check("cost from day/latency", SUMMARY, Err(what));
+        let what = "day/latency was interrupted: take it again";
+        check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));
+    }
+
+    #[test]
+    fn figures_that_somebody_changed_are_found() {
+        let page = format!("{BEGIN}pooled cpu from day/latency -->\n{END}\n");
+        let tree = Tree::of(&[(RUN, SUMMARY)]);
+        let written = written(&tree, "README.md", &page).unwrap();
+        let problem = |text: &str| {
+            let tree = Tree::of(&[(RUN, SUMMARY), ("README.md", text)]);
+            problems(&tree).into_iter().map(|(_, problem)| problem.line).collect::<Vec<_>>()
+        };
+        assert!(problem(&written).is_empty());
+        assert_eq!(problem(&written.replace("1.12", "1.02")), [3]);
+        assert_eq!(problem(&page), [2]);
+    }
+}

@@ -1,0 +1,208 @@
+//! An archived run, as far as figures are taken from it.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::tree::Tree;
+
+const RUNS: &str = "lab/runs";
+
+/// A run of `lab/runs`.
+pub(super) struct Run {
+    /// Its folder in `lab/runs`.
+    pub(super) name: String,
+    /// Hash of what it was built from.
+    pub(super) tree: String,
+    pub(super) summary: Summary,
+}
+
+/// Of `summary.json`, what is needed.
+#[derive(Deserialize)]
+pub(super) struct Summary {
+    pub(super) manifest: Manifest,
+    pub(super) parts: Vec<Part>,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct Manifest {
+    version: String,
+    measured: String,
+    pub(super) command_line: String,
+    pub(super) begun: String,
+    was_interrupted: bool,
+    continued: Vec<Versions>,
+    pub(super) machine: Machine,
+}
+
+#[derive(Deserialize)]
+struct Versions {
+    version: String,
+    measured: String,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Machine {
+    pub(super) cpu: String,
+    pub(super) cores: usize,
+    pub(super) kernel: String,
+}
+
+/// One scenario.
+#[derive(Deserialize)]
+pub(super) struct Part {
+    pub(super) name: String,
+    rows: Vec<Row>,
+    /// Older runs have none.
+    #[serde(default)]
+    pub(super) comparisons: Vec<Comparison>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Row {
+    pub(super) cell: String,
+    pub(super) subject: String,
+    pub(super) verdict: String,
+    pub(super) cpu: Cpu,
+    pub(super) latency: Latency,
+    pub(super) round_trip: RoundTrip,
+    pub(super) throughput: Throughput,
+    pub(super) memory: Memory,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Cpu {
+    pub(super) us_per_event: Option<Estimate>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Latency {
+    pub(super) p99_us: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RoundTrip {
+    pub(super) mean_us: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Throughput {
+    pub(super) events_per_s: Option<Estimate>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Memory {
+    pub(super) rss_bytes_per_connection: Option<f64>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+pub(super) struct Estimate {
+    pub(super) median: f64,
+}
+
+/// A subject beside its baseline.
+#[derive(Deserialize)]
+pub(super) struct Comparison {
+    pub(super) metric: Metric,
+    /// `None`: over all cells.
+    pub(super) cell: Option<String>,
+    pub(super) subject: String,
+    pub(super) baseline: String,
+    /// Whether it is the baseline once more.
+    pub(super) is_control: bool,
+    pub(super) ratio: f64,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
+    pub(super) word: Word,
+    pub(super) not_excluded: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Metric {
+    Cpu,
+    P99,
+    RoundTrip,
+    Throughput,
+    Memory,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Word {
+    Better,
+    Worse,
+    Equivalent,
+    Undecided,
+}
+
+impl Run {
+    /// The run in this folder of `lab/runs`; otherwise why no figure may be taken from it.
+    pub(super) fn read(tree: &Tree, name: &str) -> Result<Run, String> {
+        let path = format!("{RUNS}/{name}/summary.json");
+        let text = tree.text(&path).ok_or_else(|| format!("{path} is not in the repository"))?;
+        let summary: Summary =
+            serde_json::from_str(text).map_err(|error| format!("{path}: {error}"))?;
+        if summary.manifest.was_interrupted {
+            return Err(format!("{name} was interrupted: take it again"));
+        }
+        let trees = summary.manifest.trees();
+        let tree = match trees.iter().collect::<Vec<_>>()[..] {
+            [tree] if tree.ends_with(" modified") => {
+                return Err(format!(
+                    "{name} was built from files that no commit has: take it again"
+                ));
+            }
+            [tree] if !tree.is_empty() => tree.clone(),
+            [_] | [] => {
+                return Err(format!(
+                    "{name} does not say of which tree it was built: take it again"
+                ));
+            }
+            ref several => return Err(format!("{name} was built from {}", list(several))),
+        };
+        Ok(Run { name: name.to_owned(), tree, summary })
+    }
+
+    /// The one tree of all of them.
+    pub(super) fn tree_of_all(runs: &[Run]) -> Result<&str, String> {
+        let trees: BTreeSet<&String> = runs.iter().map(|run| &run.tree).collect();
+        match trees.iter().copied().collect::<Vec<_>>()[..] {
+            [tree] => Ok(tree),
+            ref several => Err(format!("its runs are of {}", list(several))),
+        }
+    }
+
+    /// Where its raw data are.
+    pub(super) fn folder(&self) -> String {
+        format!("{RUNS}/{}/", self.name)
+    }
+}
+
+fn list(trees: &[&String]) -> String {
+    let trees: Vec<&str> = trees.iter().map(|tree| tree.as_str()).collect();
+    format!("several trees: {}", trees.join(", "))
+}
+
+impl Manifest {
+    /// Those of the lab and of what it measured, also in samples taken later.
+    fn trees(&self) -> BTreeSet<String> {
+        let own = [&self.version, &self.measured];
+        let later = self.continued.iter().flat_map(|later| [&later.version, &later.measured]);
+        // A version that is not told is the lab's own.
+        let told = own.into_iter().chain(later).filter(|version| !version.is_empty());
+        let tree = |version: &String| {
+            let tree = version.split(", ").find_map(|part| part.strip_prefix("tree "));
+            tree.unwrap_or_default().to_owned()
+        };
+        told.map(tree).collect()
+    }
+}
+
+impl Part {
+    pub(super) fn row(&self, cell: &str, subject: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| (row.cell.as_str(), row.subject.as_str()) == (cell, subject))
+    }
+}

@@ -1,0 +1,286 @@
+//! A block of figures, written.
+
+use std::collections::BTreeSet;
+
+use super::archived::{Comparison, Estimate, Metric, Part, Row, Run, Word};
+
+/// What stands in a block.
+pub(super) struct Kind {
+    is_pooled: bool,
+    metrics: Vec<Metric>,
+}
+
+impl Kind {
+    /// `[pooled] METRIC…`; `None` if it is anything else.
+    pub(super) fn of(words: &str) -> Option<Kind> {
+        let is_pooled = words.starts_with("pooled ");
+        let words = words.strip_prefix("pooled ").unwrap_or(words);
+        let metric = |word| match word {
+            "cpu" => Some(Metric::Cpu),
+            "p99" => Some(Metric::P99),
+            "round_trip" => Some(Metric::RoundTrip),
+            "throughput" => Some(Metric::Throughput),
+            "memory" => Some(Metric::Memory),
+            _ => None,
+        };
+        let metrics = words.split_whitespace().map(metric).collect::<Option<Vec<_>>>()?;
+        (!metrics.is_empty()).then_some(Kind { is_pooled, metrics })
+    }
+}
+
+/// The block's text; otherwise why there is none.
+pub(super) fn text(kind: &Kind, runs: &[Run], to_root: &str) -> Result<String, String> {
+    let tree = Run::tree_of_all(runs)?;
+    let parts: Vec<&Part> = runs.iter().flat_map(|run| &run.summary.parts).collect();
+    for metric in &kind.metrics {
+        if !parts.iter().any(|part| findings(part, *metric).next().is_some()) {
+            return Err(format!("no run here compares {}", metric.in_short()));
+        }
+    }
+    let mut text = String::from("\n");
+    match kind.is_pooled {
+        true => parts.iter().for_each(|part| text += &pooled(part, &kind.metrics)),
+        false => {
+            text += &table(&parts, &kind.metrics);
+            text += &noise(&parts, &kind.metrics);
+        }
+    }
+    let runs: Vec<String> = runs.iter().map(|run| again(run, to_root)).collect();
+    Ok(format!("{text}\nTree `{tree}`; again: {}.\n", runs.join(", ")))
+}
+
+/// `thalweg bench latency` (raw data, 2026-11-23, CPU, 2 cores, Linux 6.18)
+fn again(run: &Run, to_root: &str) -> String {
+    let manifest = &run.summary.manifest;
+    let (machine, folder) = (&manifest.machine, run.folder());
+    let day = manifest.begun.split('T').next().unwrap_or_default();
+    format!(
+        "`{}` ([raw data]({to_root}{folder}), {day}, {}, {} cores, Linux {})",
+        manifest.command_line, machine.cpu, machine.cores, machine.kernel
+    )
+}
+
+/// What is compared of a part, but for the noise.
+fn findings(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
+    part.comparisons.iter().filter(move |it| it.metric == metric && !it.is_control)
+}
+
+/// In how many cells the subject is compared in this metric.
+fn cells(part: &Part, of: &Comparison) -> usize {
+    let own = |it: &&Comparison| it.cell.is_some() && it.subject == of.subject;
+    findings(part, of.metric).filter(own).count()
+}
+
+/// A line for each metric and subject.
+fn pooled(part: &Part, metrics: &[Metric]) -> String {
+    let mut text = String::new();
+    for metric in metrics {
+        for all in findings(part, *metric).filter(|it| it.cell.is_none()) {
+            let cells = match cells(part, all) {
+                1 => "in one cell".to_owned(),
+                cells => format!("over {cells} cells"),
+            };
+            let who = if all.subject == "thalweg" { "" } else { &format!(" of `{}`", all.subject) };
+            text += &format!(
+                "- `{}`, {}{who} to {}, {cells}: {}\n",
+                part.name,
+                metric.in_words(),
+                possessive(&all.baseline),
+                verdict(all)
+            );
+        }
+    }
+    text
+}
+
+/// The same, but for the pool of a single cell, which is the cell.
+fn of_table(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
+    findings(part, metric).filter(|it| it.cell.is_some() || cells(part, it) > 1)
+}
+
+/// A line for each subject of each cell, and for what is pooled.
+fn table(parts: &[&Part], metrics: &[Metric]) -> String {
+    let all = || parts.iter().flat_map(|part| metrics.iter().flat_map(|it| of_table(part, *it)));
+    let baselines: BTreeSet<&str> = all().map(|it| it.baseline.as_str()).collect();
+    let subjects: BTreeSet<&str> = all().map(|it| it.subject.as_str()).collect();
+    let beside = match baselines.iter().collect::<Vec<_>>()[..] {
+        [one] => possessive(one),
+        _ => "its baseline's".to_owned(),
+    };
+    let heads = metrics.iter().map(|metric| format!(" {} | to {beside} |", metric.head()));
+    let mut text = format!("| |{}\n", heads.collect::<String>());
+    text += &format!("|---|{}\n", "---|---|".repeat(metrics.len()));
+    for part in parts {
+        for (cell, subject) in lines(part, metrics) {
+            let mut place = match (cell, parts.len()) {
+                (Some(cell), _) => cell.to_owned(),
+                (None, 1) => "**all cells**".to_owned(),
+                (None, _) => format!("**all cells of `{}`**", part.name),
+            };
+            if subjects.len() > 1 {
+                place += &format!(", `{subject}`");
+            }
+            text += &format!("| {place} |");
+            for metric in metrics {
+                let own = |it: &&Comparison| it.cell.as_deref() == cell && it.subject == subject;
+                let found = of_table(part, *metric).find(own);
+                text += &fields(part, *metric, cell, subject, found);
+            }
+            text += "\n";
+        }
+    }
+    text
+}
+
+/// Cells and subjects in the order in which they are compared, what is pooled last.
+fn lines<'a>(part: &'a Part, metrics: &[Metric]) -> Vec<(Option<&'a str>, &'a str)> {
+    let mut lines: Vec<(Option<&str>, &str)> = Vec::new();
+    for it in metrics.iter().flat_map(|metric| of_table(part, *metric)) {
+        let line = (it.cell.as_deref(), it.subject.as_str());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.sort_by_key(|(cell, _)| cell.is_none());
+    lines
+}
+
+/// Both figures, and their ratio.
+fn fields(
+    part: &Part,
+    metric: Metric,
+    cell: Option<&str>,
+    subject: &str,
+    found: Option<&Comparison>,
+) -> String {
+    let figure = |subject: &str| cell.and_then(|cell| metric.figure(part.row(cell, subject)?));
+    let figures = match (figure(subject), found) {
+        (Some(own), Some(found)) => match figure(&found.baseline) {
+            Some(base) => format!("{own}, `{}` {base} ", found.baseline),
+            None => format!("{own} "),
+        },
+        (Some(own), None) => format!("{own} "),
+        // Withheld, or not measured.
+        (None, _) if cell.is_some() => "– ".to_owned(),
+        (None, _) => String::new(),
+    };
+    let verdict = found.map_or(String::new(), |found| format!("{} ", verdict(found)));
+    format!(" {figures}| {verdict}|")
+}
+
+/// The baseline beside itself.
+fn noise(parts: &[&Part], metrics: &[Metric]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let pooled = |it: &&Comparison| it.is_control && it.cell.is_none();
+        for metric in metrics {
+            for it in part.comparisons.iter().filter(|it| it.metric == *metric).filter(pooled) {
+                text += &format!(
+                    "\n`{}` beside {}, the noise: {} {}.\n",
+                    it.subject,
+                    code(&it.baseline),
+                    metric.in_short(),
+                    ratio(it)
+                );
+            }
+        }
+    }
+    text
+}
+
+/// `1.12 (1.08–1.15), **lost**`
+fn verdict(comparison: &Comparison) -> String {
+    let word = match (comparison.word, comparison.not_excluded) {
+        (Word::Better, _) => "better".to_owned(),
+        (Word::Worse, _) => "**lost**".to_owned(),
+        (Word::Equivalent, _) => "equivalent".to_owned(),
+        (Word::Undecided, Some(share)) => {
+            format!("undecided ({:.0} % not excluded)", share * 100.0)
+        }
+        (Word::Undecided, None) => "undecided".to_owned(),
+    };
+    format!("{}, {word}", ratio(comparison))
+}
+
+fn ratio(comparison: &Comparison) -> String {
+    match (comparison.low, comparison.high) {
+        (Some(low), Some(high)) => format!("{:.2} ({low:.2}–{high:.2})", comparison.ratio),
+        _ => format!("{:.2}", comparison.ratio),
+    }
+}
+
+/// A subject's name; several subjects have no name of their own.
+fn code(baseline: &str) -> String {
+    if baseline == "its baseline" { baseline.to_owned() } else { format!("`{baseline}`") }
+}
+
+fn possessive(baseline: &str) -> String {
+    format!("{}'s", code(baseline))
+}
+
+impl Metric {
+    /// Of a column.
+    fn head(self) -> &'static str {
+        match self {
+            Metric::Cpu => "CPU µs per event",
+            Metric::P99 => "p99 µs",
+            Metric::RoundTrip => "round trip µs",
+            Metric::Throughput => "events per s",
+            Metric::Memory => "KiB per connection",
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Metric::Cpu => "CPU per event",
+            Metric::P99 => "p99 latency",
+            Metric::RoundTrip => "mean round trip",
+            Metric::Throughput => "events per second",
+            Metric::Memory => "memory per connection",
+        }
+    }
+
+    fn in_short(self) -> &'static str {
+        match self {
+            Metric::Cpu => "CPU",
+            Metric::P99 => "p99",
+            Metric::RoundTrip => "round trip",
+            Metric::Throughput => "throughput",
+            Metric::Memory => "memory",
+        }
+    }
+
+    /// What the row has of it.
+    fn figure(self, row: &Row) -> Option<String> {
+        let median = |estimate: Option<Estimate>| estimate.map(|it| it.median);
+        match self {
+            Metric::Cpu => median(row.cpu.us_per_event).map(digits),
+            Metric::P99 => row.latency.p99_us.map(digits),
+            Metric::RoundTrip => row.round_trip.mean_us.map(digits),
+            Metric::Throughput => {
+                // Where the swarm could do no more, the subject might.
+                let is_least = ["swarm", "both"].iter().any(|by| row.verdict.starts_with(by));
+                let least = if is_least { "≥ " } else { "" };
+                median(row.throughput.events_per_s).map(|it| format!("{least}{}", many(it)))
+            }
+            Metric::Memory => row.memory.rss_bytes_per_connection.map(|it| digits(it / 1024.0)),
+        }
+    }
+}
+
+/// Three digits that count.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        large if large >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn many(value: f64) -> String {
+    match value {
+        large if large >= 1e6 => format!("{} million", digits(large / 1e6)),
+        large if large >= 1e5 => format!("{:.0} thousand", large / 1e3),
+        small => digits(small),
+    }
+}
