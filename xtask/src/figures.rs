@@ -72,8 +72,13 @@ fn pages(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
 fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
     let mut page = String::new();
     let mut lines = (1..).zip(text.split_inclusive('\n'));
+    let mut is_code = false;
     while let Some((line, text)) = lines.next() {
         page += text;
+        is_code ^= text.trim_start().starts_with("```");
+        if is_code {
+            continue;
+        }
         let Some(words) = text.strip_prefix(BEGIN) else { continue };
         let problem = |what| Problem { line, what };
         page += &block(tree, path, words).map_err(problem)?;
@@ -188,5 +193,7 @@ mod tests {
         assert!(problem(&written).is_empty());
         assert_eq!(problem(&written.replace("1.12", "1.02")), [3]);
         assert_eq!(problem(&page), [2]);
+        // Not where a page shows how a block is written.
+        assert!(problem(&format!("```\n{page}```\n")).is_empty());
     }
 }
