@@ -30,6 +30,8 @@ mod cursors;
 mod event;
 pub mod external;
 mod facts;
+#[cfg(test)]
+mod golden;
 mod http_client;
 mod http_response;
 mod inbox;

@@ -18,20 +18,6 @@ use crate::tree::Tree;
 const KNOWN: &[&[&str]] = &[
     // The lab is rebuilt; these go with what it is now.
     &["crates/thalweg-lab/src/run/sample.rs", "crates/thalweg-lab/src/run/watch.rs"],
-    &[
-        "crates/thalweg-lab/src/swarm/cursors.rs",
-        "crates/thalweg-lab/src/swarm/http_response.rs",
-        "crates/thalweg-lab/src/swarm/inbox.rs",
-        "crates/thalweg-lab/src/swarm/subscribe_request.rs",
-    ],
-    &[
-        "crates/thalweg-lab/src/swarm/external/body.rs",
-        "crates/thalweg-lab/src/swarm/external/handshake.rs",
-        "crates/thalweg-lab/src/swarm/external/lines.rs",
-        "crates/thalweg-lab/src/swarm/external/protocol_session.rs",
-        "crates/thalweg-lab/src/swarm/external/sse.rs",
-        "crates/thalweg-lab/src/swarm/external/websocket.rs",
-    ],
 ];
 
 /// More steps than any re-export takes; two that name each other would have no end.

@@ -1,18 +1,18 @@
-//! Transports as the swarm speaks them: bytes in, messages out.
+//! Transports as the swarm speaks them: bytes in, messages out. All of each standard,
+//! for the subjects and for endpoints that somebody else runs.
 //!
-//! A carrier keeps no state between frames, so a connection that waits costs
-//! nothing but its socket. It is given the bytes from a frame's beginning on
-//! and says what is there.
+//! A connection that waits costs nothing but its socket: what is incomplete stays with
+//! whoever read it, and only a message that comes in several frames or lines, and has
+//! begun, is kept here.
 
 mod forever_frame;
 pub(super) mod http2;
-mod http_streaming;
+pub(super) mod lines;
 mod sse;
-mod websocket;
-
-pub(super) use websocket::{head as websocket_head, pong, text};
+pub(super) mod websocket;
 
 use crate::scenario::Transport;
+use std::borrow::Cow;
 
 /// A longer message or answer is refused, by whoever makes it: a subject that never
 /// ends a line, or announces more than any memory holds, must not take the lab's. The
@@ -21,142 +21,187 @@ pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// The reason that is told.
 pub(super) const TOO_LONG: &str = "a message of over 64 MiB, or one without an end";
 
+/// What comes on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Incoming<'a> {
+    /// A WebSocket message, what an SSE event's data says, a line.
+    Message(Kind, &'a [u8]),
+    /// A WebSocket ping with this payload, to be answered with a pong.
+    Ping(&'a [u8]),
+    /// A pong, a comment or an empty line.
+    SignOfLife,
+    /// A close frame with this payload. Nothing comes after it.
+    Close(&'a [u8]),
+}
+
+/// What a message is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Binary,
+}
+
+/// The bytes are not this transport's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct CarrierError(pub(super) Cow<'static, str>);
+
 /// What the bytes begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
-    /// A message of the dialect, and the length of its frame.
-    Message(&'a [u8], usize),
-    /// A WebSocket ping with this payload, to be answered.
-    Ping(&'a [u8], usize),
-    /// A frame that says nothing, e.g. a comment.
-    Nothing(usize),
-    /// The transport's own close.
-    Close,
+enum Step<'a> {
+    /// Something whole, and how many bytes are done with.
+    Incoming(Incoming<'a>, usize),
+    /// So many bytes say nothing by themselves.
+    Skip(usize),
     /// Part of a frame. With more bytes, the search for its end may leave out
     /// the first `searched`.
     Incomplete { searched: usize },
 }
 
-/// The bytes are not this transport's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct CarrierError(&'static str);
+/// A message of which some frames or lines have come.
+#[derive(Debug)]
+struct Partial {
+    kind: Kind,
+    bytes: Vec<u8>,
+    /// It has been handed on and may go.
+    is_whole: bool,
+    /// The last byte was a CR: an LF now belongs to it.
+    is_behind_cr: bool,
+}
 
-/// Takes one step. `searched` is what an `Incomplete` on fewer of the same
-/// bytes said, otherwise 0.
-#[inline]
-pub(super) fn step(
-    transport: Transport,
-    bytes: &[u8],
-    searched: usize,
-) -> Result<Step<'_>, CarrierError> {
-    let step = match transport {
-        Transport::Websocket => websocket::step(bytes)?,
-        Transport::Sse => sse::step(bytes, searched)?,
-        Transport::HttpStreaming | Transport::LongPolling => http_streaming::step(bytes, searched),
-        Transport::ForeverFrame => forever_frame::step(bytes, searched)?,
-    };
-    match step {
-        Step::Incomplete { .. } if bytes.len() > MESSAGE_BYTES_MAX => Err(CarrierError(TOO_LONG)),
-        step => Ok(step),
+/// Takes one connection's bytes apart.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    /// What the bytes that were incomplete need not be searched for again.
+    searched: u32,
+    has_begun: bool,
+    partial: Option<Box<Partial>>,
+}
+
+/// The same for bytes in pieces that are cut anywhere, such as chunks, or frames of
+/// HTTP/2.
+#[derive(Debug, Default)]
+pub(super) struct PieceDecoder {
+    decoder: Decoder,
+    /// Part of a frame.
+    carry: Vec<u8>,
+}
+
+impl Decoder {
+    /// Takes the bytes from a frame's beginning on, and says how many are done with: the
+    /// others are to be shown again, with more behind them.
+    #[inline]
+    pub(super) fn decode<E: From<CarrierError>>(
+        &mut self,
+        transport: Transport,
+        bytes: &[u8],
+        mut on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let mut used = 0;
+        loop {
+            match self.step(transport, &bytes[used..])? {
+                Step::Incoming(incoming, length) => {
+                    used += length;
+                    let is_close = matches!(incoming, Incoming::Close(_));
+                    on_message(incoming)?;
+                    if is_close {
+                        return Ok(bytes.len());
+                    }
+                }
+                Step::Skip(length) => used += length,
+                Step::Incomplete { searched } => {
+                    self.searched = u32::try_from(searched).unwrap_or(0);
+                    return Ok(used);
+                }
+            }
+        }
     }
+
+    #[inline]
+    fn step<'a>(
+        &'a mut self,
+        transport: Transport,
+        bytes: &'a [u8],
+    ) -> Result<Step<'a>, CarrierError> {
+        let Decoder { searched, has_begun, partial } = self;
+        let searched = (std::mem::take(searched) as usize).min(bytes.len());
+        if partial.as_ref().is_some_and(|partial| partial.is_whole) {
+            *partial = None;
+        }
+        let step = match transport {
+            Transport::Websocket => websocket::step(bytes, partial)?,
+            Transport::Sse => sse::step(bytes, searched, has_begun, partial)?,
+            Transport::HttpStreaming | Transport::LongPolling => lines::step(bytes, searched),
+            Transport::ForeverFrame => forever_frame::step(bytes, searched)?,
+        };
+        match step {
+            Step::Incomplete { .. } if bytes.len() > MESSAGE_BYTES_MAX => Err(too_long()),
+            step => Ok(step),
+        }
+    }
+}
+
+impl PieceDecoder {
+    /// Takes the next piece.
+    #[inline]
+    pub(super) fn decode<E: From<CarrierError>>(
+        &mut self,
+        transport: Transport,
+        piece: &[u8],
+        on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let PieceDecoder { decoder, carry } = self;
+        if carry.is_empty() {
+            let used = decoder.decode(transport, piece, on_message)?;
+            *carry = piece[used..].to_vec();
+        } else {
+            carry.extend_from_slice(piece);
+            let used = decoder.decode(transport, carry, on_message)?;
+            carry.drain(..used);
+        }
+        Ok(())
+    }
+
+    /// What is incomplete.
+    pub(super) fn rest(&self) -> &[u8] {
+        &self.carry
+    }
+}
+
+impl Partial {
+    /// A message that has begun.
+    fn begin(kind: Kind) -> Box<Partial> {
+        Box::new(Partial { kind, bytes: Vec::new(), is_whole: false, is_behind_cr: false })
+    }
+
+    /// More of it.
+    fn push(&mut self, bytes: &[u8]) -> Result<(), CarrierError> {
+        if self.bytes.len() + bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(too_long());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// All of it.
+    fn finish(&mut self) -> Incoming<'_> {
+        self.is_whole = true;
+        Incoming::Message(self.kind, &self.bytes)
+    }
+}
+
+/// The beginning of a message, for a person.
+pub(super) fn shown(message: &[u8]) -> String {
+    String::from_utf8_lossy(&message[..message.len().min(120)]).into_owned()
+}
+
+fn too_long() -> CarrierError {
+    wrong(TOO_LONG)
+}
+
+const fn wrong(what: &'static str) -> CarrierError {
+    CarrierError(Cow::Borrowed(what))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn what_has_no_end_is_refused() {
-        let endless = vec![b'x'; MESSAGE_BYTES_MAX + 1];
-        for transport in &ALL[1..] {
-            assert_eq!(step(*transport, &endless, 0), Err(CarrierError(TOO_LONG)), "{transport}");
-            let shorter = step(*transport, &endless[1..], 0);
-            assert!(matches!(shorter, Ok(Step::Incomplete { .. })), "{transport}");
-        }
-        // As soon as it is announced.
-        let announced = |bytes: u64| {
-            let head = [&[0x81, 127][..], &bytes.to_be_bytes()].concat();
-            step(Transport::Websocket, &head, 0).map(drop)
-        };
-        assert_eq!(announced(1 << 60), Err(CarrierError(TOO_LONG)));
-        assert_eq!(announced(MESSAGE_BYTES_MAX as u64 + 1), Err(CarrierError(TOO_LONG)));
-        assert!(announced(MESSAGE_BYTES_MAX as u64).is_ok());
-    }
-
-    /// Messages as the subject frames them.
-    fn frames(transport: Transport, messages: &[String]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for message in messages {
-            match transport {
-                Transport::Websocket => {
-                    bytes.extend(websocket::tests::frame(1, message.as_bytes()));
-                }
-                Transport::Sse => {
-                    bytes.extend(format!("data:{message}\nid:1.7\n\n").as_bytes());
-                }
-                Transport::HttpStreaming | Transport::LongPolling => {
-                    bytes.extend(format!("{message}\n").as_bytes());
-                }
-                Transport::ForeverFrame => {
-                    bytes.extend(format!("<script>receive('{message}')</script>\n").as_bytes());
-                }
-            }
-        }
-        bytes
-    }
-
-    const ALL: [Transport; 4] =
-        [Transport::Websocket, Transport::Sse, Transport::HttpStreaming, Transport::ForeverFrame];
-
-    /// Feeds the bytes in pieces as a connection does, carrying over what is
-    /// incomplete.
-    fn receive(transport: Transport, bytes: &[u8], cuts: &[usize]) -> Vec<String> {
-        let (mut messages, mut carried, mut searched) = (Vec::new(), Vec::new(), 0);
-        let mut at = 0usize;
-        for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
-            let end = at.saturating_add(piece).min(bytes.len());
-            carried.extend_from_slice(&bytes[at..end]);
-            at = end;
-            let mut used = 0;
-            loop {
-                match step(transport, &carried[used..], searched).unwrap() {
-                    Step::Message(message, length) => {
-                        messages.push(String::from_utf8(message.to_vec()).unwrap());
-                        used += length;
-                        searched = 0;
-                    }
-                    Step::Incomplete { searched: so_far } => {
-                        searched = so_far;
-                        break;
-                    }
-                    other => panic!("{other:?}"),
-                }
-            }
-            carried.drain(..used);
-        }
-        assert!(carried.trim_ascii().is_empty());
-        messages
-    }
-
-    proptest! {
-        #[test]
-        fn cuts_anywhere_change_nothing(
-            messages in prop::collection::vec("[a-z\\[\\],{}\":0-9]{1,300}", 1..20),
-            cuts in prop::collection::vec(any::<usize>(), 0..100),
-        ) {
-            for transport in ALL {
-                let bytes = frames(transport, &messages);
-                prop_assert_eq!(&receive(transport, &bytes, &cuts), &messages);
-            }
-        }
-
-        #[test]
-        fn any_bytes_are_an_answer_not_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            for transport in ALL {
-                let _ = step(transport, &bytes, 0);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,24 +1,23 @@
 //! A stream over HTTP/1.1 whose body is chunked (RFC 9112 §7.1). ChunkedStream may be cut anywhere
 //! in a frame of the transport.
 
+use super::carrier::PieceDecoder;
 use super::cursors::Memory;
-use super::http_response::{Part, Reader};
+use super::http_response::{Body, Part};
 use super::inbox::{Parser, Stage};
 
 /// The body of one stream.
 #[derive(Debug)]
 pub(super) struct ChunkedStream {
-    reader: Reader,
-    searched: u32,
-    /// Part of a frame.
-    carry: Vec<u8>,
+    body: Body,
+    decoder: PieceDecoder,
 }
 
 impl ChunkedStream {
-    /// The body behind a head, if that says so.
-    pub(super) fn behind(head: &[u8]) -> Option<ChunkedStream> {
-        let reader = Reader::of_chunks(head)?;
-        Some(ChunkedStream { reader, searched: 0, carry: Vec::new() })
+    /// The body behind a head, if that is in chunks.
+    pub(super) fn new(body: Body) -> Option<ChunkedStream> {
+        let decoder = PieceDecoder::default();
+        matches!(body, Body::Chunked(_)).then_some(ChunkedStream { body, decoder })
     }
 
     /// Takes the connection's bytes apart; says how many are done with. Behind the last
@@ -31,13 +30,13 @@ impl ChunkedStream {
         stage: &mut Stage,
         memory: &mut impl Memory,
     ) -> anyhow::Result<usize> {
-        let ChunkedStream { reader, searched, carry } = self;
+        let ChunkedStream { body, decoder } = self;
         let mut used = 0;
         loop {
-            let (part, length) = reader.step(&bytes[used..])?;
+            let (part, length) = body.step(&bytes[used..])?;
             used += length;
             match part {
-                Part::Body(piece) => parser.piece(piece, carry, stage, searched, memory)?,
+                Part::Body(piece) => parser.piece(piece, stage, decoder, memory)?,
                 Part::Head(_) | Part::End | Part::Incomplete => return Ok(used),
             }
         }
@@ -49,12 +48,11 @@ mod tests {
     use super::*;
     use crate::scenario::{Drive, Settings, Transport};
     use crate::swarm::cursors::Nothing;
+    use crate::swarm::http_response::Chunk;
     use crate::swarm::inbox::Inbox;
     use crate::swarm::subscribe_request::SubscribeRequest;
     use proptest::prelude::*;
     use std::net::SocketAddr;
-
-    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
     /// How many envelopes with events a stream has that is cut so.
     fn envelopes(body: &[u8], cuts: &[usize]) -> u64 {
@@ -62,7 +60,7 @@ mod tests {
         let mut inbox = Inbox::new(&settings, Drive::Idle, 0);
         let request = SubscribeRequest::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
         let (mut stage, mut replies) = (Stage::Subscribing(1), Vec::new());
-        let mut chunks = ChunkedStream::behind(HEAD).expect("chunks");
+        let mut chunks = ChunkedStream::new(Body::Chunked(Chunk::Size)).expect("chunks");
         let (mut carried, mut at) = (Vec::new(), 0usize);
         for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
             let end = at.saturating_add(piece).min(body.len());
@@ -109,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_body_without_chunks_has_none() {
-        assert!(ChunkedStream::behind(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n").is_none());
-        assert!(ChunkedStream::behind(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").is_none());
+        assert!(ChunkedStream::new(Body::UntilEnd).is_none());
+        assert!(ChunkedStream::new(Body::Length(5)).is_none());
     }
 }

@@ -1,10 +1,10 @@
 //! A subscriber that talks back: one connection, opened and heard message by
 //! message. What it hears is for `echo` and `round_trip` to judge.
 
-use super::carrier::{self, Step};
+use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
 use super::facts;
-use super::http_response::{Part, Reader};
-use super::inbox::{head_length, shown};
+use super::http_response::{Body, Part};
+use super::inbox;
 use super::link::{Dialer, Received};
 use super::progress::Progress;
 use super::read_buffer::ReadBuffer;
@@ -23,10 +23,11 @@ pub(super) struct Conversation {
     transport: Transport,
     /// Of the answer that opened it; empty before.
     head: Vec<u8>,
-    /// What of the body is in chunks, and of their data what is not a message yet.
-    chunks: Option<(Reader, Vec<u8>)>,
+    /// The body, if that is in chunks.
+    chunks: Option<(Body, PieceDecoder)>,
+    decoder: Decoder,
+    /// Part of a frame.
     carry: Vec<u8>,
-    searched: usize,
     buffer: ReadBuffer,
     /// Bytes that came, with framing.
     pub(super) wire_bytes: u64,
@@ -46,8 +47,8 @@ impl Conversation {
             transport: subscription.transport,
             head: Vec::new(),
             chunks: None,
+            decoder: Decoder::default(),
             carry: Vec::new(),
-            searched: 0,
             buffer: ReadBuffer::new(),
             wire_bytes: 0,
             reads: 0,
@@ -66,7 +67,7 @@ impl Conversation {
 
     /// Says a WebSocket message.
     pub(super) fn send(&mut self, message: &[u8], poller: &Poller) -> anyhow::Result<()> {
-        self.writer.send(poller, |out| carrier::text(message, out))
+        self.writer.send(poller, |out| websocket::text(message, out))
     }
 
     /// The connection is ready: sends on what it could not.
@@ -81,49 +82,35 @@ impl Conversation {
         poller: &Poller,
         mut take: impl FnMut(&[u8], u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<bool> {
-        let Conversation { writer, transport, head, chunks, carry, searched, buffer, .. } = self;
+        let Conversation { writer, transport, head, chunks, carry, decoder, buffer, .. } = self;
         let mut replies = Vec::new();
         let received = buffer.read(&mut writer.link, carry, |bytes| -> anyhow::Result<usize> {
-            let (heard_us, mut used) = (now_us(), 0);
+            let (received_us, mut used) = (now_us(), 0);
             if head.is_empty() {
-                used = head_length(*transport, bytes)?;
-                if used == 0 {
-                    return Ok(0);
-                }
-                *head = bytes[..used].to_vec();
-                *chunks = Reader::of_chunks(head).map(|reader| (reader, Vec::new()));
+                let Some(opening) = inbox::open(*transport, bytes)? else { return Ok(0) };
+                used = opening.head.end;
+                *head = bytes[opening.head].to_vec();
+                let is_chunked = matches!(opening.body, Body::Chunked(_));
+                *chunks = is_chunked.then(|| (opening.body, PieceDecoder::default()));
             }
-            let mut messages = |bytes: &[u8]| -> anyhow::Result<usize> {
-                let mut used = 0;
-                loop {
-                    match carrier::step(*transport, &bytes[used..], std::mem::take(searched))? {
-                        Step::Message(message, length) => {
-                            take(message, heard_us)?;
-                            used += length;
-                        }
-                        Step::Ping(payload, length) => {
-                            replies.extend(carrier::pong(payload));
-                            used += length;
-                        }
-                        Step::Nothing(length) => used += length,
-                        Step::Close => bail!("the subject closed the connection"),
-                        Step::Incomplete { searched: so_far } => {
-                            *searched = so_far;
-                            return Ok(used);
-                        }
-                    }
+            let on_message = |incoming: Incoming<'_>| {
+                match incoming {
+                    Incoming::Message(_, message) => take(message, received_us)?,
+                    Incoming::Ping(payload) => websocket::pong(payload, &mut replies),
+                    Incoming::SignOfLife => {}
+                    Incoming::Close(_) => bail!("the subject closed the connection"),
                 }
+                Ok(())
             };
-            let Some((reader, data)) = chunks else {
-                return Ok(used + messages(&bytes[used..])?);
+            let Some((body, pieces)) = chunks else {
+                return Ok(used + decoder.decode(*transport, &bytes[used..], on_message)?);
             };
+            let mut on_message = on_message;
             loop {
-                let (part, length) = reader.step(&bytes[used..])?;
+                let (part, length) = body.step(&bytes[used..])?;
                 used += length;
                 let Part::Body(piece) = part else { return Ok(used) };
-                data.extend_from_slice(piece);
-                let done = messages(data)?;
-                data.drain(..done);
+                pieces.decode(*transport, piece, &mut on_message)?;
             }
         })?;
         if !replies.is_empty() {

@@ -73,7 +73,7 @@ impl Memory for Cursors {
         // It goes into the next request as it is.
         let is_plain = position.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b'.');
         if position.is_empty() || position.len() > POSITION_BYTES_MAX || !is_plain {
-            bail!("not a position: {}", super::inbox::shown(position));
+            bail!("not a position: {}", super::carrier::shown(position));
         }
         room.length = position.len() as u8;
         room.bytes[..position.len()].copy_from_slice(position);

@@ -5,31 +5,23 @@
 //! so there is no ledger, and latency only where events say when they were made.
 //!
 //! - `resolver`: addresses, and whom to trust
-//! - `handshake`, `head`: how it is asked, and whether its answer will do
-//! - `body`: where an HTTP answer ends
-//! - `websocket`, `sse`, `lines`: the three framings, all of each
+//! - `handshake`: how it is asked, and whether its answer will do
 //! - `session`: what is said on one connection, from head to end
 //! - `json`, `timestamp`: when an event was made
 //! - `recorder`: what was heard, counted
 //! - `connection`, `pool`: one connection, all of them
 
-mod body;
 mod connection;
 mod connection_pool;
 mod handshake;
-mod head;
 mod json;
-mod lines;
 mod protocol_session;
 mod recorder;
 mod resolver;
-mod sse;
 mod timestamp;
-mod websocket;
 
 pub use resolver::addresses;
 
-use super::carrier::MESSAGE_BYTES_MAX;
 use super::progress::Progress;
 use super::socket::{Poller, allow_open_files, now_us};
 use super::{CALM, Figures, Moment, Observer, PROGRESS_EVERY_US, SPIN_US};

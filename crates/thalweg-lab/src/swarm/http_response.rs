@@ -1,32 +1,104 @@
-//! Answers over HTTP/1.1 that leave the connection open (RFC 9112 §6), taken
-//! apart as they come or whole.
+//! HTTP/1.1 responses (RFC 9112): heads, and bodies as they come. Nothing here keeps
+//! bytes: what is not used is to be shown again, with more behind it.
 
-use super::carrier::{MESSAGE_BYTES_MAX, TOO_LONG};
-use anyhow::{anyhow, bail};
+use super::carrier::{self, CarrierError, MESSAGE_BYTES_MAX, TOO_LONG};
+use anyhow::bail;
+use httparse::{EMPTY_HEADER, Error, Header, Status, parse_chunk_size};
+use std::borrow::Cow;
+use std::ops::Range;
 
-/// A longer head of an answer is not an answer.
-pub(super) const HEAD_BYTES_MAX: usize = 8 * 1024;
-/// A chunk's size with its extensions, or a trailer, is no longer than this.
-const LINE_BYTES_MAX: usize = 1024;
+/// A longer head is no head: room for the cookies of a large site.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Nor is one of more fields.
+const FIELDS_MAX: usize = 128;
+/// A chunk's size with its extensions, or a line of the trailer, is no longer than this.
+const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Takes one answer after the other apart. It keeps no bytes: what it has not
-/// used is to be shown to it again, with more behind it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reader(Place);
+/// A response's head.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    pub(super) status: u16,
+    reason: &'a str,
+    fields: &'a [Header<'a>],
+}
 
-/// Where in an answer the next byte is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
-    #[default]
-    Head,
-    /// In a body of known length, so far from its end.
-    Body(u64),
+impl Head<'_> {
+    /// Reads the head that the bytes begin with; gives what `read` makes of it, and its
+    /// length. `None` while it is incomplete.
+    pub(super) fn read<T>(
+        bytes: &[u8],
+        read: impl FnOnce(&Head<'_>) -> T,
+    ) -> Result<Option<(T, usize)>, CarrierError> {
+        let mut fields = [EMPTY_HEADER; FIELDS_MAX];
+        let mut response = httparse::Response::new(&mut fields);
+        match response.parse(bytes) {
+            Ok(Status::Complete(length)) => {
+                let status = response.code.unwrap_or_default();
+                let reason = response.reason.unwrap_or_default();
+                let head = Head { status, reason, fields: response.headers };
+                Ok(Some((read(&head), length)))
+            }
+            Ok(Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => Ok(None),
+            Ok(Status::Partial) => Err(wrong("a head that does not end within 64 KiB")),
+            Err(Error::Version) => {
+                Err(wrong(format!("something that is not HTTP/1.1: \"{}\"", beginning(bytes))))
+            }
+            Err(error) => {
+                Err(wrong(format!("a head that is not HTTP's ({error}): \"{}\"", beginning(bytes))))
+            }
+        }
+    }
+
+    /// `503 Service Unavailable`.
+    pub(super) fn status_line(&self) -> String {
+        shown(&format!("{} {}", self.status, self.reason))
+    }
+
+    /// Whether the response is yet to come (RFC 9110 §15.2).
+    pub(super) fn is_interim(&self) -> bool {
+        (100..200).contains(&self.status) && self.status != 101
+    }
+
+    /// The first value of a field.
+    pub(super) fn field<'a>(&'a self, name: &'a str) -> Option<Cow<'a, str>> {
+        self.values(name).next()
+    }
+
+    /// Every element of a field that is a list, in lower case (RFC 9110 §5.6.1).
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let mut elements = Vec::new();
+        for value in self.values(name) {
+            let value = value.to_ascii_lowercase();
+            let found = value.split(',').map(str::trim).filter(|element| !element.is_empty());
+            elements.extend(found.map(str::to_owned));
+        }
+        elements
+    }
+
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Cow<'a, str>> {
+        let fields = self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+        fields.map(|field| String::from_utf8_lossy(field.value.trim_ascii()))
+    }
+}
+
+/// How a body is delimited (RFC 9112 §6.3), and how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// So far from its end.
+    Length(u64),
+    Chunked(Chunk),
+    UntilEnd,
+}
+
+/// Where in a chunked body the next byte is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chunk {
     /// Before the size of a chunk.
     Size,
     /// In a chunk, so far from its end.
-    Chunk(u64),
+    Data(u64),
     /// Behind a chunk, before the end of its line.
-    ChunkEnd,
+    End,
     /// Behind the last chunk.
     Trailer,
 }
@@ -34,141 +106,188 @@ enum Place {
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// An answer begins, with this status.
+    /// A response begins, with this status.
     Head(u16),
     /// More of its body.
     Body(&'a [u8]),
-    /// It is whole. The next byte is the next answer's.
+    /// It is whole. The next byte is the next response's.
     End,
     /// More bytes are needed.
     Incomplete,
 }
 
-impl Reader {
-    /// For what comes behind a head, if that is in chunks.
-    pub(super) fn of_chunks(bytes: &[u8]) -> Option<Reader> {
-        let (_, place) = head(bytes.strip_suffix(b"\r\n")?).ok()?;
-        (place == Place::Size).then_some(Reader(place))
-    }
-
-    /// How much of a body or chunk is still to come.
-    fn announced_bytes(&self) -> u64 {
-        match self.0 {
-            Place::Body(left) | Place::Chunk(left) => left,
-            _ => 0,
+impl Body {
+    /// The body behind a head.
+    pub(super) fn of(head: &Head<'_>) -> Result<Body, CarrierError> {
+        if head.status < 200 || matches!(head.status, 204 | 304) {
+            return Ok(Body::Length(0));
+        }
+        let codings = head.list("transfer-encoding");
+        match &codings[..] {
+            [] => {}
+            [only] if only == "chunked" => return Ok(Body::Chunked(Chunk::Size)),
+            _ => {
+                let codings = shown(&codings.join(", "));
+                return Err(wrong(format!(
+                    "the transfer coding {codings}, which was not asked for"
+                )));
+            }
+        }
+        let lengths = head.list("content-length");
+        let Some(first) = lengths.first() else { return Ok(Body::UntilEnd) };
+        let is_length = first.bytes().all(|byte| byte.is_ascii_digit());
+        match first.parse() {
+            Ok(length) if is_length && lengths.iter().all(|it| it == first) => {
+                Ok(Body::Length(length))
+            }
+            _ => Err(wrong(format!(
+                "the Content-Length {} (RFC 9112 §6.3)",
+                shown(&lengths.join(", "))
+            ))),
         }
     }
 
     /// The next part, and how many bytes it takes.
-    pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> anyhow::Result<(Part<'a>, usize)> {
+    #[inline]
+    pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
         let mut used = 0;
         loop {
             let rest = &bytes[used..];
-            match self.0 {
-                Place::Head => {
-                    let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") else {
-                        return incomplete(rest, HEAD_BYTES_MAX, used);
-                    };
-                    let status;
-                    (status, self.0) = head(&rest[..end + 2])?;
-                    return Ok((Part::Head(status), used + end + 4));
-                }
-                Place::Body(0) => {
-                    self.0 = Place::Head;
-                    return Ok((Part::End, used));
-                }
-                Place::Chunk(0) => self.0 = Place::ChunkEnd,
-                Place::Body(left) | Place::Chunk(left) => {
-                    let length = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                    if length == 0 {
-                        return Ok((Part::Incomplete, used));
-                    }
-                    let left = left - length as u64;
-                    self.0 = match self.0 {
-                        Place::Body(_) => Place::Body(left),
-                        _ => Place::Chunk(left),
-                    };
+            match self {
+                Body::Length(0) => return Ok((Part::End, used)),
+                Body::Chunked(Chunk::Data(0)) => *self = Body::Chunked(Chunk::End),
+                _ if rest.is_empty() => return Ok((Part::Incomplete, used)),
+                Body::UntilEnd => return Ok((Part::Body(rest), bytes.len())),
+                Body::Length(left) | Body::Chunked(Chunk::Data(left)) => {
+                    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+                    *left -= length as u64;
                     return Ok((Part::Body(&rest[..length]), used + length));
                 }
-                Place::Size | Place::ChunkEnd | Place::Trailer => {
-                    let Some(end) = memchr::memmem::find(rest, b"\r\n") else {
-                        return incomplete(rest, LINE_BYTES_MAX, used);
+                Body::Chunked(place) => {
+                    let Some((length, next)) = place.pass(rest)? else {
+                        return Ok((Part::Incomplete, used));
                     };
-                    used += end + 2;
-                    self.0 = match (self.0, &rest[..end]) {
-                        (Place::Size, line) => match chunk_bytes(line)? {
-                            0 => Place::Trailer,
-                            size => Place::Chunk(size),
-                        },
-                        (Place::Trailer, b"") => {
-                            self.0 = Place::Head;
-                            return Ok((Part::End, used));
-                        }
-                        (Place::Trailer, _) => Place::Trailer,
-                        (_, b"") => Place::Size,
-                        _ => bail!("a chunk longer than it says (RFC 9112 §7.1)"),
-                    };
+                    used += length;
+                    *self = next;
                 }
             }
         }
     }
-}
 
-/// Nothing but part of a head or of a line, which have bounds.
-fn incomplete(
-    rest: &[u8],
-    bytes_max: usize,
-    used: usize,
-) -> anyhow::Result<(Part<'static>, usize)> {
-    if rest.len() > bytes_max {
-        bail!("an answer whose head or chunk has no end: {}", super::inbox::shown(rest));
+    /// Whether nothing more can come.
+    pub(super) fn is_done(&self) -> bool {
+        *self == Body::Length(0)
     }
-    Ok((Part::Incomplete, used))
-}
 
-/// What a head says: its status, and where its body begins.
-fn head(head: &[u8]) -> anyhow::Result<(u16, Place)> {
-    let mut lines = memchr::memmem::find_iter(head, b"\r\n").scan(0, |start, end| {
-        let line = &head[*start..end];
-        *start = end + 2;
-        Some(line)
-    });
-    let status = lines.next().and_then(status);
-    let status =
-        status.ok_or_else(|| anyhow!("not an HTTP answer: {}", super::inbox::shown(head)))?;
-    let (mut place, mut is_chunked) = (None, false);
-    for line in lines {
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            is_chunked = value.eq_ignore_ascii_case(b"chunked");
-        } else if name.eq_ignore_ascii_case(b"content-length") {
-            place = crate::subject::dialect::number(value).map(Place::Body);
+    /// Whether the end of the connection is an end of the body.
+    pub(super) fn may_end(&self) -> bool {
+        *self == Body::UntilEnd || self.is_done()
+    }
+
+    /// How much is announced and still to come.
+    fn announced_bytes(&self) -> u64 {
+        match self {
+            Body::Length(left) | Body::Chunked(Chunk::Data(left)) => *left,
+            _ => 0,
         }
     }
-    let place = match (is_chunked, place) {
-        (true, _) => Place::Size,
-        (false, Some(place)) => place,
-        (false, None) if status == 204 => Place::Body(0),
-        (false, None) => bail!("an answer of unknown length: {}", super::inbox::shown(head)),
-    };
-    Ok((status, place))
 }
 
-fn status(line: &[u8]) -> Option<u16> {
-    let digits = line.strip_prefix(b"HTTP/1.1 ")?.first_chunk::<3>()?;
-    std::str::from_utf8(digits).ok()?.parse().ok()
+impl Chunk {
+    /// Passes a line between the data of chunks; says how long it is and what follows.
+    #[inline]
+    fn pass(self, bytes: &[u8]) -> Result<Option<(usize, Body)>, CarrierError> {
+        const END: &[u8] = b"\r\n";
+        let passed = match self {
+            Chunk::Size => match parse_chunk_size(bytes) {
+                Ok(Status::Complete((length, 0))) => Some((length, Chunk::Trailer)),
+                Ok(Status::Complete((length, size))) => Some((length, Chunk::Data(size))),
+                Ok(Status::Partial) => None,
+                Err(_) => return Err(no_size(bytes)),
+            },
+            Chunk::End | Chunk::Data(_) if bytes.starts_with(END) => Some((2, Chunk::Size)),
+            Chunk::End | Chunk::Data(_) if END.starts_with(bytes) => None,
+            Chunk::End | Chunk::Data(_) => {
+                return Err(wrong("a chunk that is longer than its size (RFC 9112 §7.1)"));
+            }
+            Chunk::Trailer if bytes.starts_with(END) => return Ok(Some((2, Body::Length(0)))),
+            Chunk::Trailer => {
+                memchr::memmem::find(bytes, END).map(|end| (end + END.len(), Chunk::Trailer))
+            }
+        };
+        match passed {
+            // The parser takes no digits for 0.
+            _ if self == Chunk::Size && !bytes[0].is_ascii_hexdigit() => Err(no_size(bytes)),
+            None if bytes.len() > LINE_BYTES_MAX => {
+                Err(wrong("a line of the chunked coding that has no end (RFC 9112 §7.1)"))
+            }
+            None => Ok(None),
+            Some((length, next)) => Ok(Some((length, Body::Chunked(next)))),
+        }
+    }
 }
 
-/// The size that a chunk begins with; what follows a semicolon means nothing
-/// here.
-fn chunk_bytes(line: &[u8]) -> anyhow::Result<u64> {
-    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let digits = std::str::from_utf8(digits).unwrap_or_default();
-    u64::from_str_radix(digits, 16).map_err(|_| anyhow!("not the size of a chunk: {digits:?}"))
+fn no_size(bytes: &[u8]) -> CarrierError {
+    let line = bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    wrong(format!("\"{}\" for the size of a chunk (RFC 9112 §7.1)", beginning(line)))
 }
 
-/// A whole answer.
+/// Takes responses apart that leave the connection open, one behind the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reader(Option<Body>);
+
+impl Reader {
+    /// The next part, and how many bytes it takes.
+    #[inline]
+    pub(super) fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<(Part<'a>, usize), CarrierError> {
+        let Some(body) = &mut self.0 else {
+            let Some(opening) = Opening::read(bytes)? else {
+                return Ok((Part::Incomplete, 0));
+            };
+            if opening.body == Body::UntilEnd {
+                let head = beginning(bytes);
+                return Err(wrong(format!("a response of unknown length: \"{head}\"")));
+            }
+            self.0 = Some(opening.body);
+            return Ok((Part::Head(opening.status), opening.head.end));
+        };
+        let (part, used) = body.step(bytes)?;
+        if part == Part::End {
+            self.0 = None;
+        }
+        Ok((part, used))
+    }
+}
+
+/// The head that opens a response, behind any that are interim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Opening {
+    pub(super) status: u16,
+    /// Where it is.
+    pub(super) head: Range<usize>,
+    pub(super) body: Body,
+}
+
+impl Opening {
+    /// What the bytes begin with; `None` while it is incomplete.
+    pub(super) fn read(bytes: &[u8]) -> Result<Option<Opening>, CarrierError> {
+        let mut start = 0;
+        loop {
+            let read = |head: &Head<'_>| (head.status, head.is_interim(), Body::of(head));
+            let Some(((status, is_interim, body), length)) = Head::read(&bytes[start..], read)?
+            else {
+                return Ok(None);
+            };
+            let head = start..start + length;
+            if !is_interim {
+                return Ok(Some(Opening { status, head, body: body? }));
+            }
+            start = head.end;
+        }
+    }
+}
+
+/// A whole response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HttpResponse {
     pub(super) status: u16,
@@ -179,145 +298,41 @@ pub(super) struct HttpResponse {
     pub(super) length: usize,
 }
 
-/// The answer that the bytes begin with; `None` while it is incomplete. One longer
+/// The response that the bytes begin with; `None` while it is incomplete. One longer
 /// than any message is refused as soon as it says so.
 pub(super) fn take(bytes: &[u8]) -> anyhow::Result<Option<HttpResponse>> {
-    let (mut reader, mut answer) = (Reader::default(), HttpResponse::default());
+    let (mut reader, mut response) = (Reader::default(), HttpResponse::default());
     loop {
-        let (part, length) = reader.step(&bytes[answer.length..])?;
-        answer.length += length;
+        let (part, length) = reader.step(&bytes[response.length..])?;
+        response.length += length;
         match part {
             Part::Head(status) => {
-                (answer.status, answer.head_length) = (status, answer.length);
+                (response.status, response.head_length) = (status, response.length);
             }
-            Part::Body(piece) => answer.body.extend_from_slice(piece),
-            Part::End => return Ok(Some(answer)),
+            Part::Body(piece) => response.body.extend_from_slice(piece),
+            Part::End => return Ok(Some(response)),
             Part::Incomplete => break,
         }
     }
-    if reader.announced_bytes().saturating_add(bytes.len() as u64) > MESSAGE_BYTES_MAX as u64 {
-        bail!("{TOO_LONG}: {}", super::inbox::shown(bytes));
+    let announced_bytes = reader.0.map_or(0, |body| body.announced_bytes());
+    if announced_bytes.saturating_add(bytes.len() as u64) > MESSAGE_BYTES_MAX as u64 {
+        bail!("{TOO_LONG}: {}", beginning(bytes));
     }
     Ok(None)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn check(text: &str, expected: &str) {
-        let bytes = format!("{text}more").into_bytes();
-        let answer = take(&bytes).unwrap().unwrap();
-        assert_eq!((answer.status, &*answer.body), (200, expected.as_bytes()));
-        assert_eq!(answer.length, text.len());
-        for cut in 0..text.len() {
-            assert_eq!(take(&bytes[..cut]).unwrap(), None, "{cut}");
-        }
-    }
-
-    #[test]
-    fn answers_have_a_length_or_chunks() {
-        check("HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{\"count\":42}", "{\"count\":42}");
-        check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", "");
-        check(
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n",
-            "abc0123456789",
-        );
-        check(
-            "HTTP/1.1 200 OK\r\ntransfer-encoding:Chunked\r\n\r\n3\r\nabc\r\n0\r\nx: y\r\n\r\n",
-            "abc",
-        );
-    }
-
-    #[test]
-    fn what_is_no_answer_is_refused() {
-        let check = |text: &str| assert!(take(text.as_bytes()).is_err(), "{text:?}");
-        check("HTTP/1.1 200 OK\r\n\r\n");
-        check("nonsense\r\n\r\n");
-        check("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n");
-        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        check(&format!("{chunked}1\r\nabc\r\n"));
-        check(&format!("{chunked}x\r\n"));
-        check(&format!("{chunked}{}", "1".repeat(LINE_BYTES_MAX + 1)));
-        check(&"x".repeat(HEAD_BYTES_MAX + 1));
-        // More than any message has, announced, or there.
-        check("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551615\r\n\r\n");
-        check(&format!("{chunked}fffffff0\r\n"));
-        let endless = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
-        check(&format!("{chunked}{}", endless.repeat(65)));
-    }
-
-    /// Answers as a subject writes them, one behind the other; those with a size
-    /// are in chunks of it.
-    fn written(bodies: &[(Vec<u8>, usize)]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for (body, size) in bodies {
-            bytes.extend(b"HTTP/1.1 200 OK\r\nServer: x\r\n");
-            if *size == 0 {
-                bytes.extend(format!("Content-Length: {}\r\n\r\n", body.len()).bytes());
-                bytes.extend(body);
-                continue;
-            }
-            bytes.extend(b"Transfer-Encoding: chunked\r\n\r\n");
-            for chunk in body.chunks(*size) {
-                bytes.extend(format!("{:x}\r\n", chunk.len()).bytes());
-                bytes.extend(chunk);
-                bytes.extend(b"\r\n");
-            }
-            bytes.extend(b"0\r\n\r\n");
-        }
-        bytes
-    }
-
-    /// Reads them in pieces as a connection does, carrying over what is not used.
-    fn received(bytes: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
-        let (mut bodies, mut body, mut reader) = (Vec::new(), Vec::new(), Reader::default());
-        let (mut carried, mut at) = (Vec::new(), 0usize);
-        for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
-            let end = at.saturating_add(piece).min(bytes.len());
-            carried.extend_from_slice(&bytes[at..end]);
-            at = end;
-            let mut used = 0;
-            loop {
-                let (part, length) = reader.step(&carried[used..]).unwrap();
-                used += length;
-                match part {
-                    Part::Head(status) => assert_eq!(status, 200),
-                    Part::Body(piece) => body.extend_from_slice(piece),
-                    Part::End => bodies.push(std::mem::take(&mut body)),
-                    Part::Incomplete => break,
-                }
-            }
-            carried.drain(..used);
-        }
-        assert!(carried.is_empty() && body.is_empty());
-        bodies
-    }
-
-    proptest! {
-        #[test]
-        fn cuts_anywhere_change_nothing(
-            bodies in prop::collection::vec(
-                (prop::collection::vec(any::<u8>(), 0..300), 0usize..40), 1..10),
-            cuts in prop::collection::vec(any::<usize>(), 0..100),
-        ) {
-            let expected: Vec<_> = bodies.iter().map(|(body, _)| body.clone()).collect();
-            prop_assert_eq!(received(&written(&bodies), &cuts), expected);
-        }
-
-        #[test]
-        fn any_bytes_are_an_answer_not_a_panic(
-            head in prop::sample::select(vec![
-                "", "HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n",
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
-            ]),
-            rest in prop::collection::vec(
-                prop_oneof![any::<u8>(), prop::sample::select(b"\r\n:; 0aF".to_vec())], 0..200),
-        ) {
-            let bytes = [head.as_bytes(), &rest].concat();
-            let _ = take(&bytes);
-        }
-    }
+/// For a person: short, and on one line.
+pub(super) fn shown(text: &str) -> String {
+    text.trim().chars().take(200).flat_map(char::escape_debug).collect()
 }
+
+fn beginning(bytes: &[u8]) -> String {
+    shown(&carrier::shown(bytes))
+}
+
+fn wrong(what: impl Into<Cow<'static, str>>) -> CarrierError {
+    CarrierError(what.into())
+}
+
+#[cfg(test)]
+mod tests;

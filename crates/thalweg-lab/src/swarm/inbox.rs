@@ -3,9 +3,9 @@
 
 mod due;
 
-use super::carrier::{self, Step};
+use super::carrier::{Decoder, Incoming, Kind, PieceDecoder, shown, websocket};
 use super::cursors::Memory;
-use super::http_response::HEAD_BYTES_MAX;
+use super::http_response::{Body, Opening};
 use super::posted::{Arrival, Topic};
 use super::rows::Rows;
 use super::subscribe_request::SubscribeRequest;
@@ -84,16 +84,19 @@ pub(super) struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    /// Opens a transport; says how long the answer's head is, 0 while it is incomplete.
-    pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> anyhow::Result<usize> {
-        let length = head_length(self.transport, bytes)?;
-        if length > 0 {
-            *stage = self.inbox.opened(*stage);
-            if self.index == 0 {
-                self.inbox.head = bytes[..length].to_vec();
-            }
+    /// Opens a transport; says how much the answer's head takes, and how its body comes.
+    /// `None` while it is incomplete.
+    pub(super) fn open(
+        &mut self,
+        bytes: &[u8],
+        stage: &mut Stage,
+    ) -> anyhow::Result<Option<(usize, Body)>> {
+        let Some(opening) = open(self.transport, bytes)? else { return Ok(None) };
+        *stage = self.inbox.opened(*stage);
+        if self.index == 0 {
+            self.inbox.head = bytes[opening.head.clone()].to_vec();
         }
-        Ok(length)
+        Ok(Some((opening.head.end, opening.body)))
     }
 
     /// Takes the bytes of an open transport apart, from a frame's beginning on; says how
@@ -103,50 +106,43 @@ impl Parser<'_> {
         &mut self,
         bytes: &[u8],
         stage: &mut Stage,
-        searched: &mut u32,
+        decoder: &mut Decoder,
         memory: &mut impl Memory,
     ) -> anyhow::Result<usize> {
-        let mut used = 0;
-        loop {
-            let step = carrier::step(self.transport, &bytes[used..], *searched as usize)?;
-            *searched = 0;
-            match step {
-                Step::Message(message, length) => {
-                    self.message(message, stage, memory)?;
-                    used += length;
-                }
-                Step::Ping(payload, length) => {
-                    self.replies.extend(carrier::pong(payload));
-                    used += length;
-                }
-                Step::Nothing(length) => used += length,
-                Step::Close => bail!("the subject closed connection {}", self.index),
-                Step::Incomplete { searched: so_far } => {
-                    *searched = u32::try_from(so_far).unwrap_or(0);
-                    return Ok(used);
-                }
-            }
-        }
+        decoder.decode(self.transport, bytes, |incoming| self.incoming(incoming, stage, memory))
     }
 
     /// The same, of what comes in pieces that are cut anywhere, such as chunks, or
-    /// frames of HTTP/2. What is not done with is kept in `carry`.
+    /// frames of HTTP/2.
     #[inline]
     pub(super) fn piece(
         &mut self,
         piece: &[u8],
-        carry: &mut Vec<u8>,
         stage: &mut Stage,
-        searched: &mut u32,
+        decoder: &mut PieceDecoder,
         memory: &mut impl Memory,
     ) -> anyhow::Result<()> {
-        if carry.is_empty() {
-            let used = self.frames(piece, stage, searched, memory)?;
-            *carry = piece[used..].to_vec();
-        } else {
-            carry.extend_from_slice(piece);
-            let used = self.frames(carry, stage, searched, memory)?;
-            carry.drain(..used);
+        decoder.decode(self.transport, piece, |incoming| self.incoming(incoming, stage, memory))
+    }
+
+    #[inline]
+    fn incoming(
+        &mut self,
+        incoming: Incoming<'_>,
+        stage: &mut Stage,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<()> {
+        match incoming {
+            Incoming::Message(Kind::Text, message) => self.message(message, stage, memory)?,
+            Incoming::Message(Kind::Binary, _) => {
+                bail!("the subject sent a binary message, which is not of the wire")
+            }
+            Incoming::Ping(payload) => websocket::pong(payload, self.replies),
+            Incoming::SignOfLife => {}
+            Incoming::Close(payload) => {
+                let how = websocket::close_reason(payload)?;
+                bail!("the subject closed connection {}: {how}", self.index)
+            }
         }
         Ok(())
     }
@@ -191,22 +187,12 @@ impl Parser<'_> {
     }
 }
 
-/// Length of the head of an answer that opens the transport; 0 while it is incomplete.
-pub(super) fn head_length(transport: Transport, bytes: &[u8]) -> anyhow::Result<usize> {
-    match memchr::memmem::find(bytes, b"\r\n\r\n") {
-        Some(end) => {
-            let head = &bytes[..end + 4];
-            dialect::check_answer(transport, head).map_err(|reason| anyhow!(reason))?;
-            Ok(head.len())
-        }
-        None if bytes.len() > HEAD_BYTES_MAX => bail!("the subject's answer has no end"),
-        None => Ok(0),
-    }
-}
-
-/// The beginning of a message, for a person.
-pub(super) fn shown(message: &[u8]) -> String {
-    String::from_utf8_lossy(&message[..message.len().min(120)]).into_owned()
+/// The head of an answer that opens the transport; `None` while it is incomplete.
+pub(super) fn open(transport: Transport, bytes: &[u8]) -> anyhow::Result<Option<Opening>> {
+    let Some(opening) = Opening::read(bytes)? else { return Ok(None) };
+    let head = &bytes[opening.head.clone()];
+    dialect::check_answer(transport, head).map_err(|reason| anyhow!(reason))?;
+    Ok(Some(opening))
 }
 
 /// One more topic stands; `false` if all did already.

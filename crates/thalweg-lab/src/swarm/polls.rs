@@ -1,6 +1,7 @@
 //! Long polling over HTTP/1.1: answers one after the other on a connection that
 //! is kept open, each followed at once by the next poll.
 
+use super::carrier::PieceDecoder;
 use super::cursors::Cursors;
 use super::http_response::{Part, Reader};
 use super::inbox::{Parser, Stage};
@@ -11,15 +12,13 @@ use anyhow::bail;
 pub(super) struct Polls {
     cursors: Cursors,
     reader: Reader,
-    searched: u32,
-    /// Part of a line.
-    carry: Vec<u8>,
+    decoder: PieceDecoder,
 }
 
 impl Polls {
     pub(super) fn new(topics: u32) -> Polls {
-        let (cursors, reader) = (Cursors::new(topics), Reader::default());
-        Polls { cursors, reader, searched: 0, carry: Vec::new() }
+        let cursors = Cursors::new(topics);
+        Polls { cursors, reader: Reader::default(), decoder: PieceDecoder::default() }
     }
 
     /// Takes the connection's bytes apart and polls again behind each answer; says
@@ -30,7 +29,7 @@ impl Polls {
         bytes: &[u8],
         stage: &mut Stage,
     ) -> anyhow::Result<usize> {
-        let Polls { cursors, reader, searched, carry } = self;
+        let Polls { cursors, reader, decoder } = self;
         let mut used = 0;
         loop {
             let (part, length) = reader.step(&bytes[used..])?;
@@ -43,9 +42,9 @@ impl Polls {
                     }
                 }
                 Part::Head(status) => bail!("the subject answered {status} to a poll"),
-                Part::Body(piece) => parser.piece(piece, carry, stage, searched, cursors)?,
+                Part::Body(piece) => parser.piece(piece, stage, decoder, cursors)?,
                 Part::End => {
-                    check_end(carry, *stage)?;
+                    check_end(decoder.rest(), *stage)?;
                     parser.request.again(cursors, parser.replies);
                 }
                 Part::Incomplete => return Ok(used),
@@ -56,8 +55,8 @@ impl Polls {
 
 /// The answer to a poll is whole: so are its lines, and they have said where every
 /// topic is.
-pub(super) fn check_end(carry: &[u8], stage: Stage) -> anyhow::Result<()> {
-    if !carry.is_empty() {
+pub(super) fn check_end(rest: &[u8], stage: Stage) -> anyhow::Result<()> {
+    if !rest.is_empty() {
         bail!("the answer to a poll ended in the middle of a line");
     }
     if stage != Stage::Standing {

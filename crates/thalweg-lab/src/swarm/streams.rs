@@ -1,6 +1,7 @@
 //! The streams of one HTTP/2 connection, each a subscriber. One whose answers
 //! have an end goes on on another stream.
 
+use super::carrier::PieceDecoder;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
 use super::cursors::{Cursors, Nothing};
 use super::inbox::{Parser, Stage};
@@ -29,9 +30,7 @@ pub(super) struct Streams {
 #[derive(Debug)]
 struct Stream {
     stage: Stage,
-    searched: u32,
-    /// Part of a frame of its transport.
-    carry: Vec<u8>,
+    decoder: PieceDecoder,
     /// Bytes of its window used and not given back.
     used_bytes: u32,
 }
@@ -140,15 +139,15 @@ impl Streams {
         bytes: &[u8],
     ) -> anyhow::Result<()> {
         parser.index = self.first + index;
-        let Stream { stage, searched, carry, .. } = &mut self.streams[index];
+        let Stream { stage, decoder, .. } = &mut self.streams[index];
         if matches!(stage, Stage::Ended | Stage::Asked | Stage::Returning) {
             bail!("the subject sent data on stream {id}, which is not open");
         }
         let was_standing = *stage == Stage::Standing;
         match &mut self.returns {
-            None => parser.piece(bytes, carry, stage, searched, &mut Nothing)?,
+            None => parser.piece(bytes, stage, decoder, &mut Nothing)?,
             Some(returns) => {
-                parser.piece(bytes, carry, stage, searched, &mut returns.cursors[index])?;
+                parser.piece(bytes, stage, decoder, &mut returns.cursors[index])?;
             }
         }
         if !was_standing && *stage == Stage::Standing {
@@ -177,7 +176,7 @@ impl Streams {
         let stream = &mut self.streams[index];
         let is_poll = parser.transport == Transport::LongPolling;
         if is_poll {
-            polls::check_end(&stream.carry, stream.stage)?;
+            polls::check_end(stream.decoder.rest(), stream.stage)?;
         }
         let Some(returns) = &mut self.returns else {
             return self.cut(parser, id, index, "ended");
@@ -224,7 +223,7 @@ impl Streams {
 
 impl Stream {
     fn new(stage: Stage) -> Stream {
-        Stream { stage, searched: 0, carry: Vec::new(), used_bytes: 0 }
+        Stream { stage, decoder: PieceDecoder::default(), used_bytes: 0 }
     }
 }
 
@@ -253,6 +252,6 @@ mod tests {
 
     #[test]
     fn a_stream_is_small() {
-        assert!(size_of::<Stream>() <= 40, "{}", size_of::<Stream>());
+        assert!(size_of::<Stream>() <= 56, "{}", size_of::<Stream>());
     }
 }

@@ -2,6 +2,7 @@
 //! ready.
 
 use super::Load;
+use super::carrier::Decoder;
 use super::chunked_stream::ChunkedStream;
 use super::cursors::{Cursors, Nothing};
 use super::facts;
@@ -54,8 +55,7 @@ struct Connection {
     /// `None`: one answer without an end, which is not in chunks.
     shape: Option<Box<Shape>>,
     stage: Stage,
-    /// What its bytes so far need not be searched for again.
-    searched: u32,
+    decoder: Decoder,
     /// Part of a frame.
     carry: Vec<u8>,
 }
@@ -164,7 +164,7 @@ impl Subscribers {
                 link,
                 shape: Shape::new(index, &self.settings),
                 stage: Stage::Connecting,
-                searched: 0,
+                decoder: Decoder::default(),
                 carry: Vec::new(),
             });
         }
@@ -217,7 +217,7 @@ impl Subscribers {
     /// Reads once; whether there may be more.
     #[inline]
     fn read(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
-        let Connection { link, shape, stage, searched, carry } = &mut self.connections[index];
+        let Connection { link, shape, stage, decoder, carry } = &mut self.connections[index];
         let was_standing = *stage == Stage::Standing;
         let (inbox, request, replies) =
             (&mut self.inbox, &self.subscribe_request, &mut self.replies);
@@ -232,11 +232,9 @@ impl Subscribers {
             }
             let mut head_length = 0;
             if matches!(stage, Stage::Asked | Stage::Returning) {
-                head_length = parser.open(bytes, stage)?;
-                if head_length == 0 {
-                    return Ok(0);
-                }
-                Shape::open(shape, ChunkedStream::behind(&bytes[..head_length]));
+                let Some((length, body)) = parser.open(bytes, stage)? else { return Ok(0) };
+                head_length = length;
+                Shape::open(shape, ChunkedStream::new(body));
             }
             let bytes = &bytes[head_length..];
             let used = match shape.as_deref_mut() {
@@ -247,9 +245,9 @@ impl Subscribers {
                     chunks.parse(&mut parser, bytes, stage, cursors)
                 }
                 Some(Shape::Document(cursors, None)) => {
-                    parser.frames(bytes, stage, searched, cursors)
+                    parser.frames(bytes, stage, decoder, cursors)
                 }
-                _ => parser.frames(bytes, stage, searched, &mut Nothing),
+                _ => parser.frames(bytes, stage, decoder, &mut Nothing),
             };
             Ok(head_length + used?)
         });
@@ -293,7 +291,7 @@ impl Subscribers {
         }
         poller.remove(connection.link.socket())?;
         connection.stage = Stage::Connecting;
-        connection.searched = 0;
+        connection.decoder = Decoder::default();
         connection.carry = Vec::new();
         self.standing -= 1;
         self.returning.push_back(index);
@@ -384,6 +382,6 @@ mod tests {
 
     #[test]
     fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 64, "{}", size_of::<Connection>());
+        assert!(size_of::<Connection>() <= 72, "{}", size_of::<Connection>());
     }
 }

@@ -45,7 +45,7 @@ fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A masked text frame; the lab's mask changes nothing.
+/// A masked text frame.
 fn read_message(reader: &mut impl Read) -> std::io::Result<String> {
     let mut head = [0; 2];
     reader.read_exact(&mut head)?;
@@ -59,7 +59,9 @@ fn read_message(reader: &mut impl Read) -> std::io::Result<String> {
     };
     let mut rest = vec![0; 4 + length];
     reader.read_exact(&mut rest)?;
-    Ok(String::from_utf8_lossy(&rest[4..]).into_owned())
+    let (mask, payload) = rest.split_at(4);
+    let message = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
+    Ok(String::from_utf8_lossy(&message.collect::<Vec<_>>()).into_owned())
 }
 
 fn send(connection: &mut TcpStream, message: &str) -> std::io::Result<()> {

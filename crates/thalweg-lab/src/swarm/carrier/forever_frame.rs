@@ -1,7 +1,7 @@
 //! A forever frame: a document that never ends, each message a script that
 //! hands it to the page as a string. What stands between two scripts is not looked at.
 
-use super::{CarrierError, Step};
+use super::{CarrierError, Incoming, Kind, Step, wrong};
 use memchr::{memchr, memmem::find};
 
 const CALL: &[u8] = b">receive('";
@@ -9,8 +9,7 @@ const END: &[u8] = b"')</script>";
 
 /// No event that the lab publishes, or has published, is changed by this framing: so a
 /// message stands in its string as it is.
-const ESCAPED: CarrierError =
-    CarrierError("a message with an escape, which no event of a scenario has");
+const ESCAPED: CarrierError = wrong("a message with an escape, which no event of a scenario has");
 
 pub(super) fn step(bytes: &[u8], searched: usize) -> Result<Step<'_>, CarrierError> {
     // A marker may have been cut where the last search ended.
@@ -27,7 +26,10 @@ pub(super) fn step(bytes: &[u8], searched: usize) -> Result<Step<'_>, CarrierErr
     let message = &bytes[begin..end_from + at];
     match memchr(b'\\', message) {
         Some(_) => Err(ESCAPED),
-        None => Ok(Step::Message(message, end_from + at + END.len())),
+        None => {
+            let message = Incoming::Message(Kind::Text, message);
+            Ok(Step::Incoming(message, end_from + at + END.len()))
+        }
     }
 }
 
@@ -40,14 +42,17 @@ mod tests {
         let document =
             b"<!doctype html><script nonce=\"x\">function receive(m){parent.thalweg(m,window)}\
             </script>\n<script nonce=\"x\">receive('{\"heartbeat\":{}}')</script>\nrest";
-        let Ok(Step::Message(message, length)) = step(document, 0) else { panic!() };
+        let Ok(Step::Incoming(Incoming::Message(_, message), length)) = step(document, 0) else {
+            panic!()
+        };
         assert_eq!(message, b"{\"heartbeat\":{}}");
         assert_eq!(&document[length..], b"\nrest");
+        let found = Step::Incoming(Incoming::Message(Kind::Text, message), length);
         for cut in 0..length {
             let Ok(Step::Incomplete { searched }) = step(&document[..cut], 0) else {
                 panic!("{cut}")
             };
-            assert_eq!(step(document, searched), Ok(Step::Message(message, length)), "{cut}");
+            assert_eq!(step(document, searched), Ok(found), "{cut}");
         }
         assert_eq!(step(br">receive('\'')</script>", 0), Err(ESCAPED));
     }

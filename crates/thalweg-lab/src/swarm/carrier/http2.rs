@@ -2,7 +2,7 @@
 //! control frames out. Header compression (RFC 7541) has no dynamic table in
 //! either direction.
 
-use super::CarrierError;
+use super::{CarrierError, wrong};
 
 const FRAME_HEAD_BYTES: usize = 9;
 /// The longest frame that a peer may send which was not told otherwise
@@ -67,7 +67,7 @@ pub(in crate::swarm) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>
     let length = u32::from_be_bytes([0, a, b, c]) as usize;
     let stream = u32::from_be_bytes([s0 & 0x7F, s1, s2, s3]);
     if length > FRAME_BYTES_MAX {
-        return Err(CarrierError("an HTTP/2 frame over 16 KiB (RFC 9113 §4.2)"));
+        return Err(wrong("an HTTP/2 frame over 16 KiB (RFC 9113 §4.2)"));
     }
     let Some(payload) = rest.get(..length) else {
         return Ok(None);
@@ -81,18 +81,18 @@ pub(in crate::swarm) fn frame(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>
         },
         HEADERS => {
             if flags & END_HEADERS == 0 {
-                return Err(CarrierError("an answer's head in several HTTP/2 frames"));
+                return Err(wrong("an answer's head in several HTTP/2 frames"));
             }
             let block = unpadded(payload, flags)?;
             let block = if flags & PRIORITISED != 0 { block.get(5..) } else { Some(block) };
-            let status = block.and_then(status).ok_or(CarrierError("a head without :status"))?;
+            let status = block.and_then(status).ok_or(wrong("a head without :status"))?;
             Frame::Status { stream, status, is_end: flags & END_STREAM != 0 }
         }
         RST_STREAM => Frame::Reset { stream, error: number(payload)? },
         SETTINGS if flags & ACK == 0 => Frame::Settings { streams_max: streams_max(payload) },
         PING if flags & ACK == 0 => {
             let bytes = payload.try_into();
-            Frame::Ping(bytes.map_err(|_| CarrierError("a ping of other than eight bytes"))?)
+            Frame::Ping(bytes.map_err(|_| wrong("a ping of other than eight bytes"))?)
         }
         GOAWAY => Frame::GoAway { error: number(payload.get(4..).unwrap_or_default())? },
         SETTINGS | PING | WINDOW_UPDATE | PRIORITY => Frame::Nothing,
@@ -110,7 +110,7 @@ fn unpadded(payload: &[u8], flags: u8) -> Result<&[u8], CarrierError> {
     rest.len().checked_sub(usize::from(padding)).map(|length| &rest[..length]).ok_or(TOO_SHORT)
 }
 
-const TOO_SHORT: CarrierError = CarrierError("an HTTP/2 frame shorter than it must be");
+const TOO_SHORT: CarrierError = wrong("an HTTP/2 frame shorter than it must be");
 
 fn number(payload: &[u8]) -> Result<u32, CarrierError> {
     payload.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)).ok_or(TOO_SHORT)
@@ -201,7 +201,7 @@ pub(in crate::swarm) fn request(
         }
     }
     if block.len() > FRAME_BYTES_MAX {
-        return Err(CarrierError("a request of over 16 KiB for HTTP/2: take fewer topics"));
+        return Err(wrong("a request of over 16 KiB for HTTP/2: take fewer topics"));
     }
     head(out, block.len(), HEADERS, END_HEADERS | END_STREAM, stream);
     out.extend(block);

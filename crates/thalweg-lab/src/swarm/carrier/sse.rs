@@ -1,51 +1,118 @@
-//! Server-Sent Events (WHATWG HTML §9.2.5), as Thalweg's wire writes them: one
-//! `data:` line per frame, line feeds only.
+//! Server-Sent Events (WHATWG HTML §9.2.6), all of it: lines that end in CR, LF or both,
+//! a byte order mark, several data lines, comments, fields of any name. What an event's
+//! name and id say is nobody's concern here.
 
-use super::{CarrierError, Step};
+use super::{CarrierError, Incoming, Kind, Partial, Step};
+use memchr::memchr2;
 
-pub(super) fn step(bytes: &[u8], searched: usize) -> Result<Step<'_>, CarrierError> {
-    let mut message = None;
-    let mut line_start = 0;
-    // Lines behind the first are short: only the first is worth not searching
-    // twice.
-    let mut fresh = searched.min(bytes.len());
-    loop {
-        let Some(length) = memchr::memchr(b'\n', &bytes[fresh..]) else {
-            let searched = if line_start == 0 { bytes.len() } else { 0 };
-            return Ok(Step::Incomplete { searched });
-        };
-        let line = &bytes[line_start..fresh + length];
-        line_start = fresh + length + 1;
-        fresh = line_start;
-        if line.is_empty() {
-            return Ok(match message {
-                Some(message) => Step::Message(message, line_start),
-                None => Step::Nothing(line_start),
-            });
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+const DATA: &[u8] = b"data";
+
+/// `partial` is the event that is taken line by line. A stream that `has_begun` is past
+/// its byte order mark.
+#[inline]
+pub(super) fn step<'a>(
+    bytes: &'a [u8],
+    searched: usize,
+    has_begun: &mut bool,
+    partial: &'a mut Option<Box<Partial>>,
+) -> Result<Step<'a>, CarrierError> {
+    if !*has_begun {
+        if bytes.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(bytes) {
+            return Ok(Step::Incomplete { searched: 0 });
         }
-        if let Some(data) = line.strip_prefix(b"data:")
-            && message.replace(data).is_some()
-        {
-            return Err(CarrierError("an SSE frame with two data lines is not Thalweg's wire"));
+        *has_begun = true;
+        if bytes.starts_with(BYTE_ORDER_MARK) {
+            return Ok(Step::Skip(BYTE_ORDER_MARK.len()));
         }
+    }
+    if partial.is_none()
+        && let Some(step) = whole(bytes, searched)
+    {
+        return Ok(step);
+    }
+    line(bytes, searched, partial)
+}
+
+/// An event as almost everybody writes it: one data line, then perhaps lines that say
+/// nothing here, all of them ended by LF. `None` if it is another.
+#[inline]
+fn whole(bytes: &[u8], searched: usize) -> Option<Step<'_>> {
+    if !bytes.starts_with(b"data:") {
+        return None;
+    }
+    let Some(length) = memchr2(b'\n', b'\r', &bytes[searched..]) else {
+        return Some(Step::Incomplete { searched: bytes.len() });
+    };
+    let end = searched + length;
+    let data = &bytes[b"data:".len()..end];
+    let mut at = end;
+    while bytes[at] == b'\n' {
+        let line = &bytes[at + 1..];
+        match memchr2(b'\n', b'\r', line) {
+            None => return Some(Step::Incomplete { searched: end }),
+            Some(0) if line[0] == b'\n' => {
+                let message = Incoming::Message(Kind::Text, without_space(data));
+                return Some(Step::Incoming(message, at + 2));
+            }
+            Some(_) if line.starts_with(DATA) || line[0] == b':' => return None,
+            Some(length) => at += 1 + length,
+        }
+    }
+    None
+}
+
+/// One line of any event.
+#[cold]
+fn line<'a>(
+    bytes: &'a [u8],
+    searched: usize,
+    partial: &'a mut Option<Box<Partial>>,
+) -> Result<Step<'a>, CarrierError> {
+    if let (Some(partial), Some(first)) = (partial.as_deref_mut(), bytes.first())
+        && std::mem::take(&mut partial.is_behind_cr)
+        && *first == b'\n'
+    {
+        return Ok(Step::Skip(1));
+    }
+    let Some(length) = memchr2(b'\n', b'\r', &bytes[searched..]) else {
+        return Ok(Step::Incomplete { searched: bytes.len() });
+    };
+    let (line, end) = bytes.split_at(searched + length);
+    let used = line.len() + if end.starts_with(b"\r\n") { 2 } else { 1 };
+    // Where no event is under way, an LF of its own is an empty line that says nothing.
+    let is_behind_cr = end == b"\r";
+    if line.is_empty() {
+        return Ok(match partial {
+            Some(partial) => Step::Incoming(partial.finish(), used),
+            None => Step::Skip(used),
+        });
+    }
+    if let Some(value) = value(line) {
+        match partial {
+            Some(partial) => partial.push(b"\n")?,
+            None => *partial = Some(Partial::begin(Kind::Text)),
+        }
+        if let Some(partial) = partial {
+            partial.push(value)?;
+        }
+    }
+    if let Some(partial) = partial {
+        partial.is_behind_cr = is_behind_cr;
+    }
+    Ok(if line[0] == b':' { Step::Incoming(Incoming::SignOfLife, used) } else { Step::Skip(used) })
+}
+
+/// What a data line says.
+fn value(line: &[u8]) -> Option<&[u8]> {
+    match line.strip_prefix(DATA)? {
+        [] => Some(&[]),
+        [b':', value @ ..] => Some(without_space(value)),
+        // A field of another name.
+        _ => None,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_with_and_without_names() {
-        let check = |bytes: &'static str, expected| {
-            assert_eq!(step(bytes.as_bytes(), 0), Ok(expected), "{bytes:?}");
-        };
-        check("data:x\nid:1.2\n\nrest", Step::Message(b"x", 15));
-        check("data:x\n\n", Step::Message(b"x", 8));
-        check("event:gap\ndata:{}\nid:1.2\n\n", Step::Message(b"{}", 26));
-        check(":comment\n\n", Step::Nothing(10));
-        check("data:x", Step::Incomplete { searched: 6 });
-        check("data:x\nid", Step::Incomplete { searched: 0 });
-        assert!(step(b"data:x\ndata:y\n\n", 0).is_err());
-    }
+fn without_space(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b" ").unwrap_or(value)
 }

@@ -1,67 +1,163 @@
-//! WebSocket frames from a server (RFC 6455 §5.2): unmasked, and on Thalweg's
-//! wire one text frame per message.
+//! WebSocket frames from a server (RFC 6455 §5): text and binary messages, whole or in
+//! fragments, with control frames between them; and a client's frames.
 
-use super::{CarrierError, MESSAGE_BYTES_MAX, Step, TOO_LONG};
+use super::{CarrierError, Incoming, Kind, MESSAGE_BYTES_MAX, Partial, Step, too_long, wrong};
 
+const CONTINUATION: u8 = 0x0;
 const TEXT: u8 = 0x1;
+const BINARY: u8 = 0x2;
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xA;
 const FINAL: u8 = 0x80;
+const WHOLE_TEXT: u8 = FINAL | TEXT;
+const WHOLE_BINARY: u8 = FINAL | BINARY;
+const RESERVED: u8 = 0x70;
 const MASKED: u8 = 0x80;
 /// Control frames are no longer than this (§5.5).
 const CONTROL_BYTES_MAX: usize = 125;
+/// Normal closure (§7.4.1).
+const NORMAL: u16 = 1000;
 
+/// `partial` is the message whose fragments are under way.
 #[inline]
-pub(super) fn step(bytes: &[u8]) -> Result<Step<'_>, CarrierError> {
+pub(super) fn step<'a>(
+    bytes: &'a [u8],
+    partial: &'a mut Option<Box<Partial>>,
+) -> Result<Step<'a>, CarrierError> {
     const INCOMPLETE: Result<Step<'_>, CarrierError> = Ok(Step::Incomplete { searched: 0 });
     let &[first, second, ref rest @ ..] = bytes else {
         return INCOMPLETE;
     };
-    if second & MASKED != 0 {
-        return Err(CarrierError("a masked frame from the server (RFC 6455 §5.1)"));
-    }
-    if first & FINAL == 0 || first & 0x70 != 0 {
-        return Err(CarrierError("a fragmented or extended frame is not Thalweg's wire"));
-    }
-    let (length, head) = match (second, rest) {
+    let (length, head) = match (second & !MASKED, rest) {
         (126, &[a, b, ..]) => (u64::from(u16::from_be_bytes([a, b])), 4),
         (127, &[a, b, c, d, e, f, g, h, ..]) => (u64::from_be_bytes([a, b, c, d, e, f, g, h]), 10),
         (126 | 127, _) => return INCOMPLETE,
         (short, _) => (u64::from(short), 2),
     };
     let length = usize::try_from(length).ok().filter(|length| *length <= MESSAGE_BYTES_MAX);
-    let end = head + length.ok_or(CarrierError(TOO_LONG))?;
+    let end = head + length.ok_or_else(too_long)?;
+    // Almost every frame is a message.
+    let kind = match first {
+        WHOLE_TEXT => Some(Kind::Text),
+        WHOLE_BINARY => Some(Kind::Binary),
+        _ => None,
+    };
+    if let (Some(kind), None, 0) = (kind, &partial, second & MASKED) {
+        return match bytes.get(head..end) {
+            Some(payload) => Ok(Step::Incoming(Incoming::Message(kind, payload), end)),
+            None => INCOMPLETE,
+        };
+    }
+    check(first, second, end - head, partial.as_deref())?;
     let Some(payload) = bytes.get(head..end) else {
         return INCOMPLETE;
     };
-    match first & 0x0F {
-        TEXT => Ok(Step::Message(payload, end)),
-        PING if payload.len() <= CONTROL_BYTES_MAX => Ok(Step::Ping(payload, end)),
-        PONG => Ok(Step::Nothing(end)),
-        CLOSE => Ok(Step::Close),
-        _ => Err(CarrierError("neither a text nor a control frame")),
+    Ok(match first & 0x0F {
+        CLOSE => Step::Incoming(Incoming::Close(payload), end),
+        PING => Step::Incoming(Incoming::Ping(payload), end),
+        PONG => Step::Incoming(Incoming::SignOfLife, end),
+        opcode => {
+            let kind = if opcode == TEXT { Kind::Text } else { Kind::Binary };
+            let partial = partial.get_or_insert_with(|| Partial::begin(kind));
+            partial.push(payload)?;
+            match first & FINAL {
+                0 => Step::Skip(end),
+                _ => Step::Incoming(partial.finish(), end),
+            }
+        }
+    })
+}
+
+/// Whether such a frame may come now, as its head says.
+fn check(
+    first: u8,
+    second: u8,
+    length: usize,
+    partial: Option<&Partial>,
+) -> Result<(), CarrierError> {
+    if second & MASKED != 0 {
+        return Err(wrong("a masked frame from a server (RFC 6455 §5.1)"));
+    }
+    if first & RESERVED != 0 {
+        return Err(wrong("a frame of an extension that was not offered (RFC 6455 §5.2)"));
+    }
+    match (first & 0x0F, partial) {
+        (TEXT | BINARY, Some(_)) => {
+            Err(wrong("a message that begins within another (RFC 6455 §5.4)"))
+        }
+        (CONTINUATION, None) => Err(wrong("a continuation of no message (RFC 6455 §5.4)")),
+        (CLOSE | PING | PONG, _) if first & FINAL == 0 || length > CONTROL_BYTES_MAX => {
+            Err(wrong("a control frame in fragments or over 125 bytes (RFC 6455 §5.5)"))
+        }
+        (CONTINUATION, Some(partial)) if partial.bytes.len() + length > MESSAGE_BYTES_MAX => {
+            Err(too_long())
+        }
+        (CONTINUATION | TEXT | BINARY | CLOSE | PING | PONG, _) => Ok(()),
+        (opcode, _) => {
+            let what = format!("a frame of the unknown kind {opcode} (RFC 6455 §5.2)");
+            Err(CarrierError(what.into()))
+        }
     }
 }
 
-/// The answer to a ping, masked as a client must, with a mask that changes
-/// nothing: no intermediary on loopback could be attacked (§10.3).
-pub(in crate::swarm) fn pong(payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![FINAL | PONG, MASKED | payload.len() as u8, 0, 0, 0, 0];
-    frame.extend_from_slice(payload);
-    frame
+/// What a close frame says, for a person.
+pub(in crate::swarm) fn close_reason(payload: &[u8]) -> Result<String, CarrierError> {
+    let (code, reason) = match payload {
+        [] => return Ok("closed without a code (1005)".to_owned()),
+        [_] => return Err(wrong("a close frame of one byte (RFC 6455 §5.5.1)")),
+        [a, b, reason @ ..] => (u16::from_be_bytes([*a, *b]), reason),
+    };
+    // §7.4: these are never sent, or belong to nobody.
+    if !(1000..5000).contains(&code) || matches!(code, 1004..=1006 | 1015) {
+        let what = format!("the close code {code}, which may not be sent (RFC 6455 §7.4)");
+        return Err(CarrierError(what.into()));
+    }
+    let Ok(reason) = std::str::from_utf8(reason) else {
+        return Err(wrong("a close reason that is not UTF-8 (RFC 6455 §5.5.1)"));
+    };
+    Ok(if reason.is_empty() {
+        format!("closed with {code}")
+    } else {
+        format!("closed with {code}: {}", reason.escape_debug())
+    })
 }
 
-/// Appends a text frame, masked in the same way.
+/// Appends a text message.
 pub(in crate::swarm) fn text(payload: &[u8], out: &mut Vec<u8>) {
-    head(FINAL | TEXT, MASKED, payload.len(), out);
-    out.extend([0; 4]);
+    frame(TEXT, payload, out);
+}
+
+/// Appends the answer to a ping.
+pub(in crate::swarm) fn pong(payload: &[u8], out: &mut Vec<u8>) {
+    frame(PONG, payload, out);
+}
+
+/// Appends the answer to a close frame with this payload: the same code, if any (§5.5.1).
+pub(in crate::swarm) fn close_back(payload: &[u8], out: &mut Vec<u8>) {
+    frame(CLOSE, payload.get(..2).unwrap_or_default(), out);
+}
+
+/// Appends the close frame of one who has had enough.
+pub(in crate::swarm) fn close(out: &mut Vec<u8>) {
+    frame(CLOSE, &NORMAL.to_be_bytes(), out);
+}
+
+/// A client's frame, masked with a random key (§5.3).
+fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
+    head(FINAL | opcode, MASKED, payload.len(), out);
+    let mask = fastrand::u32(..).to_ne_bytes();
+    out.extend(mask);
+    let start = out.len();
     out.extend_from_slice(payload);
+    for four in out[start..].chunks_mut(mask.len()) {
+        four.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    }
 }
 
 /// Appends the head of a frame (§5.2) up to its mask. `masked` is the bit that says
 /// whether there is one.
-pub(in crate::swarm) fn head(first: u8, masked: u8, length: usize, out: &mut Vec<u8>) {
+fn head(first: u8, masked: u8, length: usize, out: &mut Vec<u8>) {
     out.push(first);
     match length {
         short @ ..126 => out.push(masked | short as u8),
@@ -77,39 +173,4 @@ pub(in crate::swarm) fn head(first: u8, masked: u8, length: usize, out: &mut Vec
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    pub(in crate::swarm) fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
-        let mut frame = Vec::new();
-        head(FINAL | opcode, 0, payload.len(), &mut frame);
-        frame.extend_from_slice(payload);
-        frame
-    }
-
-    #[test]
-    fn every_length_comes_back() {
-        for length in [0, 1, 125, 126, 127, 65535, 65536, 70000] {
-            let payload = vec![b'x'; length];
-            let bytes = frame(TEXT, &payload);
-            assert_eq!(step(&bytes), Ok(Step::Message(&payload, bytes.len())));
-            let short = &bytes[..bytes.len() - 1];
-            assert_eq!(step(short), Ok(Step::Incomplete { searched: 0 }));
-        }
-    }
-
-    #[test]
-    fn control_frames_and_what_is_refused() {
-        assert_eq!(step(&frame(PING, b"hi")), Ok(Step::Ping(b"hi", 4)));
-        assert_eq!(step(&frame(CLOSE, b"\x03\xe9")), Ok(Step::Close));
-        assert_eq!(pong(b"hi"), b"\x8a\x82\0\0\0\0hi");
-        let mut said = Vec::new();
-        text(b"hi", &mut said);
-        assert_eq!(said, b"\x81\x82\0\0\0\0hi");
-        assert!(step(&[0x01, 0x00]).is_err(), "not final");
-        assert!(step(&[0x81, 0x80]).is_err(), "masked");
-        assert!(step(&[0x82, 0x00]).is_err(), "binary");
-        let endless = [0x81, 127, 255, 255, 255, 255, 255, 255, 255, 255];
-        assert!(step(&endless).is_err());
-    }
-}
+pub(super) mod tests;

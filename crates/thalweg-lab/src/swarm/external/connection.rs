@@ -1,12 +1,12 @@
 //! One connection to an endpoint.
 
 use super::handshake::{self, Wanted};
-use super::head::Head;
 use super::protocol_session::{End, ProtocolSession};
 use super::recorder::{Pace, Recorder};
 use super::resolver::Resolver;
-use super::websocket;
+use crate::measure::Answer;
 use crate::scenario::{Endpoint, Transport};
+use crate::swarm::carrier::websocket;
 use crate::swarm::link::Received;
 use crate::swarm::read_buffer::ReadBuffer;
 use crate::swarm::socket::{Poller, Ready, now_real_ns, now_us};
@@ -23,6 +23,8 @@ pub(super) struct Connection {
     /// `None` when it is over.
     writer: Option<Writer>,
     pub(super) session: ProtocolSession,
+    /// Part of a head, a chunk's size or a frame.
+    carry: Vec<u8>,
     pub(super) pace: Pace,
     pub(super) dialed_us: u64,
     pub(super) stage: Stage,
@@ -42,8 +44,8 @@ pub(super) enum Stage {
 pub(super) struct Turn {
     /// There may be more to read.
     pub(super) may_be_more: bool,
-    /// The head of the answer that has just opened the transport.
-    pub(super) opened: Option<Box<Head>>,
+    /// What the response says that has just opened the transport.
+    pub(super) opened: Option<Box<Answer>>,
 }
 
 impl Connection {
@@ -67,6 +69,7 @@ impl Connection {
         Ok(Connection {
             writer: Some(Writer::over(link, index as u64, request, poller)?),
             session: ProtocolSession::new(wanted),
+            carry: Vec::new(),
             pace: Pace::default(),
             dialed_us,
             stage: Stage::Opening,
@@ -104,17 +107,15 @@ impl Connection {
         recorder: &mut Recorder,
         poller: &Poller,
     ) -> anyhow::Result<Turn> {
-        let Connection { writer: Some(writer), session, pace, .. } = self else {
+        let Connection { writer: Some(writer), session, pace, carry, .. } = self else {
             return Ok(Turn::default());
         };
         let mut turn = Turn::default();
-        // Whatever is incomplete, the session keeps.
-        let mut carry = Vec::new();
-        let received = buffer.read(&mut writer.link, &mut carry, |bytes| {
+        let received = buffer.read(&mut writer.link, carry, |bytes| {
             let mut reading = recorder.reading(now_us(), now_real_ns);
-            let fed = session.feed(bytes, &mut reading);
+            let used = session.receive(bytes, |incoming| reading.on_message(incoming));
             reading.finish(pace);
-            fed.map(|()| bytes.len()).map_err(anyhow::Error::from)
+            used.map_err(anyhow::Error::from)
         });
         match received {
             Ok(Received::Nothing) => {}
@@ -157,15 +158,14 @@ impl Connection {
         if let Some(writer) = &mut self.writer
             && self.session.is_websocket()
         {
-            let going = 1000u16.to_be_bytes();
-            let _ = writer.send(poller, |out| websocket::closing(&going, out));
+            let _ = writer.send(poller, websocket::close);
         }
         self.writer = None;
     }
 
     fn end(&mut self, end: End, recorder: &mut Recorder) {
         let mut reading = recorder.reading(now_us(), now_real_ns);
-        self.session.end(end, &mut reading);
+        self.session.end(end, |incoming| reading.on_message(incoming));
         reading.finish(&mut self.pace);
     }
 

@@ -2,7 +2,6 @@
 //! ready.
 
 use super::connection::{Connection, Stage, Turn, unreachable};
-use super::head::Head;
 use super::recorder::{Pace, Recorder};
 use super::resolver::Resolver;
 use crate::measure::{Answer, Heard, Latency, Spread};
@@ -175,7 +174,7 @@ impl<'a> ConnectionPool<'a> {
 
     /// A connection was opened, or is over.
     fn note(&mut self, index: usize, turn: Turn, poller: &Poller) -> anyhow::Result<()> {
-        if let Some(head) = turn.opened {
+        if let Some(answer) = turn.opened {
             let connection = &mut self.connections[index];
             connection.stage = Stage::Standing;
             self.set_up.record(now_us() - connection.dialed_us, 1);
@@ -183,7 +182,8 @@ impl<'a> ConnectionPool<'a> {
             self.standing += 1;
             self.heard.stood += 1;
             if self.heard.stood == 1 {
-                self.heard.answer = answer(&head, self.resolver.address().to_string());
+                let address = self.resolver.address().to_string();
+                self.heard.answer = Answer { address, ..*answer };
             }
             if let Err(error) = connection.greet(&self.endpoint.send_on_open, poller) {
                 connection.fail(&error, &mut self.recorder);
@@ -267,18 +267,6 @@ impl<'a> ConnectionPool<'a> {
         for connection in &mut self.connections {
             connection.leave(poller);
         }
-    }
-}
-
-fn answer(head: &Head, address: String) -> Answer {
-    let header = |name| head.header(name).map(super::head::shown);
-    Answer {
-        address,
-        status: head.status_line.clone(),
-        server: header("server"),
-        content_type: header("content-type"),
-        subprotocol: header("sec-websocket-protocol"),
-        is_chunked: head.list("transfer-encoding").iter().any(|coding| coding == "chunked"),
     }
 }
 

@@ -1,8 +1,7 @@
 //! How an endpoint is asked, and whether its answer opens the transport.
 
-use super::body::{Body, Chunked};
-use super::head::Head;
 use crate::scenario::{Endpoint, Transport};
+use crate::swarm::http_response::{Body, Head, shown};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
@@ -70,25 +69,25 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) enum Opening {
     Websocket,
-    Sse(Body),
-    Lines(Body),
+    /// Events, or lines.
+    Stream(Body),
     /// The endpoint says no; the body says why.
     Refused(Body),
 }
 
 impl Wanted {
     /// Judges an answer. The error says, in one sentence, why it cannot be used.
-    pub(super) fn judge(&self, head: &Head) -> Result<Opening, String> {
+    pub(super) fn judge(&self, head: &Head<'_>) -> Result<Opening, String> {
         let is_websocket = self.transport == Transport::Websocket;
         if (300..400).contains(&head.status)
-            && let Some(target) = head.header("location")
+            && let Some(target) = head.field("location")
         {
             // A query may hold what the endpoint was told in confidence.
             let target = target.split(['?', '#']).next().unwrap_or_default();
             return Err(format!(
                 "{}: it redirects to {}; measure that URL",
-                head.status_line,
-                super::head::shown(target)
+                head.status_line(),
+                shown(target)
             ));
         }
         match head.status {
@@ -98,17 +97,17 @@ impl Wanted {
                                         WebSocket is there; measure it with http:// or https://"
                 .to_owned()),
             200 => self.stream(head),
-            _ => Ok(Opening::Refused(body(head).unwrap_or(Body::UntilEnd))),
+            _ => Ok(Opening::Refused(Body::of(head).unwrap_or(Body::UntilEnd))),
         }
     }
 
-    fn upgrade(&self, head: &Head) -> Result<(), String> {
+    fn upgrade(&self, head: &Head<'_>) -> Result<(), String> {
         let has = |name, token: &str| head.list(name).iter().any(|it| it == token);
         if !has("upgrade", "websocket") || !has("connection", "upgrade") {
             return Err("its 101 lacks Upgrade: websocket or Connection: Upgrade (RFC 6455 §4.1)"
                 .to_owned());
         }
-        if head.header("sec-websocket-accept") != Some(&*self.accept) {
+        if head.field("sec-websocket-accept").as_deref() != Some(&*self.accept) {
             return Err(
                 "its Sec-WebSocket-Accept does not belong to the key (RFC 6455 §4.1)".to_owned()
             );
@@ -116,8 +115,8 @@ impl Wanted {
         if let Some(extension) = head.list("sec-websocket-extensions").first() {
             return Err(format!("it wants the extension {extension}, which was not offered"));
         }
-        let chosen = head.header("sec-websocket-protocol");
-        match (self.subprotocol.as_deref(), chosen) {
+        let chosen = head.field("sec-websocket-protocol");
+        match (self.subprotocol.as_deref(), chosen.as_deref()) {
             (wanted, chosen) if wanted == chosen => Ok(()),
             (None, Some(chosen)) => {
                 Err(format!("it chose the subprotocol {chosen}, which was not offered"))
@@ -133,53 +132,25 @@ impl Wanted {
         }
     }
 
-    fn stream(&self, head: &Head) -> Result<Opening, String> {
+    fn stream(&self, head: &Head<'_>) -> Result<Opening, String> {
         let codings = head.list("content-encoding");
         if let Some(coding) = codings.iter().find(|coding| *coding != "identity") {
             return Err(format!("its answer is compressed ({coding}), which was not asked for"));
         }
-        let body = body(head)?;
+        let body = Body::of(head).map_err(|error| format!("its answer has {error}"))?;
         if self.transport != Transport::Sse {
-            return Ok(Opening::Lines(body));
+            return Ok(Opening::Stream(body));
         }
-        let kind = head.header("content-type").unwrap_or("no Content-Type");
+        let kind = head.field("content-type").unwrap_or("no Content-Type".into());
         let essence = kind.split(';').next().unwrap_or_default().trim();
         if !essence.eq_ignore_ascii_case("text/event-stream") {
             return Err(format!(
                 "it answers with {} and not text/event-stream; if it sends an event a line, \
                  measure it with --transports http-streaming",
-                super::head::shown(kind)
+                shown(&kind)
             ));
         }
-        Ok(Opening::Sse(body))
-    }
-}
-
-/// How the body is delimited (RFC 9112 §6.3).
-fn body(head: &Head) -> Result<Body, String> {
-    let codings = head.list("transfer-encoding");
-    match &codings[..] {
-        [] => {}
-        [only] if only == "chunked" => return Ok(Body::Chunked(Chunked::default())),
-        _ => {
-            let codings = super::head::shown(&codings.join(", "));
-            return Err(format!(
-                "its answer has the transfer coding {codings}, which was not asked for"
-            ));
-        }
-    }
-    let lengths = head.list("content-length");
-    match &lengths[..] {
-        [] => Ok(Body::UntilEnd),
-        [first, rest @ ..] => {
-            let is_digits = first.bytes().all(|byte| byte.is_ascii_digit());
-            let length =
-                first.parse().ok().filter(|_| is_digits && rest.iter().all(|it| it == first));
-            length.map(Body::Length).ok_or_else(|| {
-                let lengths = super::head::shown(&lengths.join(", "));
-                format!("its answer has the Content-Length {lengths} (RFC 9112 §6.3)")
-            })
-        }
+        Ok(Opening::Stream(body))
     }
 }
 
@@ -218,7 +189,8 @@ mod tests {
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
         let subprotocol = head.contains("offered").then(|| "p".to_owned());
         let wanted = Wanted { transport, accept: "A".to_owned(), subprotocol };
-        wanted.judge(&Head::read(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes()).unwrap().unwrap().0)
+        let bytes = format!("HTTP/1.1 {head}\r\n\r\n");
+        Head::read(bytes.as_bytes(), |head| wanted.judge(head)).unwrap().unwrap().0
     }
 
     #[test]
@@ -249,11 +221,11 @@ mod tests {
             assert!(said.contains(expected), "{head}: {said:?} should say {expected:?}");
         };
         const SSE: &str = "200 OK\r\nContent-Type: text/Event-Stream; charset=utf-8";
-        check(Transport::Sse, SSE, "Sse(UntilEnd)");
-        check(Transport::Sse, &format!("{SSE}\r\nTransfer-Encoding: Chunked"), "Sse(Chunked");
+        check(Transport::Sse, SSE, "Stream(UntilEnd)");
+        check(Transport::Sse, &format!("{SSE}\r\nTransfer-Encoding: Chunked"), "Stream(Chunked");
         check(Transport::Sse, "200 OK\r\nContent-Type: text/html", "--transports http-streaming");
         check(Transport::Sse, "200 OK", "no Content-Type");
-        check(Transport::HttpStreaming, "200 OK\r\nContent-Length: 7, 7", "Lines(Length(7))");
+        check(Transport::HttpStreaming, "200 OK\r\nContent-Length: 7, 7", "Stream(Length(7))");
         check(Transport::HttpStreaming, "200 OK\r\nContent-Length: 7, 8", "7, 8");
         check(Transport::HttpStreaming, "200 OK\r\nContent-Length: +7", "+7");
         check(Transport::HttpStreaming, "200 OK\r\nTransfer-Encoding: gzip, chunked", "gzip");

@@ -1,48 +1,22 @@
-//! What an endpoint says on one connection, from its answer's head to the end.
-//! Pure: bytes in, however they are cut; events out.
+//! What an endpoint says on one connection, from its response's head to the end.
+//! Pure: bytes in, however they are cut; messages out.
 
-use super::MESSAGE_BYTES_MAX;
-use super::body::Body;
 use super::handshake::{Opening, Wanted};
-use super::head::{Head, shown};
-use super::lines::Lines;
-use super::sse::Sse;
-use super::websocket::Websocket;
+use crate::measure::Answer;
+use crate::scenario::Transport;
+use crate::swarm::carrier::websocket::close_reason;
+use crate::swarm::carrier::{CarrierError, Decoder, Incoming, Kind, PieceDecoder, lines};
+use crate::swarm::http_response::{Body, Head, Part, shown};
 
 /// Of a refusal's body so much is read to find its first line.
 const REASON_BYTES_MAX: usize = 4096;
-
-/// Hears what is said.
-pub(super) trait Handler {
-    /// An event: a message, what an SSE event's data says, a line.
-    fn on_message(&mut self, kind: Kind, payload: &[u8]);
-    /// A sign of life: a pong, a comment, an empty line.
-    fn on_sign_of_life(&mut self);
-    /// A ping, to be answered with its payload.
-    fn on_ping(&mut self, payload: &[u8]);
-    /// A close frame with this code, two bytes or none, to be answered.
-    fn on_close(&mut self, code: &[u8]);
-}
-
-/// What an event is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Binary,
-}
+/// A TLS alert (RFC 8446 §5.1).
+const TLS_ALERT: &[u8] = &[0x15, 0x03];
 
 /// The endpoint does not keep to what it speaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Malformed(String);
-
-pub(super) fn wrong<T>(what: &str) -> Result<T, Malformed> {
-    Err(Malformed(format!("it sent {what}")))
-}
-
-pub(super) fn too_long<T>() -> Result<T, Malformed> {
-    wrong(&format!("an event over {} MiB, which is more than is measured", MESSAGE_BYTES_MAX >> 20))
-}
+#[error("it sent {0}")]
+pub(super) struct Malformed(#[from] CarrierError);
 
 /// How a socket came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,16 +31,15 @@ pub(super) struct ProtocolSession {
     state: State,
     wanted: Wanted,
     /// Until somebody asks for it.
-    opened: Option<Box<Head>>,
+    opened: Option<Box<Answer>>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Part of the answer's head.
-    Head(Vec<u8>),
-    Websocket(Websocket),
-    Sse(Body, Sse),
-    Lines(Body, Lines),
+    /// Before the response.
+    Head,
+    Websocket(Decoder),
+    Stream(Body, PieceDecoder),
     Refusing(Refusing),
     Refused(String),
     Ended(String),
@@ -81,12 +54,12 @@ struct Refusing {
 
 impl ProtocolSession {
     pub(super) fn new(wanted: Wanted) -> ProtocolSession {
-        ProtocolSession { state: State::Head(Vec::new()), wanted, opened: None }
+        ProtocolSession { state: State::Head, wanted, opened: None }
     }
 
     /// Whether the transport is open.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, State::Websocket(_) | State::Sse(..) | State::Lines(..))
+        matches!(self.state, State::Websocket(_) | State::Stream(..))
     }
 
     /// Whether there is a WebSocket to close.
@@ -104,107 +77,155 @@ impl ProtocolSession {
         if let State::Ended(how) = &self.state { Some(how) } else { None }
     }
 
-    /// The head of the answer that opened the transport, once.
-    pub(super) fn take_opened(&mut self) -> Option<Box<Head>> {
+    /// What the response that opened the transport says, once.
+    pub(super) fn take_opened(&mut self) -> Option<Box<Answer>> {
         self.opened.take()
     }
 
-    /// Takes bytes. What is wrong before the transport is open, is a refusal;
+    /// Takes bytes, and says how many are done with: the others are to be shown again,
+    /// with more behind them. What is wrong before the transport is open, is a refusal;
     /// after that, an error.
     #[inline]
-    pub(super) fn feed(
+    pub(super) fn receive(
         &mut self,
         bytes: &[u8],
-        handler: &mut impl Handler,
-    ) -> Result<(), Malformed> {
-        let ended = match &mut self.state {
-            State::Websocket(websocket) => websocket.feed(bytes, handler)?,
-            State::Sse(body, sse) => {
-                body.feed(bytes, |bytes| sse.feed(bytes, handler))?;
-                body.is_done().then(|| "the answer was over".to_owned())
-            }
-            State::Lines(body, lines) => {
-                body.feed(bytes, |bytes| lines.feed(bytes, handler))?;
-                if body.is_done() {
-                    lines.finish(handler);
+        mut on_message: impl FnMut(Incoming<'_>),
+    ) -> Result<usize, Malformed> {
+        let mut used = 0;
+        if matches!(self.state, State::Head) {
+            used = self.head(bytes);
+        }
+        let rest = &bytes[used..];
+        Ok(used
+            + match &mut self.state {
+                State::Head => 0,
+                State::Websocket(_) => self.websocket(rest, on_message)?,
+                State::Stream(..) => self.stream(rest, &mut on_message)?,
+                State::Refusing(refusing) => {
+                    let (used, is_over) = refusing.receive(rest);
+                    if is_over {
+                        self.state = State::Refused(refusing.reason());
+                    }
+                    used
                 }
-                body.is_done().then(|| "the answer was over".to_owned())
-            }
-            State::Head(head) => {
-                head.extend_from_slice(bytes);
-                let head = std::mem::take(head);
-                return self.head(&head, handler);
-            }
-            State::Refusing(refusing) => {
-                if refusing.feed(bytes) {
-                    self.state = State::Refused(refusing.reason());
+                State::Refused(_) | State::Ended(_) => rest.len(),
+            })
+    }
+
+    /// Judges the response's head, if it is whole.
+    fn head(&mut self, bytes: &[u8]) -> usize {
+        if bytes.starts_with(TLS_ALERT) {
+            let reason = "it speaks TLS: write the URL with wss:// or https://";
+            self.state = State::Refused(reason.to_owned());
+            return bytes.len();
+        }
+        let mut used = 0;
+        loop {
+            let judged = Head::read(&bytes[used..], |head| {
+                // Not yet the response (RFC 9110 §15.2).
+                let is_interim = head.is_interim();
+                (!is_interim).then(|| (self.wanted.judge(head), answer(head)))
+            });
+            let (judged, answer) = match judged {
+                Ok(None) => return used,
+                Ok(Some((None, length))) => {
+                    used += length;
+                    continue;
                 }
-                return Ok(());
+                Ok(Some((Some(judged), length))) => {
+                    used += length;
+                    judged
+                }
+                Err(error) => {
+                    self.state = State::Refused(Malformed(error).to_string());
+                    return bytes.len();
+                }
+            };
+            self.state = match judged {
+                Err(reason) => State::Refused(reason),
+                Ok(Opening::Websocket) => State::Websocket(Decoder::default()),
+                Ok(Opening::Stream(body)) => State::Stream(body, PieceDecoder::default()),
+                Ok(Opening::Refused(body)) => {
+                    let status_line = answer.status.clone();
+                    State::Refusing(Refusing { status_line, body, text: Vec::new() })
+                }
+            };
+            if self.is_open() {
+                self.opened = Some(Box::new(answer));
             }
-            State::Refused(_) | State::Ended(_) => return Ok(()),
-        };
-        if let Some(how) = ended {
+            return used;
+        }
+    }
+
+    #[inline]
+    fn websocket(
+        &mut self,
+        bytes: &[u8],
+        mut on_message: impl FnMut(Incoming<'_>),
+    ) -> Result<usize, Malformed> {
+        let State::Websocket(decoder) = &mut self.state else { return Ok(0) };
+        let mut closed = None;
+        let used = decoder.decode(Transport::Websocket, bytes, |incoming| {
+            match incoming {
+                Incoming::Message(Kind::Text, text) if std::str::from_utf8(text).is_err() => {
+                    let what = "a text message that is not UTF-8 (RFC 6455 §8.1)";
+                    return Err(CarrierError(what.into()));
+                }
+                Incoming::Close(payload) => closed = Some(close_reason(payload)?),
+                _ => {}
+            }
+            on_message(incoming);
+            Ok(())
+        })?;
+        if let Some(how) = closed {
             self.state = State::Ended(how);
         }
-        Ok(())
+        Ok(used)
     }
 
-    fn head(&mut self, bytes: &[u8], handler: &mut impl Handler) -> Result<(), Malformed> {
-        let mut rest = bytes;
-        let head = loop {
-            match Head::read(rest) {
-                // Not yet the answer (RFC 9110 §15.2).
-                Ok(Some((head, used))) if head.is_interim() => rest = &rest[used..],
-                Ok(Some((head, used))) => {
-                    rest = &rest[used..];
-                    break head;
+    #[inline]
+    fn stream(
+        &mut self,
+        bytes: &[u8],
+        on_message: &mut impl FnMut(Incoming<'_>),
+    ) -> Result<usize, Malformed> {
+        let State::Stream(body, decoder) = &mut self.state else { return Ok(0) };
+        let mut used = 0;
+        loop {
+            let (part, length) = body.step(&bytes[used..])?;
+            used += length;
+            match part {
+                Part::Body(piece) => decoder.decode(self.wanted.transport, piece, |incoming| {
+                    on_message(incoming);
+                    Ok::<_, CarrierError>(())
+                })?,
+                Part::End => {
+                    self.end(End::Orderly, on_message);
+                    return Ok(bytes.len());
                 }
-                Ok(None) => {
-                    self.state = State::Head(rest.to_vec());
-                    return Ok(());
-                }
-                Err(reason) => {
-                    self.state = State::Refused(reason);
-                    return Ok(());
-                }
+                Part::Head(_) | Part::Incomplete => return Ok(used),
             }
-        };
-        self.state = match self.wanted.judge(&head) {
-            Err(reason) => State::Refused(reason),
-            Ok(Opening::Websocket) => State::Websocket(Websocket::default()),
-            Ok(Opening::Sse(body)) => State::Sse(body, Sse::default()),
-            Ok(Opening::Lines(body)) => State::Lines(body, Lines::default()),
-            Ok(Opening::Refused(body)) => {
-                let status_line = head.status_line.clone();
-                State::Refusing(Refusing { status_line, body, text: Vec::new() })
-            }
-        };
-        if self.is_open() {
-            self.opened = Some(Box::new(head));
         }
-        self.feed(rest, handler)
     }
 
-    /// The socket has ended.
-    pub(super) fn end(&mut self, end: End, handler: &mut impl Handler) {
+    /// The socket has ended, or the response's body.
+    pub(super) fn end(&mut self, end: End, mut on_message: impl FnMut(Incoming<'_>)) {
         let how = match end {
             End::Orderly => "the connection was ended",
             End::Reset => "the connection was reset",
         };
-        self.state = match std::mem::replace(&mut self.state, State::Head(Vec::new())) {
-            State::Head(_) => State::Refused(format!("{how} before there was an answer")),
+        self.state = match std::mem::replace(&mut self.state, State::Head) {
+            State::Head => State::Refused(format!("{how} before there was an answer")),
             State::Refusing(refusing) => State::Refused(refusing.reason()),
             State::Websocket(_) => State::Ended(format!("{how} without a close frame (1006)")),
-            State::Sse(body, _) if end == End::Orderly && body.may_end() => {
+            State::Stream(body, decoder) if end == End::Orderly && body.may_end() => {
+                // The last line may have no end. An event of SSE must have one.
+                if self.wanted.transport == Transport::HttpStreaming {
+                    lines::last(decoder.rest()).into_iter().for_each(&mut on_message);
+                }
                 State::Ended("the answer was over".to_owned())
             }
-            State::Lines(body, mut lines) if end == End::Orderly && body.may_end() => {
-                lines.finish(handler);
-                State::Ended("the answer was over".to_owned())
-            }
-            State::Sse(..) | State::Lines(..) => {
-                State::Ended(format!("{how} in the middle of the answer"))
-            }
+            State::Stream(..) => State::Ended(format!("{how} in the middle of the answer")),
             over @ (State::Refused(_) | State::Ended(_)) => over,
         };
     }
@@ -222,24 +243,35 @@ impl ProtocolSession {
     pub(super) fn give_up(&mut self, reason: String) {
         self.state = match &self.state {
             State::Refusing(refusing) => State::Refused(refusing.reason()),
-            State::Head(_) => State::Refused(reason),
+            State::Head => State::Refused(reason),
             _ => return,
         };
     }
 }
 
 impl Refusing {
-    /// Takes bytes; whether the first line is there.
-    fn feed(&mut self, bytes: &[u8]) -> bool {
-        let text = &mut self.text;
-        // A body that is malformed says nothing more.
-        let fed = self.body.feed(bytes, |bytes| {
-            let room = REASON_BYTES_MAX - text.len();
-            text.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            Ok(())
-        });
-        let has_line = self.text.trim_ascii_start().contains(&b'\n');
-        fed.is_err() || has_line || self.body.is_done() || self.text.len() == REASON_BYTES_MAX
+    /// Takes bytes: how many are done with, and whether the first line is there.
+    fn receive(&mut self, bytes: &[u8]) -> (usize, bool) {
+        let mut used = 0;
+        loop {
+            // A body that is malformed says nothing more.
+            let Ok((part, length)) = self.body.step(&bytes[used..]) else {
+                return (bytes.len(), true);
+            };
+            used += length;
+            match part {
+                Part::Body(piece) => {
+                    let room = REASON_BYTES_MAX - self.text.len();
+                    self.text.extend_from_slice(&piece[..piece.len().min(room)]);
+                    let has_line = self.text.trim_ascii_start().contains(&b'\n');
+                    if has_line || self.text.len() == REASON_BYTES_MAX {
+                        return (bytes.len(), true);
+                    }
+                }
+                Part::End => return (bytes.len(), true),
+                Part::Head(_) | Part::Incomplete => return (used, false),
+            }
+        }
     }
 
     /// `503 Service Unavailable: too many connections`.
@@ -251,6 +283,19 @@ impl Refusing {
         } else {
             format!("{}: {line}", self.status_line)
         }
+    }
+}
+
+/// What a response says, but for where it came from.
+fn answer(head: &Head<'_>) -> Answer {
+    let field = |name| head.field(name).map(|value| shown(&value));
+    Answer {
+        address: String::new(),
+        status: head.status_line(),
+        server: field("server"),
+        content_type: field("content-type"),
+        subprotocol: field("sec-websocket-protocol"),
+        is_chunked: head.list("transfer-encoding").iter().any(|coding| coding == "chunked"),
     }
 }
 

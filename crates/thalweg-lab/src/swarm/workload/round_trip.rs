@@ -9,7 +9,7 @@ use super::Workload;
 use crate::measure::{Counts, Latency, Ledger, Negotiated, RoundTrips, Traffic, WarmUp, littles};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
-use crate::swarm::carrier::{self, Step};
+use crate::swarm::carrier::{Decoder, Incoming};
 use crate::swarm::conversation::{Attention, Conversation, mean_us, unknown};
 use crate::swarm::http_client::HttpClient;
 use crate::swarm::link::Dialer;
@@ -297,13 +297,12 @@ impl<'a> RoundTrip<'a> {
                 }
                 let heard_us = now_us();
                 attention.heard_us = heard_us;
-                let mut rest = &answer.body[..];
-                while let Step::Message(message, length) =
-                    carrier::step(Transport::LongPolling, rest, 0)?
-                {
-                    state.message(message, heard_us)?;
-                    rest = &rest[length..];
-                }
+                Decoder::default().decode(Transport::LongPolling, &answer.body, |incoming| {
+                    match incoming {
+                        Incoming::Message(_, message) => state.message(message, heard_us),
+                        _ => Ok(()),
+                    }
+                })?;
                 if state.runner.is_none() {
                     // Waited in vain: from the same place again.
                     let position = state.position.clone();

@@ -122,7 +122,7 @@ fn what_lets_nobody_stand_is_told() {
         check("ws://HERE/", answer("HTTP/1.1 200 OK\r\n\r\n"), "no WebSocket is there");
         let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
         check("http://HERE/", answer(html), "text/html and not text/event-stream");
-        check("http://HERE/", answer("+OK POP3\r\n"), "does not answer in HTTP/1.1");
+        check("http://HERE/", answer("+OK POP3\r\n"), "is not HTTP/1.1");
         check("http://HERE/", script(|_| Ok(())), "ended before there was an answer");
         let extended = script(|mut peer| peer.upgrade("Sec-WebSocket-Extensions: x\r\n"));
         check("ws://HERE/", extended, "the extension x");
@@ -145,7 +145,7 @@ fn what_is_malformed_is_an_error() {
         check("ws://HERE/", masked, "it sent a frame of an extension that was not offered");
         let chunks = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                   Transfer-Encoding: chunked\r\n\r\nnone";
-        check("http://HERE/", answer(chunks), "no hexadecimal number");
+        check("http://HERE/", answer(chunks), "for the size of a chunk");
     });
 }
 
