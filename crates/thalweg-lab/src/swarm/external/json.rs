@@ -1,124 +1,120 @@
 //! Finds one value in a JSON text without building the rest.
 //!
-//! What it passes by it does not check: in a text that is not JSON it may find
-//! something or nothing.
+//! What is behind it is not read, and what is before it hardly checked: in a text that is
+//! not JSON it may find something or nothing.
 
 use crate::scenario::Step;
-use memchr::memchr2;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt;
 
-/// The value at the end of the path, as it is written.
-#[inline]
-pub(super) fn find<'a>(json: &'a [u8], path: &[Step]) -> Option<&'a [u8]> {
-    let mut at = space(json, 0);
-    for step in path {
-        at = match (json.get(at)?, step) {
-            (b'{', Step::Key(key) | Step::Either(key, _)) => member(json, at + 1, key.as_bytes())?,
-            (b'[', Step::Index(index) | Step::Either(_, index)) => element(json, at + 1, *index)?,
-            _ => return None,
+/// A value that could be a time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scalar {
+    Whole(u64),
+    Float(f64),
+    Text(String),
+}
+
+/// The value at the end of the path; `None` also if it is none that could be a time.
+pub(super) fn find(json: &[u8], path: &[Step]) -> Option<Scalar> {
+    let mut found = None;
+    // Whoever has found it reads no further, which is an error to the parser.
+    let _ = Walk { path, found: &mut found }
+        .deserialize(&mut serde_json::Deserializer::from_slice(json));
+    found
+}
+
+/// The way to it from the value that comes next.
+struct Walk<'a> {
+    path: &'a [Step],
+    found: &'a mut Option<Scalar>,
+}
+
+impl Walk<'_> {
+    fn take<E>(self, scalar: impl FnOnce() -> Scalar) -> Result<(), E> {
+        if self.path.is_empty() {
+            *self.found = Some(scalar());
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
+        value.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    /// Of several members of one name, the first is taken.
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let Some((Step::Key(key) | Step::Either(key, _), path)) = self.path.split_first() else {
+            return Ok(());
         };
-    }
-    json.get(at..value_end(json, at)?).filter(|value| !value.is_empty())
-}
-
-/// Where the value of this key begins; of several, the first.
-#[inline]
-fn member(json: &[u8], mut at: usize, key: &[u8]) -> Option<usize> {
-    loop {
-        at = space(json, at);
-        if json.get(at)? != &b'"' {
-            return None;
-        }
-        let end = string_end(json, at)?;
-        let written = &json[at + 1..end - 1];
-        at = space(json, end);
-        if json.get(at)? != &b':' {
-            return None;
-        }
-        at = space(json, at + 1);
-        // What is written with a backslash is something else when it is read.
-        let is_it = match memchr::memchr(b'\\', written) {
-            None => written == key,
-            Some(_) => is_escaped(written, key),
-        };
-        if is_it {
-            return Some(at);
-        }
-        at = space(json, value_end(json, at)?);
-        if json.get(at)? != &b',' {
-            return None;
-        }
-        at += 1;
-    }
-}
-
-fn is_escaped(written: &[u8], key: &[u8]) -> bool {
-    let quoted = [b"\"", written, b"\""].concat();
-    serde_json::from_slice::<String>(&quoted).is_ok_and(|text| text.as_bytes() == key)
-}
-
-fn element(json: &[u8], mut at: usize, index: usize) -> Option<usize> {
-    at = space(json, at);
-    for _ in 0..index {
-        at = space(json, value_end(json, at)?);
-        if json.get(at)? != &b',' {
-            return None;
-        }
-        at = space(json, at + 1);
-    }
-    (json.get(at)? != &b']').then_some(at)
-}
-
-/// Where the value that begins here ends.
-#[inline]
-fn value_end(json: &[u8], at: usize) -> Option<usize> {
-    match json.get(at)? {
-        b'"' => string_end(json, at),
-        b'{' | b'[' => container_end(json, at),
-        _ => {
-            let is_end =
-                |byte: &u8| matches!(byte, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n');
-            Some(json[at..].iter().position(is_end).map_or(json.len(), |length| at + length))
-        }
-    }
-}
-
-fn container_end(json: &[u8], mut at: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    loop {
-        match json.get(at)? {
-            b'"' => {
-                at = string_end(json, at)?;
-                continue;
+        while let Some(is_it) = members.next_key_seed(Is(key))? {
+            if is_it {
+                return members.next_value_seed(Walk { path, found: self.found });
             }
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth -= 1,
-            _ => {}
+            members.next_value::<IgnoredAny>()?;
         }
-        at += 1;
-        if depth == 0 {
-            return Some(at);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let Some((Step::Index(index) | Step::Either(_, index), path)) = self.path.split_first()
+        else {
+            return Ok(());
+        };
+        for _ in 0..*index {
+            if elements.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(());
+            }
         }
+        elements.next_element_seed(Walk { path, found: self.found }).map(drop)
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<(), E> {
+        self.take(|| Scalar::Whole(number))
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<(), E> {
+        self.take(|| Scalar::Float(number))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.take(|| Scalar::Text(text.to_owned()))
     }
 }
 
-/// Behind the quote that ends the string which begins here.
-#[inline]
-fn string_end(json: &[u8], at: usize) -> Option<usize> {
-    let mut at = at + 1;
-    loop {
-        at += memchr2(b'"', b'\\', json.get(at..)?)?;
-        if json[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
+/// Whether a key is this one.
+struct Is<'a>(&'a str);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<bool, D::Error> {
+        key.deserialize_str(self)
     }
 }
 
-#[inline]
-fn space(json: &[u8], at: usize) -> usize {
-    let rest = json.get(at..).unwrap_or_default();
-    let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-    at + rest.iter().take_while(is_space).count()
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<bool, E> {
+        Ok(key == self.0)
+    }
 }
 
 #[cfg(test)]
@@ -128,37 +124,38 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    fn at<'a>(json: &'a str, path: &str) -> Option<&'a str> {
-        let path: JsonPath = path.parse().unwrap();
-        find(json.as_bytes(), path.steps()).map(|found| std::str::from_utf8(found).unwrap())
+    fn at(json: &str, path: &str) -> Option<Scalar> {
+        find(json.as_bytes(), path.parse::<JsonPath>().unwrap().steps())
     }
 
     #[test]
     fn values_are_found_where_they_are() {
         let json =
-            r#" {"x":{"ts":1,"\"}":[2]}, "a" : [ {"b":"q\"]"} , [ 3 ,4] ,5 ],"e\u0061":6,"":7} "#;
+            r#" {"x":{"ts":1,"\"}":[2]}, "a" : [ {"b":"q\"]"} , [ 3 ,4] ,5 ],"e\u0061":6,"":7.5} "#;
         let check = |path, expected| assert_eq!(at(json, path), expected, "{path}");
-        check("x.ts", Some("1"));
+        check("x.ts", Some(Scalar::Whole(1)));
         check("ts", None);
-        check("a[0].b", Some(r#""q\"]""#));
-        check("/a/1/1", Some("4"));
-        check("a[2]", Some("5"));
+        check("a[0].b", Some(Scalar::Text("q\"]".to_owned())));
+        check("/a/1/1", Some(Scalar::Whole(4)));
+        check("a[2]", Some(Scalar::Whole(5)));
         check("a[3]", None);
         check("a.b", None);
         check("x[0]", None);
-        check("ea", Some("6"));
-        check("/", Some("7"));
-        check("/a/0", Some(r#"{"b":"q\"]"}"#));
-        assert_eq!(at("17", "$"), Some("17"));
+        check("x", None);
+        check("ea", Some(Scalar::Whole(6)));
+        check("/", Some(Scalar::Float(7.5)));
+        assert_eq!(at("17", "$"), Some(Scalar::Whole(17)));
         assert_eq!(at("[]", "[0]"), None);
-        assert_eq!(at(r#"{"0":8}"#, "/0"), Some("8"));
+        assert_eq!(at(r#"{"0":8}"#, "/0"), Some(Scalar::Whole(8)));
         assert_eq!(at("", "$"), None);
+        // It need not be whole.
+        assert_eq!(at(r#"{"a":1,"b":"#, "a"), Some(Scalar::Whole(1)));
     }
 
     fn json() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
-            any::<i32>().prop_map(Value::from),
+            any::<u32>().prop_map(Value::from),
             "[ab\"\\\\{}\\[\\],:é\n]{0,6}".prop_map(Value::from),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
@@ -177,8 +174,12 @@ mod tests {
         ) {
             let write = if is_pretty { serde_json::to_string_pretty } else { serde_json::to_string };
             let text = write(&json).unwrap();
-            let found = at(&text, &pointer).map(|it| serde_json::from_str::<Value>(it).unwrap());
-            prop_assert_eq!(found.as_ref(), json.pointer(&pointer));
+            let expected = match json.pointer(&pointer) {
+                Some(Value::Number(number)) => number.as_u64().map(Scalar::Whole),
+                Some(Value::String(text)) => Some(Scalar::Text(text.clone())),
+                _ => None,
+            };
+            prop_assert_eq!(at(&text, &pointer), expected);
         }
 
         #[test]

@@ -120,7 +120,7 @@ impl Recorder {
     #[inline]
     fn stamp(&mut self, payload: &[u8], real_ns: u64) {
         let Some(path) = &self.timestamp else { return };
-        let made = json::find(payload, path.steps()).and_then(timestamp::read);
+        let made = json::find(payload, path.steps()).as_ref().and_then(timestamp::read);
         let Some((made_ns, unit)) = made else {
             if self.stamps.missing == 0 {
                 self.unstamped = payload.to_vec();
