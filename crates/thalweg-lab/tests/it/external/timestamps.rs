@@ -1,7 +1,7 @@
 //! Latency, from timestamps in every unit.
 
 use super::server::{Peer, Script, script, serve};
-use super::{forever, heard, typed};
+use super::{forever, heard, typed, visit};
 use crate::quiet::undisturbed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_lab::measure::{Timestamps, Unit};
@@ -114,7 +114,9 @@ fn events_without_a_timestamp_are_counted() {
         };
         let found = stamps(stamped(some), "t");
         assert!(found.read > 0 && found.missing > 0 && found.ahead == 0, "{found:?}");
-        let none = stamps(stamped(|_| "not JSON".to_owned()), "t");
-        assert_eq!((none.read, none.latency, none.unit), (0, None, None));
+        let url = format!("ws://{}/", serve(stamped(|_| "not JSON".to_owned())));
+        let timestamp = Some("t".to_owned());
+        let refused = visit(&Typed { timestamp, ..typed(url) }, 2).expect_err("no time at all");
+        assert!(refused.to_string().contains("no event has a time at t"), "{refused:#}");
     });
 }
