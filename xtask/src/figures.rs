@@ -174,7 +174,8 @@ mod tests {
     fn what_is_not_there_is_said() {
         let what = "lab/runs/day/none/summary.json is not in the repository";
         check("cpu from day/none", SUMMARY, Err(what));
-        check("memory from day/latency", SUMMARY, Err("no run here compares memory"));
+        let what = "no run here compares memory or round trip";
+        check("memory round_trip from day/latency", SUMMARY, Err(what));
         let what = "`cost` is not `[pooled] METRIC… from RUN… -->`";
         check("cost from day/latency", SUMMARY, Err(what));
         let what = "day/latency was interrupted: take it again";

@@ -52,7 +52,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     rooms::check(tree, &mut findings);
     panics::check(tree, &mut findings);
     findings.extend(figures::problems(tree).into_iter().map(|(path, Problem { line, what })| {
-        Finding::new(path, line, what, "`cargo xtask figures` writes them")
+        Finding::new(path, line, what, "mend it, then `cargo xtask figures`")
     }));
     findings.sort();
     findings.dedup();
