@@ -370,9 +370,9 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     note.swarm_core = cores.of_swarm(1);
     if visits::is_visit(plan) {
         note.remarks = visits::found(plan, note.swarm_core);
-    } else {
-        note.subject_cores = cores.of_subject(1).to_vec();
+        return note;
     }
+    note.subject_cores = cores.of_subject(1).to_vec();
     if !place.is_loopback() {
         let under = words::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];

@@ -236,7 +236,7 @@ impl Bench<'_> {
             swarm_fell_short: outcome.swarm_fell_short,
             failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
                 Some(failure) => Some(failure.clone()),
-                None if !self.cores.are_disjoint(1) => {
+                None if seen.room == Room::Own && !self.cores.are_disjoint(1) => {
                     Some("only one core: subject and swarm share it".to_owned())
                 }
                 None => None,

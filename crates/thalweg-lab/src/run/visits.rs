@@ -36,8 +36,9 @@ fn found_of(endpoint: &Endpoint, swarm_core: usize) -> Option<String> {
     let way = if is_loopback { "over loopback" } else { "on this machine" };
     let cores = Cores::of_processes(&Resources::tree(&listener.pids));
     let shared = if cores.contains(&swarm_core) { ", the swarm's too" } else { "" };
+    let word = if cores.len() == 1 { "core" } else { "cores" };
     let cores: Vec<String> = cores.iter().map(usize::to_string).collect();
-    let cores = cores.join(", ");
-    let program = listener.program();
-    Some(format!("{} {way}, by {program}: not pinned, on cores {cores}{shared}", endpoint.url))
+    let (program, cores) = (listener.program(), cores.join(", "));
+    let url = &endpoint.url;
+    Some(format!("{url}: {way}, served by {program}, which may run on {word} {cores}{shared}"))
 }
