@@ -47,7 +47,7 @@ mod table;
 mod words;
 
 pub use against::{Against, Pair, Side, against};
-pub use comparisons::next;
+pub use comparisons::{next, so_far};
 pub use condition::{Condition, Hit};
 pub use cover::Cover;
 pub use csv::csv;

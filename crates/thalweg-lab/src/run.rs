@@ -6,14 +6,15 @@
 //! rerun ────┘
 //! ```
 //!
-//! - `taking`: the samples of some of a plan's slots; with `sample`, one of them
+//! - `taking`: the starts of some of a plan's slots, until their cells are decided or the
+//!   budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `meeting`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
 //! - `lines`: its files of a line for each sample
 //! - `lock`: one process at a time adds to it
 //! - `store`: a folder of runs; `look`: what can be asked of them
-//! - `progress` and `reckoning`: where the run stands, how long it still takes
+//! - `progress` and `eta`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
 //! - `visits`: what is found of endpoints beforehand
 //! - `words`: what was typed, as it is archived; `secrets`: what is not
@@ -22,6 +23,7 @@ mod archive;
 mod bundle;
 mod date;
 mod ending;
+mod eta;
 mod interrupt;
 mod lines;
 mod lock;
@@ -29,9 +31,9 @@ mod look;
 mod meeting;
 mod print;
 mod progress;
-mod reckoning;
 mod sample;
 mod secrets;
+mod start;
 mod store;
 mod taking;
 #[cfg(test)]

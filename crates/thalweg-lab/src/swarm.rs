@@ -54,6 +54,7 @@ mod workload;
 mod writer;
 
 pub use session::{Session, run};
+pub use socket::open_files_max;
 
 use crate::measure::{
     Counts, Latency, Negotiated, Pacing, Pushed, RoundTrips, Step, Traffic, WarmUp,

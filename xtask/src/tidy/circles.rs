@@ -14,46 +14,17 @@ use super::{
 };
 use crate::tree::Tree;
 
-/// Circles that are known, as the files of each, and may stay for now.
-const KNOWN: &[&[&str]] = &[
-    // The lab is rebuilt; these go with what it is now.
-    &["crates/thalweg-lab/src/run/sample.rs", "crates/thalweg-lab/src/run/watch.rs"],
-];
-
 /// More steps than any re-export takes; two that name each other would have no end.
 const REEXPORTS_MAX: usize = 8;
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
-    check_but(tree, KNOWN, findings);
-}
-
-fn check_but(tree: &Tree, known: &[&[&str]], findings: &mut Vec<Finding>) {
-    let mut found: Vec<BTreeSet<&str>> = Vec::new();
-    let crates = compiled(tree);
-    for modules in &crates {
+    for modules in &compiled(tree) {
         let needs = needs(tree, modules);
         for files in tangles(&needs) {
             let circle = shortest_circle(&needs, &files);
-            if !known.iter().any(|known| is_same(&files, known)) {
-                findings.push(finding(&needs, &circle));
-            }
-            found.push(files);
+            findings.push(finding(&needs, &circle));
         }
     }
-    for known in known {
-        if !found.iter().any(|files| is_same(files, known)) {
-            findings.push(Finding::new(
-                "xtask/src/tidy/circles.rs",
-                1,
-                format!("there is no circle of exactly {}", known.join(", ")),
-                "correct it in KNOWN, or take it out",
-            ));
-        }
-    }
-}
-
-fn is_same(files: &BTreeSet<&str>, known: &[&str]) -> bool {
-    files.iter().eq(known)
 }
 
 fn finding(needs: &Needs<'_>, circle: &[&str]) -> Finding {
@@ -215,9 +186,9 @@ mod tests {
 
     const PACKAGE: (&str, &str) = ("a/Cargo.toml", "[package]");
 
-    fn check(files: &[(&str, &str)], known: &[&[&str]], expected: &[&str]) {
+    fn found(files: &[(&str, &str)], expected: &[&str]) {
         let mut findings = Vec::new();
-        check_but(&Tree::of(&[files, &[PACKAGE]].concat()), known, &mut findings);
+        check(&Tree::of(&[files, &[PACKAGE]].concat()), &mut findings);
         let found: Vec<&str> = findings.iter().map(|finding| &*finding.what).collect();
         assert_eq!(found, expected);
     }
@@ -228,16 +199,12 @@ mod tests {
         let b = ("a/src/b.rs", "use super::{c::C, d};");
         let back = "a circle of files: a/src/b.rs:1 needs a/src/c.rs, \
                     a/src/c.rs:2 needs a/src/b.rs";
-        check(&[root, b, ("a/src/c.rs", "\nuse crate::b::B;")], &[], &[back]);
-        check(&[root, b, ("a/src/c.rs", "\nfn f() { crate::b::f() }")], &[], &[back]);
-        check(&[root, b, ("a/src/c.rs", "use std::b;\npub(in super::b) struct C;")], &[], &[back]);
-        check(
-            &[root, ("a/src/b.rs", "use crate::C;"), ("a/src/c.rs", "\nuse crate::b;")],
-            &[],
-            &[back],
-        );
-        check(&[root, b, ("a/src/c.rs", "use std::b; // crate::b")], &[], &[]);
-        check(&[root, b, ("a/src/c.rs", "#[cfg(test)] mod tests { use crate::b; }")], &[], &[]);
+        found(&[root, b, ("a/src/c.rs", "\nuse crate::b::B;")], &[back]);
+        found(&[root, b, ("a/src/c.rs", "\nfn f() { crate::b::f() }")], &[back]);
+        found(&[root, b, ("a/src/c.rs", "use std::b;\npub(in super::b) struct C;")], &[back]);
+        found(&[root, ("a/src/b.rs", "use crate::C;"), ("a/src/c.rs", "\nuse crate::b;")], &[back]);
+        found(&[root, b, ("a/src/c.rs", "use std::b; // crate::b")], &[]);
+        found(&[root, b, ("a/src/c.rs", "#[cfg(test)] mod tests { use crate::b; }")], &[]);
     }
 
     #[test]
@@ -250,7 +217,7 @@ mod tests {
         ];
         let shown = "a circle of files: a/src/c.rs:1 needs a/src/d.rs, \
                      a/src/d.rs:1 needs a/src/c.rs";
-        check(&files, &[], &[shown]);
+        found(&files, &[shown]);
     }
 
     #[test]
@@ -264,7 +231,7 @@ mod tests {
         // c needs d by way of b's name, and b itself by its own `use`.
         let circle = "a circle of files: a/src/b.rs:1 needs a/src/c.rs, \
                       a/src/c.rs:1 needs a/src/b.rs";
-        check(&files, &[], &[circle]);
+        found(&files, &[circle]);
     }
 
     #[test]
@@ -274,18 +241,6 @@ mod tests {
             ("a/src/b.rs", "mod c; trait B {} fn f() -> C { c::f() }"),
             ("a/src/b/c.rs", "use super::B; use crate::b;"),
         ];
-        check(&files, &[], &[]);
-    }
-
-    #[test]
-    fn a_known_circle_may_stay_and_must_be_there() {
-        let files = [
-            ("a/src/lib.rs", "mod b; mod c;"),
-            ("a/src/b.rs", "use crate::c;"),
-            ("a/src/c.rs", "use crate::b;"),
-        ];
-        check(&files, &[&["a/src/b.rs", "a/src/c.rs"]], &[]);
-        let gone = "there is no circle of exactly a/src/b.rs, a/src/c.rs";
-        check(&files[..2], &[&["a/src/b.rs", "a/src/c.rs"]], &[gone]);
+        found(&files, &[]);
     }
 }

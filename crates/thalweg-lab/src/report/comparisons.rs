@@ -24,6 +24,22 @@ pub fn next(part: &Part, cell: usize, samples: &[&Sample]) -> Next {
     comparison::next(part.figure().into(), &subjects(part, cell), samples)
 }
 
+/// What is known by now of each subject of a cell in what the part is about, from all of the
+/// cell's samples so far; not corrected.
+pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> {
+    let Some(cell) = part.cells.get(cell) else { return Vec::new() };
+    let (metric, subjects) = (part.figure().into(), subjects(part, cell));
+    let names =
+        |subject: usize| [&*cell.subjects[subject].name, &cell.subjects[cell.baseline].name];
+    (0..cell.subjects.len())
+        .filter(|subject| !subjects.is_control(*subject))
+        .filter_map(|subject| {
+            let difference = Difference::of(metric, &subjects, subject, samples)?;
+            Some(Comparison::new(metric, None, names(subject), false, &difference))
+        })
+        .collect()
+}
+
 /// Of one part, from its samples: for each metric the cells in order, then what is pooled. A
 /// figure that one subject lacks is compared for the others.
 pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {

@@ -20,8 +20,8 @@ pub struct Entry {
     pub subjects: Vec<String>,
     /// Samples taken.
     pub taken: usize,
-    /// Samples planned.
-    pub planned: usize,
+    /// Samples planned; none where a budget says when to end.
+    pub planned: Option<usize>,
     /// That samples are being added, and by whom.
     pub running: Option<String>,
     /// What takes what it lacks, if it ended early.
@@ -57,7 +57,7 @@ impl Entry {
             scenario: plan.name.clone(),
             subjects,
             taken,
-            planned: plan.slots().count(),
+            planned: plan.samples_planned(),
             remedy: match &state {
                 State::Unfinished(word) => Some(format!("thalweg bench continue {word}")),
                 _ => None,
@@ -72,7 +72,8 @@ impl Entry {
 
     /// For a terminal.
     pub fn text(&self) -> String {
-        let Entry { name, scenario, taken, planned, .. } = self;
+        let Entry { name, scenario, taken, .. } = self;
+        let planned = self.planned.map(|it| format!(" of {it}")).unwrap_or_default();
         let begun = self.begun.replacen('T', " ", 1);
         let begun = begun.get(..16).unwrap_or("when is not known");
         let state = match (&self.running, &self.remedy) {
@@ -82,7 +83,7 @@ impl Entry {
         };
         let figure = self.figure.as_ref().map_or(String::new(), |figure| format!("\n  {figure}"));
         format!(
-            "{name}\n  {begun} · {scenario} · {taken} of {planned} samples of {}{figure}{state}\n",
+            "{name}\n  {begun} · {scenario} · {taken}{planned} samples of {}{figure}{state}\n",
             self.subjects.join(", ")
         )
     }

@@ -97,8 +97,8 @@ impl Archive {
     /// Whose table follows: name, times, versions, what was typed.
     pub fn head(&self) -> String {
         let Manifest { version, measured, command_line, begun, continued, .. } = &self.manifest;
-        let (taken, planned) = (self.samples.len(), self.plan.slots().count());
-        let mut text = format!("{} · {begun} · {taken} of {planned} samples\n", self.name);
+        let taken = self.samples.len();
+        let mut text = format!("{} · {begun} · {taken} samples\n", self.name);
         text += &format!("{command_line}\nlab {version}\n");
         if !measured.is_empty() && measured != version {
             text += &format!("measured {measured}\n");
@@ -121,7 +121,7 @@ impl Archive {
     pub fn missing(&self, also_invalid: bool) -> Vec<Slot> {
         let mut repeats: HashMap<(usize, usize, u32), Repeat> = HashMap::new();
         for (sample, &line) in self.samples.iter().zip(&self.lines) {
-            let repeat = repeats.entry((sample.part, sample.cell, sample.repeat)).or_default();
+            let repeat = repeats.entry((sample.part, sample.cell, sample.start())).or_default();
             repeat.count += 1;
             repeat.first = repeat.first.min(line);
             repeat.last = repeat.last.max(line);
@@ -130,7 +130,7 @@ impl Archive {
         let is_whole = |slot: &Slot| {
             let repeat = repeats.get(&(slot.part, slot.cell, slot.repeat));
             repeat.is_some_and(|it| {
-                it.count == self.plan.cell(*slot).subjects.len()
+                it.count >= self.plan.cell(*slot).subjects.len()
                     && it.last - it.first < it.count
                     && !(also_invalid && it.has_invalid)
             })

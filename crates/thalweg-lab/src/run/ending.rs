@@ -63,10 +63,10 @@ pub(super) fn end(
         }
     }
     if taken.was_interrupted {
-        let (kept, planned) = (taken.samples.len(), taken.plan.slots().count());
+        let kept = taken.samples.len();
         let remedy = word_for(folder);
         say(format_args!(
-            "Interrupted: {kept} of {planned} samples were kept; `thalweg bench continue {remedy}` \
+            "Interrupted: {kept} samples were kept; `thalweg bench continue {remedy}` \
              takes the others."
         ));
         return Ok(Ended::Interrupted);

@@ -44,8 +44,4 @@ impl Interrupt {
     pub(super) fn flag(&self) -> &AtomicBool {
         &self.0
     }
-
-    pub(super) fn is_asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }

@@ -1,9 +1,10 @@
 //! Where the run stands: a bar in a terminal, a line per cell elsewhere, nothing
 //! for those who want none.
 
-use super::{reckoning::Reckoning, say};
+use super::{eta::Eta, say};
 use crate::measure::Sample;
-use crate::report::short;
+use crate::measure::comparison::{Comparison, Word};
+use crate::report::{short, so_far};
 use crate::scenario::{Plan, Slot};
 use crate::swarm::Figures;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,65 +15,66 @@ use std::time::{Duration, Instant};
 pub(super) struct Progress {
     is_quiet: bool,
     bar: Option<ProgressBar>,
-    reckoning: Reckoning,
-    done: u64,
+    eta: Eta,
+    /// When the current cell began.
     begun: Instant,
-    label: String,
     last_cell: Option<(usize, usize)>,
+    /// The current cell, and what is known of it so far.
+    label: String,
+    found: Vec<String>,
 }
 
 impl Progress {
     pub(super) fn new(plan: &Plan, slots: &[Slot], is_quiet: bool) -> Progress {
-        let count = slots.len() as u64;
+        let eta = Eta::new(plan, slots);
         let is_drawn = !is_quiet && std::io::stderr().is_terminal();
-        let bar = is_drawn.then(|| ProgressBar::new(count).with_style(style()));
-        let reckoning = Reckoning::new(plan, slots);
+        let bar = is_drawn.then(|| ProgressBar::new(eta.cells() as u64).with_style(style()));
         if !is_quiet {
-            let left = clock(reckoning.left(Duration::ZERO));
-            let samples = if count == 1 { "sample" } else { "samples" };
-            say(format_args!("{}: {count} {samples}, about {left}", plan.title));
+            let has_budget = plan.parts.iter().any(|part| part.budget_s.is_some());
+            let word = if has_budget { "at most" } else { "about" };
+            let left = clock(eta.left(Duration::ZERO));
+            let cells = if eta.cells() == 1 { "cell" } else { "cells" };
+            say(format_args!("{}: {} {cells}, {word} {left}", plan.title, eta.cells()));
         }
-        Progress {
-            is_quiet,
-            bar,
-            reckoning,
-            done: 0,
-            begun: Instant::now(),
-            label: String::new(),
-            last_cell: None,
-        }
+        Progress { bar, eta, ..Progress::silent() }.with_quiet(is_quiet)
     }
 
-    /// Of a sample that is taken beside the one that is told of.
+    /// Of a subject that is measured beside the one that is told of.
     pub(super) fn silent() -> Progress {
         Progress {
             is_quiet: true,
             bar: None,
-            reckoning: Reckoning::default(),
-            done: 0,
+            eta: Eta::default(),
             begun: Instant::now(),
-            label: String::new(),
             last_cell: None,
+            label: String::new(),
+            found: Vec::new(),
         }
     }
 
+    fn with_quiet(self, is_quiet: bool) -> Progress {
+        Progress { is_quiet, ..self }
+    }
+
+    /// Another start of the slot's cell begins.
     pub(super) fn begin(&mut self, plan: &Plan, slot: Slot) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
-        self.begun = Instant::now();
-        self.label = format!(
-            "{} · {} · {} · {}/{}",
-            part.name,
-            cell.label,
-            plan.subject(slot).name,
-            slot.repeat + 1,
-            part.repeats
-        );
-        let cell_key = (slot.part, slot.cell);
-        if self.bar.is_none() && self.last_cell != Some(cell_key) {
-            let left = clock(self.reckoning.left(Duration::ZERO));
-            self.say(&format!("{} · {} · {left} left", part.name, cell.label));
+        let place = (slot.part, slot.cell);
+        if self.last_cell != Some(place) {
+            self.tell_found();
+            self.eta.begin(slot, self.begun.elapsed());
+            self.begun = Instant::now();
+            self.last_cell = Some(place);
+            if self.bar.is_none() {
+                let left = clock(self.eta.left(Duration::ZERO));
+                self.say(&format!("{} · {} · {left} left", part.name, cell.label));
+            }
         }
-        self.last_cell = Some(cell_key);
+        let start = slot.repeat + 1;
+        self.label = match part.budget_s {
+            Some(_) => format!("{} · {} · start {start}", part.name, cell.label),
+            None => format!("{} · {} · {start}/{}", part.name, cell.label, part.repeats),
+        };
         self.show("starts");
     }
 
@@ -80,31 +82,36 @@ impl Progress {
         self.show(&said(figures));
     }
 
-    pub(super) fn end(&mut self, plan: &Plan, sample: &Sample) {
-        self.reckoning.took(self.begun.elapsed());
-        self.begun = Instant::now();
-        self.done += 1;
-        self.show("done");
-        if !sample.verdict.is_valid() {
-            let slot = Slot {
-                part: sample.part,
-                cell: sample.cell,
-                subject: sample.subject,
-                repeat: sample.repeat,
-            };
-            self.say(&format!(
-                "{} · {} · {}: {}",
-                plan.part(slot).name,
-                plan.cell(slot).label,
-                plan.subject(slot).name,
-                sample.verdict
-            ));
+    /// A start has ended; these are all samples of its cell so far.
+    pub(super) fn end(&mut self, plan: &Plan, slot: Slot, samples: &[&Sample]) {
+        let part = plan.part(slot);
+        self.found = so_far(part, slot.cell, samples).iter().map(said_of).collect();
+        for sample in samples.iter().filter(|it| it.start() == slot.repeat) {
+            if !sample.verdict.is_valid() {
+                let subject = &plan.cell(slot).subjects[sample.subject];
+                self.say(&format!(
+                    "{} · {} · {}: {}",
+                    part.name,
+                    plan.cell(slot).label,
+                    subject.name,
+                    sample.verdict
+                ));
+            }
         }
+        self.show("done");
     }
 
     pub(super) fn finish(&mut self) {
+        self.tell_found();
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+
+    /// What the cell that has ended comes to.
+    fn tell_found(&mut self) {
+        for found in std::mem::take(&mut self.found) {
+            self.say(&format!("  {found}"));
         }
     }
 
@@ -118,11 +125,30 @@ impl Progress {
 
     fn show(&self, figure: &str) {
         if let Some(bar) = &self.bar {
-            let left = clock(self.reckoning.left(self.begun.elapsed()));
-            bar.set_position(self.done);
-            bar.set_message(format!("{} · {figure} · {left} left", self.label));
+            let left = clock(self.eta.left(self.begun.elapsed()));
+            let found = self.found.join(", ");
+            let cells = bar.length().unwrap_or(0).saturating_sub(self.eta.cells() as u64);
+            bar.set_position(cells);
+            bar.set_message(format!("{} · {figure} · {left} left · {found}", self.label));
         }
     }
+}
+
+/// What a subject is to its baseline by now.
+fn said_of(found: &Comparison) -> String {
+    let Comparison { subject, baseline, ratio, word, starts, .. } = found;
+    let interval = match (found.low, found.high) {
+        (Some(low), Some(high)) => format!(" ({low:.2}–{high:.2})"),
+        _ => String::new(),
+    };
+    let word = match word {
+        Word::Better => "better",
+        Word::Worse => "worse",
+        Word::Equivalent => "equivalent",
+        Word::Undecided => "undecided",
+    };
+    let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
+    format!("{subject}: {ratio:.2} × {baseline}{interval}, {word} after {starts}")
 }
 
 /// How it goes, in a few words.

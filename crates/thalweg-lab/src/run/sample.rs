@@ -1,19 +1,19 @@
 //! One sample: a fresh subject, the swarm, and what was seen of both.
 
-use super::meeting::{Seat, meeting};
+use super::meeting::Seat;
 use super::progress::Progress;
-use super::watch::{Seen, Watch, Watched};
+use super::watch::{Seen, Watch, Watched, Ways};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
 use crate::swarm::external::{self, Visit};
 use crate::swarm::{self, Interrupted, Load, Outcome, monotonic_us};
 use anyhow::Context;
+use std::cell::RefCell;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// A self-driven subject begins so long after its start: by then it listens.
@@ -33,57 +33,59 @@ pub(super) struct Bench<'a> {
     pub(super) remark: Mutex<Option<String>>,
 }
 
+/// A subject that runs, and what is to be done to it.
+pub(super) struct Launched<'a> {
+    pub(super) slot: Slot,
+    pub(super) load: Load<'a>,
+    pub(super) watch: Watch<'a>,
+    pub(super) running: Running,
+}
+
 /// What is told of the course of a sample, and to whom.
 pub(super) struct Company<'a> {
-    pub(super) progress: &'a mut Progress,
+    pub(super) progress: &'a RefCell<Progress>,
     /// Among those that are taken at the same time.
     pub(super) seat: Seat,
 }
 
 impl Bench<'_> {
-    /// Takes the samples of a turn at the same time, valid or not; `None` if
-    /// interrupted.
-    pub(super) fn take(&self, turn: &[Slot], progress: &mut Progress) -> Option<Vec<Sample>> {
-        let (first, others) = turn.split_first()?;
-        let mut seats = meeting(turn.len()).into_iter();
-        let seat = seats.next()?;
-        let samples = thread::scope(|scope| {
-            let others: Vec<_> = others
-                .iter()
-                .zip(seats)
-                .map(|(slot, seat)| {
-                    scope.spawn(move || {
-                        let mut progress = Progress::silent();
-                        self.take_one(*slot, Company { progress: &mut progress, seat })
-                    })
-                })
-                .collect();
-            let first = self.take_one(*first, Company { progress, seat });
-            let others = others.into_iter().map(|other| other.join().ok().flatten());
-            std::iter::once(first).chain(others).collect::<Vec<_>>()
-        });
-        samples.into_iter().collect()
+    /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
+    pub(super) fn take_one(&self, slot: Slot, company: Company<'_>) -> Option<Sample> {
+        let taken = match &self.plan.subject(slot).program {
+            Program::Url(endpoint) => self.listen(slot, endpoint, company),
+            _ => self.measure(slot, company),
+        };
+        let sample = taken.or_else(|error| Bench::failed(slot, &error).ok_or(Interrupted));
+        sample.ok().map(|sample| Sample { start: Some(slot.repeat), ..sample })
     }
 
-    fn take_one(&self, slot: Slot, company: Company<'_>) -> Option<Sample> {
-        match self.measure(slot, company) {
-            Ok(sample) => Some(sample),
-            Err(error) if error.is::<Interrupted>() => None,
-            Err(error) => {
-                let why = format!("{error:#}");
-                Some(Sample { verdict: Verdict::Invalid(why.clone()), why, ..blank(slot) })
-            }
+    /// The sample of a subject that failed; `None` if it was interrupted.
+    pub(super) fn failed(slot: Slot, error: &anyhow::Error) -> Option<Sample> {
+        if error.is::<Interrupted>() {
+            return None;
         }
+        let why = format!("{error:#}");
+        Some(Sample { verdict: Verdict::Invalid(why.clone()), why, ..blank(slot) })
     }
 
     fn measure(&self, slot: Slot, company: Company<'_>) -> anyhow::Result<Sample> {
+        let mut subject = self.launch(slot, company)?;
+        let outcome = swarm::run(&subject.load, &mut subject.watch)?;
+        let seen = subject.watch.take_seen();
+        subject.running.stop();
+        Ok(self.judge(slot, outcome, seen))
+    }
+
+    /// Starts a subject; says how it is loaded, and watches it.
+    pub(super) fn launch<'a>(
+        &'a self,
+        slot: Slot,
+        company: Company<'a>,
+    ) -> anyhow::Result<Launched<'a>> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
         }
         let (part, subject) = (self.plan.part(slot), self.plan.subject(slot));
-        if let Program::Url(endpoint) = &subject.program {
-            return self.listen(slot, endpoint, company);
-        }
         let settings = &subject.settings;
         let launch = Launch {
             program: &subject.program,
@@ -109,12 +111,18 @@ impl Bench<'_> {
             cores: self.cores.of_subject(settings.shards).to_vec(),
             swarm_core: self.cores.of_swarm(settings.shards),
         };
-        let mut watch = Watch::new(self, watched, company.progress, company.seat)?;
-        let outcome = swarm::run(&load, &mut watch)?;
-        let seen = watch.into_seen();
-        running.stop();
-        self.remark(seen.remark.as_ref());
-        Ok(self.judge(slot, outcome, seen))
+        let watch = self.watch(watched, company)?;
+        Ok(Launched { slot, load, watch, running })
+    }
+
+    fn watch<'a>(&'a self, watched: Watched, company: Company<'a>) -> anyhow::Result<Watch<'a>> {
+        let ways = Ways {
+            place: self.place,
+            interrupted: self.interrupted,
+            system_calls: self.system_calls,
+            progress: company.progress,
+        };
+        Watch::new(watched, ways, company.seat)
     }
 
     /// Visits a server that somebody else runs, and looks at it too if it is seen.
@@ -142,15 +150,14 @@ impl Bench<'_> {
         };
         let swarm_core = self.cores.of_swarm(1);
         let watched = Watched { pids, address, room, cores, swarm_core };
-        let mut watch = Watch::new(self, watched, company.progress, company.seat)?;
+        let mut watch = self.watch(watched, company)?;
         let visit = Visit {
             connections: settings.connections,
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
         let heard = external::run(endpoint, &visit, &mut watch)?;
-        let seen = watch.into_seen();
-        self.remark(seen.remark.as_ref());
+        let seen = watch.take_seen();
         let outcome = Outcome {
             traffic: heard.traffic,
             latency: heard.latency,
@@ -170,7 +177,8 @@ impl Bench<'_> {
         }
     }
 
-    fn judge(&self, slot: Slot, outcome: Outcome, mut seen: Seen) -> Sample {
+    pub(super) fn judge(&self, slot: Slot, outcome: Outcome, mut seen: Seen) -> Sample {
+        self.remark(seen.remark.as_ref());
         let evidence = self.evidence(&outcome, &seen);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;

@@ -7,10 +7,13 @@ use super::progress::Progress;
 use super::sample::Bench;
 use super::{Ended, Means, visits};
 use crate::measure::Sample;
-use crate::report::Manifest;
-use crate::scenario::{Plan, Slot};
+use crate::measure::comparison::Next;
+use crate::report::{self, Manifest};
+use crate::scenario::{Part, Plan, Slot};
 use crate::subject::{Cores, Place};
+use std::cell::RefCell;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// Everything that is settled before the first sample.
 pub(super) struct Session<'a> {
@@ -43,26 +46,34 @@ impl Session<'_> {
             remark: Mutex::default(),
         };
         let manner = &self.means.manner;
-        let mut progress = Progress::new(self.plan, slots, manner.is_quiet);
-        let mut samples = had;
-        let mut taken = 0;
-        for turn in self.plan.turns(slots) {
-            progress.begin(self.plan, turn[0]);
-            let Some(found) = bench.take(turn, &mut progress) else {
+        let progress = RefCell::new(Progress::new(self.plan, slots, manner.is_quiet));
+        let (mut samples, mut taken, mut was_interrupted) = (had, 0, false);
+        let mut budget = Budget::default();
+        for start in slots.chunk_by(is_of_one_start) {
+            let (part, cell) = (self.plan.part(start[0]), start[0].cell);
+            if !budget.has_left(self.plan, start[0]) || is_decided(part, start[0], &samples) {
+                continue;
+            }
+            progress.borrow_mut().begin(self.plan, start[0]);
+            let Some(found) = bench.start(start, &progress) else {
+                was_interrupted = true;
                 break;
             };
             for sample in found {
-                progress.end(self.plan, &sample);
                 self.bundle.append(&sample)?;
                 samples.retain(|other| !is_of_one_place(other, &sample));
                 samples.push(sample);
                 taken += 1;
             }
+            let own: Vec<_> =
+                samples.iter().filter(|it| (it.part, it.cell) == (start[0].part, cell)).collect();
+            progress.borrow_mut().end(self.plan, start[0], &own);
             // Whoever does not answer once is not asked again and again.
             if visits::is_visit(self.plan) && !samples.iter().any(|it| it.verdict.is_valid()) {
                 break;
             }
         }
+        let mut progress = progress.into_inner();
         progress.finish();
         // Those who continued may have seen it before.
         let remark = bench
@@ -72,14 +83,55 @@ impl Session<'_> {
             .flatten()
             .filter(|it| !manifest.machine.remarks.contains(it));
         manifest.machine.remarks.extend(remark);
-        let taken = Taken {
-            plan: self.plan,
-            samples,
-            count: taken,
-            was_interrupted: interrupt.is_asked() && taken < slots.len(),
-        };
+        let taken = Taken { plan: self.plan, samples, count: taken, was_interrupted };
         ending::end(&self.bundle, &taken, manifest, manner)
     }
+}
+
+/// What is left of the time that cells may take.
+#[derive(Debug, Default)]
+struct Budget {
+    /// The cell that is measured, since when, and until when it may be.
+    cell: Option<((usize, usize), Instant)>,
+    /// When its part's time is over.
+    part: Option<(usize, Instant)>,
+}
+
+impl Budget {
+    /// Whether another start of the slot's cell may begin. What a cell leaves over is
+    /// shared out among those that follow.
+    fn has_left(&mut self, plan: &Plan, slot: Slot) -> bool {
+        let part = plan.part(slot);
+        let Some(budget_s) = part.budget_s else { return true };
+        let now = Instant::now();
+        let ends = match self.part {
+            Some((index, ends)) if index == slot.part => ends,
+            _ => now + Duration::from_secs(budget_s),
+        };
+        self.part = Some((slot.part, ends));
+        let place = (slot.part, slot.cell);
+        match self.cell {
+            Some((other, until)) if other == place => now < until,
+            _ => {
+                let left = ends.saturating_duration_since(now);
+                let cells = (part.cells.len() - slot.cell) as u32;
+                self.cell = Some((place, now + left / cells.max(1)));
+                // One start at least: a budget of nothing would find nothing.
+                true
+            }
+        }
+    }
+}
+
+/// Whether more of a cell that has a budget would change nothing.
+fn is_decided(part: &Part, slot: Slot, samples: &[Sample]) -> bool {
+    let own = samples.iter().filter(|it| (it.part, it.cell) == (slot.part, slot.cell));
+    part.budget_s.is_some()
+        && report::next(part, slot.cell, &own.collect::<Vec<_>>()) == Next::Decided
+}
+
+fn is_of_one_start(one: &Slot, other: &Slot) -> bool {
+    (one.part, one.cell, one.repeat) == (other.part, other.cell, other.repeat)
 }
 
 fn is_of_one_place(a: &Sample, b: &Sample) -> bool {

@@ -2,7 +2,6 @@
 
 use super::meeting::Seat;
 use super::progress::Progress;
-use super::sample::Bench;
 use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, Resources, Room, SocketMemory, SystemCalls, core_times,
     dropped_packets,
@@ -10,8 +9,10 @@ use crate::measure::{
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
 use crate::swarm::{Figures, Moment, Observer, monotonic_us};
 use procfs::ProcError;
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Looks at a sample while it lasts: ten a second, and of a longer span than twenty
@@ -22,7 +23,7 @@ const COUNT_US: u64 = 300_000;
 const COUNT_WITHIN_US: u64 = 3_000_000;
 
 /// What was seen.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     /// Where the subject could run, and on how many cores.
     pub(super) room: Room,
@@ -82,8 +83,52 @@ pub(super) struct Watched {
     pub(super) swarm_core: usize,
 }
 
-/// Looks at the subject while the swarm is at it.
-pub(super) struct Watch<'a> {
+/// How it is watched.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'a> {
+    pub(super) place: &'a Place,
+    pub(super) interrupted: &'a AtomicBool,
+    /// Whether to count system calls behind the first span.
+    pub(super) system_calls: bool,
+    pub(super) progress: &'a RefCell<Progress>,
+}
+
+/// Looks at the subject while the swarm is at it. A clone looks with the same eyes: one
+/// is the swarm's, the other's owner takes what was seen.
+#[derive(Clone)]
+pub(super) struct Watch<'a>(Rc<RefCell<Looks<'a>>>);
+
+impl<'a> Watch<'a> {
+    /// From now on: without a connection yet.
+    pub(super) fn new(subject: Watched, ways: Ways<'a>, seat: Seat) -> anyhow::Result<Watch<'a>> {
+        Ok(Watch(Rc::new(RefCell::new(Looks::new(subject, ways, seat)?))))
+    }
+
+    /// What was seen of the last span, and before the first.
+    pub(super) fn take_seen(&self) -> Seen {
+        self.0.borrow().seen.clone()
+    }
+}
+
+impl Observer for Watch<'_> {
+    fn at(&mut self, moment: Moment<'_>) {
+        self.0.borrow_mut().at(moment);
+    }
+
+    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
+        self.0.borrow_mut().progress(figures)
+    }
+
+    fn may_begin(&mut self) -> bool {
+        self.0.borrow_mut().may_begin()
+    }
+
+    fn wants_more(&mut self, events: u64) -> bool {
+        self.0.borrow_mut().wants_more(events)
+    }
+}
+
+struct Looks<'a> {
     /// Roots of the subject's process trees; none where they are not seen.
     pids: Vec<u32>,
     place: &'a Place,
@@ -93,7 +138,7 @@ pub(super) struct Watch<'a> {
     /// The subject's and the swarm's.
     all_cores: Vec<usize>,
     interrupted: &'a AtomicBool,
-    progress: &'a mut Progress,
+    progress: &'a RefCell<Progress>,
     /// Among those whose spans begin together.
     seat: Seat,
     /// The subject's, just before the span.
@@ -114,13 +159,8 @@ enum Counting {
     Running(SystemCallCount, u64, u64),
 }
 
-impl<'a> Watch<'a> {
-    pub(super) fn new(
-        bench: &Bench<'a>,
-        subject: Watched,
-        progress: &'a mut Progress,
-        seat: Seat,
-    ) -> anyhow::Result<Watch<'a>> {
+impl<'a> Looks<'a> {
+    fn new(subject: Watched, ways: Ways<'a>, seat: Seat) -> anyhow::Result<Looks<'a>> {
         let Watched { pids, address, room, cores, swarm_core } = subject;
         let mut all_cores = cores.clone();
         if !all_cores.contains(&swarm_core) {
@@ -129,24 +169,20 @@ impl<'a> Watch<'a> {
         let mut seen = Seen { room, cores: cores.len(), ..Seen::default() };
         seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
         seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
-        Ok(Watch {
+        Ok(Looks {
             pids,
-            place: bench.place,
+            place: ways.place,
             address,
             cores,
             all_cores,
-            interrupted: bench.interrupted,
-            progress,
+            interrupted: ways.interrupted,
+            progress: ways.progress,
             seat,
             processes: Vec::new(),
             is_in_span: false,
-            counting: if bench.system_calls { Counting::Wanted } else { Counting::Nothing },
+            counting: if ways.system_calls { Counting::Wanted } else { Counting::Nothing },
             seen,
         })
-    }
-
-    pub(super) fn into_seen(self) -> Seen {
-        self.seen
     }
 
     /// What the subject's processes use; without them no figure of this sample counts.
@@ -218,7 +254,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for Looks<'_> {
     fn at(&mut self, moment: Moment<'_>) {
         match moment {
             Moment::Open => {
@@ -244,7 +280,7 @@ impl Observer for Watch<'_> {
     }
 
     fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
-        self.progress.figures(figures);
+        self.progress.borrow_mut().figures(figures);
         if self.is_in_span && self.seen.timeline.len() < POINTS_MAX {
             let (cpu_ns, rss_bytes) = Resources::glance(&self.processes);
             self.seen.timeline.push(Point {

@@ -21,8 +21,14 @@ pub(super) struct ScenarioFile {
     /// What it is about; what its drive is mostly for, else.
     pub(super) figure: Option<Figure>,
     /// Samples of each subject in each cell.
-    #[serde(default = "repeats")]
-    pub(super) repeats: u32,
+    pub(super) repeats: Option<u32>,
+    /// Spans of each subject from one start to the next, in turns, where the load can
+    /// pause; elsewhere it is one.
+    #[serde(default = "rounds")]
+    pub(super) rounds: u32,
+    /// Time for all cells together, s, without `repeats`: each cell is measured until it
+    /// is decided, or its share is over. A minute for each cell, else.
+    pub(super) budget_s: Option<u64>,
     /// Time at full load before measuring, ms.
     #[serde(default = "warm_up_ms")]
     pub(super) warm_up_ms: u64,
@@ -76,6 +82,10 @@ pub(super) struct SuiteFile {
 pub(super) struct Quick {
     /// Samples of each subject in each cell.
     pub(super) repeats: Option<u32>,
+    /// Spans of each subject from one start to the next.
+    pub(super) rounds: Option<u32>,
+    /// Time for all cells together, s.
+    pub(super) budget_s: Option<u64>,
     /// Time at full load before measuring, ms.
     pub(super) warm_up_ms: Option<u64>,
     /// Time measured in each sample, ms.
@@ -88,8 +98,8 @@ pub(super) struct Quick {
 }
 
 /// What a file need not say.
-fn repeats() -> u32 {
-    5
+fn rounds() -> u32 {
+    3
 }
 
 fn warm_up_ms() -> u64 {

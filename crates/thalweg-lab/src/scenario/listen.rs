@@ -49,6 +49,8 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         drive: Drive::Listen,
         figure: None,
         repeats: changes.repeats.unwrap_or(REPEATS),
+        rounds: 1,
+        budget_s: None,
         warm_up_ms: WARM_UP_MS,
         measured_ms: changes.measured_ms.unwrap_or(MEASURED_MS),
         together: false,

@@ -36,8 +36,16 @@ pub struct Part {
     /// What it is about, if the file says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<Figure>,
-    /// Samples of each subject in each cell.
+    /// How often the subjects of a cell are started anew: so often, or with a budget at
+    /// most so often.
     pub repeats: u32,
+    /// Spans of each subject from one start to the next, where the load can pause.
+    #[serde(default = "one")]
+    pub rounds: u32,
+    /// Time for all cells together, s: a cell is measured until it is decided, or its
+    /// share of this is over. None: as often as `repeats` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_s: Option<u64>,
     /// Time at full load before measuring.
     pub warm_up_ms: u64,
     /// Time measured.
@@ -47,6 +55,11 @@ pub struct Part {
     pub together: bool,
     /// What to compare the subjects in.
     pub cells: Vec<Cell>,
+}
+
+/// Older plans have one span for each start.
+fn one() -> u32 {
+    1
 }
 
 /// One combination of settings and the subjects to compare in it.
@@ -87,18 +100,16 @@ pub struct Slot {
 }
 
 impl Plan {
-    /// Every sample, in the order in which they are taken: cell by cell, and
-    /// within a cell interleaved, the order rotating (A B C, B C A, …), so that
-    /// what drifts with the machine hits every subject alike.
+    /// Every start of every subject that there may be: cell by cell, start by start.
     pub fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
         self.parts.iter().enumerate().flat_map(|(part_index, part)| {
             part.cells.iter().enumerate().flat_map(move |(cell_index, cell)| {
                 let count = cell.subjects.len();
                 (0..part.repeats).flat_map(move |repeat| {
-                    (0..count).map(move |turn| Slot {
+                    (0..count).map(move |subject| Slot {
                         part: part_index,
                         cell: cell_index,
-                        subject: (turn + repeat as usize) % count,
+                        subject,
                         repeat,
                     })
                 })
@@ -106,13 +117,29 @@ impl Plan {
         })
     }
 
-    /// The same, as far as they are in `slots`: those together that are taken at the
-    /// same time.
-    pub fn turns<'a>(&'a self, slots: &'a [Slot]) -> impl Iterator<Item = &'a [Slot]> {
-        slots.chunk_by(|one, next| {
-            let place = |slot: &Slot| (slot.part, slot.cell, slot.repeat);
-            self.part(*one).together && place(one) == place(next)
-        })
+    /// How many samples there will be; `None` where a budget says when to end.
+    pub fn samples_planned(&self) -> Option<usize> {
+        if self.parts.iter().any(|part| part.budget_s.is_some()) {
+            return None;
+        }
+        Some(self.slots().map(|slot| self.rounds(slot) as usize).sum())
+    }
+
+    /// About how long all of it takes, or at most, where there is a budget.
+    pub fn time(&self) -> Duration {
+        let of_slot = |slot: Slot| match self.part(slot).budget_s {
+            Some(_) => Duration::ZERO,
+            None => self.expected_time(slot),
+        };
+        let budgets = self.parts.iter().filter_map(|part| part.budget_s);
+        Duration::from_secs(budgets.sum()) + self.slots().map(of_slot).sum::<Duration>()
+    }
+
+    /// Spans of a subject in one start.
+    fn rounds(&self, slot: Slot) -> u32 {
+        let part = self.part(slot);
+        let can_pause = self.subject(slot).settings.can_pause(part.drive) && !part.together;
+        if can_pause { part.rounds } else { 1 }
     }
 
     /// The part of a sample.
@@ -135,7 +162,7 @@ impl Plan {
         self.parts.iter().flat_map(|part| &part.cells).flat_map(|cell| &cell.subjects)
     }
 
-    /// About how long a sample takes, start and stop of the subject included.
+    /// About how long a start of a subject takes, from its start to its stop.
     pub fn expected_time(&self, slot: Slot) -> Duration {
         let (part, settings) = (self.part(slot), &self.subject(slot).settings);
         let opening_us = u64::from(settings.connections) * OPENING_US;
@@ -147,8 +174,9 @@ impl Plan {
             Drive::Ceiling => CEILING_STEPS * part.measured_ms * 1000,
             _ => part.measured_ms * 1000,
         };
+        let spans = u64::from(self.rounds(slot));
         Duration::from_millis(STARTING_MS + part.warm_up_ms)
-            + Duration::from_micros(opening_us + measured_us)
+            + Duration::from_micros(opening_us + spans * measured_us)
     }
 }
 

@@ -14,8 +14,10 @@ use std::path::PathBuf;
 pub struct Changes {
     /// Take the file's `[quick]` instead.
     pub quick: bool,
-    /// Samples of each subject in each cell.
+    /// Starts of each cell's subjects, whatever they find.
     pub repeats: Option<u32>,
+    /// Time for all cells together, s, instead.
+    pub budget_s: Option<u64>,
     /// Time measured per sample.
     pub measured_ms: Option<u64>,
     /// Only these subjects, by name.
@@ -74,8 +76,16 @@ fn read_suite(text: &str, changes: &Changes, peers: &[Peer]) -> Result<Plan, Sce
     if parts.is_empty() {
         return Err(ScenarioError::new(NO_SUBJECT));
     }
+    if let Some(budget_s) = changes.budget_s {
+        share_out(budget_s, &mut parts);
+    }
     Ok(Plan { name: suite.name, title: suite.title, parts })
 }
+
+/// Starts of a cell within its budget, at most.
+const REPEATS_MAX: u32 = 100;
+/// A cell's budget where nobody says one, s.
+const BUDGET_CELL_S: u64 = 60;
 
 const NO_SUBJECT: &str = "none of the subjects asked for is in this scenario";
 
@@ -128,7 +138,10 @@ fn read_part(
         Again::None => {}
     }
 
-    let repeats = quick.and_then(|quick| quick.repeats);
+    let effort = Effort { repeats: changes.repeats, budget_s: changes.budget_s }
+        .or(quick.map(|quick| Effort { repeats: quick.repeats, budget_s: quick.budget_s }))
+        .or(Some(Effort { repeats: file.repeats, budget_s: file.budget_s }));
+    let (repeats, budget_s) = effort.of(distinct.len());
     let measured_ms = quick.and_then(|quick| quick.measured_ms);
     let warm_up_ms = quick.and_then(|quick| quick.warm_up_ms);
     let mut part = Part {
@@ -136,14 +149,18 @@ fn read_part(
         name: file.name,
         drive: file.drive,
         figure: file.figure,
-        repeats: changes.repeats.or(repeats).unwrap_or(file.repeats),
+        repeats,
+        rounds: quick.and_then(|quick| quick.rounds).unwrap_or(file.rounds),
+        budget_s,
         warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
         measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),
         together: file.together,
         cells: distinct,
     };
-    if part.repeats == 0 || part.measured_ms == 0 {
-        return Err(ScenarioError::new("at least one repeat and some time to measure are needed"));
+    if part.repeats == 0 || part.rounds == 0 || part.measured_ms == 0 {
+        return Err(ScenarioError::new(
+            "at least one repeat, one round and some time to measure are needed",
+        ));
     }
     let is_scheduled = |subject: &Subject| match part.drive {
         Drive::Posted => subject.settings.rate > 0,
@@ -174,6 +191,40 @@ fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), S
         ));
     }
     Ok(())
+}
+
+/// A suite's budget, by how many cells its scenarios have.
+fn share_out(budget_s: u64, parts: &mut [Part]) {
+    let all: usize = parts.iter().map(|part| part.cells.len()).sum();
+    for part in parts {
+        part.budget_s = Some((budget_s * part.cells.len() as u64 / all.max(1) as u64).max(1));
+    }
+}
+
+/// How much is measured: what is said first counts.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    repeats: Option<u32>,
+    budget_s: Option<u64>,
+}
+
+impl Effort {
+    fn or(self, other: Option<Effort>) -> Effort {
+        match other {
+            Some(other) if self.repeats.is_none() && self.budget_s.is_none() => other,
+            _ => self,
+        }
+    }
+
+    /// Repeats, and for so many cells the budget.
+    fn of(self, cells: usize) -> (u32, Option<u64>) {
+        match self {
+            Effort { repeats: Some(repeats), .. } => (repeats, None),
+            Effort { budget_s, .. } => {
+                (REPEATS_MAX, Some(budget_s.unwrap_or(BUDGET_CELL_S * cells as u64)))
+            }
+        }
+    }
 }
 
 /// The command line's `--set` and `--transports` as a block of settings.

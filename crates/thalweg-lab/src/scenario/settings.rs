@@ -2,6 +2,10 @@
 
 use super::{Answers, Drive, Mode, Request, Transport};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Events of a topic in a span, at least.
+const SLOW_SPAN_EVENTS: u32 = 5;
 
 /// Everything that may differ between two samples of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +99,25 @@ impl Settings {
     /// Subscribers that read to the end, and so move the window on.
     pub fn readers(&self) -> u32 {
         self.connections - self.stopped
+    }
+
+    /// Whether the load can be stopped, and go on later on the same connections: not where
+    /// the subject sends by itself, or where some have stopped reading for good.
+    pub fn can_pause(&self, drive: Drive) -> bool {
+        match drive {
+            Drive::Posted | Drive::Publish | Drive::RoundTrip => self.stopped == 0,
+            Drive::Echo => self.dummy_bytes == 0,
+            Drive::SelfDriven | Drive::Idle | Drive::Ceiling | Drive::Listen => false,
+        }
+    }
+
+    /// The shortest span at a slow rate: one of fewer events would measure little else than
+    /// when it began.
+    pub fn slow_span(&self) -> Duration {
+        match self.rate {
+            0 => Duration::ZERO,
+            rate => SLOW_SPAN_EVENTS * Duration::from_secs(1) / rate,
+        }
     }
 
     /// Events per second, over all subscribers, that the schedule offers, where

@@ -102,13 +102,24 @@ fn the_command_line_is_above_a_subjects_own_settings() {
 }
 
 #[test]
-fn repeats_are_interleaved_and_rotate() {
-    let text = GOOD.replace("repeats = 5", "repeats = 2");
-    let plan = read(&text, &changes(false), &[]).unwrap();
-    let first: Vec<&str> =
-        plan.slots().take(4).map(|slot| plan.subject(slot).name.as_str()).collect();
-    assert_eq!(first, ["limit", "thalweg", "thalweg", "limit"]);
-    assert_eq!(plan.slots().count(), 5 * 2 * 2);
+fn a_scenario_has_repeats_or_a_budget() {
+    let check = |text: &str, changes: &Changes, repeats: u32, budget_s: Option<u64>| {
+        let plan = read(text, changes, &[]).unwrap();
+        assert_eq!((plan.parts[0].repeats, plan.parts[0].budget_s), (repeats, budget_s));
+    };
+    let text = |effort: &str| GOOD.replace("repeats = 5\n", effort);
+    let none = Changes::default();
+    check(&text("repeats = 2\n"), &none, 2, None);
+    // Five cells, a minute each.
+    check(&text(""), &none, 100, Some(300));
+    check(&text("budget_s = 70\n"), &none, 100, Some(70));
+    check(&text("budget_s = 70\n"), &Changes { repeats: Some(3), ..none.clone() }, 3, None);
+    let budget = Changes { budget_s: Some(9), ..none };
+    check(&text("repeats = 2\n"), &budget, 100, Some(9));
+    let suite = "name = 's'\ntitle = 's'\nscenarios = ['a1', 'b']";
+    let plan = read(suite, &Changes { budget_s: Some(70), ..budget }, &[]).unwrap();
+    let shares: Vec<_> = plan.parts.iter().map(|part| (part.cells.len(), part.budget_s)).collect();
+    assert_eq!(shares, [(6, Some(60)), (1, Some(10))]);
 }
 
 #[test]
@@ -195,15 +206,15 @@ fn titles_of_the_library_are_those_of_its_files() {
 fn the_quick_suite_keeps_its_promise() {
     let (_, quick) = LIBRARY[0];
     let plan = read(quick, &changes(false), &[]).unwrap();
-    let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
-    assert!(time.as_secs() < 4 * 60, "{time:?}");
+    let time = plan.time();
+    assert!(time.as_secs() < 5 * 60, "{time:?}");
 }
 
 #[test]
 fn quick_forms_are_quick() {
     for name in ["latency", "ceiling", "interference", "swarm"] {
         let plan = read(find(name).unwrap(), &changes(true), &[]).unwrap();
-        let time: std::time::Duration = plan.slots().map(|slot| plan.expected_time(slot)).sum();
+        let time = plan.time();
         assert!(time.as_secs() < 40, "{name}: {time:?}");
     }
 }
@@ -307,16 +318,10 @@ fn cells_that_would_be_called_the_same_are_told_apart() {
 }
 
 #[test]
-fn subjects_that_are_measured_together_share_a_turn() {
+fn subjects_are_measured_together_on_a_schedule_only() {
     let text = "name = \"x\"\ndrive = \"posted\"\nrepeats = 2\ntogether = true\n[defaults]\nrate = 10\n\
                 [[cells]]\nconnections = [1, 2]\n";
-    let turns = |text: &str| -> Vec<usize> {
-        let plan = read(text, &Changes::default(), &[]).unwrap();
-        let slots: Vec<_> = plan.slots().collect();
-        plan.turns(&slots).map(<[_]>::len).collect()
-    };
-    assert_eq!(turns(text), [3; 4], "limit, limit again and thalweg");
-    assert_eq!(turns(&text.replace("together = true\n", "")), [1; 12]);
+    read(text, &Changes::default(), &[]).unwrap();
     let saturated = text.replace("rate = 10", "window = 4");
     let refused = read(&saturated, &Changes::default(), &[]).unwrap_err();
     assert!(refused.message.starts_with("together needs a rate"), "{}", refused.message);

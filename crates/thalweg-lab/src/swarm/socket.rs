@@ -45,6 +45,11 @@ pub(super) fn thread_cpu_ns() -> u64 {
     used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
 }
 
+/// The most files that this user may have open; `None` where nothing limits them.
+pub fn open_files_max() -> Option<u64> {
+    getrlimit(Resource::Nofile).maximum
+}
+
 /// Makes room for so many connections; the subject inherits it.
 pub(super) fn allow_open_files(connections: u32) -> anyhow::Result<()> {
     let needed = u64::from(connections) + OTHER_FILES;

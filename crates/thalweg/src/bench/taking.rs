@@ -47,7 +47,11 @@ pub(super) struct ScenarioArgs {
     /// Take the scenario's quick form: fewer cells, shorter spans.
     #[arg(long)]
     quick: bool,
-    /// Samples of each subject in each cell.
+    /// Time for all cells together, e.g. 10m: each is measured until it is decided, or its
+    /// share is over. A suite shares it out among its scenarios.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["repeats", "url"])]
+    budget: Option<Duration>,
+    /// Start the subjects of each cell so often instead, whatever they find.
     #[arg(long, value_name = "N")]
     repeats: Option<u32>,
     /// Time measured per sample, e.g. 500ms, 10s or 1m; a number alone is seconds.
@@ -217,6 +221,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         changes: Changes {
             quick: args.quick,
             repeats: args.repeats,
+            budget_s: args.budget.map(|budget| budget.as_secs().max(1)),
             measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
             subjects: args.subject,
             against: args.against.map(|binary| Path::new(".").join(binary)),

@@ -28,6 +28,7 @@ title = "{name}"
 drive = "{drive}"
 again = "none"
 repeats = 1
+rounds = 1
 warm_up_ms = 50
 measured_ms = 100
 {cells}
@@ -295,7 +296,7 @@ fn lives(together: bool) -> Vec<&'static str> {
     let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
     let folder = folder(&format!("together-{together}"));
     let scenario = format!(
-        "name = \"x\"\ndrive = \"posted\"\nrepeats = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
+        "name = \"x\"\ndrive = \"posted\"\nrepeats = 1\nrounds = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
          together = {together}\n[defaults]\nrate = 100\nconnections = 3\n\
          [[subjects]]\nprogram = \"thalweg\"\n"
     );

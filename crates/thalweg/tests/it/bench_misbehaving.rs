@@ -47,6 +47,7 @@ fn measure(sin: &str, arguments: &str, scenario: &str) -> Seen {
 name = "{name}"
 again = "none"
 repeats = 1
+rounds = 1
 {scenario}
 [[subjects]]
 program = "rogue"

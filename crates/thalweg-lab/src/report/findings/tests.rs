@@ -8,6 +8,7 @@ use crate::scenario::{Changes, Plan, read};
 const SCENARIO: &str = r#"
 name = "example"
 drive = "posted"
+repeats = 5
 
 [[cells]]
 connections = [100, 1000, 10000]
@@ -204,7 +205,7 @@ fn an_interrupted_run_says_so() {
 #[test]
 fn too_few_repeats_claim_nothing() {
     for (repeats, cover) in [(1, "no intervals"), (3, "cover 75\u{a0}%")] {
-        let text = format!("repeats = {repeats}\n{SCENARIO}");
+        let text = SCENARIO.replace("repeats = 5", &format!("repeats = {repeats}"));
         let found = findings(&summary(&text, |subject, _, _| match subject {
             "thalweg" => 100,
             _ => 1000,

@@ -15,6 +15,7 @@ title = "a tiny load"
 drive = "posted"
 again = "none"
 repeats = 2
+rounds = 1
 warm_up_ms = 20
 measured_ms = 100
 

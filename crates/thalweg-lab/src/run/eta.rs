@@ -1,0 +1,116 @@
+//! How long a run still takes: a budget takes at most what it says, and anything else
+//! what the plan expects, corrected by what its cells took. Pure.
+
+use crate::scenario::{Plan, Slot};
+use std::time::Duration;
+
+/// What is left to do, and what is known of how long it takes.
+#[derive(Debug, Default)]
+pub(super) struct Eta {
+    /// Cells in order, the current one first.
+    left: Vec<Cell>,
+    /// Of all cells without a budget so far: expected, taken.
+    expected: Duration,
+    taken: Duration,
+}
+
+#[derive(Debug)]
+struct Cell {
+    place: (usize, usize),
+    expected: Duration,
+    has_budget: bool,
+}
+
+impl Eta {
+    /// Of the cells that `slots` are in.
+    pub(super) fn new(plan: &Plan, slots: &[Slot]) -> Eta {
+        let cells = slots.chunk_by(|one, next| place(*one) == place(*next)).map(|slots| {
+            let part = plan.part(slots[0]);
+            let budget = part.budget_s.map(|s| Duration::from_secs(s) / part.cells.len() as u32);
+            let planned = || slots.iter().map(|slot| plan.expected_time(*slot)).sum();
+            Cell {
+                place: place(slots[0]),
+                expected: budget.unwrap_or_else(planned),
+                has_budget: budget.is_some(),
+            }
+        });
+        Eta { left: cells.collect(), ..Eta::default() }
+    }
+
+    /// How many cells are still to come, the current one with them.
+    pub(super) fn cells(&self) -> usize {
+        self.left.len()
+    }
+
+    /// The slot's cell begins, when the one before it took so long.
+    pub(super) fn begin(&mut self, slot: Slot, took: Duration) {
+        let Some(index) = self.left.iter().position(|it| it.place == place(slot)) else { return };
+        for done in self.left.drain(..index).filter(|it| !it.has_budget) {
+            self.expected += done.expected;
+            self.taken += took;
+        }
+    }
+
+    /// What is left, when the current cell has taken this long so far.
+    pub(super) fn left(&self, current: Duration) -> Duration {
+        let Some((first, rest)) = self.left.split_first() else { return Duration::ZERO };
+        let rest: Duration = rest.iter().map(|it| self.corrected(it)).sum();
+        self.corrected(first).saturating_sub(current) + rest
+    }
+
+    fn corrected(&self, cell: &Cell) -> Duration {
+        if cell.has_budget || self.expected.is_zero() {
+            return cell.expected;
+        }
+        cell.expected.mul_f64(self.taken.as_secs_f64() / self.expected.as_secs_f64())
+    }
+}
+
+fn place(slot: Slot) -> (usize, usize) {
+    (slot.part, slot.cell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Changes, read};
+
+    const SCENARIO: &str = r#"
+name = "mine"
+drive = "posted"
+again = "none"
+repeats = 3
+rounds = 1
+warm_up_ms = 0
+measured_ms = 925
+
+[defaults]
+connections = [100, 100, 101]
+"#;
+
+    /// Seconds left at the beginning of each cell, where each took so long.
+    fn left(changes: &Changes, took_s: u64) -> Vec<f64> {
+        let plan = read(SCENARIO, changes, &[]).unwrap();
+        let slots: Vec<Slot> = plan.slots().collect();
+        let mut eta = Eta::new(&plan, &slots);
+        let firsts = slots.chunk_by(|one, next| one.cell == next.cell).map(|slots| slots[0]);
+        let left = firsts.map(|slot| {
+            eta.begin(slot, Duration::from_secs(took_s));
+            eta.left(Duration::ZERO).as_secs_f64().round()
+        });
+        left.collect()
+    }
+
+    #[test]
+    fn what_a_cell_took_is_what_the_next_will_take() {
+        // 60 ms to start, 15 ms to open, and the span: a second for each of six.
+        assert_eq!(left(&Changes::default(), 6), [12.0, 6.0]);
+        assert_eq!(left(&Changes::default(), 12), [12.0, 12.0]);
+    }
+
+    #[test]
+    fn a_budget_takes_what_it_says() {
+        let changes = Changes { budget_s: Some(100), ..Changes::default() };
+        assert_eq!(left(&changes, 20), [100.0, 50.0]);
+    }
+}

@@ -1,0 +1,162 @@
+//! One start of a cell: all of its subjects, started anew, each measured in its turn.
+//!
+//! Where the load can pause, the subjects live side by side on the subject's cores and
+//! take turns, a short span each, in an order drawn anew for every round: whatever
+//! drifts with the machine hits all of them alike. Elsewhere each lives alone for one
+//! span. Which processes are started, and when, is drawn, too: a process's luck with its
+//! memory is one of the things that the next start averages out.
+
+use super::meeting::meeting;
+use super::progress::Progress;
+use super::sample::{Bench, Company, Launched};
+use super::watch::Seen;
+use crate::measure::Sample;
+use crate::scenario::Slot;
+use crate::swarm::{Interrupted, Outcome, Session, open_files_max};
+use std::cell::RefCell;
+use std::thread;
+
+/// Files the lab has open besides connections.
+const OTHER_FILES: u64 = 256;
+
+impl Bench<'_> {
+    /// Takes the samples of one start, valid or not; `None` if interrupted. `turn` has a
+    /// slot for each subject of the cell.
+    pub(super) fn start(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
+        let part = self.plan.part(*turn.first()?);
+        let mut turn = turn.to_vec();
+        if part.together {
+            return self.concurrently(&turn, progress);
+        }
+        fastrand::shuffle(&mut turn);
+        if self.can_live_side_by_side(&turn) {
+            return self.side_by_side(&turn, part.rounds, progress);
+        }
+        let alone = |slot: &Slot| {
+            let seat = meeting(1).pop()?;
+            self.take_one(*slot, Company { progress, seat })
+        };
+        turn.iter().map(alone).collect()
+    }
+
+    /// All at the same time, each on a thread of its own.
+    fn concurrently(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
+        let (first, others) = turn.split_first()?;
+        let mut seats = meeting(turn.len()).into_iter();
+        let seat = seats.next()?;
+        let samples = thread::scope(|scope| {
+            let others: Vec<_> = others
+                .iter()
+                .zip(seats)
+                .map(|(slot, seat)| {
+                    scope.spawn(move || {
+                        let progress = RefCell::new(Progress::silent());
+                        self.take_one(*slot, Company { progress: &progress, seat })
+                    })
+                })
+                .collect();
+            let first = self.take_one(*first, Company { progress, seat });
+            let others = others.into_iter().map(|other| other.join().ok().flatten());
+            std::iter::once(first).chain(others).collect::<Vec<_>>()
+        });
+        samples.into_iter().collect()
+    }
+
+    /// Whether all loads can pause, and there are files enough for all connections.
+    fn can_live_side_by_side(&self, turn: &[Slot]) -> bool {
+        let drive = self.plan.part(turn[0]).drive;
+        let settings = || turn.iter().map(|slot| &self.plan.subject(*slot).settings);
+        let connections: u64 = settings().map(|it| u64::from(it.connections)).sum();
+        settings().all(|it| it.can_pause(drive))
+            && open_files_max().is_none_or(|most| connections + OTHER_FILES <= most)
+    }
+
+    fn side_by_side(
+        &self,
+        turn: &[Slot],
+        rounds: u32,
+        progress: &RefCell<Progress>,
+    ) -> Option<Vec<Sample>> {
+        let (mut launched, mut samples) = (Vec::new(), Vec::new());
+        for slot in turn {
+            let seat = meeting(1).pop()?;
+            match self.launch(*slot, Company { progress, seat }) {
+                Ok(subject) => launched.push(subject),
+                Err(error) => samples.push(Bench::failed(*slot, &error)?),
+            }
+        }
+        samples.extend(self.rounds(&launched, rounds)?);
+        launched.into_iter().for_each(|it| it.running.stop());
+        Some(samples)
+    }
+
+    /// Loads subjects in turns; `None` if interrupted.
+    fn rounds(&self, launched: &[Launched<'_>], rounds: u32) -> Option<Vec<Sample>> {
+        let mut watches: Vec<_> = launched.iter().map(|it| it.watch.clone()).collect();
+        let mut subjects: Vec<Subject<'_, '_>> = Vec::new();
+        for (launched, watch) in launched.iter().zip(&mut watches) {
+            let session = Session::open(&launched.load, watch).and_then(|mut session| {
+                session.pause()?;
+                Ok(session)
+            });
+            subjects.push(Subject { launched, session, taken: Vec::new() });
+        }
+        for _ in 0..rounds {
+            fastrand::shuffle(&mut subjects);
+            for subject in &mut subjects {
+                subject.measure()?;
+            }
+        }
+        let samples = subjects.into_iter().map(|subject| self.samples_of(subject, rounds));
+        Some(samples.collect::<Option<Vec<_>>>()?.concat())
+    }
+
+    /// Ends a subject's load; `None` if interrupted.
+    fn samples_of(&self, subject: Subject<'_, '_>, rounds: u32) -> Option<Vec<Sample>> {
+        let Subject { launched: &Launched { slot, .. }, mut taken, session } = subject;
+        let number = |round: usize| Slot { repeat: slot.repeat * rounds + round as u32, ..slot };
+        let closed = session.and_then(Session::close);
+        if let (Ok(counts), Some((last, _))) = (&closed, taken.last_mut()) {
+            last.ledger = last.ledger.and(counts);
+        }
+        let mut samples: Vec<Sample> = taken
+            .into_iter()
+            .enumerate()
+            .map(|(round, (outcome, seen))| self.judge(number(round), outcome, seen))
+            .collect();
+        if let Err(error) = closed {
+            samples.push(Bench::failed(number(samples.len()), &error)?);
+        }
+        for sample in &mut samples {
+            sample.start = Some(slot.repeat);
+        }
+        Some(samples)
+    }
+}
+
+/// One of those that live side by side.
+struct Subject<'a, 'b> {
+    launched: &'a Launched<'b>,
+    /// Or why it cannot be measured any more.
+    session: anyhow::Result<Session<'a>>,
+    taken: Vec<(Outcome, Seen)>,
+}
+
+impl Subject<'_, '_> {
+    /// Measures a span, if it still can be; `None` if interrupted.
+    fn measure(&mut self) -> Option<()> {
+        let load = &self.launched.load;
+        let span = load.measured.max(load.settings.slow_span());
+        let Ok(session) = &mut self.session else { return Some(()) };
+        let measured = session.span(span).and_then(|outcome| {
+            session.pause()?;
+            Ok(outcome)
+        });
+        match measured {
+            Ok(outcome) => self.taken.push((outcome, self.launched.watch.take_seen())),
+            Err(error) if error.is::<Interrupted>() => return None,
+            Err(error) => self.session = Err(error),
+        }
+        Some(())
+    }
+}
