@@ -107,7 +107,7 @@ impl Workload for Broadcast<'_> {
         // In a closed loop what was published before has waited for this span, too.
         let due_us = if self.posting == Posting::Window { 0 } else { now_us };
         self.subscribers.inbox().begin_span(due_us);
-        self.schedule.begin_span();
+        self.schedule.begin_span(now_us);
     }
 
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {

@@ -114,8 +114,10 @@ impl Broadcast<'_> {
                 }
             }
             if !self.lines.is_empty() {
-                publisher.post(&self.lines, &self.poller)?;
+                // Before the call: what it takes, on loopback all of the subject's wake-up, is
+                // not the swarm's lateness.
                 self.schedule.publish(socket::now_us());
+                publisher.post(&self.lines, &self.poller)?;
             }
         }
         match self.behind {
