@@ -10,19 +10,20 @@
 //!   budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `meeting`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
+//! - `endpoints`: what is found of endpoints beforehand
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
 //! - `lines`: its files of a line for each sample
 //! - `lock`: one process at a time adds to it
 //! - `store`: a folder of runs; `look`: what can be asked of them
 //! - `progress` and `eta`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
-//! - `visits`: what is found of endpoints beforehand
 //! - `words`: what was typed, as it is archived; `secrets`: what is not
 
 mod archive;
 mod bundle;
 mod date;
 mod ending;
+mod endpoints;
 mod eta;
 mod interrupt;
 mod lines;
@@ -38,7 +39,6 @@ mod store;
 mod taking;
 #[cfg(test)]
 mod tests;
-mod visits;
 mod watch;
 mod words;
 
@@ -313,6 +313,12 @@ fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {
 
 /// An archived plan names its peers; where they lie is this machine's affair.
 fn find_peers(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
+    if let Some(binary) = builds_of(plan).find(|binary| !binary.is_file()) {
+        return Err(misuse(format!(
+            "the other build {} is not here: name one that is with --against",
+            binary.display()
+        )));
+    }
     let known = peers_in(folders)?;
     for peer in peers_of(plan) {
         let Some(found) = known.iter().find(|known| known.name == peer.name) else {
@@ -370,8 +376,8 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     let mut note = MachineNote::read();
     note.cores = cores.count();
     note.swarm_core = cores.of_swarm(1);
-    if visits::is_visit(plan) {
-        note.remarks = visits::found(plan, note.swarm_core);
+    if endpoints::is_only_endpoints(plan) {
+        note.remarks = endpoints::found(plan, note.swarm_core);
         return note;
     }
     note.subject_cores = cores.of_subject(1).to_vec();

@@ -2,7 +2,7 @@
 
 use super::bundle::Bundle;
 use super::store::word_for;
-use super::{Ended, Manner, date, print, say, visits};
+use super::{Ended, Manner, date, endpoints, print, say};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
 use crate::scenario::Plan;
@@ -37,10 +37,9 @@ pub(super) fn end(
     let summary = Summary::new(taken.plan, &taken.samples, manifest);
     let table = report::table(&summary);
     let is_new = summary.manifest.continued.is_empty();
-    let failed = taken
-        .samples
-        .first()
-        .filter(|_| is_new && visits::is_visit(taken.plan) && !summary.has_valid_sample());
+    let failed = taken.samples.first().filter(|_| {
+        is_new && endpoints::is_only_endpoints(taken.plan) && !summary.has_valid_sample()
+    });
     if failed.is_none() {
         bundle.finish(&summary, &table)?;
     }

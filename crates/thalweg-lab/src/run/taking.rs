@@ -5,7 +5,7 @@ use super::ending::{self, Taken};
 use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::sample::Bench;
-use super::{Ended, Means, visits};
+use super::{Ended, Means, endpoints};
 use crate::measure::Sample;
 use crate::measure::comparison::Next;
 use crate::report::{self, Manifest};
@@ -69,7 +69,9 @@ impl Session<'_> {
                 samples.iter().filter(|it| (it.part, it.cell) == (start[0].part, cell)).collect();
             progress.borrow_mut().end(self.plan, start[0], &own);
             // Whoever does not answer once is not asked again and again.
-            if visits::is_visit(self.plan) && !samples.iter().any(|it| it.verdict.is_valid()) {
+            if endpoints::is_only_endpoints(self.plan)
+                && !samples.iter().any(|it| it.verdict.is_valid())
+            {
                 break;
             }
         }

@@ -12,8 +12,10 @@ use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
 /// What is about programs that the lab starts, and not about an endpoint that runs.
-const NOT_OF_URL: [&str; 9] =
-    ["scenario", "quick", "subject", "against", "no_again", "under", "at", "thalweg", "peers"];
+const NOT_OF_URL: [&str; 10] = [
+    "scenario", "quick", "subject", "against", "budget", "no_again", "under", "at", "thalweg",
+    "peers",
+];
 
 /// A scenario, and what is different about it.
 #[derive(Args, Debug)]
@@ -210,7 +212,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Runs a scenario, or visits endpoints.
+/// Runs a scenario, or measures endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
     let asked = args.asked()?;
     let set = args.settings();

@@ -2,9 +2,9 @@
 //! held to conditions. Figures are looked at only for being there.
 
 mod adding;
+mod endpoints;
 mod place;
 mod secrets;
-mod visits;
 
 use std::fs;
 use std::process::Command;

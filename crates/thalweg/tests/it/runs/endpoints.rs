@@ -1,8 +1,8 @@
-//! Visits of endpoints that fail, and what is refused before one begins.
+//! Endpoints that cannot be measured, and what is refused before it is tried; another build.
 
 use std::net::TcpListener;
 
-use super::place::Place;
+use super::place::{Place, THALWEG};
 use super::secrets::endpoint;
 
 /// What a visit of that URL says that fails, and leaves nothing but what was asked for.
@@ -52,4 +52,21 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
     refused(&["--transports", "sse,websocket"], "one of --transports");
     refused(&["--no-again"], "cannot be used with");
     refused(&["--duration", "soon"], "is no duration");
+}
+
+/// The other build is this one: what stands beside each other is looked at, and no figure.
+#[test]
+fn another_build_is_measured_beside_this_one() {
+    let place = Place::new("against");
+    let short = ["--no-again", "--repeats", "1", "--subject", "thalweg"];
+    place.take("run-a", &[&["--against", THALWEG], &short[..]].concat());
+    let rows = &place.json("run-a", "summary.json")["parts"][0]["rows"];
+    assert_eq!(rows[0]["subject"], "thalweg before");
+    assert_eq!((&rows[0]["is_baseline"], &rows[1]["subject"]), (&true.into(), &"thalweg".into()));
+    let manifest = place.json("run-a", "manifest.json");
+    assert_eq!(manifest["peers"]["thalweg before"], manifest["version"]);
+    // Where it lay is not kept.
+    let said = place.bench(&["rerun", "run-a", "--store", "store"]);
+    said.ended_with(2);
+    assert!(said.stderr.contains("name one that is with --against"), "{}", said.stderr);
 }

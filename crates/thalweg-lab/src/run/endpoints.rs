@@ -7,7 +7,7 @@ use crate::subject::{Cores, Listener};
 use crate::swarm::external;
 
 /// Whether nothing but endpoints is measured.
-pub(super) fn is_visit(plan: &Plan) -> bool {
+pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
     plan.parts.iter().all(|part| part.drive == Drive::Listen)
 }
 
