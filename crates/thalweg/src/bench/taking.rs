@@ -12,10 +12,8 @@ use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
 /// What is about programs that the lab starts, and not about an endpoint that runs.
-const NOT_OF_URL: [&str; 10] = [
-    "scenario", "quick", "subject", "against", "budget", "no_again", "under", "at", "thalweg",
-    "peers",
-];
+const NOT_OF_URL: [&str; 9] =
+    ["scenario", "quick", "subject", "against", "no_again", "under", "at", "thalweg", "peers"];
 
 /// A scenario, and what is different about it.
 #[derive(Args, Debug)]
