@@ -1,5 +1,6 @@
 //! What a connection really agreed on and has set, as seen from this end.
 
+use super::http_response::Head;
 use super::link::Link;
 use crate::measure::Negotiated;
 use rustix::net::sockopt;
@@ -20,7 +21,7 @@ pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
 /// buffers larger as they are used.
 pub(super) fn together(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
-        Some(head) => in_head(&String::from_utf8_lossy(head)),
+        Some(head) => in_head(head),
         None => vec![("HTTP".to_owned(), "HTTP/2".to_owned())],
     };
     facts.extend(of_link);
@@ -45,21 +46,15 @@ pub(super) fn of_link(link: &Link) -> Vec<(String, String)> {
     facts
 }
 
-fn in_head(head: &str) -> Vec<(String, String)> {
+fn in_head(head: &[u8]) -> Vec<(String, String)> {
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let mut lines = head.split("\r\n");
-    let status = lines.next().unwrap_or_default();
-    let Some((version, rest)) = status.split_once(' ') else {
-        return Vec::new();
+    let facts = |head: &Head<'_>| {
+        let field = |name| fact(name, head.field(name).as_deref().unwrap_or(NONE));
+        let line = [fact("HTTP", &head.version()), fact("status", &head.status.to_string())];
+        line.into_iter().chain(FIELDS.map(field)).collect()
     };
-    let code = rest.split(' ').next().unwrap_or_default();
-    let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
-    let mut facts = vec![fact("HTTP", version), fact("status", code)];
-    for name in FIELDS {
-        let found = fields.iter().find(|(field, _)| field.eq_ignore_ascii_case(name));
-        facts.push(fact(name, found.map_or(NONE, |(_, value)| value.trim())));
-    }
-    facts
+    // Whoever opened the connection has read it.
+    Head::read(head, facts).ok().flatten().map(|(facts, _)| facts).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -67,8 +62,10 @@ mod tests {
     use super::*;
 
     fn check(head: &str, expected: &str) {
-        let said: Vec<String> =
-            in_head(head).iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let said: Vec<String> = in_head(head.as_bytes())
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect();
         assert_eq!(said.join(", "), expected);
     }
 

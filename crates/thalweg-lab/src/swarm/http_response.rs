@@ -18,6 +18,7 @@ const LINE_BYTES_MAX: usize = 8 * 1024;
 #[derive(Debug)]
 pub(super) struct Head<'a> {
     pub(super) status: u16,
+    minor_version: u8,
     reason: &'a str,
     fields: &'a [Header<'a>],
 }
@@ -35,7 +36,8 @@ impl Head<'_> {
             Ok(Status::Complete(length)) => {
                 let status = response.code.unwrap_or_default();
                 let reason = response.reason.unwrap_or_default();
-                let head = Head { status, reason, fields: response.headers };
+                let minor_version = response.version.unwrap_or_default();
+                let head = Head { status, minor_version, reason, fields: response.headers };
                 Ok(Some((read(&head), length)))
             }
             Ok(Status::Partial) if bytes.len() <= HEAD_BYTES_MAX => Ok(None),
@@ -52,6 +54,11 @@ impl Head<'_> {
     /// `503 Service Unavailable`.
     pub(super) fn status_line(&self) -> String {
         shown(&format!("{} {}", self.status, self.reason))
+    }
+
+    /// `HTTP/1.1`.
+    pub(super) fn version(&self) -> String {
+        format!("HTTP/1.{}", self.minor_version)
     }
 
     /// Whether the response is yet to come (RFC 9110 §15.2).
