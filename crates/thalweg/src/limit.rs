@@ -2,6 +2,7 @@
 //! needs no other.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Args;
 use thalweg_limit::{Mode, Options, SourcePlan};
@@ -25,11 +26,16 @@ pub(crate) struct LimitArgs {
     /// Say back what WebSockets say, ahead of the source's events.
     #[arg(long)]
     echo: bool,
+    /// Spin so many nanoseconds after each send to a subscriber: a subject that is slower by
+    /// a known amount.
+    #[arg(long, value_name = "NS", default_value_t = 0)]
+    busy_wait_ns: u64,
 }
 
 /// Runs until the process is ended.
 pub(crate) fn run(args: LimitArgs) -> anyhow::Result<()> {
-    let LimitArgs { listen, mode, source, tls, echo } = args;
-    let options = Options { listen, mode, source, is_tls: tls, is_echo: echo };
+    let LimitArgs { listen, mode, source, tls, echo, busy_wait_ns } = args;
+    let busy_wait = Duration::from_nanos(busy_wait_ns);
+    let options = Options { listen, mode, source, is_tls: tls, is_echo: echo, busy_wait };
     Ok(thalweg_limit::run(options)?)
 }

@@ -1,7 +1,7 @@
 //! How connections are set: what a reader of a figure must know, no setting says and
 //! nobody outside a subject can see. What can be seen is in `equality`.
 
-use crate::scenario::{Drive, Plan, Program, Settings};
+use crate::scenario::{Plan, Program, Settings};
 
 /// What is true of the plan's connections.
 pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
@@ -11,7 +11,6 @@ pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
     let ran = |is: fn(&Program) -> bool| started().any(|subject| is(&subject.program));
     let has_limit = ran(|it| *it == Program::Limit);
     let has_thalweg = ran(|it| matches!(it, Program::Thalweg | Program::Build(_)));
-    let talks = plan.parts.iter().any(|part| matches!(part.drive, Drive::Echo | Drive::RoundTrip));
     let notes = [
         (any(|it| it.streams == 0 && !it.tls), "HTTP/1.1 over IPv4, no TLS"),
         (any(|it| it.streams == 0 && it.tls), "where tls: HTTP/1.1 in TLS 1.3 over IPv4"),
@@ -26,8 +25,7 @@ pub(super) fn notes(plan: &Plan) -> Vec<&'static str> {
         ),
         (true, "no WebSocket extensions offered, no compression asked for"),
         (any(|it| it.receive_buffer_bytes > 0), "swarm: SO_RCVBUF where receive_buffer_bytes"),
-        (has_limit, "limit: TCP_NODELAY"),
-        (has_limit && talks, "limit --echo: TCP_NOTSENT_LOWAT 16 KiB"),
+        (has_limit, "limit: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB"),
         (has_thalweg, "thalweg: TCP_NODELAY, TCP_NOTSENT_LOWAT 16 KiB (its default)"),
         (
             has_thalweg && any(|it| it.send_buffer_bytes > 0 || it.unsent_bytes > 0),

@@ -3,15 +3,13 @@
 use std::fmt::Debug;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
 use crate::body::{Body, Lines};
-
-/// A subscriber that does not read is let go of here: the limit has no history
-/// to fall back on.
-pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 20;
+use crate::log::Log;
 
 const SEND_FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 
@@ -27,10 +25,18 @@ pub(crate) enum Role {
     /// Sending a request head; this much has come.
     Request(Vec<u8>),
     Publisher(Box<Publisher>),
-    Subscriber {
-        group: usize,
-        is_websocket: bool,
-    },
+    Subscriber(Subscriber),
+}
+
+/// Where a connection is in the log of its group.
+#[derive(Debug)]
+pub(crate) struct Subscriber {
+    pub(crate) group: usize,
+    /// What lies before it has been sent.
+    pub(crate) cursor: u64,
+    /// Its socket is full: it is sent the rest when that can take more.
+    pub(crate) is_blocked: bool,
+    pub(crate) is_websocket: bool,
 }
 
 /// A request body on its way into a topic.
@@ -47,16 +53,17 @@ pub(crate) struct Publisher {
     pub(crate) count: u64,
 }
 
+/// The connection is over, whatever it was.
+#[derive(Debug)]
+pub(crate) struct Lost;
+
 /// What became of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
-    Whole,
-    /// The socket is full: the rest waits for it to drain.
-    Partly,
-    /// All of it waits, behind what waits already.
-    Queued,
-    /// The connection is lost, or too slow.
-    Broken,
+pub(crate) struct Sent {
+    /// How many of the bytes need not be sent again.
+    pub(crate) taken: usize,
+    /// The socket tells when it can take more.
+    pub(crate) is_full: bool,
 }
 
 /// What a read brought.
@@ -76,84 +83,57 @@ pub(crate) enum Received {
 /// is compiled once for each, so that the one costs the other nothing.
 pub(crate) trait Link: Debug {
     fn socket(&self) -> &OwnedFd;
-    /// Sends `slices` in one call, behind what is still unsent.
-    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent;
-    /// Sends what is unsent, now that the socket can take more.
-    fn flush(&mut self) -> Sent;
+    /// Sends from the front of `bytes` as much as the socket takes.
+    fn send(&mut self, bytes: &[u8]) -> Result<Sent, Lost>;
     fn receive(&mut self, input: &mut [u8]) -> Received;
 }
 
-/// A socket, and what it could not take yet.
+/// A socket as it is.
 #[derive(Debug)]
-pub(crate) struct Plain {
-    socket: OwnedFd,
-    /// Begins in a frame the socket took only a part of.
-    unsent: Vec<u8>,
-    /// How many of these bytes have been sent since.
-    flushed: usize,
-}
+pub(crate) struct Plain(pub(crate) OwnedFd);
 
-impl<L> Connection<L> {
+impl<L: Link> Connection<L> {
     pub(crate) fn new(link: L) -> Self {
         Self { link, role: Role::Request(Vec::new()) }
     }
-}
 
-impl Plain {
-    pub(crate) fn new(socket: OwnedFd) -> Self {
-        Self { socket, unsent: Vec::new(), flushed: 0 }
+    /// Sends a subscriber what it has not been sent of the log, up to `end`, and what its link
+    /// holds back; whether it is blocked now. A send takes `busy_wait` longer than it would.
+    pub(crate) fn send(&mut self, log: &Log, end: u64, busy_wait: Duration) -> Result<bool, Lost> {
+        let Role::Subscriber(subscriber) = &mut self.role else {
+            return Ok(false);
+        };
+        let Sent { taken, is_full } = self.link.send(log.between(subscriber.cursor, end))?;
+        subscriber.cursor += taken as u64;
+        subscriber.is_blocked = is_full;
+        if !busy_wait.is_zero() {
+            let sent_at = Instant::now();
+            while sent_at.elapsed() < busy_wait {}
+        }
+        Ok(is_full)
     }
 
-    /// Keeps `slices` but for the first `sent` bytes.
-    fn keep(&mut self, slices: &[IoSlice<'_>], mut sent: usize, outcome: Sent) -> Sent {
-        for slice in slices {
-            let skipped = sent.min(slice.len());
-            self.unsent.extend_from_slice(&slice[skipped..]);
-            sent -= skipped;
-        }
-        if self.unsent.len() - self.flushed > UNSENT_BYTES_MAX { Sent::Broken } else { outcome }
+    /// Whether a subscriber can be sent what the log has before `end`.
+    pub(crate) fn is_due(&self, end: u64) -> bool {
+        matches!(&self.role, Role::Subscriber(it) if !it.is_blocked && it.cursor < end)
     }
 }
 
 impl Link for Plain {
     fn socket(&self) -> &OwnedFd {
-        &self.socket
+        &self.0
     }
 
-    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
-        if !self.unsent.is_empty() {
-            return self.keep(slices, 0, Sent::Queued);
+    fn send(&mut self, bytes: &[u8]) -> Result<Sent, Lost> {
+        match send(&self.0, bytes, SEND_FLAGS) {
+            Ok(taken) => Ok(Sent { taken, is_full: taken < bytes.len() }),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Sent { taken: 0, is_full: true }),
+            Err(_) => Err(Lost),
         }
-        match send_slices(&self.socket, slices) {
-            Ok(sent) if sent == slices.iter().map(|slice| slice.len()).sum() => Sent::Whole,
-            Ok(sent) => self.keep(slices, sent, Sent::Partly),
-            Err(Errno::AGAIN | Errno::INTR) => self.keep(slices, 0, Sent::Partly),
-            Err(_) => Sent::Broken,
-        }
-    }
-
-    fn flush(&mut self) -> Sent {
-        match send(&self.socket, &self.unsent[self.flushed..], SEND_FLAGS) {
-            Ok(sent) => self.flushed += sent,
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => return Sent::Broken,
-        }
-        if self.flushed == self.unsent.len() {
-            // Its memory goes too: being slow once is not paid for ever.
-            self.unsent = Vec::new();
-            self.flushed = 0;
-            return Sent::Whole;
-        }
-        // Not at every send, so that a long rest is not moved for each.
-        if self.flushed > self.unsent.len() / 2 {
-            self.unsent.drain(..self.flushed);
-            self.flushed = 0;
-        }
-        Sent::Partly
     }
 
     fn receive(&mut self, input: &mut [u8]) -> Received {
-        receive_plain(&self.socket, input)
+        receive_plain(&self.0, input)
     }
 }
 

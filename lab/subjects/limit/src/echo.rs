@@ -11,15 +11,13 @@ use std::net::TcpListener;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with, sockopt};
 use slab::Slab;
-use socket2::SockRef;
 
 use crate::connection::{Received, receive_plain, send_slices};
-use crate::frame::{Envelope, Framing, push_websocket_header};
+use crate::frame::{ENVELOPE_END, Envelope, Framing, push_websocket_header};
 use crate::http::{self, Refusal, Request};
 use crate::options::{DummyPlan, LimitError, Options, SourcePlan};
-use crate::server::{Hangup, listen, system, take_head, watch};
+use crate::server::{Hangup, accept, listen, system, take_head, watch};
 use crate::source::ticker;
 use crate::talk::say_back;
 
@@ -29,13 +27,8 @@ const READY_MAX: usize = 256;
 /// One read.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// The kernel takes no more than this ahead of what it can send, so that an
-/// answer overtakes the rest. Thalweg's own default.
-const UNSENT_BYTES: u32 = 16 << 10;
-
 const EVENT_HEAD: &[u8] = b"{\"pad\":\"";
 const EVENT_END: &[u8] = b"\"}";
-const ENVELOPE_END: &[u8] = b"]}";
 
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
@@ -131,13 +124,9 @@ impl Echo {
     }
 
     fn accept(&mut self) {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        while let Ok(socket) = accept_with(&self.listener, flags) {
+        while let Some(socket) = accept(&self.listener) {
             let entry = self.peers.vacant_entry();
-            let is_ready = sockopt::set_tcp_nodelay(&socket, true).is_ok()
-                && SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES).is_ok()
-                && watch(&self.epoll, &socket, entry.key() as u64).is_ok();
-            if is_ready {
+            if watch(&self.epoll, &socket, entry.key() as u64).is_ok() {
                 entry.insert(Peer::new(socket));
             }
         }
@@ -224,8 +213,9 @@ impl Peer {
                     self.answers.extend_from_slice(response.as_bytes());
                     let topic = topics[0].as_str();
                     self.wants_firehose = firehose.as_ref().is_some_and(|it| it.topic == topic);
-                    let confirmation = Envelope { topic, first: 1, count: 0, events: b"" };
-                    confirmation.push_frame(Framing::WebSocket, &mut self.answers);
+                    let confirmation = Envelope { topic, first: 1, count: 0 };
+                    confirmation.push_head(Framing::WebSocket, 0, &mut self.answers);
+                    confirmation.push_tail(Framing::WebSocket, &mut self.answers);
                 }
                 Ok(Some(Request::Health)) => {
                     self.heard.clear();
@@ -287,16 +277,14 @@ impl Firehose {
     fn new(plan: &DummyPlan) -> Self {
         let mut tail = vec![b'x'; plan.size - EVENT_HEAD.len() - EVENT_END.len()];
         tail.extend_from_slice(EVENT_END);
-        tail.extend_from_slice(ENVELOPE_END);
+        tail.extend_from_slice(ENVELOPE_END.as_bytes());
         Self { topic: plan.topic.clone(), tail }
     }
 
     /// The beginning of frame `number`, up to the padding that `tail` holds.
     fn head(&self, number: u64) -> Vec<u8> {
         let mut envelope = Vec::new();
-        let one = Envelope { topic: &self.topic, first: number, count: 1, events: b"" };
-        one.push(&mut envelope);
-        envelope.truncate(envelope.len() - ENVELOPE_END.len());
+        Envelope { topic: &self.topic, first: number, count: 1 }.push_start(&mut envelope);
         envelope.extend_from_slice(EVENT_HEAD);
         let mut head = Vec::new();
         push_websocket_header(&mut head, envelope.len() + self.tail.len());

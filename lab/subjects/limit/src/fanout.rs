@@ -1,53 +1,55 @@
-//! The turn's frames go to the sockets: each built once, each socket sent to
-//! once (or once a frame).
+//! Who gets what: every frame is built once, in the log of its group, and every
+//! connection of the group is sent all that it has not been sent of it.
 
 use std::collections::HashMap;
-use std::io::IoSlice;
-use std::ops::Range;
+use std::time::Duration;
 
 use slab::Slab;
 
-use crate::connection::{Connection, Link, Sent};
-use crate::frame::Framing;
+use crate::connection::{Connection, Link, Lost, Role, Subscriber};
+use crate::frame::{Envelope, Framing};
+use crate::log::Log;
 use crate::options::Mode;
 use crate::topic::Topic;
+
+/// A subscriber that leaves more unread is let go of: the limit has no history to
+/// fall back on.
+const UNREAD_BYTES_MAX: u64 = 64 << 20;
+
+/// Below this a log is not searched for what nobody needs any more.
+const LOG_BYTES: usize = 1 << 20;
 
 /// All topics and who subscribes to them.
 #[derive(Debug)]
 pub(crate) struct Fanout {
     mode: Mode,
+    /// A send takes so much longer than it would.
+    busy_wait: Duration,
     topics: Vec<Topic>,
     topic_keys: HashMap<String, usize>,
     groups: Vec<Group>,
     group_keys: HashMap<(Vec<usize>, Framing), usize>,
-    /// Topics published to in this turn.
-    pending: Vec<usize>,
-    /// Groups that have something due.
-    due: Vec<usize>,
-    /// This turn's frames, one after the other; recycled.
-    frames: Vec<u8>,
 }
 
 /// Connections with the same topics in the same framing: the same bytes are
 /// due to all of them.
 #[derive(Debug)]
 struct Group {
+    log: Log,
     connections: Vec<usize>,
-    /// Stretches of `frames`, each to be sent by itself in mode `Frame`.
-    due: Vec<Range<usize>>,
+    /// How many of them have a full socket.
+    blocked: usize,
 }
 
 impl Fanout {
-    pub(crate) fn new(mode: Mode) -> Self {
+    pub(crate) fn new(mode: Mode, busy_wait: Duration) -> Self {
         Self {
             mode,
+            busy_wait,
             topics: Vec::new(),
             topic_keys: HashMap::new(),
             groups: Vec::new(),
             group_keys: HashMap::new(),
-            pending: Vec::new(),
-            due: Vec::new(),
-            frames: Vec::new(),
         }
     }
 
@@ -57,7 +59,7 @@ impl Fanout {
             return key;
         }
         let key = self.topics.len();
-        self.topics.push(Topic::new(name.to_owned()));
+        self.topics.push(Topic::new(name));
         self.topic_keys.insert(name.to_owned(), key);
         key
     }
@@ -66,44 +68,57 @@ impl Fanout {
         &self.topics[key]
     }
 
-    /// Lets `append` add events to a topic and returns what it returns. In
-    /// mode `Coalesced` they share a frame with the turn's others.
-    pub(crate) fn append<T>(&mut self, key: usize, append: impl FnOnce(&mut Topic) -> T) -> T {
+    /// Appends an event of a topic's own source.
+    pub(crate) fn append(&mut self, key: usize, event: &[u8]) {
         let topic = &mut self.topics[key];
-        let was_pending = topic.is_pending();
-        let outcome = append(topic);
-        if !was_pending && topic.is_pending() {
-            self.pending.push(key);
-        }
-        outcome
-    }
-
-    /// Appends one posted event; returns its offset.
-    pub(crate) fn post(&mut self, key: usize, event: &[u8]) -> u64 {
-        let mode = self.mode;
-        self.append(key, |topic| {
-            if mode == Mode::Frame || !topic.is_pending() {
-                topic.open_batch();
+        topic.head += 1;
+        for &group in &topic.groups {
+            let group = &mut self.groups[group];
+            if !group.connections.is_empty() {
+                group.log.append(&topic.name, topic.head, event);
             }
-            topic.append(event);
-            topic.head()
-        })
+        }
     }
 
-    /// Subscribes a connection; returns its group and the frames that confirm.
+    /// What is appended next begins a frame.
+    pub(crate) fn end_batch(&mut self, key: usize) {
+        for &group in &self.topics[key].groups {
+            self.groups[group].log.close();
+        }
+    }
+
+    /// Appends one posted event; returns its offset. In mode `Coalesced` it shares a frame
+    /// with what comes in the same turn.
+    pub(crate) fn post(&mut self, key: usize, event: &[u8]) -> u64 {
+        self.append(key, event);
+        if self.mode == Mode::Frame {
+            self.end_batch(key);
+        }
+        self.topics[key].head
+    }
+
+    /// Subscribes a connection; returns what it is now, and the frames that confirm.
     pub(crate) fn subscribe(
         &mut self,
         connection: usize,
         topics: Vec<usize>,
         framing: Framing,
-    ) -> (usize, Vec<u8>) {
+    ) -> (Subscriber, Vec<u8>) {
         let mut confirmation = Vec::new();
         for &topic in &topics {
-            self.topics[topic].confirmation().push_frame(framing, &mut confirmation);
+            let Topic { name, head, .. } = &self.topics[topic];
+            let nothing = Envelope { topic: name, first: head + 1, count: 0 };
+            nothing.push_head(framing, 0, &mut confirmation);
+            nothing.push_tail(framing, &mut confirmation);
         }
-        let group = self.group_key(topics, framing);
-        self.groups[group].connections.push(connection);
-        (group, confirmation)
+        let key = self.group_key(topics, framing);
+        let group = &mut self.groups[key];
+        // What the open frame has is before the position that was confirmed.
+        group.log.close();
+        group.connections.push(connection);
+        let is_websocket = framing == Framing::WebSocket;
+        let cursor = group.log.end();
+        (Subscriber { group: key, cursor, is_blocked: false, is_websocket }, confirmation)
     }
 
     fn group_key(&mut self, topics: Vec<usize>, framing: Framing) -> usize {
@@ -113,80 +128,220 @@ impl Fanout {
         }
         let key = self.groups.len();
         for &topic in &name.0 {
-            self.topics[topic].groups[framing as usize].push(key);
+            self.topics[topic].groups.push(key);
         }
-        self.groups.push(Group { connections: Vec::new(), due: Vec::new() });
+        self.groups.push(Group { log: Log::new(framing), connections: Vec::new(), blocked: 0 });
         self.group_keys.insert(name, key);
         key
     }
 
-    pub(crate) fn unsubscribe(&mut self, connection: usize, group: usize) {
-        let connections = &mut self.groups[group].connections;
-        if let Some(at) = connections.iter().position(|&other| other == connection) {
-            connections.swap_remove(at);
+    pub(crate) fn unsubscribe(&mut self, connection: usize, subscriber: &Subscriber) {
+        let group = &mut self.groups[subscriber.group];
+        group.blocked -= usize::from(subscriber.is_blocked);
+        if let Some(at) = group.connections.iter().position(|&other| other == connection) {
+            group.connections.swap_remove(at);
         }
     }
 
-    /// Sends the turn's frames. `when_not_whole` is told of every socket that
-    /// did not take all of it.
+    /// Sends the turn's frames, and names the connections that are lost. `watch_output` is
+    /// told of every socket that is full.
     pub(crate) fn deliver<L: Link>(
         &mut self,
         connections: &mut Slab<Connection<L>>,
-        mut when_not_whole: impl FnMut(usize, &L, Sent),
-    ) {
-        self.encode();
-        for key in self.due.drain(..) {
-            let group = &mut self.groups[key];
-            let slices: Vec<IoSlice<'_>> =
-                group.due.drain(..).map(|range| IoSlice::new(&self.frames[range])).collect();
-            let slices_per_send = match self.mode {
-                Mode::Coalesced => slices.len(),
-                Mode::Frame => 1,
+        watch_output: impl Fn(usize, &L),
+    ) -> Vec<usize> {
+        let mut lost = Vec::new();
+        for group in &mut self.groups {
+            group.log.close();
+            let ends = group.log.take_ends();
+            let sends = match self.mode {
+                Mode::Coalesced => &ends[ends.len().saturating_sub(1)..],
+                Mode::Frame => &ends,
             };
-            for send in slices.chunks(slices_per_send) {
+            for &end in sends {
                 for &key in &group.connections {
-                    let link = &mut connections[key].link;
-                    let sent = link.send(send);
-                    if sent != Sent::Whole {
-                        when_not_whole(key, link, sent);
+                    let connection = &mut connections[key];
+                    if !connection.is_due(end) {
+                        continue;
+                    }
+                    match connection.send(&group.log, end, self.busy_wait) {
+                        Ok(false) => {}
+                        Ok(true) => {
+                            group.blocked += 1;
+                            watch_output(key, &connection.link);
+                        }
+                        Err(Lost) => lost.push(key),
                     }
                 }
             }
+            group.trim(connections, &mut lost);
         }
-        self.frames.clear();
+        lost
     }
 
-    /// Builds every frame that a group needs, once, and notes where it lies.
-    fn encode(&mut self) {
-        for key in self.pending.drain(..) {
-            let topic = &mut self.topics[key];
-            for framing in Framing::ALL {
-                let groups = &topic.groups[framing as usize];
-                if groups.iter().all(|&key| self.groups[key].connections.is_empty()) {
-                    continue;
-                }
-                let begin = self.frames.len();
-                let mut ends = Vec::new();
-                for envelope in topic.envelopes() {
-                    envelope.push_frame(framing, &mut self.frames);
-                    ends.push(self.frames.len());
-                }
-                if self.mode == Mode::Coalesced {
-                    ends = vec![self.frames.len()];
-                }
-                for &key in groups {
-                    let group = &mut self.groups[key];
-                    if group.due.is_empty() {
-                        self.due.push(key);
-                    }
-                    let mut start = begin;
-                    for &end in &ends {
-                        group.due.push(start..end);
-                        start = end;
-                    }
-                }
+    /// Sends a connection what it has missed while its socket was full; whether it is full
+    /// again.
+    pub(crate) fn resume<L: Link>(&mut self, connection: &mut Connection<L>) -> Result<bool, Lost> {
+        let Role::Subscriber(subscriber) = &mut connection.role else {
+            return Ok(false);
+        };
+        let group = &mut self.groups[subscriber.group];
+        group.blocked -= usize::from(subscriber.is_blocked);
+        // Should it be lost now, nobody counts it as blocked any more.
+        subscriber.is_blocked = false;
+        let is_full = connection.send(&group.log, group.log.end(), self.busy_wait)?;
+        group.blocked += usize::from(is_full);
+        Ok(is_full)
+    }
+}
+
+impl Group {
+    /// Forgets what everybody has been sent, and names who is too far behind.
+    fn trim<L: Link>(&mut self, connections: &Slab<Connection<L>>, lost: &mut Vec<usize>) {
+        let end = self.log.end();
+        let mut oldest = end;
+        if self.blocked > 0 {
+            if self.log.len() < LOG_BYTES {
+                return;
             }
-            topic.seal();
+            for &key in &self.connections {
+                let Role::Subscriber(subscriber) = &connections[key].role else {
+                    continue;
+                };
+                if end - subscriber.cursor > UNREAD_BYTES_MAX {
+                    lost.push(key);
+                }
+                oldest = oldest.min(subscriber.cursor);
+            }
         }
+        self.log.forget(oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::{Received, Sent};
+    use std::cell::Cell;
+    use std::os::fd::OwnedFd;
+
+    /// A socket that takes so many bytes until it is given more room.
+    #[derive(Debug, Default)]
+    struct Narrow {
+        room: usize,
+        taken: Vec<u8>,
+        sends: usize,
+    }
+
+    impl Link for Narrow {
+        fn socket(&self) -> &OwnedFd {
+            unreachable!("nobody asks")
+        }
+
+        fn send(&mut self, bytes: &[u8]) -> Result<Sent, Lost> {
+            let taken = bytes.len().min(self.room);
+            self.taken.extend_from_slice(&bytes[..taken]);
+            self.room -= taken;
+            self.sends += 1;
+            Ok(Sent { taken, is_full: taken < bytes.len() })
+        }
+
+        fn receive(&mut self, _: &mut [u8]) -> Received {
+            Received::Nothing
+        }
+    }
+
+    /// A fan-out with one topic, and connections of which the first has no room.
+    fn subscribed(mode: Mode) -> (Fanout, usize, Slab<Connection<Narrow>>) {
+        let mut fanout = Fanout::new(mode, Duration::ZERO);
+        let topic = fanout.topic_key("cars");
+        let mut connections = Slab::new();
+        for room in [0, usize::MAX] {
+            subscribe(&mut fanout, &mut connections, topic, room);
+        }
+        (fanout, topic, connections)
+    }
+
+    fn subscribe(
+        fanout: &mut Fanout,
+        connections: &mut Slab<Connection<Narrow>>,
+        topic: usize,
+        room: usize,
+    ) -> usize {
+        let key = connections.insert(Connection::new(Narrow { room, ..Narrow::default() }));
+        let (subscriber, _) = fanout.subscribe(key, vec![topic], Framing::Ndjson);
+        connections[key].role = Role::Subscriber(subscriber);
+        key
+    }
+
+    #[test]
+    fn a_full_socket_is_sent_the_same_later_and_at_once() {
+        let (mut fanout, topic, mut connections) = subscribed(Mode::Coalesced);
+        let blocked = Cell::new(0);
+        for event in [b"1", b"2", b"3"] {
+            fanout.post(topic, event);
+            fanout.post(topic, event);
+            let lost = fanout.deliver(&mut connections, |_, _| blocked.set(blocked.get() + 1));
+            assert!(lost.is_empty());
+        }
+        assert_eq!(
+            (blocked.get(), connections[0].link.sends, connections[1].link.sends),
+            (1, 1, 3)
+        );
+        fanout.post(topic, b"4");
+        connections[0].link.room = 10;
+        assert!(fanout.resume(&mut connections[0]).unwrap(), "full again, within a frame");
+        connections[0].link.room = usize::MAX;
+        assert!(!fanout.resume(&mut connections[0]).unwrap());
+        assert_eq!(connections[0].link.taken, connections[1].link.taken);
+        fanout.deliver(&mut connections, |_, _| unreachable!("nobody is full"));
+        assert_eq!(connections[0].link.taken, connections[1].link.taken);
+        assert_eq!(connections[0].link.taken.iter().filter(|&&byte| byte == b'\n').count(), 4);
+        assert_eq!(fanout.groups[0].log.len(), 0, "everybody has it");
+    }
+
+    #[test]
+    fn a_frame_is_a_send_if_so_wished_and_late_comers_get_what_is_new() {
+        let (mut fanout, topic, mut connections) = subscribed(Mode::Frame);
+        fanout.post(topic, b"1");
+        fanout.post(topic, b"2");
+        let late = subscribe(&mut fanout, &mut connections, topic, usize::MAX);
+        fanout.post(topic, b"3");
+        fanout.deliver(&mut connections, |_, _| {});
+        assert_eq!((connections[1].link.sends, connections[late].link.sends), (3, 1));
+        assert!(connections[1].link.taken.ends_with(&connections[late].link.taken));
+        assert!(connections[late].link.taken.ends_with(b"\"first\":3,\"events\":[3]}\n"));
+    }
+
+    #[test]
+    fn who_does_not_read_is_let_go_of_and_forgotten() {
+        let (mut fanout, topic, mut connections) = subscribed(Mode::Coalesced);
+        let event = vec![b'1'; 1 << 20];
+        let lost = (0..).find_map(|_| {
+            fanout.post(topic, &event);
+            fanout.deliver(&mut connections, |_, _| {}).pop()
+        });
+        assert_eq!(lost, Some(0));
+        assert!(fanout.groups[0].log.len() as u64 > UNREAD_BYTES_MAX);
+        let Role::Subscriber(gone) = connections.remove(0).role else {
+            unreachable!("it subscribed");
+        };
+        fanout.unsubscribe(0, &gone);
+        fanout.post(topic, b"1");
+        fanout.deliver(&mut connections, |_, _| {});
+        assert_eq!(fanout.groups[0].log.len(), 0);
+    }
+
+    #[test]
+    fn what_a_link_holds_back_is_sent_though_the_log_has_nothing_more() {
+        let (mut fanout, _, mut connections) = subscribed(Mode::Coalesced);
+        let Role::Subscriber(subscriber) = &mut connections[1].role else {
+            unreachable!("it subscribed");
+        };
+        // As when all is encrypted, and the socket did not take all of that.
+        subscriber.is_blocked = true;
+        fanout.groups[0].blocked = 1;
+        assert!(!fanout.resume(&mut connections[1]).unwrap());
+        assert_eq!((connections[1].link.sends, fanout.groups[0].blocked), (1, 0));
     }
 }

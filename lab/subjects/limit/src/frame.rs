@@ -7,6 +7,9 @@ const EPOCH: &str = "9f3c21d04b7e";
 /// A WebSocket text frame in one piece (RFC 6455 §5.2): FIN and opcode 1.
 const TEXT_FRAME: u8 = 0x81;
 
+/// What ends an envelope, behind its events.
+pub(crate) const ENVELOPE_END: &str = "]}";
+
 /// How an envelope is put on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Framing {
@@ -18,11 +21,7 @@ pub(crate) enum Framing {
     Ndjson,
 }
 
-impl Framing {
-    pub(crate) const ALL: [Self; 4] = [Self::WebSocket, Self::Sse, Self::SseSeveral, Self::Ndjson];
-}
-
-/// Consecutive events of one topic.
+/// Consecutive events of one topic: what stands around them.
 #[derive(Clone, Copy)]
 pub(crate) struct Envelope<'a> {
     pub(crate) topic: &'a str,
@@ -30,56 +29,53 @@ pub(crate) struct Envelope<'a> {
     pub(crate) first: u64,
     /// Number of events.
     pub(crate) count: u64,
-    /// The events, comma-separated.
-    pub(crate) events: &'a [u8],
 }
 
 /// Puts `text` together from bytes and decimal numbers.
 macro_rules! push {
-    ($out:expr, $($part:expr),+ $(,)?) => { $( Part::push_to(&$part, $out); )+ };
+    ($out:expr, $($part:expr),+ $(,)?) => {{ $( Part::push_to(&$part, $out); )+ }};
 }
 
 impl Envelope<'_> {
-    /// Appends the envelope as one frame of `framing` to `out`.
-    pub(crate) fn push_frame(&self, framing: Framing, out: &mut Vec<u8>) {
+    /// Appends what stands in front of events of so many bytes, commas included, in a frame
+    /// of `framing`.
+    pub(crate) fn push_head(&self, framing: Framing, events_bytes: usize, out: &mut Vec<u8>) {
         match framing {
-            Framing::WebSocket => {
-                push_websocket_header(out, self.length());
-                self.push(out);
-            }
-            Framing::Sse => {
-                push!(out, "data:");
-                self.push(out);
-                push!(out, "\nid:", EPOCH, ".", self.position(), "\n\n");
-            }
-            Framing::SseSeveral => {
-                push!(out, "data:");
-                self.push(out);
-                push!(out, "\n\n");
-            }
-            Framing::Ndjson => {
-                self.push(out);
-                push!(out, "\n");
-            }
+            Framing::WebSocket => push_websocket_header(out, self.length(events_bytes)),
+            Framing::Sse | Framing::SseSeveral => push!(out, "data:"),
+            Framing::Ndjson => {}
+        }
+        self.push_start(out);
+    }
+
+    /// Appends what stands behind the events.
+    pub(crate) fn push_tail(&self, framing: Framing, out: &mut Vec<u8>) {
+        push!(out, ENVELOPE_END);
+        match framing {
+            Framing::WebSocket => {}
+            Framing::Sse => push!(out, "\nid:", EPOCH, ".", self.position(), "\n\n"),
+            Framing::SseSeveral => push!(out, "\n\n"),
+            Framing::Ndjson => push!(out, "\n"),
         }
     }
 
-    pub(crate) fn push(&self, out: &mut Vec<u8>) {
+    /// Appends the envelope up to its events.
+    pub(crate) fn push_start(&self, out: &mut Vec<u8>) {
         push!(out, "{\"topic\":\"", self.topic);
         push!(out, "\",\"position\":\"", EPOCH, ".", self.position());
         push!(out, "\",\"first\":", self.first, ",\"events\":[");
-        push!(out, self.events, "]}");
     }
 
-    /// Length of what `push` appends: a WebSocket frame says it first.
-    fn length(&self) -> usize {
-        const FIXED: usize = r#"{"topic":"","position":".","first":,"events":[]}"#.len();
+    /// Length of the whole envelope: a WebSocket frame says it first.
+    fn length(&self, events_bytes: usize) -> usize {
+        const FIXED: usize = r#"{"topic":"","position":".","first":,"events":["#.len();
         FIXED
             + EPOCH.len()
             + self.topic.len()
             + decimal_digits(self.position())
             + decimal_digits(self.first)
-            + self.events.len()
+            + events_bytes
+            + ENVELOPE_END.len()
     }
 
     /// Offset of the last event; of the one before the first if there is none.
@@ -122,12 +118,6 @@ impl Part for &str {
     }
 }
 
-impl Part for &[u8] {
-    fn push_to(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self);
-    }
-}
-
 impl Part for u64 {
     fn push_to(&self, out: &mut Vec<u8>) {
         push_decimal(*self, out);
@@ -155,12 +145,14 @@ fn decimal_digits(number: u64) -> usize {
 mod tests {
     use super::*;
 
-    const CARS: Envelope<'static> =
-        Envelope { topic: "cars", first: 1041, count: 2, events: br#"{"id":7},{"id":8}"# };
+    const CARS: Envelope<'static> = Envelope { topic: "cars", first: 1041, count: 2 };
+    const EVENTS: &[u8] = br#"{"id":7},{"id":8}"#;
 
-    fn frame(envelope: &Envelope<'_>, framing: Framing) -> Vec<u8> {
+    fn frame(envelope: &Envelope<'_>, events: &[u8], framing: Framing) -> Vec<u8> {
         let mut out = Vec::new();
-        envelope.push_frame(framing, &mut out);
+        envelope.push_head(framing, events.len(), &mut out);
+        out.extend_from_slice(events);
+        envelope.push_tail(framing, &mut out);
         out
     }
 
@@ -172,23 +164,26 @@ mod tests {
     #[test]
     fn frames_are_those_of_the_wire() {
         let envelope = r#"{"topic":"cars","position":"9f3c21.1042","first":1041,"events":[{"id":7},{"id":8}]}"#;
-        assert_eq!(frame(&CARS, Framing::Ndjson), wire(&format!("{envelope}\n")));
+        assert_eq!(frame(&CARS, EVENTS, Framing::Ndjson), wire(&format!("{envelope}\n")));
         assert_eq!(
-            frame(&CARS, Framing::Sse),
+            frame(&CARS, EVENTS, Framing::Sse),
             wire(&format!("data:{envelope}\nid:9f3c21.1042\n\n"))
         );
-        assert_eq!(frame(&CARS, Framing::SseSeveral), wire(&format!("data:{envelope}\n\n")));
+        assert_eq!(
+            frame(&CARS, EVENTS, Framing::SseSeveral),
+            wire(&format!("data:{envelope}\n\n"))
+        );
         let expected = wire(envelope);
-        let websocket = frame(&CARS, Framing::WebSocket);
+        let websocket = frame(&CARS, EVENTS, Framing::WebSocket);
         assert_eq!(websocket[..2], [0x81, expected.len() as u8]);
         assert_eq!(websocket[2..], expected);
     }
 
     #[test]
     fn a_confirmation_names_the_event_to_come() {
-        let first = Envelope { first: 1, count: 0, events: b"", ..CARS };
+        let first = Envelope { first: 1, count: 0, ..CARS };
         assert_eq!(
-            frame(&first, Framing::Ndjson),
+            frame(&first, b"", Framing::Ndjson),
             wire("{\"topic\":\"cars\",\"position\":\"9f3c21.0\",\"first\":1,\"events\":[]}\n")
         );
     }
@@ -197,15 +192,14 @@ mod tests {
     fn every_length_of_a_websocket_header_is_right() {
         for events_bytes in [0, 1, 30, 90, 200, 65_000, 66_000] {
             let events = vec![b'1'; events_bytes];
-            let envelope = Envelope { events: &events, ..CARS };
-            let frame = frame(&envelope, Framing::WebSocket);
+            let frame = frame(&CARS, &events, Framing::WebSocket);
             let (header, length) = match frame[1] {
                 126 => (4, usize::from(u16::from_be_bytes([frame[2], frame[3]]))),
                 127 => (10, u64::from_be_bytes(frame[2..10].try_into().unwrap()) as usize),
                 short => (2, usize::from(short)),
             };
             assert_eq!(frame.len(), header + length);
-            assert_eq!(length, envelope.length());
+            assert_eq!(length, CARS.length(events_bytes));
         }
     }
 

@@ -8,11 +8,11 @@
 //! - `http`: a request head becomes a request.
 //! - `body`: a request body, chunked or of known length, becomes lines.
 //! - `source`: the self-driven rows of experiment A.
-//! - `topic`: the turn's events, in batches, numbered.
-//! - `frame`: a batch becomes a transport frame.
+//! - `topic`: events are numbered.
+//! - `log`: the frames that all connections of a group are sent from; `frame`: what stands
+//!   around the events of one.
 //! - `fanout`: the turn's frames go to the sockets.
-//! - `connection`: one socket, and what it could not take yet; `tls`: the same,
-//!   encrypted.
+//! - `connection`: one socket; `tls`: the same, encrypted.
 //!
 //! `--echo` is a server of its own: `echo`, which says back what `talk` hears. `run`
 //! starts the one or the other.
@@ -27,6 +27,7 @@ mod echo;
 mod fanout;
 mod frame;
 mod http;
+mod log;
 mod options;
 mod run;
 mod server;

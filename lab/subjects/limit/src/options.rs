@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -26,6 +27,9 @@ pub struct Options {
     pub is_tls: bool,
     /// Whether to say back what WebSockets say, and nothing else but dummies.
     pub is_echo: bool,
+    /// How much longer than it would a send to a subscriber takes, without the echo: for a
+    /// subject that is slower by a known amount.
+    pub busy_wait: Duration,
 }
 
 /// What the limit publishes by itself.
@@ -51,7 +55,7 @@ impl FromStr for SourcePlan {
 /// How often a socket is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Once a turn: everything due to a socket in one send.
+    /// Once a turn: everything due to a socket in one send, all events of a topic in one frame.
     Coalesced,
     /// Once for each frame, a posted event being a frame: what a server does
     /// that writes as it is published to.

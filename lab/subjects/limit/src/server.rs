@@ -1,20 +1,21 @@
 //! The loop: wait, read, send.
 
-use std::io::{IoSlice, Write as _};
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with, sockopt};
+use rustix::net::{SocketFlags, accept_with};
 use rustix::time::Timespec;
 use slab::Slab;
+use socket2::SockRef;
 
 use crate::body::{Lines, Piece};
-use crate::connection::{Connection, Link, Plain, Publisher, Received, Role, Sent};
+use crate::connection::{Connection, Link, Lost, Plain, Publisher, Received, Role, Sent};
 use crate::fanout::Fanout;
-use crate::frame::{Framing, answer};
+use crate::frame::answer;
 use crate::http::{self, HEAD_BYTES_MAX, Refusal, Request};
 use crate::options::{LimitError, Options, SourcePlan};
 use crate::source::Source;
@@ -33,6 +34,11 @@ const READ_BYTES_MAX: usize = 256 << 10;
 /// events from being sent.
 const READS_PER_TURN_MAX: usize = 4;
 
+/// The kernel takes no more than this ahead of what it can send. What waits for that
+/// waits in the log and is sent at once with what has come since; an echo's answer
+/// overtakes it. Thalweg's own default.
+const UNSENT_BYTES: u32 = 16 << 10;
+
 /// What is not a connection, among the keys of the epoll.
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
@@ -44,7 +50,7 @@ const OPCODE_CLOSE: u8 = 0x8;
 /// Serves subscribers and publishers until the process is ended.
 pub(crate) fn run(options: Options) -> Result<(), LimitError> {
     if !options.is_tls {
-        return Server::start(options, |socket| Ok(Plain::new(socket)))?.run();
+        return Server::start(options, |socket| Ok(Plain(socket)))?.run();
     }
     let config = tls::self_signed()?;
     Server::start(options, move |socket| Tls::new(socket, &config))?.run()
@@ -62,6 +68,8 @@ struct Server<L, M> {
     is_behind: bool,
     /// What is read lands here.
     input: Vec<u8>,
+    /// What a turn is told of.
+    ready: Vec<Event>,
 }
 
 /// The connection is to be closed, after this refusal if it is one.
@@ -70,7 +78,7 @@ pub(crate) struct Hangup(pub(crate) Option<Refusal>);
 impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
     fn start(options: Options, make_link: M) -> Result<Self, LimitError> {
         let listener = listen(options.listen)?;
-        let mut fanout = Fanout::new(options.mode);
+        let mut fanout = Fanout::new(options.mode, options.busy_wait);
         let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(system("an epoll"))?;
         watch(&epoll, &listener, LISTENER).map_err(system("watching the listener"))?;
         let source = match options.source {
@@ -91,6 +99,7 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
             source,
             is_behind: false,
             input: vec![0; READ_BYTES_MAX],
+            ready: Vec::with_capacity(READY_MAX),
         })
     }
 
@@ -102,35 +111,34 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
 
     /// Reads all there is, then sends all that is due.
     fn turn(&mut self) -> Result<(), LimitError> {
-        let mut ready: Vec<Event> = Vec::with_capacity(READY_MAX);
+        let mut ready = std::mem::take(&mut self.ready);
         let no_wait = self.is_behind.then(Timespec::default);
         let spare = rustix::buffer::spare_capacity(&mut ready);
         match epoll::wait(&self.epoll, spare, no_wait.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(system("waiting")(error)),
         }
-        for event in ready {
+        for event in ready.drain(..) {
             match event.data.u64() {
                 LISTENER => self.accept(),
                 TIMER => self.clear_timer(),
                 key => self.serve(key as usize, event.flags),
             }
         }
+        self.ready = ready;
         if let Some((topic, source)) = &mut self.source {
-            let append = |topic: &mut _| source.append_due(topic);
-            self.is_behind = self.fanout.append(*topic, append);
+            self.is_behind = source.append_due(&mut self.fanout, *topic);
         }
         self.deliver();
         Ok(())
     }
 
     fn accept(&mut self) {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        while let Ok(socket) = accept_with(&self.listener, flags) {
+        while let Some(socket) = accept(&self.listener) {
             let entry = self.connections.vacant_entry();
-            let is_ready = sockopt::set_tcp_nodelay(&socket, true).is_ok()
-                && watch(&self.epoll, &socket, entry.key() as u64).is_ok();
-            if is_ready && let Ok(link) = (self.make_link)(socket) {
+            if watch(&self.epoll, &socket, entry.key() as u64).is_ok()
+                && let Ok(link) = (self.make_link)(socket)
+            {
                 entry.insert(Connection::new(link));
             }
         }
@@ -148,10 +156,10 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
             return; // closed earlier in this turn
         };
         if flags.contains(EventFlags::OUT) {
-            match connection.link.flush() {
-                Sent::Whole => watch_output(&self.epoll, key, &connection.link, false),
-                Sent::Partly | Sent::Queued => {}
-                Sent::Broken => return self.close(key),
+            match self.fanout.resume(connection) {
+                Ok(true) => {}
+                Ok(false) => watch_output(&self.epoll, key, &connection.link, false),
+                Err(Lost) => return self.close(key),
             }
         }
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR)
@@ -159,7 +167,8 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         {
             if let Some(Refusal(status, sentence)) = refusal {
                 let body = format!(r#"{{"error":{{"message":"{sentence}"}}}}"#);
-                self.reply(key, &http::response(status, body.as_bytes()));
+                // It is closed in any case.
+                let _ = self.reply(key, &http::response(status, body.as_bytes()));
             }
             self.close(key);
         }
@@ -203,11 +212,12 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
                     let reply = publish(&mut self.fanout, publisher, &mut input)?;
                     if let Some(reply) = reply {
                         self.connections[key].role = Role::Request(Vec::new());
-                        self.reply(key, &reply);
+                        self.reply(key, &reply)?;
                     }
                 }
-                Role::Subscriber { is_websocket, .. } => {
-                    let is_close = *is_websocket && input[0] & OPCODE_MASK == OPCODE_CLOSE;
+                Role::Subscriber(subscriber) => {
+                    let is_close =
+                        subscriber.is_websocket && input[0] & OPCODE_MASK == OPCODE_CLOSE;
                     return if is_close { Err(Hangup(None)) } else { Ok(()) };
                 }
             }
@@ -217,13 +227,12 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
 
     fn begin(&mut self, key: usize, request: Request) -> Result<(), Hangup> {
         match request {
-            Request::Health => self.reply(key, &http::response("200 OK", b"ok\n")),
+            Request::Health => self.reply(key, &http::response("200 OK", b"ok\n"))?,
             Request::Subscribe { topics, framing, response } => {
                 let topics = topics.iter().map(|topic| self.fanout.topic_key(topic)).collect();
-                let (group, frames) = self.fanout.subscribe(key, topics, framing);
-                let is_websocket = framing == Framing::WebSocket;
-                self.connections[key].role = Role::Subscriber { group, is_websocket };
-                self.reply(key, &[response.as_bytes(), &frames].concat());
+                let (subscriber, frames) = self.fanout.subscribe(key, topics, framing);
+                self.connections[key].role = Role::Subscriber(subscriber);
+                self.reply(key, &[response.as_bytes(), &frames].concat())?;
             }
             Request::Publish { topic, body, expects_continue } => {
                 let topic = self.fanout.topic_key(&topic);
@@ -231,16 +240,16 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
                     topic,
                     body,
                     lines: Lines::default(),
-                    first: self.fanout.topic(topic).head() + 1,
-                    position: self.fanout.topic(topic).head(),
+                    first: self.fanout.topic(topic).head + 1,
+                    position: self.fanout.topic(topic).head,
                     count: 0,
                 };
                 if expects_continue {
-                    self.reply(key, b"HTTP/1.1 100 Continue\r\n\r\n");
+                    self.reply(key, b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 }
                 // An empty body has ended before any more input comes.
                 match publish(&mut self.fanout, &mut publisher, &mut &b""[..])? {
-                    Some(reply) => self.reply(key, &reply),
+                    Some(reply) => self.reply(key, &reply)?,
                     None => self.connections[key].role = Role::Publisher(Box::new(publisher)),
                 }
             }
@@ -248,32 +257,27 @@ impl<L: Link, M: Fn(OwnedFd) -> Result<L, LimitError>> Server<L, M> {
         Ok(())
     }
 
-    fn reply(&mut self, key: usize, bytes: &[u8]) {
-        let link = &mut self.connections[key].link;
-        // A connection that is lost says so when it is read next.
-        if link.send(&[IoSlice::new(bytes)]) == Sent::Partly {
-            watch_output(&self.epoll, key, link, true);
+    /// Answers, at once or never: whoever leaves so much unread that an answer does not fit
+    /// into the socket waits for none.
+    fn reply(&mut self, key: usize, bytes: &[u8]) -> Result<(), Hangup> {
+        match self.connections[key].link.send(bytes) {
+            Ok(Sent { is_full: false, .. }) => Ok(()),
+            _ => Err(Hangup(None)),
         }
     }
 
     fn deliver(&mut self) {
-        let mut broken = Vec::new();
-        let epoll = &self.epoll;
-        self.fanout.deliver(&mut self.connections, |key, link, sent| match sent {
-            Sent::Whole | Sent::Queued => {}
-            Sent::Partly => watch_output(epoll, key, link, true),
-            Sent::Broken => broken.push(key),
-        });
-        for key in broken {
+        let watch = |key, link: &L| watch_output(&self.epoll, key, link, true);
+        for key in self.fanout.deliver(&mut self.connections, watch) {
             self.close(key);
         }
     }
 
     fn close(&mut self, key: usize) {
         if let Some(connection) = self.connections.try_remove(key)
-            && let Role::Subscriber { group, .. } = connection.role
+            && let Role::Subscriber(subscriber) = connection.role
         {
-            self.fanout.unsubscribe(key, group);
+            self.fanout.unsubscribe(key, &subscriber);
         }
     }
 }
@@ -340,6 +344,19 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, LimitError> {
     // Who started it may not listen.
     let _ = writeln!(std::io::stdout(), "listening on http://{address}");
     Ok(listener)
+}
+
+/// The next connection, if there is one, with Thalweg's socket options.
+pub(crate) fn accept(listener: &TcpListener) -> Option<OwnedFd> {
+    loop {
+        let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC).ok()?;
+        let options = SockRef::from(&socket);
+        if options.set_tcp_nodelay(true).is_ok()
+            && options.set_tcp_notsent_lowat(UNSENT_BYTES).is_ok()
+        {
+            return Some(socket);
+        }
+    }
 }
 
 pub(crate) fn watch(epoll: &OwnedFd, file: impl AsFd, key: u64) -> Result<(), Errno> {

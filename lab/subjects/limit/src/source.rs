@@ -8,9 +8,9 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 
+use crate::fanout::Fanout;
 use crate::frame::push_decimal;
 use crate::options::ConstantPlan;
-use crate::topic::Topic;
 
 /// A row after its sequence number and its intended time, to the row's end.
 const ROW_TAIL: &str = concat!(
@@ -47,19 +47,19 @@ impl Source {
         Ok(Self { batch, interval_us, due_us, row: Row::new(), timer })
     }
 
-    /// Appends the rows of every tick that is due, a batch each. Returns
+    /// Appends the rows of every tick that is due to a topic, a batch each. Returns
     /// whether more are due than fit into one turn.
-    pub(crate) fn append_due(&mut self, topic: &mut Topic) -> bool {
+    pub(crate) fn append_due(&mut self, fanout: &mut Fanout, topic: usize) -> bool {
         let now_us = now_us();
         for _ in 0..TICKS_PER_TURN_MAX {
             if self.due_us > now_us {
                 return false;
             }
-            topic.open_batch();
             self.row.set_due(self.due_us);
             for _ in 0..self.batch {
-                topic.append(self.row.next());
+                fanout.append(topic, self.row.next());
             }
+            fanout.end_batch(topic);
             self.due_us += self.interval_us;
         }
         self.due_us <= now_us

@@ -10,8 +10,12 @@ use rustix::io::Errno;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, version};
 
-use crate::connection::{Link, Received, Sent, UNSENT_BYTES_MAX, receive_plain, send_slices};
+use crate::connection::{Link, Lost, Received, Sent, receive_plain, send_slices};
 use crate::options::LimitError;
+
+/// So much is encrypted ahead of a socket that is full. As a rule more than is due to one,
+/// so that it is one pass and one call.
+const ENCRYPTED_BYTES_MAX: usize = 256 << 10;
 
 /// More than any TLS record has (RFC 8446 §5.2).
 const RECORD_BYTES_MAX: usize = 18 << 10;
@@ -39,16 +43,26 @@ pub(crate) fn self_signed() -> Result<Arc<ServerConfig>, LimitError> {
 pub(crate) struct Tls {
     socket: OwnedFd,
     session: Box<ServerConnection>,
-    /// Encrypted bytes wait for the socket to drain.
-    is_blocked: bool,
 }
 
 impl Tls {
     pub(crate) fn new(socket: OwnedFd, config: &Arc<ServerConfig>) -> Result<Self, LimitError> {
         let session = ServerConnection::new(Arc::clone(config));
         let mut session = session.map_err(|error| LimitError::Tls(error.to_string()))?;
-        session.set_buffer_limit(Some(UNSENT_BYTES_MAX));
-        Ok(Self { socket, session: Box::new(session), is_blocked: false })
+        session.set_buffer_limit(Some(ENCRYPTED_BYTES_MAX));
+        Ok(Self { socket, session: Box::new(session) })
+    }
+
+    /// Writes what is encrypted; whether the socket is full before all is.
+    fn flush(&mut self) -> Result<bool, Lost> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut Raw(&self.socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(_) => return Err(Lost),
+            }
+        }
+        Ok(false)
     }
 
     /// Decrypts into `input`; says how much there was.
@@ -75,28 +89,18 @@ impl Link for Tls {
         &self.socket
     }
 
-    fn send(&mut self, slices: &[IoSlice<'_>]) -> Sent {
-        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-        // Takes less than all only at its limit.
-        if !matches!(self.session.writer().write_vectored(slices), Ok(taken) if taken == bytes) {
-            return Sent::Broken;
-        }
-        if self.is_blocked { Sent::Queued } else { self.flush() }
-    }
-
-    fn flush(&mut self) -> Sent {
-        while self.session.wants_write() {
-            match self.session.write_tls(&mut Raw(&self.socket)) {
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.is_blocked = true;
-                    return Sent::Partly;
-                }
-                Err(_) => return Sent::Broken,
+    fn send(&mut self, bytes: &[u8]) -> Result<Sent, Lost> {
+        let mut taken = 0;
+        loop {
+            if self.flush()? {
+                return Ok(Sent { taken, is_full: true });
             }
+            if taken == bytes.len() {
+                return Ok(Sent { taken, is_full: false });
+            }
+            // Takes less than all only at its limit.
+            taken += self.session.writer().write(&bytes[taken..]).map_err(|_| Lost)?;
         }
-        self.is_blocked = false;
-        Sent::Whole
     }
 
     /// The back of `input` takes what is still encrypted, so much that it fits,
@@ -112,7 +116,7 @@ impl Link for Tls {
         };
         // The handshake's answers are short: what does not fit into the socket
         // goes out with the next send.
-        if self.session.wants_write() && !self.is_blocked && self.flush() == Sent::Broken {
+        if self.flush().is_err() {
             return Received::End;
         }
         Received::Bytes { length: decrypted, is_all }
