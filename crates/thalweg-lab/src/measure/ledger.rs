@@ -19,7 +19,7 @@ pub struct Counts {
     pub reordered: u64,
     /// Arrived with other bytes than were published.
     pub corrupt: u64,
-    /// Arrived before it was due, or answered before it was asked.
+    /// Arrived before it was due or published, or answered before it was asked.
     #[serde(default)]
     pub early: u64,
     /// Gaps the subject announced.
@@ -191,7 +191,7 @@ impl Ledger {
         self.counts.corrupt += 1;
     }
 
-    /// So many events arrived before they were due.
+    /// So many events arrived before they were due or published.
     pub fn early(&mut self, events: u64) {
         self.counts.early += events;
     }

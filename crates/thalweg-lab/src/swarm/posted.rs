@@ -204,7 +204,10 @@ impl Topic {
         let end = memchr::memchr(b'}', rest).map_or(rest.len(), |at| at + 1);
         let (event, after) = rest.split_at(end);
         match event::read(event) {
-            Some(stamp) if event.len() == self.event_bytes && stamp.seq <= self.published => {
+            Some(stamp) if stamp.seq > self.published => ledger.early(1),
+            Some(stamp)
+                if event.len() == self.event_bytes && self.is_published(stamp.seq, event) =>
+            {
                 tally.came(stamp.due_us, arrival.now_us, 1);
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
                 let is_counted = stamp.seq <= self.excused_until(arrival.subscription);
@@ -215,6 +218,13 @@ impl Topic {
             _ => ledger.corrupt(),
         }
         after.strip_prefix(b",").unwrap_or(after)
+    }
+
+    /// Whether this is what was published under the number: as far as that is still there, for
+    /// a checksum can be forged.
+    fn is_published(&self, seq: u64, event: &[u8]) -> bool {
+        let slot = &self.ring[self.index(seq)];
+        slot.seq != seq || slot.bytes == event
     }
 
     /// The subject announced that a subscription will not get so many events, or

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Makes of one subscriber's next event, by its number, what it really gets:
 /// events, whole envelopes, or `END`, which ends its connection.
-type Fault = Box<dyn FnMut(u64, &str) -> Vec<String> + Send>;
+pub(crate) type Fault = Box<dyn FnMut(u64, &str) -> Vec<String> + Send>;
 
 /// A document is to be loaded again after so many envelopes.
 pub(crate) const DOCUMENT_ENVELOPES: usize = 10;

@@ -2,6 +2,7 @@
 //! that can be told to misbehave.
 
 mod ceiling;
+mod cheating;
 mod conversation;
 mod external;
 mod fake;

@@ -22,6 +22,13 @@ fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
     assert_eq!(ledger.counts().to_string(), expected);
 }
 
+/// What the lab would have published.
+fn forged(seq: u64, due_us: u64) -> String {
+    let mut event = Vec::new();
+    event::write(&mut event, Stamp { seq, due_us }, 128);
+    String::from_utf8(event).unwrap()
+}
+
 #[test]
 fn a_subject_that_misbehaves_is_caught() {
     check(|_| {}, "whole");
@@ -34,6 +41,9 @@ fn a_subject_that_misbehaves_is_caught() {
     check(|events| events[3] = events[3].replacen("xx", "xy", 1), "1 missing, 1 corrupt");
     check(|events| events[0] = events[0].replacen("1000", "1001", 1), "1 missing, 1 corrupt");
     check(|events| events.push("{}".to_owned()), "1 corrupt");
+    // Checksums hold: what is told of another time, and what nobody has published yet.
+    check(|events| events[3] = forged(4, 1001), "1 missing, 1 corrupt");
+    check(|events| events.push(forged(6, 1000)), "1 early");
 }
 
 #[test]
