@@ -37,7 +37,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -84,7 +84,10 @@ impl Running {
         let address = place.free_address()?;
         let mut words = arguments(launch, address);
         let program = match launch.program {
-            Program::Peer(_) => PathBuf::from(words.remove(0)),
+            Program::Peer(_) => match words.remove(0) {
+                this if this == "{thalweg}" => program.to_owned(),
+                other => other.into(),
+            },
             Program::Build(binary) => binary.clone(),
             _ => program.to_owned(),
         };

@@ -22,7 +22,7 @@ pub enum Dialect {
 /// In `build`, `command` and `version`, `{listen}` stands for address and port,
 /// `{folder}` for where the `subject.toml` lies, `{out}` for where a build is to
 /// leave its program, and the name of a setting, e.g. `{dummy_bytes}`, for its
-/// value.
+/// value. A `command` may begin with `{thalweg}`: the binary that is measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
