@@ -12,9 +12,8 @@
 //! - `process`: CPU and memory of a subject's processes
 //! - `machine`: what it ran on, and what else ran there
 //! - `sample`: one measurement
-//! - `statistics`: medians, ratios and their intervals
+//! - `statistics`: medians and their intervals, Student's t
 //! - `steady`: whether a subject is warm
-//! - `unpaired`: ratios of two runs
 //! - `verdict`: what limited a sample
 
 pub mod comparison;
@@ -29,7 +28,6 @@ mod process;
 mod sample;
 pub mod statistics;
 mod steady;
-mod unpaired;
 mod verdict;
 
 pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
@@ -43,5 +41,4 @@ pub use sample::{
     Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
-pub use unpaired::{can_differ, unpaired_ratio};
 pub use verdict::{Evidence, Room, Verdict};

@@ -3,12 +3,10 @@
 //! - `summary`: what a run found; in it a `row` for each subject of a cell
 //! - `choice`: which samples count
 //! - `comparisons`: every subject beside its baseline, decided once
-//! - `compare`: subjects next to each other, and which are ties; `outcome`: what a
-//!   comparison comes to
+//! - `phrases`: a comparison in words
 //! - `connections`: what a reader must know of them
 //! - `heard`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
-//! - `cover`: what A/A pairs say of the intervals
 //! - `curves`: what only a chart shows
 //! - `findings`: what was found and how sure it is, in words
 //! - `published`: what others have published of the same experiments
@@ -17,17 +15,13 @@
 //! - `markdown`: for a repository
 //! - `csv`, `junit`, and JSON through serde
 //! - `condition`: what a figure must not be
-//! - `against`: two runs next to each other
 //! - `entry`: a run in a list of runs
 //! - `words`: what a report says besides; `number`: how figures are written
 
-mod against;
 mod choice;
-mod compare;
 mod comparisons;
 mod condition;
 mod connections;
-mod cover;
 mod csv;
 mod curves;
 mod entry;
@@ -38,18 +32,15 @@ mod html;
 mod junit;
 mod markdown;
 mod number;
-mod outcome;
+mod phrases;
 mod published;
-mod regression;
 mod row;
 mod summary;
 mod table;
 mod words;
 
-pub use against::{Against, Pair, Side, against};
 pub use comparisons::{next, so_far};
 pub use condition::{Condition, Hit};
-pub use cover::Cover;
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
 pub use entry::{Entry, State};
@@ -58,8 +49,6 @@ pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
 pub use number::short;
-pub use outcome::{Comparison, Outcome};
-pub use regression::{CellRegression, Regression};
 pub use row::{Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Continued, Manifest, PartSummary, Summary};
 pub use table::table;

@@ -44,7 +44,7 @@ mod words;
 
 pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
-pub use look::{Format, compare, entries, export, judge};
+pub use look::{Format, entries, export, judge};
 pub use print::{print, say};
 pub use store::{STORE, Store};
 

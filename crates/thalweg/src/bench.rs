@@ -1,7 +1,7 @@
 //! `thalweg bench`: the lab's command line.
 //!
 //! - `taking`: what measures: a scenario, `continue`, `rerun`
-//! - `looking`: what asks runs that are over: `list`, `show`, `compare`, `export`
+//! - `looking`: what asks runs that are over: `list`, `show`, `export`
 
 mod looking;
 mod taking;
@@ -46,8 +46,6 @@ enum OfRuns {
     List(looking::ListArgs),
     /// The table of a run, and what it is held to.
     Show(looking::ShowArgs),
-    /// Two runs next to each other: what differs in how they were made, then figures.
-    Compare(looking::CompareArgs),
     /// Take the repeats that a run lacks.
     Continue(taking::ContinueArgs),
     /// Run the same plan again, in a new folder.
@@ -61,7 +59,6 @@ impl OfRuns {
         match self {
             OfRuns::List(_) => "list",
             OfRuns::Show(_) => "show",
-            OfRuns::Compare(_) => "compare",
             OfRuns::Continue(_) => "continue",
             OfRuns::Rerun(_) => "rerun",
             OfRuns::Export(_) => "export",
@@ -99,15 +96,15 @@ impl StoreArgs {
 /// What is said at the end, and what a run is held to.
 #[derive(Args, Debug)]
 struct EndArgs {
-    /// End with 1 where a figure is so, e.g. 'latency.p99_us > 5000'.
+    /// End with 1 where a figure is so, e.g. 'parts.fanout.pooled.cpu > 1.05'.
     ///
-    /// [SCENARIO] SUBJECT: FIGURE OP NUMBER, of which scenario and subject may be
-    /// left out: '[fanout] thalweg: cpu.compared.ratio.low > 1.1'. FIGURE is a path
-    /// into a row of summary.json; an estimate stands for its median and has .low
-    /// and .high. OP is < <= > >= == or !=. Every row is held to it but the
-    /// baseline's second run; a row without the figure is passed over, and if no
-    /// row has it, that fails too. A row of which no sample counts fails always. May
-    /// be given several times.
+    /// PATH OP NUMBER. PATH goes into summary.json; of an array each step picks
+    /// those of this name, cell, subject or metric, or goes into all:
+    /// 'parts.rows.thalweg.latency.p99_us > 5000'. A ratio and a median also have .low
+    /// and .high. OP is < <= > >= == or !=. The baseline's second run is held to nothing
+    /// unless it is named; what has no figure is passed over, and if nothing has one,
+    /// that fails too. A subject of which no sample counts fails always. May be given
+    /// several times.
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     /// Leave JUnit XML there: a suite for each scenario, a case for each row.
@@ -149,7 +146,6 @@ fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
         OfRuns::Rerun(args) => taking::rerun(args),
         OfRuns::List(args) => looking::list(&args),
         OfRuns::Show(args) => looking::show(args),
-        OfRuns::Compare(args) => looking::compare(&args),
         OfRuns::Export(args) => looking::export(&args),
     }
 }
@@ -157,14 +153,13 @@ fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
 const EXAMPLES: &str = "\
 Examples:
   thalweg bench --url ws://127.0.0.1:3000/live --connections 100 --duration 10s
-  thalweg bench --url https://127.0.0.1/events --timestamp data.ts --fail-if 'latency.p99_us > 5000'
+  thalweg bench --url https://127.0.0.1/events --timestamp data.ts --fail-if 'parts.rows.latency.p99_us > 5000'
   thalweg bench
   thalweg bench a1 --quick --subject limit,thalweg
   thalweg bench fanout --transports websocket --connections 1000 --size 16KiB --repeats 9
   thalweg bench fanout --subject thalweg --against target/before/thalweg
   thalweg bench my-load.toml --junit results.xml
   thalweg bench show last
-  thalweg bench compare fanout fanout-2
 
 Scenarios:
 ";
@@ -189,11 +184,10 @@ mod tests {
     fn no_scenario_hides_behind_a_subcommand() {
         let command = Alone::command();
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-        assert_eq!(names, ["list", "show", "compare", "continue", "rerun", "export"]);
+        assert_eq!(names, ["list", "show", "continue", "rerun", "export"]);
         assert!(titles().all(|(scenario, _)| !names.contains(&scenario)));
         for name in names {
             let words = match name {
-                "compare" => vec!["", name, "one", "two"],
                 "export" => vec!["", name, "--format", "csv"],
                 _ => vec!["", name],
             };

@@ -1,4 +1,4 @@
-/** The reports page lists, opens, and compares what the lab has measured. */
+/** The reports page lists and opens what the lab has measured. */
 
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { test as base, expect } from "../harness/test.js";
 
 const test = base.extend<{ folder: string }>({
   folder: async ({}, use) => {
-    const folder = runs({ today: "latency", yesterday: "latency", older: "c", oldest: "c-2" });
+    const folder = runs({ today: "latency", yesterday: "latency", older: "c" });
     await use(folder);
     rmSync(folder, { recursive: true });
   },
@@ -18,8 +18,8 @@ const test = base.extend<{ folder: string }>({
 test("all runs are listed, and one is opened", async ({ page }) => {
   await page.goto("/reports");
   const rows = page.getByRole("region", { name: "Runs" }).locator("tbody tr");
-  await expect(rows).toHaveCount(4);
-  await rows.first().getByRole("checkbox").check();
+  await expect(rows).toHaveCount(3);
+  await rows.first().getByRole("radio").check();
   const frame = page.frameLocator("iframe");
   await expect(frame.getByRole("heading").first()).toBeVisible();
   // What was chosen is in the address: it can be sent to somebody.
@@ -27,33 +27,11 @@ test("all runs are listed, and one is opened", async ({ page }) => {
   await expect(page.frameLocator("iframe").getByRole("heading").first()).toBeVisible();
 });
 
-test("two are shown side by side, with what both have", async ({ page }) => {
-  await page.goto("/reports?run=today&run=yesterday");
-  await expect(page.locator("iframe")).toHaveCount(2);
-  for (const at of [0, 1]) {
-    await expect(page.frameLocator(`iframe >> nth=${at}`).getByRole("heading").first()).toBeVisible();
-  }
-  const [one, other] = await page
-    .locator("iframe")
-    .evaluateAll((frames) => frames.map((it) => it.getBoundingClientRect()));
-  expect(one?.top).toBe(other?.top);
-  await expect(page.getByRole("region", { name: "What both runs have" }).locator("tbody tr").first()).toBeVisible();
-});
-
-test("two from before summaries named a figure are shown side by side as well", async ({ page }) => {
-  await page.goto("/reports?run=older&run=oldest");
-  await expect(page.getByText("What both have")).toBeVisible();
-  await expect(page.locator(".problem")).toHaveCount(0);
-});
-
-test("a run that is not there, and one that says nonsense, are told", async ({ page, folder }) => {
+test("a run that is not there is told", async ({ page }) => {
   await page.goto("/reports?run=gone");
   await expect(page.getByRole("alert")).toContainText("no run called gone");
-  await page.getByRole("checkbox").first().check();
+  await page.getByRole("radio").first().check();
   await expect(page.getByRole("alert")).toBeHidden();
-  writeFileSync(join(folder, "today", "summary.json"), '{"parts":[{"name":"fanout"}]}');
-  await page.goto("/reports?run=today&run=yesterday");
-  await expect(page.locator(".problem")).toContainText("not as this version of the lab writes them");
 });
 
 test("a run without a report says so", async ({ page, folder }) => {
@@ -97,7 +75,7 @@ base.describe("with a folder in which nothing is yet", () => {
     const made = runs({ first: "latency" });
     renameSync(join(made, "first"), join(folder, "first"));
     rmSync(made, { recursive: true });
-    await expect(page.getByRole("checkbox")).toHaveCount(1);
+    await expect(page.getByRole("radio")).toHaveCount(1);
   });
 });
 

@@ -58,6 +58,9 @@ pub(super) struct Part {
     /// Older runs have none.
     #[serde(default)]
     pub(super) comparisons: Vec<Comparison>,
+    /// The same over all cells.
+    #[serde(default)]
+    pub(super) pooled: Vec<Comparison>,
 }
 
 #[derive(Deserialize)]

@@ -63,7 +63,10 @@ fn again(run: &Run, to_root: &str) -> String {
 
 /// What is compared of a part, but for the noise.
 fn findings(part: &Part, metric: Metric) -> impl Iterator<Item = &Comparison> {
-    part.comparisons.iter().filter(move |it| it.metric == metric && !it.is_control)
+    part.comparisons
+        .iter()
+        .chain(&part.pooled)
+        .filter(move |it| it.metric == metric && !it.is_control)
 }
 
 /// In how many cells the subject is compared in this metric.

@@ -37,6 +37,7 @@ pub struct Comparison {
     pub metric: Metric,
     /// In which cell; `None` is over all cells of the scenario that have one, each with the
     /// same weight.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<String>,
     /// Who.
     pub subject: String,

@@ -1,20 +1,10 @@
-//! Medians and ratios, and how far they can be trusted.
-//!
-//! Repeats are few (5 as a rule) and now and then one is disturbed, so
-//! everything here is by order and assumes no distribution.
-//!
-//! - A single figure is a median with the interval of the median between two
-//!   order statistics (the inverted sign test). Its cover is that of the binomial
-//!   distribution: with n values the whole range covers the median with
-//!   1 − 2^(1−n), which is 93.75 % for five.
-//! - The ratio of two subjects comes from pairs of samples that ran next to each
-//!   other, and is what `signed_rank` makes of them: narrower, for it may assume
-//!   that the logarithms of the ratios lie symmetrically.
+//! Medians, and how far they can be trusted. Repeats are few and now and then one is
+//! disturbed, so they are by order and assume no distribution: a median with the interval
+//! between two order statistics (the inverted sign test). Its cover is that of the binomial
+//! distribution: with n values the whole range covers the median with 1 − 2^(1−n), which is
+//! 93.75 % for five. Ratios are `comparison`'s; it takes them by Student's t (`student`).
 
-mod signed_rank;
 pub mod student;
-
-pub use signed_rank::{cover, ratio, worse};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,29 +15,12 @@ const COVER: f64 = 0.95;
 /// A median, or what stands for one, and the interval in which the true one lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The median; of ratios, the middle of all their means of two.
+    /// The median.
     pub median: f64,
     /// The interval's lower end.
     pub low: f64,
     /// The interval's upper end.
     pub high: f64,
-}
-
-impl Estimate {
-    /// Whether a ratio's interval contains 1: then it is a tie.
-    pub fn is_tie(&self) -> bool {
-        self.low <= 1.0 && self.high >= 1.0
-    }
-
-    /// Of a ratio: half the interval's width, as a factor less one.
-    pub fn half_width(&self) -> f64 {
-        (self.high / self.low).sqrt() - 1.0
-    }
-
-    /// Whether the two intervals have a value in common.
-    pub fn overlaps(&self, other: &Estimate) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
 }
 
 /// The median; `None` of no values. Values that are not numbers are left out.

@@ -6,7 +6,7 @@ use crate::measure::{Sample, Verdict};
 use std::collections::BTreeMap;
 
 /// With fewer there is no median to speak of.
-const SOUND_MIN: usize = 3;
+const UNDISTURBED_MIN: usize = 3;
 
 /// Samples of one subject that count, and why not all.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,8 @@ pub(super) struct Choice<'a> {
 impl<'a> Choice<'a> {
     pub(super) fn of(samples: &[&'a Sample]) -> Choice<'a> {
         let valid = samples.iter().copied().filter(|it| it.verdict.is_valid());
-        let (counted, left_out, takes_all) = sound_first(valid, |sample| sample.is_undisturbed());
+        let (counted, left_out, takes_all) =
+            undisturbed_first(valid, |sample| sample.is_undisturbed());
         Choice { counted, left_out, takes_all }
     }
 
@@ -72,41 +73,16 @@ pub(super) fn reasons(samples: &[&Sample]) -> BTreeMap<String, usize> {
     reasons
 }
 
-/// Pairs of samples of the same repeat that count in a ratio: where both are sound,
-/// or, with too few of these (told by `true`), where both are valid. Of samples that
-/// were taken `together` a disturbance hits both alike and the ratio not.
-pub(super) fn pairs<'a>(
-    samples: &[&'a Sample],
-    baseline: &[&'a Sample],
-    together: bool,
-) -> (Vec<(&'a Sample, &'a Sample)>, bool) {
-    let partner = |sample: &'a Sample| {
-        let mut same = baseline.iter().copied().filter(|base| base.repeat == sample.repeat);
-        Some((sample, same.next()?))
-    };
-    let valid = samples
-        .iter()
-        .filter_map(|sample| partner(sample))
-        .filter(|(sample, base)| sample.verdict.is_valid() && base.verdict.is_valid());
-    let is_sound = |sample: &Sample| match together {
-        true => sample.verdict != Verdict::Gaps,
-        false => sample.is_undisturbed(),
-    };
-    let (pairs, _, takes_all) =
-        sound_first(valid, |(sample, base)| is_sound(sample) && is_sound(base));
-    (pairs, takes_all)
-}
-
-/// The sound ones and the others; all, if the sound ones are too few.
-fn sound_first<T>(
+/// The undisturbed ones and the others; all, if the undisturbed ones are too few.
+fn undisturbed_first<T>(
     valid: impl Iterator<Item = T>,
-    is_sound: impl Fn(&T) -> bool,
+    is_undisturbed: impl Fn(&T) -> bool,
 ) -> (Vec<T>, Vec<T>, bool) {
-    let (sound, mut others): (Vec<T>, Vec<T>) = valid.partition(is_sound);
-    if sound.len() >= SOUND_MIN || others.is_empty() {
-        return (sound, others, false);
+    let (undisturbed, mut others): (Vec<T>, Vec<T>) = valid.partition(is_undisturbed);
+    if undisturbed.len() >= UNDISTURBED_MIN || others.is_empty() {
+        return (undisturbed, others, false);
     }
-    others.splice(0..0, sound);
+    others.splice(0..0, undisturbed);
     (others, Vec::new(), true)
 }
 
@@ -156,40 +132,6 @@ mod tests {
         let samples: Vec<&Sample> = samples.iter().collect();
         let choice = Choice::of(&samples);
         assert_eq!(choice.verdict(&samples), "swarm; 1 of 4 left out: swarm");
-    }
-
-    #[test]
-    fn a_pair_is_as_good_as_the_worse_of_both() {
-        use Verdict::{Invalid, Machine, Subject};
-        let count = |own: &[Verdict], base: &[Verdict]| {
-            let (own, base) = (samples(own), samples(base));
-            pairs(&own.iter().collect::<Vec<_>>(), &base.iter().collect::<Vec<_>>(), false).0.len()
-        };
-        let good = || vec![Subject; 5];
-        let mut one = good();
-        one[0] = Machine;
-        let mut other = good();
-        other[4] = Machine;
-        assert_eq!(count(&good(), &good()), 5);
-        assert_eq!(count(&one, &other), 3);
-        other[3] = Machine;
-        assert_eq!(count(&one, &other), 5, "two are too few: all are taken");
-        other[3] = Invalid(String::new());
-        assert_eq!(count(&one, &other), 4, "but what is invalid never counts");
-    }
-
-    #[test]
-    fn what_disturbs_both_of_a_pair_disturbs_no_ratio() {
-        use Verdict::{Gaps, Machine, Subject};
-        let own = samples(&[Subject, Machine, Subject, Subject, Gaps]);
-        let base = samples(&[Machine, Machine, Subject, Subject, Subject]);
-        let (own, base): (Vec<_>, Vec<_>) = (own.iter().collect(), base.iter().collect());
-        let counted = |together| {
-            let (pairs, takes_all) = pairs(&own, &base, together);
-            (pairs.len(), takes_all)
-        };
-        assert_eq!(counted(true), (4, false), "but who left gaps did less");
-        assert_eq!(counted(false), (5, true));
     }
 
     #[test]

@@ -40,10 +40,16 @@ pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> 
         .collect()
 }
 
-/// Of one part, from its samples: for each metric the cells in order, then what is pooled. A
-/// figure that one subject lacks is compared for the others.
-pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> Vec<Comparison> {
-    Metric::ALL.into_iter().flat_map(|metric| of_metric(part, samples, metric)).collect()
+/// Of one part, from its samples: those of its cells and those over all cells, metric by
+/// metric. A figure that one subject lacks is compared for the others.
+pub(super) fn comparisons(part: &Part, samples: &[&Sample]) -> (Vec<Comparison>, Vec<Comparison>) {
+    let (mut cells, mut pooled) = (Vec::new(), Vec::new());
+    for metric in Metric::ALL {
+        let (of_cells, over_all) = of_metric(part, samples, metric);
+        cells.extend(of_cells);
+        pooled.extend(over_all);
+    }
+    (cells, pooled)
 }
 
 /// One subject's difference in one cell, and who it is.
@@ -54,7 +60,11 @@ struct One<'a> {
     difference: Difference,
 }
 
-fn of_metric(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<Comparison> {
+fn of_metric(
+    part: &Part,
+    samples: &[&Sample],
+    metric: Metric,
+) -> (Vec<Comparison>, Vec<Comparison>) {
     let mut found: Vec<One<'_>> = Vec::new();
     for (index, cell) in part.cells.iter().enumerate() {
         let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.cell == index).collect();
@@ -75,8 +85,7 @@ fn of_metric(part: &Part, samples: &[&Sample], metric: Metric) -> Vec<Comparison
     comparison::correct(&mut cells);
     let mut pooled = pooled(&found, metric);
     comparison::correct(&mut pooled);
-    cells.extend(pooled);
-    cells
+    (cells, pooled)
 }
 
 /// Each subject over all cells, in the order in which they first come.
@@ -138,8 +147,9 @@ mod tests {
     fn cells_and_what_is_pooled_are_compared() {
         let plan = plan("connections = [100, 1000]");
         let samples = samples(&plan, |_| {});
-        let all = comparisons(&plan.parts[0], &samples.iter().collect::<Vec<_>>());
-        let cpu: Vec<&Comparison> = all.iter().filter(|it| it.metric == Metric::Cpu).collect();
+        let (cells, pooled) = comparisons(&plan.parts[0], &samples.iter().collect::<Vec<_>>());
+        let all = cells.iter().chain(&pooled);
+        let cpu: Vec<&Comparison> = all.filter(|it| it.metric == Metric::Cpu).collect();
         let said: Vec<String> = cpu
             .iter()
             .map(|it| {

@@ -1,58 +1,53 @@
 //! `--fail-if`: what a figure must not be.
 //!
 //! ```text
-//! [SCENARIO] SUBJECT: FIGURE OP NUMBER
+//! PATH OP NUMBER          e.g. parts.fanout.pooled.thalweg.cpu > 1.05
 //! ```
 //!
-//! Scenario and subject may be left out; then the condition holds for all of them.
-//! A figure is a path into a row of `summary.json`, e.g. `latency.p99_us`; an
-//! estimate stands for its median, and its `low` and `high` can be named.
+//! PATH goes into `summary.json`, step by step: into an object by a name of it; of an array
+//! to the elements that have the step as their `name`, `cell`, `subject` or `metric`, or else
+//! by a name of theirs, into all of them. A comparison stands for its ratio and an estimate
+//! for its median.
 
-use super::outcome::{Comparison, Outcome};
-use super::row::{Cpu, Held, Lateness, Row, Throughput, Trips};
-use super::summary::Summary;
-use crate::measure::statistics::Estimate;
+use super::summary::{Manifest, Summary};
+use crate::measure::{Latency, MachineNote, RoundTrips, Sample, Traffic, Verdict};
 use crate::scenario::{Plan, unknown};
 use serde_json::Value;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a figure must not be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Condition {
-    /// Only in this scenario.
-    part: Option<String>,
-    /// Only of this subject.
-    subject: Option<String>,
-    figure: String,
-    comparator: Comparator,
-    limit: f64,
-}
+/// Members that say which element of an array is meant.
+const NAMES: [&str; 4] = ["name", "cell", "subject", "metric"];
+/// Members that a condition stands for if it ends before them.
+const FIGURES: [&str; 2] = ["ratio", "median"];
+/// The baseline once more is held to nothing unless it is asked for by its name.
+const CONTROLS: [&str; 2] = ["is_control", "is_noise"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparator {
-    Less,
-    AtMost,
-    More,
-    AtLeast,
-    Equal,
-    Different,
-}
+type Holds = fn(&f64, &f64) -> bool;
 
 /// Longer signs before those they begin with.
-const COMPARATORS: [(&str, Comparator); 6] = [
-    ("<=", Comparator::AtMost),
-    (">=", Comparator::AtLeast),
-    ("==", Comparator::Equal),
-    ("!=", Comparator::Different),
-    ("<", Comparator::Less),
-    (">", Comparator::More),
+const COMPARATORS: [(&str, Holds); 6] = [
+    ("<=", f64::le),
+    (">=", f64::ge),
+    ("==", f64::eq),
+    ("!=", f64::ne),
+    ("<", f64::lt),
+    (">", f64::gt),
 ];
+
+/// What a figure must not be.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    path: String,
+    sign: &'static str,
+    holds: Holds,
+    limit: f64,
+}
 
 /// A condition that was met, or that nothing could be asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Scenario, cell and subject; `None` if no row has the figure.
+    /// Scenario, cell and subject; `None` if it is of no single row.
     pub row: Option<[String; 3]>,
     /// What was found and what the condition was.
     pub reason: String,
@@ -75,187 +70,238 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Condition, String> {
         let wrong = || {
             format!(
-                "`{text}` is not [SCENARIO] SUBJECT: FIGURE OP NUMBER; the first two may be left \
-                 out, OP is < <= > >= == or !=, e.g. latency.p99_us > 5000"
+                "`{text}` is not PATH OP NUMBER, of which OP is < <= > >= == or !=, e.g. \
+                 parts.fanout.pooled.cpu > 1.05"
             )
         };
-        let (part, rest) = match text.trim().strip_prefix('[') {
-            Some(scoped) => {
-                let (part, rest) = scoped.split_once(']').ok_or_else(wrong)?;
-                (named(part), rest.trim())
-            }
-            None => (None, text.trim()),
-        };
-        let (subject, rest) = rest.rsplit_once(':').unwrap_or(("", rest));
-        let at = rest.find(['<', '>', '=', '!']).ok_or_else(wrong)?;
-        let (figure, rest) = rest.split_at(at);
-        let (sign, comparator) =
+        let at = text.find(['<', '>', '=', '!']).ok_or_else(wrong)?;
+        let (path, rest) = text.split_at(at);
+        let (sign, holds) =
             COMPARATORS.into_iter().find(|(sign, _)| rest.starts_with(sign)).ok_or_else(wrong)?;
         let limit = rest[sign.len()..].trim().parse().ok().filter(|limit: &f64| limit.is_finite());
-        let figure = figure.trim().to_owned();
-        let known = figures();
-        if !known.contains(&figure) {
-            return Err(unknown_figure(&figure, &known));
+        let path = path.trim().to_owned();
+        if path.is_empty() {
+            return Err(wrong());
         }
-        let limit = limit.ok_or_else(wrong)?;
-        Ok(Condition { part, subject: named(subject), figure, comparator, limit })
+        Ok(Condition { path, sign, holds, limit: limit.ok_or_else(wrong)? })
     }
 }
 
 impl Condition {
-    /// Whether the plan has whom it names; if not, who was meant.
+    /// Whether a run of this plan has what the path names, if all goes well; if not, what
+    /// there is at that place.
     pub fn check(&self, plan: &Plan) -> Result<(), String> {
-        let parts = plan.parts.iter().map(|part| part.name.as_str());
-        expect("scenario", self.part.as_deref(), parts)?;
-        let of_part = plan.parts.iter().filter(|part| self.is_about_part(&part.name));
-        let cells = of_part.flat_map(|part| &part.cells);
-        let subjects = cells.flat_map(|cell| &cell.subjects).map(|subject| subject.name.as_str());
-        expect("subject", self.subject.as_deref(), subjects)
+        let manifest = Manifest::new("", "", MachineNote::default());
+        let whole = serde_json::to_value(Summary::new(plan, &imagined(plan), manifest));
+        self.places(&whole.map_err(|error| error.to_string())?).map(|_| ())
     }
 
-    /// Where it is met. A row of which no sample counts is one always: what is broken
-    /// passes nothing. One without the figure is passed over; if none has it, that is
-    /// one too, for what was asked has not been found out.
+    /// Where it is met. A subject of which no sample counts meets every condition about its
+    /// scenario: what is broken passes nothing. What has no figure is passed over; if nothing
+    /// has one, that is met too, for what was asked has not been found out.
     pub fn hits(&self, summary: &Summary) -> Vec<Hit> {
-        let mut hits = Vec::new();
-        let mut is_found = false;
-        for part in summary.parts.iter().filter(|part| self.is_about_part(&part.name)) {
-            for row in part.rows.iter().filter(|row| self.is_about_row(row)) {
-                let place = [part.name.clone(), row.cell.clone(), row.subject.clone()];
-                let is_broken = row.samples > 0 && row.valid == 0;
-                let value = figure(row, &self.figure);
-                is_found |= is_broken || value.is_some();
-                let is_met = value.is_some_and(|it| self.comparator.holds(it, self.limit));
-                let reason = match value {
-                    Some(value) if is_met => {
-                        format!("{} is {}, fail if {self}", self.figure, plain(value))
-                    }
-                    _ if is_broken => format!(
-                        "no sample counts, so nothing is known of {}, fail if {self}: {}",
-                        self.figure, row.verdict
-                    ),
-                    _ => continue,
-                };
-                hits.push(Hit { row: Some(place), reason, is_for_want: !is_met });
-            }
+        let mut hits = self.broken(summary);
+        let is_known = !hits.is_empty();
+        let whole = serde_json::to_value(summary).unwrap_or_default();
+        let figures: Vec<(Place<'_>, f64)> = match self.places(&whole) {
+            Ok(places) => places.into_iter().filter_map(|it| Some((it, figure(it.at)?))).collect(),
+            Err(_) => Vec::new(),
+        };
+        let path = &self.path;
+        if figures.is_empty() && !is_known {
+            let remedy = remedy(path);
+            let reason = format!("nothing here has a figure at {path}, fail if {self}{remedy}");
+            return vec![Hit { row: None, reason, is_for_want: false }];
         }
-        if !is_found {
-            let reason = format!("no row has {}, fail if {self}", self.figure);
-            hits.push(Hit { row: None, reason, is_for_want: false });
+        for (place, value) in figures {
+            if (self.holds)(&value, &self.limit) {
+                let row = place.row();
+                let whose = match (&row, place.subject) {
+                    (None, Some(subject)) => format!("{subject}: "),
+                    _ => String::new(),
+                };
+                let reason = format!("{whose}{path} is {}, fail if {self}", plain(value));
+                hits.push(Hit { row, reason, is_for_want: false });
+            }
         }
         hits
     }
 
-    fn is_about_part(&self, name: &str) -> bool {
-        self.part.as_ref().is_none_or(|part| part == name)
+    /// Rows of which no sample counts, where the path is about them.
+    fn broken(&self, summary: &Summary) -> Vec<Hit> {
+        let names = |name: &str| self.path.split('.').any(|step| step == name);
+        let mut hits = Vec::new();
+        let is_any = !summary.parts.iter().any(|part| names(&part.name));
+        for part in summary.parts.iter().filter(|part| is_any || names(&part.name)) {
+            let is_all = !part.rows.iter().any(|row| names(&row.subject));
+            let is_asked = |subject: &str, is_noise: bool| names(subject) || is_all && !is_noise;
+            for row in part.rows.iter().filter(|row| row.samples > 0 && row.valid == 0) {
+                if is_asked(&row.subject, row.is_noise) {
+                    let reason = format!(
+                        "no sample counts, so nothing is known of {}, fail if {self}: {}",
+                        self.path, row.verdict
+                    );
+                    let place = [part.name.clone(), row.cell.clone(), row.subject.clone()];
+                    hits.push(Hit { row: Some(place), reason, is_for_want: true });
+                }
+            }
+        }
+        hits
     }
 
-    /// The baseline's second run tells the noise and is held to nothing, unless
-    /// it is asked for by its name.
-    fn is_about_row(&self, row: &Row) -> bool {
-        match &self.subject {
-            Some(subject) => *subject == row.subject,
-            None => !row.is_noise,
+    /// Everything that the path leads to.
+    fn places<'a>(&self, whole: &'a Value) -> Result<Vec<Place<'a>>, String> {
+        let mut places = vec![Place { at: whole, ..Place::default() }];
+        let mut trodden = String::new();
+        for step in self.path.split('.').map(str::trim) {
+            let next: Vec<Place<'a>> = places.iter().flat_map(|it| it.step(step)).collect();
+            if next.is_empty() {
+                let known: Vec<&str> = places.iter().flat_map(Place::known).collect();
+                let at = if trodden.is_empty() { "summary.json" } else { &trodden };
+                return Err(format!("{at}: {}", not_there(step, known)));
+            }
+            trodden =
+                if trodden.is_empty() { step.to_owned() } else { format!("{trodden}.{step}") };
+            places = next;
+        }
+        let is_named = |place: &Place<'_>| {
+            place.subject.is_some_and(|name| self.path.split('.').any(|step| step == name))
+        };
+        places.retain(|place| !place.is_control || is_named(place));
+        let has_figure = |it: &Place<'_>| {
+            matches!(it.at, Value::Null | Value::Number(_)) || figure(it.at).is_some()
+        };
+        match places.iter().any(has_figure) {
+            true => Ok(places),
+            false => {
+                let known = places.iter().flat_map(Place::known).collect();
+                Err(format!("{} is no figure; {}", self.path, listed(known)))
+            }
         }
     }
 }
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = COMPARATORS.iter().find(|(_, known)| *known == self.comparator);
-        write!(f, "{} {}", sign.map_or("", |(sign, _)| sign), plain(self.limit))
+        write!(f, "{} {}", self.sign, plain(self.limit))
     }
 }
 
-impl Comparator {
-    fn holds(self, value: f64, limit: f64) -> bool {
-        match self {
-            Comparator::Less => value < limit,
-            Comparator::AtMost => value <= limit,
-            Comparator::More => value > limit,
-            Comparator::AtLeast => value >= limit,
-            Comparator::Equal => value == limit,
-            Comparator::Different => value != limit,
+/// Somewhere in the summary, and whose it is.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    at: &'a Value,
+    part: Option<&'a str>,
+    cell: Option<&'a str>,
+    subject: Option<&'a str>,
+    is_control: bool,
+}
+
+impl Default for Place<'_> {
+    fn default() -> Self {
+        Place { at: &Value::Null, part: None, cell: None, subject: None, is_control: false }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// One step on; of an array into all its elements.
+    fn step(&self, step: &str) -> Vec<Place<'a>> {
+        let is_named = |name: &&str| self.at.get(name).and_then(Value::as_str) == Some(step);
+        match self.at.get(step) {
+            _ if NAMES.iter().any(is_named) => vec![*self],
+            Some(Value::Array(elements)) => elements.iter().map(|it| self.enter(it)).collect(),
+            Some(at) => vec![Place { at, ..*self }],
+            None => Vec::new(),
         }
     }
+
+    /// An element of an array, with what it says of itself.
+    fn enter(&self, at: &'a Value) -> Place<'a> {
+        let text = |name: &str| at.get(name).and_then(Value::as_str);
+        Place {
+            at,
+            part: self.part.or(text("name")),
+            cell: text("cell").or(self.cell),
+            subject: text("subject").or(self.subject),
+            is_control: CONTROLS.iter().any(|it| at.get(it) == Some(&Value::Bool(true))),
+        }
+    }
+
+    /// What a step may be from here.
+    fn known(&self) -> impl Iterator<Item = &'a str> {
+        let members = self.at.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+        let names = NAMES.into_iter().filter_map(|name| self.at.get(name)?.as_str());
+        names.chain(members)
+    }
+
+    fn row(&self) -> Option<[String; 3]> {
+        Some([self.part?.to_owned(), self.cell?.to_owned(), self.subject?.to_owned()])
+    }
 }
 
-fn named(text: &str) -> Option<String> {
-    let name = text.trim();
-    (!name.is_empty()).then(|| name.to_owned())
+fn figure(at: &Value) -> Option<f64> {
+    at.as_f64().or_else(|| FIGURES.into_iter().find_map(|name| at.get(name)?.as_f64()))
 }
 
-fn expect<'a>(
-    what: &str,
-    wanted: Option<&str>,
-    known: impl Iterator<Item = &'a str>,
-) -> Result<(), String> {
-    let mut known: Vec<&str> = known.collect();
+fn not_there(step: &str, mut known: Vec<&str>) -> String {
     known.sort_unstable();
     known.dedup();
-    match wanted {
-        Some(wanted) if !known.contains(&wanted) => Err(unknown(what, wanted, &known)),
-        _ => Ok(()),
+    unknown("step", step, &known)
+}
+
+fn listed(mut known: Vec<&str>) -> String {
+    known.sort_unstable();
+    known.dedup();
+    match known.as_slice() {
+        [] => "there is nothing in it".to_owned(),
+        known => format!("there are {}", known.join(", ")),
     }
 }
 
-/// What the row says of a figure; `None` where it says nothing.
-fn figure(row: &Row, path: &str) -> Option<f64> {
-    let row = serde_json::to_value(row).ok()?;
-    let value = path.split('.').try_fold(&row, |value, key| value.get(key))?;
-    value.as_f64().or_else(|| value.get("median")?.as_f64())
+/// How to get what a path asks for.
+fn remedy(path: &str) -> &'static str {
+    let has = |words: &[&str]| path.split('.').any(|step| words.contains(&step));
+    if has(&["low", "high", "p", "p_corrected", "not_excluded"]) {
+        "; an interval takes two starts at least: --repeats"
+    } else if has(&["pooled", "comparisons"]) {
+        "; a comparison takes two subjects, or a second --url, with samples that count for it"
+    } else if has(&["p99", "latency"]) {
+        "; of a --url it takes --timestamp, and a p99 is withheld where the swarm itself was late"
+    } else if has(&["cpu", "memory", "subject_busy"]) {
+        "; it takes a server whose process the lab can see"
+    } else {
+        ""
+    }
 }
 
-/// Every figure that a row may have.
-fn figures() -> Vec<String> {
-    let mut names = Vec::new();
-    if let Ok(Value::Object(row)) = serde_json::to_value(full_row()) {
-        for (key, value) in &row {
-            if key != "settings" {
-                collect(key, value, &mut names);
+/// Two samples of every subject, which have every figure that their scenario can have.
+fn imagined(plan: &Plan) -> Vec<Sample> {
+    let mut latency = Latency::default();
+    latency.record(1, 1);
+    let mut samples = Vec::new();
+    for (part, of_part) in plan.parts.iter().enumerate() {
+        for (cell, of_cell) in of_part.cells.iter().enumerate() {
+            for place in 0..2 * of_cell.subjects.len() {
+                samples.push(Sample {
+                    part,
+                    cell,
+                    subject: place / 2,
+                    repeat: place as u32 % 2,
+                    verdict: Verdict::Subject,
+                    span_us: 1,
+                    subject_cpu_ns: 1000,
+                    traffic: Traffic { events: 1, ..Traffic::default() },
+                    round_trips: RoundTrips::of(vec![1], 1),
+                    latency: latency.clone(),
+                    ..Sample::default()
+                });
             }
         }
     }
-    names
-}
-
-/// A row in which nothing is missing that has figures of its own.
-fn full_row() -> Row {
-    let estimate = Estimate { median: 0.0, low: 0.0, high: 0.0 };
-    let compared = Some(Comparison { ratio: estimate, pairs: 0, outcome: Outcome::Tie });
-    Row {
-        cpu: Cpu { us_per_event: Some(estimate), compared },
-        throughput: Throughput { events_per_s: Some(estimate), compared, ..Throughput::default() },
-        latency: Lateness { compared, ..Lateness::default() },
-        memory: Held { compared, ..Held::default() },
-        round_trip: Trips { compared, ..Trips::default() },
-        ..Row::default()
+    for sample in &mut samples {
+        sample.memory.rss_end_bytes = 1 << 30;
     }
-}
-
-fn collect(path: &str, value: &Value, names: &mut Vec<String>) {
-    match value {
-        // What is null here is a figure that not every row has.
-        Value::Number(_) | Value::Null => names.push(path.to_owned()),
-        Value::Object(fields) => {
-            if fields.contains_key("median") {
-                names.push(path.to_owned());
-            }
-            for (key, value) in fields {
-                collect(&format!("{path}.{key}"), value, names);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The last word of a path is what one remembers of it.
-fn unknown_figure(wrong: &str, known: &[String]) -> String {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    match known.iter().find(|name| last(name) == last(wrong)) {
-        Some(name) => format!("there is no figure `{wrong}`; did you mean `{name}`?"),
-        None => unknown("figure", wrong, &known.iter().map(String::as_str).collect::<Vec<_>>()),
-    }
+    samples
 }
 
 /// Up to four decimals.
@@ -265,6 +311,7 @@ fn plain(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::row::Row;
     use super::super::tests::summary_of_everything;
     use super::*;
 
@@ -273,66 +320,30 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read() {
-        let check = |text: &str, part: Option<&str>, subject: Option<&str>, rest: &str| {
-            let condition = read(text).unwrap();
-            assert_eq!(condition.part.as_deref(), part, "{text}");
-            assert_eq!(condition.subject.as_deref(), subject, "{text}");
-            assert_eq!(format!("{} {condition}", condition.figure), rest, "{text}");
-        };
-        check("latency.p99_us > 5000", None, None, "latency.p99_us > 5000");
-        check("valid<5", None, None, "valid < 5");
-        check(
-            "thalweg: cpu.us_per_event.high>=1.5",
-            None,
-            Some("thalweg"),
-            "cpu.us_per_event.high >= 1.5",
-        );
-        check(
-            "[a1] limit per frame:load.swarm_busy != 0",
-            Some("a1"),
-            Some("limit per frame"),
-            "load.swarm_busy != 0",
-        );
-        check("[a1] memory.rss_bytes <= 1e6", Some("a1"), None, "memory.rss_bytes <= 1000000");
-        check("[a1]: memory.rss_bytes == 1", Some("a1"), None, "memory.rss_bytes == 1");
-    }
-
-    #[test]
     fn what_is_no_condition_is_refused_with_what_would_be_one() {
+        let (plan, _) = summary_of_everything();
         let refusals = [
-            "latency.p99_us",
-            "latency.p99_us > fast",
-            "latency.p99_us > inf",
-            "[a1 latency.p99_us > 5",
-            "latency.p95_us > 5",
-            "p99_us > 5",
-            "cpu.compared > 1",
-            "cell == 1",
-            "settings.connections == 1",
+            "parts.example.pooled.cpu",
+            "parts.example.pooled.cpu > fast",
+            "parts.example.pooled.cpu > inf",
+            "> 1",
+            "part.example.pooled.cpu > 1",
+            "parts.exampel.pooled.cpu > 1",
+            "parts.example.pooled.thalweq.cpu > 1",
+            "parts.example.pooled.cpi > 1",
+            "parts.rows.latency.p95_us > 5",
+            "parts.rows.latency > 5",
+            "parts.rows.cell > 5",
         ];
-        let refusals = refusals.map(|text| read(text).unwrap_err());
-        insta::assert_snapshot!(refusals.join("\n"));
+        let refusal = |text: &str| match read(text) {
+            Ok(condition) => condition.check(&plan).unwrap_err(),
+            Err(refusal) => refusal,
+        };
+        insta::assert_snapshot!(refusals.map(refusal).join("\n"));
     }
 
     #[test]
-    fn every_figure_of_a_row_can_be_named() {
-        let (_, summary) = summary_of_everything();
-        let known = figures();
-        for row in &summary.parts[0].rows {
-            let Value::Object(row) = serde_json::to_value(row).unwrap() else { panic!("no row") };
-            let mut names = Vec::new();
-            for (key, value) in row.iter().filter(|(key, _)| *key != "settings") {
-                collect(key, value, &mut names);
-            }
-            // A baseline is compared with nobody: what is null there is no figure.
-            names.retain(|name| !name.ends_with(".compared") && !known.contains(name));
-            assert_eq!(names, [""; 0]);
-        }
-    }
-
-    #[test]
-    fn rows_are_judged_but_for_the_noise() {
+    fn paths_lead_to_figures_but_those_of_the_noise() {
         let (plan, summary) = summary_of_everything();
         let judge = |text: &str| {
             let condition = read(text).unwrap();
@@ -341,13 +352,18 @@ mod tests {
             let said: Vec<String> = hits.iter().map(ToString::to_string).collect();
             format!("{text}\n  {}", said.join("\n  "))
         };
+        let cell = &summary.parts[0].rows[0].cell;
         let judged = [
-            judge("cpu.us_per_event > 1.3"),
-            judge("limit: cpu.us_per_event > 1.3"),
-            judge("cpu.us_per_event > 1"),
-            judge("limit again: cpu.us_per_event > 1"),
-            judge("[example] cpu.compared.ratio.low > 1.2"),
-            judge("memory.socket_bytes > 5"),
+            judge("parts.example.pooled.cpu > 1.05"),
+            judge("parts.pooled.thalweg.cpu.high>=1.05"),
+            judge("parts.pooled.cpu < 1"),
+            judge("parts.pooled.limit again.cpu > 1"),
+            judge("parts.comparisons.cpu.not_excluded > 0.05"),
+            judge("parts.rows.cpu.us_per_event > 1.3"),
+            judge("parts.rows.limit.cpu.us_per_event.low > 1"),
+            judge(&format!("parts.rows.{cell}.thalweg.valid == 5")),
+            judge("parts.rows.memory.socket_bytes > 5"),
+            judge("parts.pooled.round_trip > 5"),
         ];
         insta::assert_snapshot!(judged.join("\n"));
     }
@@ -363,35 +379,13 @@ mod tests {
             verdict: "invalid: 3 missing".to_owned(),
             ..Row::default()
         };
-        let place = format!("example · {} · thalweg", row.cell);
-        let hits = |text: &str| -> Vec<String> {
-            read(text).unwrap().hits(&summary).iter().map(ToString::to_string).collect()
-        };
-        let reason = |figure: &str, condition: &str| {
-            [format!(
-                "{place}: no sample counts, so nothing is known of {figure}, fail if {condition}: \
-                 invalid: 3 missing"
-            )]
-        };
-        assert_eq!(hits("latency.p99_us > 1e9"), reason("latency.p99_us", "> 1000000000"));
-        // What no other row has either is said once.
-        assert_eq!(hits("memory.socket_bytes > 5"), reason("memory.socket_bytes", "> 5"));
-        assert_eq!(hits("valid > 5"), reason("valid", "> 5"));
-        assert_eq!(hits("valid < 5"), [format!("{place}: valid is 0, fail if < 5")]);
-        assert_eq!(hits("limit: latency.p99_us > 1e9"), [""; 0]);
-    }
-
-    #[test]
-    fn who_is_not_there_is_refused() {
-        let (plan, _) = summary_of_everything();
-        let refusal = |text: &str| read(text).unwrap().check(&plan).unwrap_err();
-        assert_eq!(
-            refusal("thalweq: valid < 1"),
-            "there is no subject `thalweq`; did you mean `thalweg`?"
-        );
-        assert_eq!(
-            refusal("[exampel] valid < 1"),
-            "there is no scenario `exampel`; did you mean `example`?"
-        );
+        let hits = |text: &str| read(text).unwrap().hits(&summary);
+        for about in ["parts.pooled.cpu > 1e9", "parts.example.rows.thalweg.cpu.us_per_event > 1e9"]
+        {
+            let found = hits(about);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].is_for_want && found[0].reason.ends_with("invalid: 3 missing"));
+        }
+        assert_eq!(hits("parts.rows.limit.latency.p99_us > 1e9"), []);
     }
 }

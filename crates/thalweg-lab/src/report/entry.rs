@@ -1,9 +1,8 @@
 //! A run in a list of runs.
 
-use super::findings::{Compared, compared};
+use super::findings::{of_own_subject, pooled};
 use super::row::Row;
 use super::summary::Summary;
-use crate::measure::statistics::median;
 use crate::scenario::Plan;
 use serde::Serialize;
 
@@ -89,28 +88,14 @@ impl Entry {
     }
 }
 
-/// What a run is remembered by: the subject that is compared in most cells, next
-/// to its baseline, in the figure that its part is about; where nobody is, what the
-/// first row has.
+/// What a run is remembered by: what its own subject is to its baseline in the first scenario;
+/// where nobody is compared, what the first row has.
 fn figure(summary: &Summary) -> Option<String> {
-    let all = compared(summary);
-    let like = |one: &Compared<'_>| {
-        let is_like = |other: &&Compared<'_>| {
-            (&other.row.subject, other.figure) == (&one.row.subject, one.figure)
-        };
-        all.iter().filter(is_like).map(|other| other.ratio.median).collect::<Vec<f64>>()
-    };
-    // Of several with as many cells the last: files name their own subject last.
-    let Some(most) = all.iter().max_by_key(|one| like(one).len()) else {
-        return first_figure(summary.parts.iter().flat_map(|part| &part.rows).next()?);
-    };
-    let ratios = like(most);
-    let cells = match ratios.len() {
-        1 => String::new(),
-        count => format!(", median of {count} cells"),
-    };
-    let (subject, what) = (&most.row.subject, most.figure.name());
-    Some(format!("{subject}: {what} {:.2} × baseline{cells}", median(&ratios)?))
+    let all = pooled(summary);
+    match of_own_subject(&all).first() {
+        Some((part, one)) => Some(part.sentence(one)),
+        None => first_figure(summary.parts.iter().flat_map(|part| &part.rows).next()?),
+    }
 }
 
 fn first_figure(row: &Row) -> Option<String> {
@@ -157,7 +142,7 @@ mod tests {
         let plan = plan("connections = 5\nrate = 10");
         let summary = Summary::new(&plan, &samples(&plan, |_| {}), manifest());
         let entry = Entry::new("run", &plan, 15, &summary, State::Over);
-        let name = summary.parts[0].figure.name();
+        let name = summary.parts[0].name_of(summary.parts[0].metric());
         assert_eq!(name, "p99 latency");
         assert!(entry.figure.is_some_and(|figure| figure.contains(name)));
     }

@@ -1,20 +1,17 @@
-//! What was found, in words: who beside whom, in how many cells less, as much or
-//! more, and how sure that is. Nothing is said that the intervals do not carry.
+//! What was found, in words: what each subject costs beside its baseline, over all cells of
+//! a scenario, and how sure that is. Nothing is decided here.
 //!
-//! - `comparison`: every figure beside its baseline's, and what may be said of it
 //! - `trust`: how sure it is
 
-mod comparison;
 #[cfg(test)]
 mod tests;
 mod trust;
 
-pub(super) use comparison::{Compared, again, compared};
+use super::summary::{PartSummary, Summary};
+use crate::measure::comparison::{Comparison, Word};
 
-use super::outcome::Outcome;
-use super::summary::Summary;
-use crate::measure::statistics;
-use crate::scenario::Figure;
+/// Scenarios that a headline names; the others are told of below it.
+const NAMED_MAX: usize = 4;
 
 /// A run in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,182 +24,123 @@ pub(super) struct Findings {
     pub(super) trust: Vec<String>,
 }
 
+/// What a scenario is about, of one subject over all of its cells.
+pub(super) type Pooled<'a> = (&'a PartSummary, &'a Comparison);
+
 /// Says what a run found.
 pub(super) fn findings(summary: &Summary) -> Findings {
-    let all = compared(summary);
-    let groups = groups(&all);
-    let mut details: Vec<String> = groups.iter().map(|group| group.sentence()).collect();
-    let headline = match details.len() {
+    let all = pooled(summary);
+    let details: Vec<String> = match all.as_slice() {
+        [one] => cell_by_cell(one).into_iter().collect(),
+        _ => all.iter().map(detail).collect(),
+    };
+    let headline = match all.len() {
         0 => beside_itself(summary).unwrap_or_else(|| without_comparison(summary)),
-        1 => details.remove(0),
-        _ => tally(&all, &groups),
+        1 => all[0].0.sentence(all[0].1),
+        _ => headline(&all),
     };
-    Findings { headline, details, trust: trust::sentences(summary, &all) }
+    Findings { headline, details, trust: trust::sentences(summary, !all.is_empty()) }
 }
 
-/// One subject beside its baseline in one figure, over all cells.
-struct Group<'a> {
-    figure: Figure,
-    subject: &'a str,
-    /// As a rule one; some cells may have another.
-    baselines: Vec<&'a str>,
-    members: Vec<&'a Compared<'a>>,
-}
-
-fn groups<'a>(all: &'a [Compared<'a>]) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
-    for one in all {
-        let (figure, subject) = (one.figure, &*one.row.subject);
-        let same = groups.iter_mut().find(|it| (it.figure, it.subject) == (figure, subject));
-        let Some(group) = same else {
-            groups.push(Group {
-                figure,
-                subject,
-                baselines: vec![one.baseline],
-                members: vec![one],
-            });
-            continue;
-        };
-        group.members.push(one);
-        if !group.baselines.contains(&one.baseline) {
-            group.baselines.push(one.baseline);
-        }
-    }
-    groups
-}
-
-impl Group<'_> {
-    fn count(&self, outcome: Outcome) -> usize {
-        self.members.iter().filter(|it| it.outcome == outcome).count()
-    }
-
-    fn sentence(&self) -> String {
-        let Group { figure, subject, .. } = self;
-        let baseline = match self.baselines.as_slice() {
-            [one] => *one,
-            _ => "its baseline",
-        };
-        let cells = self.members.len();
-        let (what, less, more) = (figure.name(), figure.less(), figure.more());
-        let counts = [Outcome::Less, Outcome::Tie, Outcome::More, Outcome::Unclear]
-            .map(|outcome| self.count(outcome));
-        let by = self.by_how_much();
-        match counts {
-            [.., few] if few == cells => format!(
-                "{subject} ran beside {baseline} in {}, with too few sound pairs to tell them apart.",
-                of_cells(cells)
-            ),
-            [lesser, ..] if lesser == cells => {
-                format!("{subject} is {less} than {baseline} in {}: {what} {by}.", all_cells(cells))
-            }
-            [_, _, greater, _] if greater == cells => {
-                format!("{subject} is {more} than {baseline} in {}: {what} {by}.", all_cells(cells))
-            }
-            [_, ties, ..] if ties == cells => format!(
-                "Between {subject} and {baseline} no difference in {what} was found, in {}: {by}.",
-                if cells == 1 {
-                    "the one cell".to_owned()
-                } else {
-                    format!("any of {cells} cells")
-                }
-            ),
-            [lesser, ties, greater, few] => {
-                let few = match few {
-                    0 => String::new(),
-                    few => format!(", with too few sound pairs to tell in {few}"),
-                };
-                format!(
-                    "{subject} beside {baseline}, {what} in {cells} cells: {less} in {}, a tie in \
-                     {}, {more} in {}{few}; {by}.",
-                    none(lesser),
-                    none(ties),
-                    none(greater)
-                )
-            }
-        }
-    }
-
-    /// `0.96 × at the median of cells (intervals from 0.68 to 1.95)`
-    fn by_how_much(&self) -> String {
-        if let [one] = self.members.as_slice() {
-            let ratio = one.ratio;
-            return format!("{:.2}\u{a0}× ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high);
-        }
-        let of = |pick: fn(&Compared<'_>) -> f64| self.members.iter().map(|it| pick(it)).collect();
-        let medians: Vec<f64> = of(|it| it.ratio.median);
-        let lows: Vec<f64> = of(|it| it.ratio.low);
-        let highs: Vec<f64> = of(|it| it.ratio.high);
-        format!(
-            "{:.2}\u{a0}× at the median of cells (intervals from {:.2} to {:.2})",
-            statistics::median(&medians).unwrap_or(1.0),
-            lows.iter().copied().fold(f64::INFINITY, f64::min),
-            highs.iter().copied().fold(0.0, f64::max)
-        )
-    }
-}
-
-/// Several subjects: how many comparisons came out how.
-fn tally(all: &[Compared<'_>], groups: &[Group<'_>]) -> String {
-    let mut subjects: Vec<&str> = groups.iter().map(|it| it.subject).collect();
-    subjects.sort_unstable();
-    subjects.dedup();
-    let mut baselines: Vec<&str> = groups.iter().flat_map(|it| it.baselines.clone()).collect();
-    baselines.sort_unstable();
-    baselines.dedup();
-    let figures: Vec<Figure> = groups.iter().map(|it| it.figure).collect();
-    let one_figure = figures.iter().all(|it| *it == figures[0]).then_some(figures[0]);
-    let less = one_figure.map_or("better", Figure::less);
-    let more = one_figure.map_or("worse", Figure::more);
-    let count = |outcome| all.iter().filter(|it| it.outcome == outcome).count();
-    // What is better depends on the figure: a higher ceiling is, a higher cost not.
-    let better = |one: &&Compared<'_>| one.is_better() == Some(true);
-    let (lesser, greater) = if one_figure.is_some() {
-        (count(Outcome::Less), count(Outcome::More))
-    } else {
-        let better = all.iter().filter(better).count();
-        (better, count(Outcome::Less) + count(Outcome::More) - better)
+/// Of every scenario what it is about, pooled; without the controls.
+pub(super) fn pooled(summary: &Summary) -> Vec<Pooled<'_>> {
+    let of = |part| {
+        let part: &PartSummary = part;
+        let is_main = |it: &&Comparison| it.metric == part.metric() && !it.is_control;
+        part.pooled.iter().filter(is_main).map(move |it| (part, it))
     };
-    let few = match count(Outcome::Unclear) {
+    summary.parts.iter().flat_map(of).collect()
+}
+
+/// Those of the subject that is compared in most scenarios and cells, of several the last:
+/// files name their own subject last.
+pub(super) fn of_own_subject<'a>(all: &[Pooled<'a>]) -> Vec<Pooled<'a>> {
+    let like = |one: &Pooled<'a>| -> Vec<Pooled<'a>> {
+        all.iter().copied().filter(|other| other.1.subject == one.1.subject).collect()
+    };
+    all.iter().map(like).max_by_key(|own| (own.len(), cells(own))).unwrap_or_default()
+}
+
+fn cells(all: &[Pooled<'_>]) -> usize {
+    let of =
+        |(part, one): &Pooled<'_>| part.asked(one.metric).filter(|it| it.is_beside(one)).count();
+    all.iter().map(of).sum()
+}
+
+/// A sentence, and how its cells came out.
+fn detail(one: &Pooled<'_>) -> String {
+    let sentence = one.0.sentence(one.1);
+    cell_by_cell(one).map_or(sentence.clone(), |cells| format!("{sentence} {cells}"))
+}
+
+/// Of several cells how many came out how.
+fn cell_by_cell(&(part, pooled): &Pooled<'_>) -> Option<String> {
+    let cells: Vec<Word> =
+        part.asked(pooled.metric).filter(|it| it.is_beside(pooled)).map(|it| it.word).collect();
+    let words = [Word::Better, Word::Equivalent, Word::Undecided, Word::Worse];
+    let counts = words.map(|word| (cells.iter().filter(|it| **it == word).count(), word.name()));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    (cells.len() > 1).then(|| format!("Cell by cell: {}.", counts.join(", ")))
+}
+
+/// The subject in question, scenario by scenario: those about CPU first, for that is what it
+/// costs.
+fn headline(all: &[Pooled<'_>]) -> String {
+    let mut own = of_own_subject(all);
+    own.sort_by_key(|(_, one)| one.metric);
+    let [(part, first), others @ ..] = own.as_slice() else { return String::new() };
+    let as_much = all
+        .iter()
+        .filter(|(other, one)| other.name == part.name && cells(&own) == cells(&[(other, one)]));
+    let as_much: Vec<&Pooled<'_>> = as_much.collect();
+    if others.is_empty() && as_much.len() > 1 {
+        return each(part, &as_much);
+    }
+    if others.is_empty() {
+        return part.sentence(first);
+    }
+    let is_one = own.iter().all(|(_, one)| one.baseline == first.baseline);
+    let baseline = if is_one { &first.baseline } else { "its baselines" };
+    let mut named: Vec<String> = Vec::new();
+    let mut last = "";
+    for (part, one) in own.iter().take(NAMED_MAX) {
+        let name = part.name_of(one.metric);
+        let what = if name == last { String::new() } else { format!(" the {name}") };
+        let (ratio, interval, words) = (one.ratio, one.interval(), one.in_words());
+        named.push(format!("{ratio:.2}\u{a0}×{what}{interval} in {}, {words}", part.name));
+        last = name;
+    }
+    let more = match own.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
-        few => format!(", {few} with too few sound pairs to tell"),
+        more => format!("; {more} more scenarios below"),
     };
-    let whom = match baselines.as_slice() {
-        [one] => (*one).to_owned(),
-        _ => "their baselines".to_owned(),
+    format!("{} beside {baseline}: {}{more}.", first.subject, named.join("; "))
+}
+
+/// Several subjects of one scenario that stand for the same.
+fn each(part: &PartSummary, all: &[&Pooled<'_>]) -> String {
+    let one = |(_, it): &&Pooled<'_>| {
+        format!("{} {:.2}\u{a0}×{}, {}", it.subject, it.ratio, it.interval(), it.in_words())
     };
-    let who = match subjects.as_slice() {
-        [one] => (*one).to_owned(),
-        more => format!("{} subjects", more.len()),
+    let named: Vec<String> = all.iter().take(NAMED_MAX).map(one).collect();
+    let more = match all.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!("; {more} more below"),
     };
-    let what = one_figure.map_or(String::new(), |it| format!(", {}", it.name()));
-    format!(
-        "{who} beside {whom}{what}: of {} comparisons {} {less}, {} a tie, {} {more}{few}.",
-        all.len(),
-        is_are(lesser),
-        is_are(count(Outcome::Tie)),
-        is_are(greater)
-    )
+    let (name, baseline) = (part.name_of(part.metric()), &all[0].1.baseline);
+    format!("Beside {baseline}, {name}: {}{more}.", named.join("; "))
 }
 
 /// A run of A/A pairs alone: how often the lab was right not to find a difference.
 fn beside_itself(summary: &Summary) -> Option<String> {
-    let all = again(summary);
-    let first = all.first()?;
-    let is_other =
-        |one: &&Compared<'_>| (one.baseline, one.figure) != (first.baseline, first.figure);
-    if all.iter().any(|one| is_other(&one)) {
-        return None;
-    }
-    let contain = all.iter().filter(|one| one.ratio.is_tie()).count();
-    let widths: Vec<f64> = all.iter().map(|one| one.ratio.half_width()).collect();
+    let [part] = summary.parts.as_slice() else { return None };
+    let first = part.controls(part.metric()).next()?;
     Some(format!(
-        "{} beside itself, {} in {}: {contain} of {} intervals contain 1, half their width is {:.1}\u{a0}% \
-         at the median.",
+        "{} beside itself, {}: {}.",
         first.baseline,
-        first.figure.name(),
-        of_cells(all.len()),
-        all.len(),
-        100.0 * statistics::median(&widths)?
+        part.name_of(part.metric()),
+        trust::controls(part)?
     ))
 }
 
@@ -222,48 +160,15 @@ fn without_comparison(summary: &Summary) -> String {
         }
     }
     let cells: usize = summary.parts.iter().map(|part| part.cells().len()).sum();
+    let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
     match subjects.as_slice() {
-        [one] => format!(
-            "{one} was measured alone, in {}: there is nothing to compare it with.",
-            of_cells(cells)
+        [one] => {
+            format!("{one} was measured alone, in {cells}: there is nothing to compare it with.")
+        }
+        [first @ .., last] => format!(
+            "{} and {last} were measured in {cells}; no figure of theirs could be compared.",
+            first.join(", ")
         ),
-        _ => format!(
-            "{} were measured in {}; no figure of theirs could be compared.",
-            listed(&subjects),
-            of_cells(cells)
-        ),
-    }
-}
-
-fn of_cells(cells: usize) -> String {
-    if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") }
-}
-
-fn all_cells(cells: usize) -> String {
-    match cells {
-        1 => "the one cell".to_owned(),
-        2 => "both cells".to_owned(),
-        _ => format!("all {cells} cells"),
-    }
-}
-
-fn none(count: usize) -> String {
-    if count == 0 { "none".to_owned() } else { count.to_string() }
-}
-
-fn is_are(count: usize) -> String {
-    match count {
-        0 => "none is".to_owned(),
-        1 => "1 is".to_owned(),
-        _ => format!("{count} are"),
-    }
-}
-
-/// `a, b and c`
-fn listed(names: &[&str]) -> String {
-    match names {
         [] => String::new(),
-        [one] => (*one).to_owned(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::condition::Hit;
 use super::row::Row;
-use super::summary::Summary;
+use super::summary::{PartSummary, Summary};
 use crate::scenario::{Part, Plan};
 
 /// Kinds of failures.
@@ -16,6 +16,8 @@ struct Case {
     time_s: f64,
     /// Kind and reason of each failure.
     failures: Vec<(&'static str, String)>,
+    /// What it is to its baseline, in words.
+    said: Vec<String>,
     is_skipped: bool,
 }
 
@@ -25,7 +27,7 @@ struct Case {
 pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     let mut suites: Vec<(String, Vec<Case>)> = Vec::new();
     for (part, found) in plan.parts.iter().zip(&summary.parts) {
-        suites.push((part.name.clone(), cases(part, &found.rows, hits)));
+        suites.push((part.name.clone(), cases(part, found, hits)));
     }
     // What nothing could be asked about has no row to stand at.
     let unasked: Vec<Case> = hits
@@ -35,6 +37,7 @@ pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
             name: hit.reason.clone(),
             time_s: 0.0,
             failures: vec![(FAIL_IF, hit.reason.clone())],
+            said: Vec::new(),
             is_skipped: false,
         })
         .collect();
@@ -50,8 +53,8 @@ pub fn junit(plan: &Plan, summary: &Summary, hits: &[Hit]) -> String {
     text + "</testsuites>\n"
 }
 
-fn cases(part: &Part, rows: &[Row], hits: &[Hit]) -> Vec<Case> {
-    let mut rows = rows.iter().peekable();
+fn cases(part: &Part, found: &PartSummary, hits: &[Hit]) -> Vec<Case> {
+    let mut rows = found.rows.iter().peekable();
     let mut cases = Vec::new();
     for cell in &part.cells {
         for subject in &cell.subjects {
@@ -62,11 +65,22 @@ fn cases(part: &Part, rows: &[Row], hits: &[Hit]) -> Vec<Case> {
                 name: format!("{} · {}", cell.label, subject.name),
                 time_s: row.map_or(0.0, |row| row.span_s),
                 failures: row.map_or_else(Vec::new, |row| failures(row, place, hits)),
+                said: row.map_or_else(Vec::new, |row| said(found, row)),
                 is_skipped: row.is_none(),
             });
         }
     }
     cases
+}
+
+fn said(part: &PartSummary, row: &Row) -> Vec<String> {
+    let own = part.comparisons.iter().filter(|it| part.comparison(it.metric, row) == Some(*it));
+    own.map(|it| {
+        let words = if it.is_control { "the noise (A/A)".to_owned() } else { it.in_words() };
+        let (name, ratio, interval) = (part.name_of(it.metric), it.ratio, it.interval());
+        format!("{name}: {ratio:.2} × {}{interval}, {words}", it.baseline)
+    })
+    .collect()
 }
 
 fn failures(row: &Row, place: [&String; 3], hits: &[Hit]) -> Vec<(&'static str, String)> {
@@ -95,7 +109,7 @@ fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
         };
         let body = match case.is_skipped {
             true => "<skipped message=\"not measured\"/>".to_owned(),
-            false => case.failures.iter().map(failure).collect(),
+            false => case.failures.iter().map(failure).collect::<String>() + &out(&case.said),
         };
         text += &match body.is_empty() {
             true => format!("{head}/>\n"),
@@ -103,6 +117,13 @@ fn suite(name: &str, begun: &str, cases: &[Case]) -> String {
         };
     }
     text + "  </testsuite>\n"
+}
+
+fn out(said: &[String]) -> String {
+    match said {
+        [] => String::new(),
+        said => format!("<system-out>{}</system-out>", escaped(&said.join("\n"))),
+    }
 }
 
 fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> String {
@@ -169,9 +190,13 @@ mod tests {
     #[test]
     fn a_case_for_each_subject_of_each_cell() {
         let (plan, mut summary) = summary_of_everything();
-        let hits = ["cpu.us_per_event > 1.3", "latency.p50_us > 900", "memory.socket_bytes > 0"]
-            .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
-            .concat();
+        let hits = [
+            "parts.example.rows.cpu.us_per_event > 1.3",
+            "parts.rows.latency.p50_us > 900",
+            "parts.rows.memory.socket_bytes > 0",
+        ]
+        .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
+        .concat();
         summary.manifest.begun = "2026-11-21T00:43:29Z".to_owned();
         summary.parts[0].rows[0].valid = 3;
         summary.parts[0].rows[0].verdict = "schedule; 2 of 5 invalid: \"3\" <missing>".to_owned();
@@ -190,9 +215,13 @@ mod tests {
         (row.valid, row.verdict) = (0, "invalid: 3 missing".to_owned());
         row.latency.p99_us = None;
         summary.parts[0].rows[2].latency.p99_us = Some(9.0);
-        let hits = ["latency.p99_us < 10", "latency.p99_us < 9.5", "memory.rss_bytes < 0"]
-            .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
-            .concat();
+        let hits = [
+            "parts.rows.latency.p99_us < 10",
+            "parts.rows.latency.p99_us < 9.5",
+            "parts.rows.memory.rss_bytes < 0",
+        ]
+        .map(|text| text.parse::<super::super::Condition>().unwrap().hits(&summary))
+        .concat();
         let xml = junit(&plan, &summary, &hits);
         let of = |kind: &str| xml.matches(&format!("<failure type=\"{kind}\"")).count();
         // Of the broken row one for all three conditions; of the other two of them.

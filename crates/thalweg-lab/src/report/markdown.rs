@@ -63,7 +63,7 @@ fn table(part: &PartSummary) -> String {
         for row in cell {
             text += &format!("| {} |", safe(&row.subject));
             for (_, _, show) in &columns {
-                text += &format!(" {} |", safe(&show(row)));
+                text += &format!(" {} |", safe(&show(part, row)));
             }
             text.push('\n');
         }

@@ -1,7 +1,6 @@
 //! One subject in one cell: medians of its samples that count.
 
 use super::curves::Curves;
-use super::outcome::Comparison;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Heard, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
@@ -37,8 +36,11 @@ pub struct Row {
     pub verdict: String,
     /// Why, in words with figures, of the first such sample.
     pub why: String,
-    /// Whether the subject was saturated in most, so that throughput counts.
+    /// Whether the subject was saturated in most and the swarm was not, so that throughput
+    /// counts.
     pub is_ranked: bool,
+    /// Whether a highest rate is the swarm's: the subject's own is at least that.
+    pub is_at_least: bool,
     /// What it cost.
     pub cpu: Cpu,
     /// How much there was.
@@ -66,8 +68,6 @@ pub struct Row {
 pub struct Cpu {
     /// Subject's CPU per event delivered (published, with that drive).
     pub us_per_event: Option<Estimate>,
-    /// The same, to the baseline's.
-    pub compared: Option<Comparison>,
 }
 
 /// How much there was.
@@ -76,8 +76,6 @@ pub struct Throughput {
     /// All subscribers together; with the `ceiling` drive, the highest rate that
     /// met the objective.
     pub events_per_s: Option<Estimate>,
-    /// The same, to the baseline's.
-    pub compared: Option<Comparison>,
     /// Of the schedule, the share that was delivered.
     pub share_of_schedule: Option<f64>,
     /// With framing, in millions of bytes.
@@ -101,8 +99,6 @@ pub struct Lateness {
     pub published_late_p99_us: Option<f64>,
     /// The latest.
     pub published_late_max_us: Option<f64>,
-    /// The p99, to the baseline's.
-    pub compared: Option<Comparison>,
 }
 
 /// How it came.
@@ -127,8 +123,6 @@ pub struct Held {
     pub pss_bytes: Option<f64>,
     /// Grown since it was ready, for each connection.
     pub rss_bytes_per_connection: Option<f64>,
-    /// The same, to the baseline's.
-    pub compared: Option<Comparison>,
     /// Of the swarm's own process, grown until all connections stood, for each of them;
     /// the largest of the samples, for later ones use again what earlier ones left.
     pub swarm_rss_bytes_per_connection: Option<f64>,
@@ -166,8 +160,6 @@ pub struct Trips {
     pub mean_us: Option<f64>,
     /// Mean of the worst sample.
     pub mean_us_worst: Option<f64>,
-    /// The means, to the baseline's.
-    pub compared: Option<Comparison>,
     /// Median.
     pub p50_us: Option<f64>,
     /// 99 of 100 took no longer.
@@ -209,7 +201,6 @@ impl Valid<'_> {
         let is_told = !matches!(drive, Drive::Idle | Drive::RoundTrip);
         Throughput {
             events_per_s: self.spread(|it| is_told.then(|| it.events_per_s())),
-            compared: None,
             share_of_schedule: settings
                 .scheduled_events_per_s(drive)
                 .and_then(|offered| self.middle(|it| Some(it.events_per_s() / offered))),
@@ -230,7 +221,6 @@ impl Valid<'_> {
             max_us: high(1.0),
             published_late_p99_us: self.middle(|it| Some(it.pacing?.late_p99_us as f64)),
             published_late_max_us: self.middle(|it| Some(it.pacing?.late_max_us as f64)),
-            compared: None,
         }
     }
 
@@ -254,7 +244,6 @@ impl Valid<'_> {
             pss_bytes: self.middle(|it| it.memory.pss_end_bytes.map(|bytes| bytes as f64)),
             rss_bytes_per_connection: self
                 .middle(|it| Some(it.rss_bytes_per_connection(settings.connections))),
-            compared: None,
             swarm_rss_bytes_per_connection: self
                 .values(|it| it.swarm_rss_bytes_per_connection(settings.connections))
                 .into_iter()
@@ -296,7 +285,6 @@ impl Valid<'_> {
         Trips {
             mean_us: median(&means),
             mean_us_worst: means.iter().copied().max_by(f64::total_cmp),
-            compared: None,
             p50_us: self.middle(|it| Some(it.round_trips?.p50_us as f64)),
             p99_us: self.middle(|it| Some(it.round_trips?.p99_us as f64)),
             total_ms: self.middle(|it| Some(it.round_trips?.total_us as f64 / 1000.0)),

@@ -1,9 +1,7 @@
 //! What a run found: its rows, and on what they were taken.
 
 use super::choice::{self, Choice};
-use super::compare;
 use super::comparisons::comparisons;
-use super::cover::{Cover, covers};
 use super::curves::Curves;
 use super::equality::Equality;
 use super::row::{Row, Valid};
@@ -126,12 +124,12 @@ pub struct PartSummary {
     pub together: bool,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
-    /// Every subject beside its baseline in every metric, cell by cell and over all cells.
+    /// Every subject beside its baseline in every metric, cell by cell.
     pub comparisons: Vec<Comparison>,
+    /// The same over all cells.
+    pub pooled: Vec<Comparison>,
     /// What subjects agreed on and have set, and what they differ in, cell by cell.
     pub equality: Vec<Equality>,
-    /// What the A/A pairs say of the intervals, where there are enough.
-    pub covers: Vec<Cover>,
 }
 
 impl Summary {
@@ -171,7 +169,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         }
         rows.extend(summarise_cell(part, cell, &of_cell));
     }
-    compare::call_ties(&mut rows);
+    let (comparisons, pooled) = comparisons(part, samples);
     PartSummary {
         name: part.name.clone(),
         title: part.title.clone(),
@@ -180,9 +178,9 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         repeats: part.repeats,
         measured_ms: part.measured_ms,
         together: part.together,
-        comparisons: comparisons(part, samples),
-        covers: covers(&rows),
         rows,
+        comparisons,
+        pooled,
         equality,
     }
 }
@@ -193,7 +191,6 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         samples.iter().copied().filter(|it| it.subject == subject).collect()
     };
     let base = &cell.subjects[cell.baseline];
-    let baseline = of_subject(cell.baseline);
     let mut rows = Vec::new();
     for (index, subject) in cell.subjects.iter().enumerate() {
         let own = of_subject(index);
@@ -202,6 +199,7 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
         }
         let choice = Choice::of(&own);
         let valid = Valid(choice.counted.clone());
+        let most = choice.most();
         let ranked = valid.0.iter().filter(|it| it.verdict == Verdict::Subject).count();
         let is_baseline = index == cell.baseline;
         let mut row = Row {
@@ -217,16 +215,15 @@ fn summarise_cell(part: &Part, cell: &Cell, samples: &[&Sample]) -> Vec<Row> {
             takes_all: choice.takes_all,
             invalid: choice::reasons(&own),
             verdict: choice.verdict(&own),
-            why: choice.most().or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
+            why: most.or(own.first().copied()).map_or(String::new(), |it| it.why.clone()),
             span_s: own.iter().map(|sample| sample.span_us as f64 / 1e6).sum(),
             is_ranked: part.drive == Drive::Ceiling || ranked * 2 > valid.0.len(),
+            is_at_least: part.drive == Drive::Ceiling
+                && most.is_some_and(|it| it.verdict == Verdict::Swarm),
             curves: Curves::of(&own, &valid.0, &subject.settings),
             ..Row::default()
         };
         valid.fill(&mut row, part.drive, subject);
-        if !is_baseline {
-            compare::with_baseline(&mut row, part, &own, &baseline);
-        }
         rows.push(row);
     }
     rows

@@ -1,76 +1,88 @@
 //! The summary as a table for a terminal.
 
-use super::compare::PAIRS_MIN;
 use super::heard;
 use super::number::{digits, short};
-use super::outcome::{Comparison, Outcome};
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::words::{pinned, printable};
-use crate::measure::statistics::cover;
+use crate::measure::comparison::{Comparison, Metric, Word};
 use crate::scenario::Drive;
 
-/// A column: the two lines of its head, and what it shows of a row. An empty first
+/// A column: the two lines of its head, and what it shows of a part's row. An empty first
 /// line continues the one before.
-pub(super) type Column = (&'static str, &'static str, fn(&Row) -> String);
+pub(super) type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> String);
 
 /// Columns of this name are there only where somebody is compared.
 const TO_BASELINE: &str = "× baseline";
 /// Columns of this name are there only where the swarm had a schedule.
 const LATE: &str = "p99 µs";
 const CPU: &[Column] = &[
-    ("CPU µs", "per event", |row| figure(row.cpu.us_per_event.map(|it| it.median))),
-    ("CPU", TO_BASELINE, |row| compared(row, row.cpu.compared)),
+    ("CPU µs", "per event", |_, row| figure(row.cpu.us_per_event.map(|it| it.median))),
+    ("CPU", TO_BASELINE, |part, row| compared(part, row, Metric::Cpu)),
 ];
-const THROUGHPUT: &[Column] = &[("events", "per s", |row| match row.throughput.events_per_s {
+const THROUGHPUT: &[Column] = &[("events", "per s", |_, row| match row.throughput.events_per_s {
+    Some(events) if row.is_at_least => format!("≥ {}", short(events.median)),
     Some(events) if row.is_ranked => short(events.median),
     Some(events) => format!("({})", short(events.median)),
     None => String::new(),
 })];
-const SCHEDULE: &[Column] =
-    &[("% of", "schedule", |row| row.throughput.share_of_schedule.map_or(String::new(), percent))];
+const SCHEDULE: &[Column] = &[("% of", "schedule", |_, row| {
+    row.throughput.share_of_schedule.map_or(String::new(), percent)
+})];
 const LATENCY: &[Column] = &[
-    ("latency µs", "p50", |row| whole(row.latency.p50_us)),
-    ("", "p99", |row| if withholds_p99(row) { "–".to_owned() } else { whole(row.latency.p99_us) }),
-    ("", "p99.9", |row| whole(row.latency.p999_us)),
-    ("published late", LATE, |row| whole(row.latency.published_late_p99_us)),
-    ("p99", TO_BASELINE, |row| compared(row, row.latency.compared)),
+    ("latency µs", "p50", |_, row| whole(row.latency.p50_us)),
+    ("", "p99", |_, row| match withholds_p99(row) {
+        true => "–".to_owned(),
+        false => whole(row.latency.p99_us),
+    }),
+    ("", "p99.9", |_, row| whole(row.latency.p999_us)),
+    ("published late", LATE, |_, row| whole(row.latency.published_late_p99_us)),
+    ("p99", TO_BASELINE, |part, row| compared(part, row, Metric::P99)),
 ];
+/// Of a closed loop the same is the time of service.
+const SERVICE: &[Column] =
+    &[("service time µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
+const CEILING: &[Column] =
+    &[("events/s", TO_BASELINE, |part, row| compared(part, row, Metric::Throughput))];
 const BATCHING: &[Column] = &[
-    ("wire B", "per event", |row| figure(row.wire.bytes_per_event)),
-    ("events per", "envelope", |row| figure(row.wire.events_per_envelope)),
-    ("", "read", |row| figure(row.wire.events_per_read)),
+    ("wire B", "per event", |_, row| figure(row.wire.bytes_per_event)),
+    ("events per", "envelope", |_, row| figure(row.wire.events_per_envelope)),
+    ("", "read", |_, row| figure(row.wire.events_per_read)),
 ];
-const TOPICS: &[Column] = &[("envelopes", "per read", |row| figure(row.wire.envelopes_per_read))];
-const MEMORY: &[Column] = &[("RSS", "MB", |row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
+const TOPICS: &[Column] =
+    &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
+const MEMORY: &[Column] =
+    &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
 const STOPPED: &[Column] = &[
-    ("KiB per stopped", "mean", |row| figure(row.memory.stopped_bytes_mean.map(|it| it / 1024.0))),
-    ("", "max", |row| figure(row.memory.stopped_bytes_max.map(|it| it / 1024.0))),
+    ("KiB per stopped", "mean", |_, row| {
+        figure(row.memory.stopped_bytes_mean.map(|it| it / 1024.0))
+    }),
+    ("", "max", |_, row| figure(row.memory.stopped_bytes_max.map(|it| it / 1024.0))),
 ];
 const IDLE: &[Column] = &[
-    ("RSS KiB per", "connection", |row| {
+    ("RSS KiB per", "connection", |_, row| {
         figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
     }),
-    ("RSS", TO_BASELINE, |row| compared(row, row.memory.compared)),
-    ("opened", "in ms", |row| whole(row.load.open_ms)),
+    ("RSS", TO_BASELINE, |part, row| compared(part, row, Metric::Memory)),
+    ("opened", "in ms", |_, row| whole(row.load.open_ms)),
 ];
 const ROUND_TRIP: &[Column] = &[
-    ("round trip µs", "mean", |row| figure(row.round_trip.mean_us)),
-    ("", "worst run", |row| figure(row.round_trip.mean_us_worst)),
-    ("", "p50", |row| whole(row.round_trip.p50_us)),
-    ("", "p99", |row| whole(row.round_trip.p99_us)),
-    ("mean", TO_BASELINE, |row| compared(row, row.round_trip.compared)),
+    ("round trip µs", "mean", |_, row| figure(row.round_trip.mean_us)),
+    ("", "worst run", |_, row| figure(row.round_trip.mean_us_worst)),
+    ("", "p50", |_, row| whole(row.round_trip.p50_us)),
+    ("", "p99", |_, row| whole(row.round_trip.p99_us)),
+    ("mean", TO_BASELINE, |part, row| compared(part, row, Metric::RoundTrip)),
 ];
-const TOTAL: &[Column] = &[("total", "ms", |row| figure(row.round_trip.total_ms))];
+const TOTAL: &[Column] = &[("total", "ms", |_, row| figure(row.round_trip.total_ms))];
 const FROM_INTENDED: &[Column] = &[
-    ("from intended µs", "p50", |row| whole(row.latency.p50_us)),
-    ("", "p99", |row| whole(row.latency.p99_us)),
+    ("from intended µs", "p50", |_, row| whole(row.latency.p50_us)),
+    ("", "p99", |_, row| whole(row.latency.p99_us)),
 ];
-const RECEIVED: &[Column] = &[("received", "MB/s", |row| figure(row.throughput.mb_per_s))];
+const RECEIVED: &[Column] = &[("received", "MB/s", |_, row| figure(row.throughput.mb_per_s))];
 const LOAD: &[Column] = &[
-    ("% of core", "subject", |row| row.load.subject_busy.map_or(String::new(), percent)),
-    ("", "swarm", |row| row.load.swarm_busy.map_or(String::new(), percent)),
-    ("limited", "by", |row| row.verdict.clone()),
+    ("% of core", "subject", |_, row| row.load.subject_busy.map_or(String::new(), percent)),
+    ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent)),
+    ("limited", "by", |_, row| row.verdict.clone()),
 ];
 
 /// The whole summary.
@@ -117,7 +129,7 @@ fn grid(part: &PartSummary) -> Vec<Vec<String>> {
             lines.push(vec![row.cell.clone()]);
             last_cell = &row.cell;
         }
-        let figures = columns.iter().map(|(_, _, show)| show(row));
+        let figures = columns.iter().map(|(_, _, show)| show(part, row));
         lines.push(std::iter::once(format!("  {}", row.subject)).chain(figures).collect());
     }
     lines
@@ -128,7 +140,11 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     let has_topics = part.rows.iter().any(|row| row.cell.contains("topics"));
     let has_stopped = part.rows.iter().any(|row| row.memory.stopped_bytes_max.is_some());
     let mut groups: Vec<&[Column]> = match part.drive {
-        Drive::Posted | Drive::Ceiling => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
+        Drive::Posted if part.is_closed_loop() => {
+            vec![CPU, THROUGHPUT, SERVICE, BATCHING, MEMORY]
+        }
+        Drive::Posted => vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
+        Drive::Ceiling => vec![CPU, THROUGHPUT, CEILING, LATENCY, BATCHING, MEMORY],
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
         Drive::Idle => vec![IDLE, MEMORY],
         Drive::Listen => vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
@@ -145,7 +161,8 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     groups.push(LOAD);
     let mut columns = groups.concat();
     columns.retain(|(_, name, show)| {
-        let is_empty = |row: &Row| show(row).is_empty() || *name == TO_BASELINE && row.is_baseline;
+        let is_empty =
+            |row: &Row| show(part, row).is_empty() || *name == TO_BASELINE && row.is_baseline;
         ![TO_BASELINE, LATE].contains(name) || !part.rows.iter().all(is_empty)
     });
     columns
@@ -175,39 +192,37 @@ pub(super) fn draw(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// What a reader of this part's table must know.
+/// What a reader of this part's table must know, what holds over all cells first.
 pub(super) fn notes(part: &PartSummary) -> String {
+    let told = told(part);
     let mut text = String::new();
+    for pooled in part.pooled.iter().filter(|it| !it.is_control && told.contains(&it.metric)) {
+        text += &format!("All cells: {}\n", part.sentence(pooled));
+    }
     if part.rows.iter().any(|row| row.is_noise) {
-        text += "“Again” is the baseline once more: the noise (A/A). “=”: a tie, for the interval \
-                 contains 1 or overlaps the noise.\n";
+        text += "“Again” is the baseline once more (A/A): the noise. Others stand beside the mean of \
+                 both.\n";
     }
-    let all = part.rows.iter().filter(|row| !row.is_noise).flat_map(comparisons);
-    if all.into_iter().any(|it| it.outcome == Outcome::Unclear) {
-        text += &format!(
-            "“?”: fewer than {PAIRS_MIN} pairs that nobody disturbed; no difference is claimed.\n"
-        );
+    let asked = || told.iter().flat_map(|metric| part.asked(*metric));
+    if asked().any(|it| it.word == Word::Undecided && it.not_excluded.is_some()) {
+        text += "“% not excluded”: undecided, for the interval contains 1 and reaches so far.\n";
     }
-    if part.rows.iter().any(|row| row.cpu.compared.is_some() || row.round_trip.compared.is_some()) {
-        text += &format!(
-            "Ratios: of paired repeats (Hodges–Lehmann, signed-rank interval; with all {} pairs it \
-             covers {:.1} %).\n",
-            part.repeats,
-            cover(part.repeats as usize) * 100.0
-        );
+    if asked().any(Comparison::is_corrected_away) {
+        text += "“*”: its own interval excludes 1, but beside as many cells and subjects (Holm) \
+                 that is no surprise.\n";
     }
-    let has_throughput = part.drive != Drive::Echo;
-    if has_throughput
+    if part.drive != Drive::Echo
         && part.rows.iter().any(|row| row.throughput.events_per_s.is_some() && !row.is_ranked)
     {
-        text += "(events/s) in brackets: no throughput, for the subject's core was not saturated or it left gaps.\n";
+        text += "(events/s) in brackets: no throughput, for not the subject alone was saturated, or it \
+                 left gaps.\n";
+    }
+    if part.rows.iter().any(|row| row.is_at_least) {
+        text += "“≥”: the swarm could not offer more.\n";
     }
     if part.rows.iter().any(withholds_p99) {
         text +=
             "“–”: withheld, for the swarm itself published late by more than a tenth of the p99.\n";
-    }
-    for cover in &part.covers {
-        text += &format!("{}.\n", cover.line());
     }
     text += &reasons(part);
     text += &differences(part);
@@ -221,11 +236,17 @@ fn withholds_p99(row: &Row) -> bool {
     row.latency.published_late_p99_us.is_some() && row.latency.p99_us.is_none()
 }
 
-/// Everything of a row that stands beside the baseline's.
-fn comparisons(row: &Row) -> impl Iterator<Item = Comparison> {
-    [row.cpu.compared, row.latency.compared, row.round_trip.compared, row.memory.compared]
-        .into_iter()
-        .flatten()
+/// What this part's table compares.
+fn told(part: &PartSummary) -> Vec<Metric> {
+    match part.drive {
+        Drive::Idle => vec![Metric::Memory],
+        Drive::Echo => vec![Metric::RoundTrip],
+        Drive::RoundTrip => vec![Metric::Cpu, Metric::RoundTrip],
+        Drive::Ceiling => vec![Metric::Cpu, Metric::P99, Metric::Throughput],
+        Drive::Publish => vec![Metric::Cpu],
+        Drive::Listen => vec![Metric::P99],
+        Drive::Posted | Drive::SelfDriven => vec![Metric::Cpu, Metric::P99],
+    }
 }
 
 /// Why figures do not count as they might, an example of each.
@@ -235,7 +256,7 @@ fn reasons(part: &PartSummary) -> String {
         let Row { cell, subject, why, .. } = row;
         (!why.is_empty()).then(|| format!("{kind}, e.g. {cell} · {subject}: {why}.\n"))
     };
-    ["swarm", "machine", "gaps"].iter().filter_map(example).collect()
+    ["both", "swarm", "machine", "gaps"].iter().filter_map(example).collect()
 }
 
 /// What subjects differ in: once if it is the same in every cell, else by cell.
@@ -265,14 +286,10 @@ fn whole(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| format!("{value:.0}"))
 }
 
-/// `1.04 (1.01–1.08)`, with `=` where it is a tie, `?` where it cannot be told.
-fn compared(row: &Row, comparison: Option<Comparison>) -> String {
-    if row.is_baseline {
-        return "baseline".to_owned();
+fn compared(part: &PartSummary, row: &Row, metric: Metric) -> String {
+    match part.comparison(metric, row) {
+        _ if row.is_baseline => "baseline".to_owned(),
+        Some(comparison) => comparison.in_short(),
+        None => String::new(),
     }
-    let Some(Comparison { ratio, outcome, .. }) = comparison else {
-        return String::new();
-    };
-    let sign = if row.is_noise { "" } else { outcome.sign() };
-    format!("{sign}{:.2} ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
 }

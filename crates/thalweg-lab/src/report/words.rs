@@ -14,8 +14,8 @@ pub(super) fn drive(part: &PartSummary) -> &'static str {
         }
         Drive::Posted => {
             "The lab publishes the next event as soon as every subscriber has what the window \
-             allows: a subject is always given as much as it can take. Latency is from publishing \
-             to when the swarm has read it."
+             allows: a subject is always given as much as it can take. Service time is from \
+             publishing to when the swarm has read it; what would have queued is not in it."
         }
         Drive::SelfDriven => {
             "The subject broadcasts by itself, on a schedule it was told at its start. Latency is \
@@ -64,15 +64,17 @@ pub(super) fn effort(part: &PartSummary) -> String {
 /// What a reader must know of verdicts, intervals and comparisons.
 pub(super) const EXPLAINED: [&str; 3] = [
     "A verdict says what limited a sample: the subject (its cores were saturated, so its events per \
-     second are a throughput), the swarm, the schedule or window (nobody was saturated), the machine \
-     (somebody else had a share of the cores), or gaps that the subject announced; an invalid sample \
-     lost, repeated or reordered events, and no figure contains it.",
-    "An interval is that in which the true median of the samples lies, between two of the samples \
-     themselves; it assumes no distribution, and with five samples it covers 94 %.",
-    "A ratio is of pairs of samples, taken next to each other: the Hodges–Lehmann estimate, the middle \
-     of all their means of two, with the interval of the signed-rank test. It is called a tie where \
-     that contains 1 or overlaps that of the baseline beside itself (A/A), and nothing is claimed of \
-     fewer than five pairs. The whole of it is in “How Thalweg measures”, docs/measuring.md.",
+     second are a throughput), the swarm, both (which is unranked), the schedule or window (nobody was \
+     saturated), the machine (somebody else had a share of the cores), or gaps that the subject \
+     announced; an invalid sample lost, repeated or reordered events, and no figure contains it.",
+    "A ratio is the mean of the logarithms of subject to baseline, round by round; where the baseline \
+     is there twice (A/A), to the mean of both. The rounds of one start of the processes are one value, \
+     and the interval is Student's t over the starts, so wide that it holds the true ratio in 95 of 100, \
+     also where a cell ended as soon as it was decided. Over all cells each has the same weight.",
+    "Better or worse is what would come about by chance in fewer than 5 of 100 scenarios with as many \
+     cells and subjects (Holm's correction); equivalent is an interval within 5 % of 1; undecided is \
+     the rest, with how large a difference is not excluded. The whole of it is in “How Thalweg \
+     measures”, docs/measuring.md.",
 ];
 
 /// Text for a terminal: what others have said moves no cursor and changes no colour.

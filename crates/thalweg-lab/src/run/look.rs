@@ -4,7 +4,7 @@ use super::archive::Archive;
 use super::ending::{hits, leave_junit, refuse};
 use super::store::{Store, word_for};
 use super::{Manner, lock, misuse};
-use crate::report::{self, Against, Entry, Side, State, Summary};
+use crate::report::{self, Entry, State, Summary};
 use crate::scenario::Figure;
 use std::path::Path;
 
@@ -47,15 +47,6 @@ fn read(folder: &Path) -> anyhow::Result<Archive> {
         archive.read_latencies()?;
     }
     Ok(archive)
-}
-
-/// Two runs next to each other.
-pub fn compare(first: &Archive, second: &Archive) -> Against {
-    fn side(archive: &Archive) -> Side<'_> {
-        let Archive { name, plan, samples, manifest, .. } = archive;
-        Side { name, plan, samples, manifest }
-    }
-    report::against(side(first), side(second))
 }
 
 /// A run in another form.

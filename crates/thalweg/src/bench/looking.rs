@@ -29,19 +29,6 @@ pub(super) struct ShowArgs {
 }
 
 #[derive(Args, Debug)]
-pub(super) struct CompareArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
-    first: String,
-    /// What is compared with it.
-    second: String,
-    /// Print it as JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
-}
-
-#[derive(Args, Debug)]
 pub(super) struct ExportArgs {
     /// By name, a part of it that no other has, a path, or `last`.
     #[arg(default_value = "last")]
@@ -113,17 +100,6 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     }
     run::judge(&archive, &summary, &manner)?;
     Ok(Ended::Complete)
-}
-
-/// Puts two runs next to each other.
-pub(super) fn compare(args: &CompareArgs) -> anyhow::Result<Ended> {
-    let first = read(&args.store, &args.first)?;
-    let second = read(&args.store, &args.second)?;
-    let found = run::compare(&first, &second);
-    if args.json {
-        return print_json(&found);
-    }
-    print(&found.text())
 }
 
 /// Writes a run in another form.

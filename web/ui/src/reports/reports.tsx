@@ -1,10 +1,9 @@
-/** The reports page: runs of the lab, one opened or two beside each other. */
+/** The reports page: runs of the lab, and the report of one. What is said in it was decided by the lab. */
 
 import { useEffect, useState } from "preact/hooks";
 import { problemOf, sentence, token, withTicket } from "../server.js";
 import { Unreachable } from "../unreachable.js";
-import { ComparisonView } from "./comparison.js";
-import { date, file, inAddress, type Listed, list, pick, processor, type Run } from "./runs.js";
+import { date, file, type Listed, list, processor, type Run } from "./runs.js";
 import "./reports.css";
 
 /** A server that does not answer is asked again after so long, ms. */
@@ -12,7 +11,7 @@ const AGAIN_MS = 5000;
 
 export function ReportsPage() {
   const [listed, setListed] = useState<Listed | null>(null);
-  const [picked, setPicked] = useState<readonly string[]>(() => inAddress(location.search));
+  const [picked, setPicked] = useState<string | null>(() => new URLSearchParams(location.search).get("run"));
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
     const look = (): void => {
@@ -44,50 +43,37 @@ export function ReportsPage() {
       </Empty>
     );
   }
-  const shown = picked.flatMap((name) => listed.runs.filter((run) => run.name === name));
-  const unknown = picked.filter((name) => !listed.runs.some((run) => run.name === name));
-  const [first, second] = shown;
-  const choose = (name: string, isPicked: boolean): void => {
-    const now = pick(
-      shown.map((run) => run.name),
-      name,
-      isPicked,
-    );
-    const address = new URLSearchParams(now.map((it) => ["run", it]));
-    history.replaceState(null, "", now.length ? `?${address}` : location.pathname);
-    setPicked(now);
+  const shown = listed.runs.find((run) => run.name === picked);
+  const choose = (name: string): void => {
+    history.replaceState(null, "", `?${new URLSearchParams({ run: name })}`);
+    setPicked(name);
   };
   return (
     <section class="reports">
       <h1>Reports</h1>
       <p class="about">
-        Runs that the lab has measured, the newest first. Pick one, or two to see them beside each other.
+        Runs that the lab has measured, the newest first. What is to be compared is measured in one run.
       </p>
-      <Runs runs={listed.runs} picked={shown.map(({ name }) => name)} choose={choose} />
-      {unknown.length > 0 && (
+      <Runs runs={listed.runs} picked={shown?.name ?? null} choose={choose} />
+      {picked !== null && !shown && (
         <p class="problem" role="alert">
-          There is no run called {unknown.join(" or ")} here: pick another.
+          There is no run called {picked} here: pick another.
         </p>
       )}
-      {first?.has_summary && second?.has_summary && <ComparisonView first={first.name} second={second.name} />}
-      <div class={shown.length > 1 ? "sides two" : "sides"}>
-        {shown.map((run) => (
-          <Report key={run.name} run={run} />
-        ))}
-      </div>
+      {shown && <Report key={shown.name} run={shown} />}
     </section>
   );
 }
 
 interface RunsProps {
   readonly runs: readonly Run[];
-  readonly picked: readonly string[];
-  choose(name: string, isPicked: boolean): void;
+  readonly picked: string | null;
+  choose(name: string): void;
 }
 
 function Runs({ runs, picked, choose }: RunsProps) {
   return (
-    <div class={picked.length ? "scroll runs" : "scroll runs alone"} tabIndex={0} role="region" aria-label="Runs">
+    <div class={picked === null ? "scroll runs alone" : "scroll runs"} tabIndex={0} role="region" aria-label="Runs">
       <table>
         <thead>
           <tr>
@@ -103,19 +89,17 @@ function Runs({ runs, picked, choose }: RunsProps) {
         </thead>
         <tbody>
           {runs.map((run) => (
-            <tr key={run.name} class={picked.includes(run.name) ? "picked" : undefined}>
+            <tr key={run.name} class={picked === run.name ? "picked" : undefined}>
               <th scope="row">
                 <label>
                   <input
-                    type="checkbox"
-                    checked={picked.includes(run.name)}
+                    type="radio"
+                    name="run"
+                    checked={picked === run.name}
                     disabled={!run.has_report && !run.has_summary}
-                    onChange={({ currentTarget }) => choose(run.name, currentTarget.checked)}
+                    onChange={() => choose(run.name)}
                   />
                   {run.scenario ?? run.name}
-                  {picked.length > 1 && picked.includes(run.name) && (
-                    <span class="place"> {picked[0] === run.name ? "first" : "second"}</span>
-                  )}
                 </label>
               </th>
               <td>{run.begun ? date(run.begun) : "–"}</td>

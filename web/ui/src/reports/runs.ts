@@ -29,23 +29,9 @@ export async function list(): Promise<Listed> {
   }
 }
 
-/** Runs beside each other. */
-const SIDES = 2;
-
 /** A file of a run. */
-export function file(run: string, name: "report.html" | "summary.json"): string {
+export function file(run: string, name: "report.html"): string {
   return `runs/${encodeURIComponent(run)}/${name}`;
-}
-
-/** The newest of several picks, as many as can be beside each other, in the order of picking. */
-export function pick(picked: readonly string[], name: string, isPicked: boolean): string[] {
-  const others = picked.filter((it) => it !== name);
-  return isPicked ? [...others, name].slice(-SIDES) : others;
-}
-
-/** What an address picks, as many as can be beside each other. */
-export function inAddress(search: string): string[] {
-  return [...new Set(new URLSearchParams(search).getAll("run"))].slice(0, SIDES);
 }
 
 /** As it is written here; what is no time stays as it is. */

@@ -1,7 +1,7 @@
 //! The logarithm of a ratio, and how sure it is.
 
 use crate::measure::statistics::student;
-use crate::measure::{Sample, Verdict};
+use crate::measure::{Sample, Verdict, shows_p99};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ const UNDISTURBED_MIN: usize = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// The subject's CPU time per event.
+    /// The subject's CPU time per event; where none is sent, per time.
     Cpu,
     /// The latency that 99 of 100 events kept.
     P99,
@@ -39,8 +39,11 @@ impl Metric {
     /// for that.
     fn of(self, sample: &Sample, connections: u32) -> Option<f64> {
         match self {
-            Metric::Cpu => sample.cpu_us_per_event(),
-            Metric::P99 => sample.p99_us(),
+            Metric::Cpu => {
+                let per_s = sample.subject_cpu_ns as f64 / sample.span_us.max(1) as f64;
+                sample.cpu_us_per_event().or((sample.traffic.events == 0).then_some(per_s))
+            }
+            Metric::P99 => sample.latency_us(0.99),
             Metric::RoundTrip => Some(sample.round_trips?.mean_us),
             Metric::Throughput => sample.is_ranked().then(|| sample.events_per_s()),
             Metric::Memory => Some(sample.rss_bytes_per_connection(connections)),
@@ -123,7 +126,7 @@ impl Difference {
     }
 
     /// Of one value for each start, at least one.
-    pub(super) fn of_starts(means: &[f64], rounds: usize) -> Difference {
+    pub(crate) fn of_starts(means: &[f64], rounds: usize) -> Difference {
         let (mean, starts) = (mean(means), means.len());
         let squares: f64 = means.iter().map(|it| (it - mean).powi(2)).sum();
         let degrees = starts as f64 - 1.0;
@@ -197,7 +200,13 @@ fn rounds(
         true => other == subjects.baseline,
         false => subjects.is_control(other),
     };
-    if subject == subjects.baseline {
+    // All of them or none: to leave out those of which the swarm is too large a part would
+    // leave out the low ones.
+    let is_withheld = |who: usize| {
+        let own: Vec<&Sample> = samples.iter().copied().filter(|it| it.subject == who).collect();
+        metric == Metric::P99 && !shows_p99(&own)
+    };
+    if subject == subjects.baseline || is_withheld(subject) || is_withheld(subjects.baseline) {
         return Vec::new();
     }
     let mut own: BTreeMap<u32, (u32, f64, bool)> = BTreeMap::new();

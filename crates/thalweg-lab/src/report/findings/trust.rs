@@ -1,17 +1,15 @@
 //! How sure a finding is.
 
-use super::comparison::{Compared, again};
-use crate::measure::statistics::{Estimate, median};
-use crate::report::compare::PAIRS_MIN;
+use crate::measure::statistics::median;
 use crate::report::row::Row;
-use crate::report::summary::Summary;
+use crate::report::summary::{PartSummary, Summary};
 use crate::scenario::Drive;
 use std::collections::BTreeMap;
 
-pub(super) fn sentences(summary: &Summary, all: &[Compared<'_>]) -> Vec<String> {
+pub(super) fn sentences(summary: &Summary, is_compared: bool) -> Vec<String> {
     let mut said = vec![samples(summary)];
-    said.extend(intervals(summary));
-    if !all.is_empty() {
+    if is_compared {
+        said.extend(intervals(summary));
         said.push(noise(summary));
     }
     said.extend(throughput(summary));
@@ -22,6 +20,20 @@ pub(super) fn sentences(summary: &Summary, all: &[Compared<'_>]) -> Vec<String> 
         );
     }
     said
+}
+
+/// `19 of 20 intervals contain 1, half their width is 2.1 % at the median`: of the baseline
+/// beside itself.
+pub(super) fn controls(part: &PartSummary) -> Option<String> {
+    let sure = part.controls(part.metric()).filter_map(|it| it.low.zip(it.high));
+    let sure: Vec<(f64, f64)> = sure.collect();
+    let contain = sure.iter().filter(|(low, high)| *low <= 1.0 && *high >= 1.0).count();
+    let widths: Vec<f64> = sure.iter().map(|(low, high)| (high / low).sqrt() - 1.0).collect();
+    Some(format!(
+        "{contain} of {} intervals contain 1, half their width is {:.1}\u{a0}% at the median",
+        sure.len(),
+        100.0 * median(&widths)?
+    ))
 }
 
 fn rows(summary: &Summary) -> impl Iterator<Item = &Row> {
@@ -64,63 +76,47 @@ fn disturbed(summary: &Summary, taken: usize) -> String {
     };
     if takes_all > 0 {
         let rows = if takes_all == 1 { "1 row".to_owned() } else { format!("{takes_all} rows") };
-        let together = summary.parts.iter().all(|part| part.together);
-        let so = if together {
-            "count as well; ratios are of samples taken at the same time, whom it hit alike"
-        } else {
-            "count as well, and no difference is claimed"
-        };
-        text += &format!(" In {rows} too few were not: there disturbed ones {so}.");
+        text += &format!(
+            " In {rows} too few were not: there disturbed ones count as well, and their noise is in \
+             the intervals."
+        );
     }
     text
 }
 
-/// What the intervals cover, by the number of samples they are of.
+/// What stands behind an interval.
 fn intervals(summary: &Summary) -> Option<String> {
-    let repeats = || rows(summary).map(|row| row.valid).filter(|&valid| valid > 0);
-    let (least, most) = (repeats().min()?, repeats().max()?);
+    let all = || summary.parts.iter().flat_map(|part| part.asked(part.metric()));
+    let (least, most) = (all().map(|it| it.starts).min()?, all().map(|it| it.starts).max()?);
     if most == 1 {
         return Some(
-            "Each figure is of a single sample: there are no intervals, so no difference is claimed."
+            "Each ratio is of a single start: there are no intervals, so no difference is claimed."
                 .to_owned(),
         );
     }
     let of = if least == most { format!("{most}") } else { format!("{least} to {most}") };
-    let cover = match least {
-        1 => "an interval of one sample says nothing".to_owned(),
-        2..=5 => {
-            format!("intervals cover {:.0}\u{a0}%", 100.0 * (1.0 - 0.5f64.powi(least as i32 - 1)))
+    let family = all().count();
+    let corrected = match family {
+        1 => String::new(),
+        _ => {
+            " A cell is called better or worse if it is so beside as many others (Holm).".to_owned()
         }
-        _ => "intervals cover at least 95\u{a0}%".to_owned(),
     };
-    let few = if least < PAIRS_MIN {
-        format!("; with fewer than {PAIRS_MIN} pairs no difference is claimed")
-    } else {
-        String::new()
-    };
-    let together = summary.parts.iter().all(|part| part.together);
-    let taken = if together { "at the same time as" } else { "in turn with" };
     Some(format!(
-        "Each figure is the median of {of} samples, taken {taken} those beside it; {cover}{few}."
+        "A cell's ratio is of {of} starts of its subjects, and its interval holds the true one in 95 \
+         of 100.{corrected}"
     ))
 }
 
 fn noise(summary: &Summary) -> String {
-    let again: Vec<Estimate> = again(summary).iter().map(|one| one.ratio).collect();
-    let off: Vec<f64> = again.iter().map(|it| it.median.max(1.0 / it.median) - 1.0).collect();
-    let Some(middle) = median(&off) else {
-        return "No baseline ran twice (A/A), so the noise is unknown: a difference is called by \
-                its interval alone."
-            .to_owned();
-    };
-    let low = again.iter().map(|it| it.low).fold(f64::INFINITY, f64::min);
-    let high = again.iter().map(|it| it.high).fold(0.0, f64::max);
-    format!(
-        "The baseline beside itself (A/A) came out {:.0}\u{a0}% apart at the median and {:.0}\u{a0}% at most, \
-         with intervals from {low:.2} to {high:.2}; what lies within a cell's own is called a tie.",
-        100.0 * middle,
-        100.0 * off.iter().copied().fold(0.0, f64::max)
-    )
+    let of =
+        |part: &PartSummary| Some(format!("{} ({})", controls(part)?, part.name_of(part.metric())));
+    let said: Vec<String> = summary.parts.iter().filter_map(of).collect();
+    match said.as_slice() {
+        [] => "No baseline ran twice (A/A): how often the intervals are right was not looked at."
+            .to_owned(),
+        said => format!("The baseline beside itself (A/A): {}.", said.join("; ")),
+    }
 }
 
 /// Where events per second say what the subject can do.
@@ -135,8 +131,8 @@ fn throughput(summary: &Summary) -> Option<String> {
         0 => "No subject was saturated: events per second are what was offered, not what could be."
             .to_owned(),
         _ => format!(
-            "In {ranked} of {told} rows the subject was saturated; in the others events per second \
-             are no throughput."
+            "In {ranked} of {told} rows the subject alone was saturated; in the others events per \
+             second are no throughput."
         ),
     })
 }

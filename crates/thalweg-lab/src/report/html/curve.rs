@@ -22,7 +22,7 @@ pub(super) struct Kind {
 
 const KINDS: [Kind; 3] = [
     Kind {
-        title: "Latency by percentile, from the intended time, of all samples together",
+        title: "Latency by percentile, of all samples together",
         has: |row| row.curves.latency_us.len() > 1,
         draw: latency,
     },

@@ -46,6 +46,7 @@ const P99: Metric = Metric {
     tick: brief_us,
     show: micros,
 };
+const SERVICE_P99: Metric = Metric { title: "Service time, p99", ..P99 };
 const ROUND_TRIP: Metric = Metric {
     key: "round-trip-us",
     title: "Mean round trip",
@@ -107,8 +108,8 @@ pub(super) fn metrics(part: &PartSummary) -> Vec<Metric> {
         Drive::Posted if has_rate && part.figure == Figure::Cpu => vec![CPU, BUSY, P99],
         // Where the rate is given, what it takes of the CPU is the next question.
         Drive::Posted if has_rate => vec![P99, BUSY, EVENTS],
-        Drive::Posted if part.figure == Figure::Latency => vec![P99, EVENTS, CPU],
-        Drive::Posted => vec![EVENTS, CPU, P99],
+        Drive::Posted if part.figure == Figure::Latency => vec![SERVICE_P99, EVENTS, CPU],
+        Drive::Posted => vec![EVENTS, CPU, SERVICE_P99],
         Drive::Ceiling => vec![EVENTS, CPU, P99],
         Drive::SelfDriven => vec![EVENTS, BUSY, CPU, P99],
         Drive::Idle => vec![PER_CONNECTION, OPENED],

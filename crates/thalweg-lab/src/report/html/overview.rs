@@ -1,158 +1,189 @@
-//! The first screen's chart: every cell's ratio to its baseline around 1, on the
-//! noise; or, where nothing is compared, what was measured.
+//! The first screen's charts: every cell's ratio to its baseline around 1, one chart for each
+//! metric, for what is cheap of one is no size of another; or, where nothing is compared, what
+//! was measured.
 
 use super::markup::Markup;
 use super::metric::{Metric, metrics};
 use super::scale::Scale;
-use super::series::{CIRCLE, DIAMOND, SQUARE, Series, series};
+use super::series::{CIRCLE, DIAMOND, SQUARE, Series, mark, series, swatch};
 use super::strips::{Line, Point, Strip, Strips};
 use crate::measure::Verdict;
-use crate::report::findings::Compared;
+use crate::measure::comparison::{self, Comparison, Word};
+use crate::measure::statistics::Estimate;
 use crate::report::number::round;
-use crate::report::outcome::Outcome;
 use crate::report::row::Row;
-use crate::report::summary::Summary;
+use crate::report::summary::{PartSummary, Summary};
 
-/// Comparisons that have a strip each; more share one for each subject.
+/// Cells that have a strip each; more share one for each subject.
 const STRIPS_MAX: usize = 34;
 
-/// The chart, with what it shows above and how to read it below.
-pub(super) fn draw(markup: &mut Markup, summary: &Summary, all: &[Compared<'_>]) {
-    if all.is_empty() {
+/// The charts, each with what it shows above and how to read it below.
+pub(super) fn draw(markup: &mut Markup, summary: &Summary) {
+    let mut metrics: Vec<comparison::Metric> =
+        summary.parts.iter().map(PartSummary::metric).collect();
+    metrics.sort_unstable();
+    metrics.dedup();
+    let of = |metric| {
+        let parts = summary.parts.iter().filter(move |part| part.metric() == metric);
+        let shown = parts.map(|part| (part, shown(part))).filter(|(_, all)| !all.is_empty());
+        (metric, shown.collect::<Vec<_>>())
+    };
+    let charts: Vec<_> =
+        metrics.into_iter().map(of).filter(|(_, parts)| !parts.is_empty()).collect();
+    if charts.is_empty() {
         return without_comparison(markup, summary);
     }
-    let ends = all.iter().flat_map(|it| {
-        let (low, high) = it.noise.unwrap_or((1.0, 1.0));
-        [it.ratio.low, it.ratio.high, low, high]
+    markup.element("div", &[("class", &"overviews")], |markup| {
+        for (metric, parts) in charts {
+            chart(markup, metric, &parts);
+        }
+    });
+}
+
+/// A part, and its comparisons that are shown.
+type Shown<'a> = (&'a PartSummary, Vec<&'a Comparison>);
+
+/// Of a part in what it is about: its cells; in a run of A/A pairs alone, those.
+fn shown(part: &PartSummary) -> Vec<&Comparison> {
+    let asked: Vec<&Comparison> = part.asked(part.metric()).collect();
+    if asked.is_empty() { part.controls(part.metric()).collect() } else { asked }
+}
+
+fn chart(markup: &mut Markup, metric: comparison::Metric, parts: &[Shown<'_>]) {
+    let all = || parts.iter().flat_map(|(part, all)| all.iter().map(move |one| (part, *one)));
+    let ends = all().flat_map(|(part, one)| {
+        let (low, high) = noise(part, one).unwrap_or((1.0, 1.0));
+        [one.ratio, one.low.unwrap_or(1.0), one.high.unwrap_or(1.0), low, high]
     });
     let (low, high) = ends.fold((1.0f64, 1.0f64), |(low, high), it| (low.min(it), high.max(it)));
     let scale = Scale::around_one(low, high);
-    let figure = all[0].figure;
-    let is_one_figure = all.iter().all(|it| it.figure == figure);
-    let lines = if all.len() <= STRIPS_MAX { one_by_one(all) } else { by_subject(all) };
+    let is_each = all().count() <= STRIPS_MAX;
+    let has_parts = parts.len() > 1;
+    let mut lines = Vec::new();
+    for (part, all) in parts {
+        if has_parts {
+            lines.push(Line::Heading(part.name.clone()));
+        }
+        if is_each {
+            one_by_one(&mut lines, part, all);
+        } else {
+            by_subject(&mut lines, part, all);
+        }
+        over_all_cells(&mut lines, part, all);
+    }
     markup.element("figure", &[("class", &"overview")], |markup| {
-        let what = if is_one_figure { figure.name() } else { "Every part’s figure" };
-        let caption = format!("{}, × baseline", capitalised(what));
-        markup.leaf("figcaption", &[], &caption);
-        let sides = if is_one_figure { (figure.less(), figure.more()) } else { ("less", "more") };
+        let name = parts.first().map_or("", |(part, _)| part.name_of(metric));
+        markup.leaf("figcaption", &[], &format!("{}, × baseline", capitalised(name)));
+        let sides = Some((metric.less(), metric.more()));
         let show = |tick: f64| format!("{}×", round((tick * 100.0).round() / 100.0));
-        let strips = Strips { scale: &scale, show: &show, sides: Some(sides), lines: &lines };
-        strips.draw(markup);
-        key(markup, all);
+        Strips { scale: &scale, show: &show, sides, lines: &lines }.draw(markup);
+        let pooled = parts.iter().flat_map(|(part, _)| &part.pooled);
+        let pooled = pooled.filter(|it| it.metric == metric && !it.is_control);
+        let words: Vec<Word> = all().map(|(_, one)| one).chain(pooled).map(|it| it.word).collect();
+        key(markup, &words, all().any(|(part, one)| noise(part, one).is_some()));
     });
 }
 
-/// A strip for each comparison, under its part and cell as far as they differ.
-fn one_by_one(all: &[Compared<'_>]) -> Vec<Line> {
-    let has_parts = all.iter().any(|it| it.part.name != all[0].part.name);
-    let has_subjects = all.iter().any(|it| it.row.subject != all[0].row.subject);
-    let mut lines = Vec::new();
-    let (mut part, mut cell) = ("", "");
+/// The interval of the cell's A/A pair.
+fn noise(part: &PartSummary, one: &Comparison) -> Option<(f64, f64)> {
+    if one.is_control {
+        return None;
+    }
+    let control = part.controls(one.metric).find(|it| it.cell == one.cell)?;
+    control.low.zip(control.high)
+}
+
+/// A strip for each cell and subject, under the cell if there are several subjects.
+fn one_by_one(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
+    let has_subjects = all.iter().any(|it| it.subject != all[0].subject);
+    let mut last = None;
     for one in all {
-        if has_parts && one.part.name != part {
-            lines.push(Line::Heading(format!("{}, {}", one.part.name, one.figure.name())));
-            cell = "";
+        let cell = one.cell.clone().unwrap_or_default();
+        if has_subjects && last != Some(&one.cell) {
+            lines.push(Line::Heading(cell.clone()));
         }
-        if has_subjects && one.row.cell != cell {
-            lines.push(Line::Heading(one.row.cell.clone()));
-        }
-        (part, cell) = (&one.part.name, &one.row.cell);
-        let label = if has_subjects { &one.row.subject } else { &one.row.cell };
+        last = Some(&one.cell);
         lines.push(Line::Strip(Strip {
-            label: label.clone(),
-            figure: in_words(one),
-            band: one.noise,
+            label: if has_subjects { one.subject.clone() } else { cell },
+            figure: one.in_short(),
+            band: noise(part, one),
             points: vec![point(one)],
         }));
     }
-    lines
 }
 
-/// A strip for each subject of a part, with a mark for each of its cells.
-fn by_subject(all: &[Compared<'_>]) -> Vec<Line> {
-    let mut lines = Vec::new();
-    for part in all.chunk_by(|one, next| one.part.name == next.part.name) {
-        lines.push(Line::Heading(format!("{}, {}", part[0].part.name, part[0].figure.name())));
-        let mut subjects: Vec<&str> = Vec::new();
-        for one in part {
-            if !subjects.contains(&&*one.row.subject) {
-                subjects.push(&one.row.subject);
-            }
-        }
-        for subject in subjects {
-            let own: Vec<&Compared<'_>> =
-                part.iter().filter(|it| it.row.subject == subject).collect();
-            let count = |outcome| own.iter().filter(|it| it.outcome == outcome).count();
-            let noise = own.iter().filter_map(|it| it.noise);
-            let figure = [
-                (count(Outcome::Less), own[0].figure.less()),
-                (count(Outcome::Tie), if count(Outcome::Tie) == 1 { "tie" } else { "ties" }),
-                (count(Outcome::More), own[0].figure.more()),
-                (count(Outcome::Unclear), "too few"),
-            ];
-            let said = figure.iter().filter(|(count, _)| *count > 0);
-            lines.push(Line::Strip(Strip {
-                label: subject.to_owned(),
-                figure: said.map(|(n, what)| format!("{n} {what}")).collect::<Vec<_>>().join(", "),
-                band: noise.reduce(|(low, high), it| (low.min(it.0), high.max(it.1))),
-                points: own.iter().map(|it| point(it)).collect(),
-            }));
-        }
+/// A strip for each subject, with a mark for each of its cells.
+fn by_subject(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
+    let mut subjects: Vec<&str> = all.iter().map(|one| &*one.subject).collect();
+    subjects.sort_unstable();
+    subjects.dedup();
+    for subject in subjects {
+        let own: Vec<&&Comparison> = all.iter().filter(|it| it.subject == subject).collect();
+        let noise = own.iter().filter_map(|one| noise(part, one));
+        lines.push(Line::Strip(Strip {
+            label: subject.to_owned(),
+            figure: format!("{} cells", own.len()),
+            band: noise.reduce(|(low, high), it| (low.min(it.0), high.max(it.1))),
+            points: own.iter().map(|it| point(it)).collect(),
+        }));
     }
-    lines
 }
 
-fn point(one: &Compared<'_>) -> Point {
-    let (class, shape, limited_by) = match (one.outcome, one.is_better()) {
-        (_, Some(true)) => ("better", DIAMOND, Verdict::Subject),
-        (_, Some(false)) => ("worse", SQUARE, Verdict::Subject),
-        (Outcome::Unclear, _) => ("few", CIRCLE, Verdict::Swarm),
-        _ => ("tie", CIRCLE, Verdict::Schedule),
+/// What is pooled, under the cells that it is of.
+fn over_all_cells(lines: &mut Vec<Line>, part: &PartSummary, all: &[&Comparison]) {
+    let pooled = part.pooled.iter().filter(|it| all.iter().any(|one| one.is_beside(it)));
+    let pooled: Vec<&Comparison> = pooled.collect();
+    if all.len() <= pooled.len() {
+        return;
+    }
+    let name = |one: &Comparison| match pooled.len() {
+        1 => "all cells".to_owned(),
+        _ => format!("{}, all cells", one.subject),
     };
-    Point { at: one.ratio, class: class.to_owned(), shape, limited_by }
-}
-
-/// `0.96 (0.88–1.09) a tie`
-fn in_words(one: &Compared<'_>) -> String {
-    let word = match one.outcome {
-        Outcome::Less => one.figure.less(),
-        Outcome::Tie => "tie",
-        Outcome::More => one.figure.more(),
-        Outcome::Unclear => "too few",
+    let strip = |one: &&Comparison| {
+        let (label, figure) = (name(one), one.in_short());
+        Line::Strip(Strip { label, figure, band: None, points: vec![point(one)] })
     };
-    let ratio = one.ratio;
-    format!("{:.2} ({:.2}–{:.2}) {word}", ratio.median, ratio.low, ratio.high)
+    lines.extend(pooled.iter().map(strip));
 }
 
-/// A kind of mark: class, shape, words, how it is filled, and which it is for.
-type Kind = (&'static str, &'static str, &'static str, Verdict, fn(&Compared<'_>) -> bool);
+/// A mark; of one start it has no interval.
+fn point(one: &Comparison) -> Point {
+    let (shape, limited_by) = look(one.word);
+    let [low, high] = [one.low, one.high].map(|end| end.unwrap_or(one.ratio));
+    let at = Estimate { median: one.ratio, low, high };
+    Point { at, class: one.word.name().to_owned(), shape, limited_by }
+}
+
+/// Shape, and how it is filled.
+fn look(word: Word) -> (&'static str, Verdict) {
+    match word {
+        Word::Better => (DIAMOND, Verdict::Subject),
+        Word::Worse => (SQUARE, Verdict::Subject),
+        Word::Equivalent => (CIRCLE, Verdict::Subject),
+        Word::Undecided => (CIRCLE, Verdict::Schedule),
+    }
+}
 
 /// What the marks are, as far as they occur.
-fn key(markup: &mut Markup, all: &[Compared<'_>]) {
-    let kinds: [Kind; 4] = [
-        ("better", DIAMOND, "better", Verdict::Subject, |it| it.is_better() == Some(true)),
-        ("tie", CIRCLE, "tie: no difference found", Verdict::Schedule, |it| {
-            it.outcome == Outcome::Tie
-        }),
-        ("worse", SQUARE, "worse", Verdict::Subject, |it| it.is_better() == Some(false)),
-        ("few", CIRCLE, "too few sound pairs to tell", Verdict::Swarm, |it| {
-            it.outcome == Outcome::Unclear
-        }),
+fn key(markup: &mut Markup, words: &[Word], has_noise: bool) {
+    let said = [
+        (Word::Better, "better"),
+        (Word::Equivalent, "equivalent: within 5 %"),
+        (Word::Undecided, "undecided"),
+        (Word::Worse, "worse"),
     ];
     markup.element("ul", &[("class", &"legend")], |markup| {
-        for (class, shape, text, verdict, is_there) in &kinds {
-            if all.iter().any(is_there) {
-                markup.element("li", &[], |markup| {
-                    super::series::swatch(markup, class, |markup| {
-                        super::series::mark(markup, shape, verdict);
-                    });
-                    markup.text(text);
-                });
-            }
-        }
-        if all.iter().any(|it| it.noise.is_some()) {
+        for (word, text) in said.into_iter().filter(|(word, _)| words.contains(word)) {
+            let (shape, filled) = look(word);
             markup.element("li", &[], |markup| {
-                super::series::swatch(markup, "", |markup| {
+                swatch(markup, word.name(), |markup| mark(markup, shape, &filled));
+                markup.text(text);
+            });
+        }
+        if has_noise {
+            markup.element("li", &[], |markup| {
+                swatch(markup, "", |markup| {
                     let whole: [super::markup::Attribute<'_>; 5] = [
                         ("class", &"band"),
                         ("x", &"-14"),

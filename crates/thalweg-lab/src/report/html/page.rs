@@ -2,7 +2,7 @@
 
 use super::markup::{Attribute, Markup};
 use super::{overview, part};
-use crate::report::findings::{again, compared, findings};
+use crate::report::findings::findings;
 use crate::report::summary::Summary;
 use crate::report::words;
 
@@ -54,14 +54,12 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
         markup.leaf("h1", &[], &found.headline);
     });
     markup.element("div", &[("class", &"first")], |markup| {
-        let all = compared(summary);
-        let all = if all.is_empty() { again(summary) } else { all };
-        overview::draw(markup, summary, &all);
+        overview::draw(markup, summary);
         markup.element("div", &[("class", &"words")], |markup| {
             markup.leaf("h2", &[], "How sure that is");
             list(markup, &found.trust);
             if !found.details.is_empty() {
-                markup.leaf("h2", &[], "Subject by subject");
+                markup.leaf("h2", &[], "In detail");
                 list(markup, &found.details);
             }
         });

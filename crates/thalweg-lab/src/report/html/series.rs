@@ -58,7 +58,8 @@ pub(super) fn series(part: &PartSummary) -> Vec<Series> {
 /// A mark at the origin, filled by what limited it.
 pub(super) fn mark(markup: &mut Markup, shape: &str, limited_by: &Verdict) {
     let (class, over) = match limited_by {
-        Verdict::Subject | Verdict::Both => ("full", None),
+        Verdict::Subject => ("full", None),
+        Verdict::Both => ("hollow", Some("M0-6V6")),
         Verdict::Schedule => ("hollow", None),
         Verdict::Swarm => ("hollow", Some("M-1.2 0H1.2")),
         Verdict::Machine => ("hollow", Some("M-5 5 5-5")),
@@ -127,9 +128,10 @@ pub(super) fn legend(
 }
 
 /// Every verdict in a few words.
-fn meanings() -> [(Verdict, &'static str); 6] {
+fn meanings() -> [(Verdict, &'static str); 7] {
     [
         (Verdict::Subject, "limited by the subject"),
+        (Verdict::Both, "limited by subject and swarm: unranked"),
         (Verdict::Schedule, "limited by nobody: schedule or window"),
         (Verdict::Swarm, "limited by the swarm"),
         (Verdict::Machine, "disturbed by the machine"),

@@ -24,7 +24,7 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
                             markup.element("tr", &[], |markup| {
                                 markup.leaf("th", &[("scope", &"row")], &row.subject);
                                 for (_, _, show) in &columns {
-                                    markup.leaf("td", &[], &show(row));
+                                    markup.leaf("td", &[], &show(part, row));
                                 }
                             });
                         }

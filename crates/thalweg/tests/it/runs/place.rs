@@ -152,23 +152,6 @@ pub(super) fn has_cores() -> bool {
     thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
-/// Figures, with what may stand at them, as `#`; the width of columns goes too, and
-/// what only a saturated subject has.
-pub(super) fn masked(text: &str) -> String {
-    let mut masked = String::new();
-    for line in text.lines().filter(|line| !line.contains("events per s")) {
-        let words = line.split_whitespace().filter(|word| !["=", "?", "k", "M"].contains(word));
-        let words = words.map(|word| {
-            let is_figure = word.contains(|char: char| char.is_ascii_digit());
-            let is_name = word.contains("p9") || word.contains("p5") || word.contains("run-");
-            if is_figure && !is_name { "#".to_owned() } else { word.to_owned() }
-        });
-        masked += &words.collect::<Vec<_>>().join(" ");
-        masked.push('\n');
-    }
-    masked
-}
-
 /// Figures with nine digits: who reads one and writes it again may change its last.
 pub(super) fn rounded(text: &str) -> String {
     let separators = [',', ' ', '\n'];

@@ -1,0 +1,200 @@
+//! A comparison in words and signs, the same in every form of the report.
+
+use super::row::Row;
+use super::summary::PartSummary;
+use crate::measure::comparison::{Comparison, Metric, Word};
+use crate::scenario::Drive;
+
+impl PartSummary {
+    /// What it is about; where nothing of that could be compared, as where the p99 is withheld,
+    /// the first metric that could, which is CPU as a rule.
+    pub(super) fn metric(&self) -> Metric {
+        let own = Metric::from(self.figure);
+        let is_known = |metric: &Metric| self.asked(*metric).next().is_some();
+        [own].into_iter().chain(Metric::ALL).find(is_known).unwrap_or(own)
+    }
+
+    /// What a row is to its baseline.
+    pub(super) fn comparison(&self, metric: Metric, row: &Row) -> Option<&Comparison> {
+        let is_it = |it: &&Comparison| {
+            it.metric == metric && it.subject == row.subject && it.cell.as_ref() == Some(&row.cell)
+        };
+        self.comparisons.iter().find(is_it)
+    }
+
+    /// Of one metric; without the controls.
+    pub(super) fn asked(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
+        self.comparisons.iter().filter(move |it| it.metric == metric && !it.is_control)
+    }
+
+    /// The baseline beside itself (A/A) in one metric, cell by cell.
+    pub(super) fn controls(&self, metric: Metric) -> impl Iterator<Item = &Comparison> {
+        self.comparisons.iter().filter(move |it| it.metric == metric && it.is_control)
+    }
+
+    /// Whether the next event waits for the last: what takes longer is asked less often, so
+    /// that a latency is the time of service without what would have queued.
+    pub(super) fn is_closed_loop(&self) -> bool {
+        match self.drive {
+            Drive::Posted => self.rows.iter().any(|row| row.settings.rate == 0),
+            Drive::RoundTrip | Drive::Publish => true,
+            Drive::SelfDriven | Drive::Ceiling | Drive::Echo | Drive::Idle | Drive::Listen => false,
+        }
+    }
+
+    /// A metric's name in a sentence.
+    pub(super) fn name_of(&self, metric: Metric) -> &'static str {
+        match metric {
+            Metric::Cpu => "CPU per event",
+            Metric::P99 if self.is_closed_loop() => "p99 service time",
+            Metric::P99 => "p99 latency",
+            Metric::RoundTrip => "mean round trip",
+            Metric::Throughput if self.drive == Drive::Ceiling => {
+                "highest rate within the objective"
+            }
+            Metric::Throughput => "events per second",
+            Metric::Memory => "memory per connection",
+        }
+    }
+
+    /// `thalweg takes 1.16 × the CPU per event of limit (1.14–1.18) over 15 cells: worse by 16 %.`
+    pub(super) fn sentence(&self, pooled: &Comparison) -> String {
+        let Comparison { subject, baseline, metric, ratio, .. } = pooled;
+        let cells = match self.comparisons.iter().filter(|it| it.is_beside(pooled)).count() {
+            1 => "in 1 cell".to_owned(),
+            count => format!("over {count} cells"),
+        };
+        let takes = if metric.more_is_better() { "reaches" } else { "takes" };
+        format!(
+            "{subject} {takes} {ratio:.2}\u{a0}× the {} of {baseline}{} {cells}: {}.",
+            self.name_of(*metric),
+            pooled.interval(),
+            pooled.in_words()
+        )
+    }
+}
+
+impl Metric {
+    /// What a subject is that has less of it.
+    pub(super) fn less(self) -> &'static str {
+        match self {
+            Metric::Cpu => "cheaper",
+            Metric::P99 | Metric::RoundTrip => "faster",
+            Metric::Throughput => "lower",
+            Metric::Memory => "smaller",
+        }
+    }
+
+    /// What a subject is that has more of it.
+    pub(super) fn more(self) -> &'static str {
+        match self {
+            Metric::Cpu => "dearer",
+            Metric::P99 | Metric::RoundTrip => "slower",
+            Metric::Throughput => "higher",
+            Metric::Memory => "larger",
+        }
+    }
+}
+
+impl Comparison {
+    /// Whether another is of the same subject in the same metric.
+    pub(super) fn is_beside(&self, other: &Comparison) -> bool {
+        (self.metric, &self.subject, self.is_control)
+            == (other.metric, &other.subject, other.is_control)
+    }
+
+    /// ` (1.14–1.18)`; nothing of one start.
+    pub(super) fn interval(&self) -> String {
+        let ends = self.low.zip(self.high);
+        ends.map_or(String::new(), |(low, high)| format!(" ({low:.2}–{high:.2})"))
+    }
+
+    /// `worse by 16 %`, `equivalent`, `undecided, 12 % more is not excluded`.
+    pub(super) fn in_words(&self) -> String {
+        let by = percent((self.ratio - 1.0).abs());
+        match self.word {
+            Word::Better => format!("better by {by}"),
+            Word::Worse => format!("worse by {by}"),
+            Word::Equivalent => "equivalent".to_owned(),
+            Word::Undecided => match self.not_excluded {
+                Some(most) => {
+                    format!("undecided, {} {} is not excluded", percent(most), self.side())
+                }
+                None => "undecided, for one start has no interval".to_owned(),
+            },
+        }
+    }
+
+    /// For a table: `1.16 (1.14–1.18) worse`, `1.02 (0.93–1.12) 12 % not excluded`. A star
+    /// is for an interval that excludes 1 by itself, and not after correction.
+    pub(super) fn in_short(&self) -> String {
+        let figures = format!("{:.2}{}", self.ratio, self.interval());
+        let word = match (self.word, self.not_excluded) {
+            _ if self.is_control => return figures,
+            (Word::Better, _) => "better".to_owned(),
+            (Word::Worse, _) => "worse".to_owned(),
+            (Word::Equivalent, _) => "equivalent".to_owned(),
+            (Word::Undecided, Some(most)) => format!("{} not excluded", percent(most)),
+            (Word::Undecided, None) => "undecided".to_owned(),
+        };
+        let star = if self.is_corrected_away() { "*" } else { "" };
+        format!("{figures} {word}{star}")
+    }
+
+    /// Whether its own interval excludes 1, but not beside as many others as there are.
+    pub(super) fn is_corrected_away(&self) -> bool {
+        self.excludes_one() && !matches!(self.word, Word::Better | Word::Worse)
+    }
+
+    /// Which way the interval reaches farther.
+    fn side(&self) -> &'static str {
+        let far = |end: Option<f64>| end.map_or(0.0, |end| (end - 1.0).abs());
+        if far(self.high) >= far(self.low) { "more" } else { "less" }
+    }
+}
+
+impl Word {
+    /// By itself, and as a class of the page.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Word::Better => "better",
+            Word::Worse => "worse",
+            Word::Equivalent => "equivalent",
+            Word::Undecided => "undecided",
+        }
+    }
+}
+
+/// `16 %`, `2.4 %`
+fn percent(share: f64) -> String {
+    let decimals = if share < 0.0995 { 1 } else { 0 };
+    format!("{:.decimals$}\u{a0}%", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::comparison::Difference;
+
+    #[test]
+    fn words_say_how_much() {
+        let of = |means: &[f64]| {
+            let difference = Difference::of_starts(means, means.len());
+            let names = ["thalweg", "limit"];
+            let found = Comparison::new(Metric::Cpu, None, names, false, &difference);
+            format!("{} | {}", found.in_short(), found.in_words())
+        };
+        let even = |mean: f64, spread: f64| -> Vec<f64> {
+            (0..10).map(|i| if i < 5 { mean - spread } else { mean + spread }).collect()
+        };
+        let all = [
+            of(&even(0.15, 0.02)),
+            of(&even(-0.15, 0.02)),
+            of(&even(0.0, 0.02)),
+            of(&even(0.03, 0.2)),
+            of(&even(-0.03, 0.2)),
+            of(&[0.3]),
+        ];
+        insta::assert_snapshot!(all.join("\n"));
+    }
+}
