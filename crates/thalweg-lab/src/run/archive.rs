@@ -98,7 +98,8 @@ impl Archive {
     pub fn head(&self) -> String {
         let Manifest { version, measured, command_line, begun, continued, .. } = &self.manifest;
         let taken = self.samples.len();
-        let mut text = format!("{} · {begun} · {taken} samples\n", self.name);
+        let planned = self.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
+        let mut text = format!("{} · {begun} · {taken}{planned} samples\n", self.name);
         text += &format!("{command_line}\nlab {version}\n");
         if !measured.is_empty() && measured != version {
             text += &format!("measured {measured}\n");

@@ -63,9 +63,11 @@ pub(super) fn end(
     }
     if taken.was_interrupted {
         let kept = taken.samples.len();
+        let planned =
+            taken.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
         let remedy = word_for(folder);
         say(format_args!(
-            "Interrupted: {kept} samples were kept; `thalweg bench continue {remedy}` \
+            "Interrupted: {kept}{planned} samples were kept; `thalweg bench continue {remedy}` \
              takes the others."
         ));
         return Ok(Ended::Interrupted);

@@ -292,12 +292,13 @@ subjects = ["thalweg"]
 }
 
 /// What two subjects said of their beginning and their end, in order.
-fn lives(together: bool) -> Vec<&'static str> {
+fn lives(drive: &str, together: bool) -> Vec<&'static str> {
     let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
-    let folder = folder(&format!("together-{together}"));
+    let folder = folder(&format!("lives-{drive}-{together}"));
+    let rate = if drive == "posted" { "rate = 100" } else { "interval_us = 10000" };
     let scenario = format!(
-        "name = \"x\"\ndrive = \"posted\"\nrepeats = 1\nrounds = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
-         together = {together}\n[defaults]\nrate = 100\nconnections = 3\n\
+        "name = \"x\"\ndrive = \"{drive}\"\nrepeats = 1\nrounds = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
+         together = {together}\n[defaults]\n{rate}\nconnections = 3\n\
          [[subjects]]\nprogram = \"thalweg\"\n"
     );
     let file = folder.join("scenario.toml");
@@ -319,7 +320,10 @@ fn lives(together: bool) -> Vec<&'static str> {
 }
 
 #[test]
-fn subjects_are_measured_one_after_the_other_or_together() {
-    assert_eq!(lives(false), ["begin", "end", "begin", "end"]);
-    assert_eq!(lives(true), ["begin", "begin", "end", "end"]);
+fn subjects_live_side_by_side_or_one_after_the_other() {
+    let side_by_side = ["begin", "begin", "end", "end"];
+    assert_eq!(lives("posted", false), side_by_side, "they take turns");
+    assert_eq!(lives("posted", true), side_by_side, "at the same time");
+    // It sends by itself, and so cannot pause.
+    assert_eq!(lives("self-driven", false), ["begin", "end", "begin", "end"]);
 }
