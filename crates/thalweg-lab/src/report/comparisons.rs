@@ -18,17 +18,28 @@ impl From<Figure> for Metric {
 }
 
 /// Whether a cell of a part needs another start, to be asked after each with all of the
-/// cell's samples so far: `measure::comparison::next` for what the part is about.
+/// cell's samples so far: `measure::comparison::next` for what the part is about, or for CPU
+/// where nothing of that can be compared.
 pub fn next(part: &Part, cell: usize, samples: &[&Sample]) -> Next {
     let Some(cell) = part.cells.get(cell) else { return Next::Decided };
-    comparison::next(part.figure().into(), &subjects(part, cell), samples)
+    let subjects = subjects(part, cell);
+    comparison::next(known(part, &subjects, samples), &subjects, samples)
+}
+
+/// What a part is about; where nothing of that can be compared, as where the p99 is withheld, CPU.
+fn known(part: &Part, subjects: &CellSubjects, samples: &[&Sample]) -> Metric {
+    let own = Metric::from(part.figure());
+    let is_known = (0..subjects.connections.len())
+        .any(|subject| Difference::of(own, subjects, subject, samples).is_some());
+    if is_known { own } else { Metric::Cpu }
 }
 
 /// What is known by now of each subject of a cell in what the part is about, from all of the
 /// cell's samples so far; not corrected.
 pub fn so_far(part: &Part, cell: usize, samples: &[&Sample]) -> Vec<Comparison> {
     let Some(cell) = part.cells.get(cell) else { return Vec::new() };
-    let (metric, subjects) = (part.figure().into(), subjects(part, cell));
+    let subjects = subjects(part, cell);
+    let metric = known(part, &subjects, samples);
     let names =
         |subject: usize| [&*cell.subjects[subject].name, &cell.subjects[cell.baseline].name];
     (0..cell.subjects.len())

@@ -53,12 +53,16 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary, series: &[Series]) {
                 }
             });
         };
+        let title = match part.is_closed_loop() {
+            true => kind.title.replace("Latency", "Service time"),
+            false => kind.title.to_owned(),
+        };
         if drawn.len() <= SHOWN_MAX {
-            markup.leaf("h4", &[], kind.title);
+            markup.leaf("h4", &[], &title);
             charts(markup);
         } else {
             markup.element("details", &[], |markup| {
-                let title = format!("{}: {} cells", kind.title, drawn.len());
+                let title = format!("{title}: {} cells", drawn.len());
                 markup.leaf("summary", &[], &title);
                 charts(markup);
             });
