@@ -12,6 +12,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// Whether it may be told a little later.
+    pub(super) fn can_wait(&self, now_us: u64) -> bool {
+        now_us - self.told_us < 2 * PROGRESS_EVERY_US
+    }
+
     /// Tells it, if it is time to; an error if it ends the sample. `figures` is
     /// given the time.
     #[inline]
