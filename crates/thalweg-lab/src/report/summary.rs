@@ -116,8 +116,11 @@ pub struct PartSummary {
     pub drive: Drive,
     /// What it is about.
     pub figure: Figure,
-    /// Samples of each subject in each cell.
+    /// Starts of each cell's subjects; with a budget, at most.
     pub repeats: u32,
+    /// Time for all cells together, s, where cells were taken until they were decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_s: Option<u64>,
     /// Time measured in each.
     pub measured_ms: u64,
     /// Whether the subjects of a cell were measured at the same time.
@@ -176,6 +179,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         drive: part.drive,
         figure: part.figure(),
         repeats: part.repeats,
+        budget_s: part.budget_s,
         measured_ms: part.measured_ms,
         together: part.together,
         rows,

@@ -99,13 +99,12 @@ pub fn table(summary: &Summary) -> String {
         text += &format!("{remark}\n");
     }
     for part in summary.parts.iter().filter(|part| !part.rows.is_empty()) {
-        text += &format!(
-            "\n{}: {} ({} × {:.1} s per subject)\n\n",
-            part.name,
-            part.title,
-            part.repeats,
-            part.measured_ms as f64 / 1000.0
-        );
+        let (repeats, span_s) = (part.repeats, part.measured_ms as f64 / 1000.0);
+        let effort = match part.budget_s {
+            Some(_) => format!("spans of {span_s:.1} s until a cell is decided"),
+            None => format!("{repeats} × {span_s:.1} s per subject"),
+        };
+        text += &format!("\n{}: {} ({effort})\n\n", part.name, part.title);
         text += &draw(&grid(part));
         for row in &part.rows {
             text += &heard::lines(row);

@@ -49,6 +49,12 @@ pub(super) fn drive(part: &PartSummary) -> &'static str {
 pub(super) fn effort(part: &PartSummary) -> String {
     let samples = if part.repeats == 1 { "sample" } else { "samples" };
     let together = if part.together { ", all of a cell at the same time" } else { "" };
+    if let Some(budget_s) = part.budget_s {
+        return format!(
+            "The subjects of a cell take turns, a short span each, until the cell is decided or its \
+             share of {budget_s} s is over{together}."
+        );
+    }
     match part.drive {
         Drive::RoundTrip | Drive::Echo => {
             format!("{} {samples} of each subject in each cell.", part.repeats)
