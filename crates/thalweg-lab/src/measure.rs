@@ -32,7 +32,7 @@ mod verdict;
 
 pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
-pub use ledger::{Counts, Ledger};
+pub use ledger::{Counts, Ledger, Told};
 pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen};
 pub use pacing::Pacing;
 pub use process::Resources;

@@ -46,7 +46,7 @@ enum OfRuns {
     List(looking::ListArgs),
     /// The table of a run, and what it is held to.
     Show(looking::ShowArgs),
-    /// Take the repeats that a run lacks.
+    /// Take the starts that a run lacks.
     Continue(taking::ContinueArgs),
     /// Run the same plan again, in a new folder.
     Rerun(taking::RerunArgs),

@@ -71,6 +71,19 @@ impl Counts {
     }
 }
 
+/// What was told of counts that go on, so that each is told once.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Counts);
+
+impl Told {
+    /// What has come to these since this was last asked.
+    pub fn new_in(&mut self, counts: Counts) -> Counts {
+        let new = counts.since(&self.0);
+        self.0 = counts;
+        new
+    }
+}
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let holes = [

@@ -82,7 +82,7 @@ impl Bench<'_> {
             let seat = meeting(1).pop()?;
             match self.launch(*slot, Company { progress, seat }) {
                 Ok(subject) => launched.push(subject),
-                Err(error) => samples.push(Bench::failed(*slot, &error)?),
+                Err(error) => samples.push(failed(*slot, rounds, 0, &error)?),
             }
         }
         samples.extend(self.rounds(&launched, rounds)?);
@@ -95,6 +95,7 @@ impl Bench<'_> {
         let mut watches: Vec<_> = launched.iter().map(|it| it.watch.clone()).collect();
         let mut subjects: Vec<Subject<'_, '_>> = Vec::new();
         for (launched, watch) in launched.iter().zip(&mut watches) {
+            watch.connects();
             let session = Session::open(&launched.load, watch).and_then(|mut session| {
                 session.pause()?;
                 Ok(session)
@@ -114,7 +115,6 @@ impl Bench<'_> {
     /// Ends a subject's load; `None` if interrupted.
     fn samples_of(&self, subject: Subject<'_, '_>, rounds: u32) -> Option<Vec<Sample>> {
         let Subject { launched: &Launched { slot, .. }, mut taken, session } = subject;
-        let number = |round: usize| Slot { repeat: slot.repeat * rounds + round as u32, ..slot };
         let closed = session.and_then(Session::close);
         if let (Ok(counts), Some((last, _))) = (&closed, taken.last_mut()) {
             last.ledger = last.ledger.and(counts);
@@ -122,16 +122,28 @@ impl Bench<'_> {
         let mut samples: Vec<Sample> = taken
             .into_iter()
             .enumerate()
-            .map(|(round, (outcome, seen))| self.judge(number(round), outcome, seen))
+            .map(|(round, (outcome, seen))| Sample {
+                start: Some(slot.repeat),
+                ..self.judge(in_round(slot, rounds, round), outcome, seen)
+            })
             .collect();
         if let Err(error) = closed {
-            samples.push(Bench::failed(number(samples.len()), &error)?);
-        }
-        for sample in &mut samples {
-            sample.start = Some(slot.repeat);
+            samples.push(failed(slot, rounds, samples.len(), &error)?);
         }
         Some(samples)
     }
+}
+
+/// The sample of a round in which a subject failed; `None` if it was interrupted.
+fn failed(slot: Slot, rounds: u32, round: usize, error: &anyhow::Error) -> Option<Sample> {
+    let sample = Bench::failed(in_round(slot, rounds, round), error)?;
+    Some(Sample { start: Some(slot.repeat), ..sample })
+}
+
+/// A round of the slot's start: rounds are numbered through all starts of a cell, each of
+/// which has so many.
+fn in_round(slot: Slot, rounds: u32, round: usize) -> Slot {
+    Slot { repeat: slot.repeat * rounds + round as u32, ..slot }
 }
 
 /// One of those that live side by side.
@@ -158,5 +170,21 @@ impl Subject<'_, '_> {
             Err(error) => self.session = Err(error),
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_numbered_through_all_starts_also_those_that_failed() {
+        let slot = |start| Slot { part: 0, cell: 0, subject: 1, repeat: start };
+        let rounds =
+            (0..3).flat_map(|start| (0..4).map(move |round| in_round(slot(start), 4, round)));
+        assert_eq!(rounds.map(|it| it.repeat).collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
+        let sample = failed(slot(2), 4, 0, &anyhow::anyhow!("gone")).unwrap();
+        assert_eq!((sample.start(), sample.repeat, &*sample.why), (2, 8, "gone"));
+        assert!(failed(slot(2), 4, 0, &Interrupted.into()).is_none());
     }
 }

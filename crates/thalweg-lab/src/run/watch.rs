@@ -104,6 +104,11 @@ impl<'a> Watch<'a> {
         Ok(Watch(Rc::new(RefCell::new(Looks::new(subject, ways, seat)?))))
     }
 
+    /// Connections are about to be opened: those of others may stand by now.
+    pub(super) fn connects(&self) {
+        self.0.borrow_mut().seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
+    }
+
     /// What was seen of the last span, and before the first.
     pub(super) fn take_seen(&self) -> Seen {
         self.0.borrow().seen.clone()

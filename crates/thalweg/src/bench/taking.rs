@@ -123,7 +123,7 @@ pub(super) struct ContinueArgs {
     /// By name, a part of it that no other has, a path, or `last`.
     #[arg(default_value = "last")]
     run: String,
-    /// Take those repeats again too that have a sample which does not count.
+    /// Take those starts again too that have a sample which does not count.
     #[arg(long)]
     invalid: bool,
     /// Also with another version, or on another machine.

@@ -15,7 +15,7 @@ mod search;
 mod warm_up;
 
 use super::Workload;
-use crate::measure::{Counts, Negotiated, Pacing, WarmUp};
+use crate::measure::{Counts, Negotiated, Pacing, Told, WarmUp};
 use crate::scenario::Drive;
 use crate::subject::dialect;
 use crate::swarm::link::Dialer;
@@ -63,8 +63,8 @@ pub(super) struct Broadcast<'a> {
     negotiated: Negotiated,
     /// Of subscribers that have stopped reading.
     stopped_ports: Vec<u16>,
-    /// What spans before have said of the ledger.
-    counted: Counts,
+    /// What spans before have told of the ledger.
+    told: Told,
 }
 
 impl Workload for Broadcast<'_> {
@@ -195,16 +195,14 @@ impl<'a> Broadcast<'a> {
             progress: Progress::default(),
             negotiated: Negotiated::default(),
             stopped_ports: Vec::new(),
-            counted: Counts::default(),
+            told: Told::default(),
         })
     }
 
     /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.subscribers.inbox().ledger.counts().clone();
-        let new = counts.since(&self.counted);
-        self.counted = counts;
-        new
+        self.told.new_in(counts)
     }
 
     /// Waits once and handles everyone who is ready.

@@ -7,7 +7,7 @@
 
 use super::Workload;
 use super::firehose::Firehose;
-use crate::measure::{Counts, Negotiated, Pushed, RoundTrips, WarmUp};
+use crate::measure::{Counts, Negotiated, Pushed, RoundTrips, Told, WarmUp};
 use crate::scenario::{Answers, Dialect, Drive, Settings, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use crate::subject::topic_name;
@@ -32,8 +32,8 @@ pub(super) struct Echo<'a> {
     attention: Attention<'a>,
     inbox: Inbox,
     negotiated: Negotiated,
-    /// What spans before have said of the ledger.
-    counted: Counts,
+    /// What spans before have told of the ledger.
+    told: Told,
     /// When the span began; 0 before.
     begun_us: u64,
 }
@@ -178,7 +178,7 @@ impl<'a> Echo<'a> {
             attention: Attention::new(observer),
             inbox: Inbox::new(load.dialect, load.settings),
             negotiated: Negotiated::default(),
-            counted: Counts::default(),
+            told: Told::default(),
             begun_us: 0,
         })
     }
@@ -295,9 +295,7 @@ impl Echo<'_> {
         ledger.missing += outstanding.len() as u64;
         outstanding.clear();
         let counts = ledger.and(&firehose.counts());
-        let new = counts.since(&self.counted);
-        self.counted = counts;
-        new
+        self.told.new_in(counts)
     }
 }
 

@@ -6,7 +6,9 @@
 //! poll goes out behind the ack.
 
 use super::Workload;
-use crate::measure::{Counts, Latency, Ledger, Negotiated, RoundTrips, Traffic, WarmUp, littles};
+use crate::measure::{
+    Counts, Latency, Ledger, Negotiated, RoundTrips, Told, Traffic, WarmUp, littles,
+};
 use crate::scenario::{Dialect, Transport};
 use crate::subject::dialect::{self, Said, Subscription};
 use crate::swarm::carrier::{Decoder, Incoming};
@@ -34,8 +36,8 @@ pub(super) struct RoundTrip<'a> {
     acks: Option<HttpClient>,
     state: State,
     negotiated: Negotiated,
-    /// What spans before have said of the ledger.
-    counted: Counts,
+    /// What spans before have told of the ledger.
+    told: Told,
     /// Bytes and reads before the span.
     received_before: (u64, u64),
     /// When the span began; 0 before.
@@ -185,7 +187,7 @@ impl<'a> RoundTrip<'a> {
                 ledger: Ledger::new(1, None),
             },
             negotiated: Negotiated::default(),
-            counted: Counts::default(),
+            told: Told::default(),
             received_before: (0, 0),
             begun_us: 0,
         })
@@ -194,9 +196,7 @@ impl<'a> RoundTrip<'a> {
     /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.state.ledger.counts().clone();
-        let new = counts.since(&self.counted);
-        self.counted = counts;
-        new
+        self.told.new_in(counts)
     }
 
     /// Goes on until `is_done`, which is asked before the next ack goes out: so
