@@ -50,7 +50,7 @@ pub use junit::junit;
 pub use markdown::markdown;
 pub use number::short;
 pub use row::{Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
-pub use summary::{Continued, Manifest, PartSummary, Summary};
+pub use summary::{Manifest, PartSummary, Summary};
 pub use table::table;
 pub use words::manifest;
 

@@ -1,13 +1,11 @@
 //! The only wiring: plan, samples, report.
 //!
 //! ```text
-//! order ────┐
-//! continue ─┼─► plan, slots ─► taking ─► ending: folder, table, conditions
-//! rerun ────┘
+//! order ─┐
+//! rerun ─┴─► plan ─► taking ─► ending: folder, table, conditions
 //! ```
 //!
-//! - `taking`: the starts of some of a plan's slots, until their cells are decided or the
-//!   budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
+//! - `taking`: the starts of a plan's cells, until they are decided or the budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `meeting`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `endpoints`: what is found of endpoints beforehand
@@ -49,12 +47,11 @@ pub use print::{print, say};
 pub use store::{STORE, Store};
 
 use crate::measure::MachineNote;
-use crate::report::{Condition, Continued, Manifest};
+use crate::report::{Condition, Manifest};
 use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use anyhow::Context;
 use bundle::Bundle;
-use lock::Lock;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use taking::Session;
@@ -145,70 +142,6 @@ pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<End
     begin(archive.plan, &place, out, Some(archive.name), means)
 }
 
-/// How a run is continued.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Continuation {
-    /// Those repeats again too that have a sample which does not count.
-    pub also_invalid: bool,
-    /// Also with another version or on another machine.
-    pub force: bool,
-}
-
-/// Takes the repeats that a run lacks, whole: what is compared is taken side by side.
-pub fn resume(run: &str, how: Continuation, means: &Means) -> anyhow::Result<Ended> {
-    let folder = means.store.find(run)?;
-    // First of all: what is read from now on changes no more.
-    let lock = Lock::take(&folder)?;
-    let mut archive = Archive::read(&folder)?;
-    for remark in archive.remarks.iter().filter(|_| !means.manner.is_quiet) {
-        say(remark);
-    }
-    means.check(&archive.plan)?;
-    let slots = archive.missing(how.also_invalid);
-    if slots.is_empty() && archive.is_finished() {
-        let kind = if how.also_invalid { "valid sample" } else { "sample" };
-        return Err(misuse(format!("{} lacks no {kind}: nothing to continue", archive.name)));
-    }
-    let place = place_of(&archive.manifest)?;
-    let mut plan = archive.plan.clone();
-    secrets::expect_all_kept(&mut plan)?;
-    find_peers(&mut plan, &means.peers)?;
-    let cores = Cores::allowed()?;
-    let machine = machine_note(&plan, &cores, &place);
-    let measured = subject::version_of(&means.program)?;
-    if !how.force {
-        same_versions(&archive, means, &measured)?;
-        same_machine(&archive, &machine)?;
-    }
-    let built = subject::build_peers(&plan, means.manner.is_quiet)?;
-    if let Some((name, _)) =
-        archive.manifest.peers.iter().find(|it| !how.force && built.get(it.0) != Some(it.1))
-    {
-        return Err(misuse(format!(
-            "the subject `{name}` has another version now: --force, or rerun it"
-        )));
-    }
-    let manifest = &mut archive.manifest;
-    if manifest.machine == MachineNote::default() {
-        manifest.machine = machine.clone();
-    }
-    manifest.peers.extend(built);
-    manifest.ended.clear();
-    manifest.continued.push(Continued {
-        begun: date::rfc3339(SystemTime::now()),
-        version: means.version.clone(),
-        measured,
-        command_line: words::line(&words::without_folders(&means.arguments)),
-        machine,
-        ..Continued::default()
-    });
-    let bundle = Bundle::reopen(archive.folder, lock)?;
-    // What takes the samples is said before there is one.
-    bundle.note(manifest)?;
-    let session = Session { plan: &plan, place: &place, cores: &cores, means, bundle };
-    session.take(&slots, archive.samples, archive.manifest)
-}
-
 fn begin(
     mut plan: Plan,
     place: &Place,
@@ -237,9 +170,8 @@ fn begin(
     manifest.rerun_of = rerun_of;
     manifest.peers = peers;
     let bundle = Bundle::create(folder, &without_folders(&plan), &manifest)?;
-    let slots: Vec<_> = plan.slots().collect();
     let session = Session { plan: &plan, place, cores: &cores, means, bundle };
-    session.take(&slots, Vec::new(), manifest)
+    session.take(manifest)
 }
 
 impl Means {
@@ -256,34 +188,6 @@ fn place_of(manifest: &Manifest) -> anyhow::Result<Place> {
         None => Place::default().address,
     };
     Ok(Place { under: manifest.under.clone(), address })
-}
-
-fn same_versions(archive: &Archive, means: &Means, measured: &str) -> anyhow::Result<()> {
-    let then = &archive.manifest;
-    let was_measured = if then.measured.is_empty() { &then.version } else { &then.measured };
-    for (before, now) in [(&*then.version, &*means.version), (was_measured, measured)] {
-        if before != now {
-            return Err(misuse(format!(
-                "{} was begun with {before}, and this is {now}: samples of two versions in one \
-                 run cannot be told apart; rerun it, or --force",
-                archive.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn same_machine(archive: &Archive, now: &MachineNote) -> anyhow::Result<()> {
-    let then = &archive.manifest.machine;
-    let is_known = *then != MachineNote::default();
-    if is_known && (&then.cpu, then.cores, &then.kernel) != (&now.cpu, now.cores, &now.kernel) {
-        return Err(misuse(format!(
-            "{} was begun on {} with {} cores and Linux {}, and this is another machine: rerun \
-             it, or --force",
-            archive.name, then.cpu, then.cores, then.kernel
-        )));
-    }
-    Ok(())
 }
 
 fn read_plan(order: &Order, means: &Means) -> anyhow::Result<Plan> {

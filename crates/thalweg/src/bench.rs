@@ -1,6 +1,6 @@
 //! `thalweg bench`: the lab's command line.
 //!
-//! - `taking`: what measures: a scenario, `continue`, `rerun`
+//! - `taking`: what measures: a scenario, `rerun`
 //! - `looking`: what asks runs that are over: `list`, `show`, `export`
 
 mod looking;
@@ -27,9 +27,9 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 /// the subject on the first core and the load on the next. Ends with a table;
 /// raw data, summary and machine note are left in a folder.
 ///
-/// Ctrl-C ends a run with what it has, and `continue` takes the rest. Ends with 0,
-/// with 1 where something failed or --fail-if says so, with 2 where it was asked
-/// for what is not there, with 130 after Ctrl-C.
+/// Ctrl-C ends a run with what it has. Ends with 0, with 1 where something failed or
+/// --fail-if says so, with 2 where it was asked for what is not there, with 130 after
+/// Ctrl-C.
 #[derive(Args, Debug)]
 #[command(subcommand_negates_reqs = true, override_usage = USAGE)]
 #[command(after_help = examples())]
@@ -46,8 +46,6 @@ enum OfRuns {
     List(looking::ListArgs),
     /// The table of a run, and what it is held to.
     Show(looking::ShowArgs),
-    /// Take the starts that a run lacks.
-    Continue(taking::ContinueArgs),
     /// Run the same plan again, in a new folder.
     Rerun(taking::RerunArgs),
     /// A run in another form.
@@ -59,7 +57,6 @@ impl OfRuns {
         match self {
             OfRuns::List(_) => "list",
             OfRuns::Show(_) => "show",
-            OfRuns::Continue(_) => "continue",
             OfRuns::Rerun(_) => "rerun",
             OfRuns::Export(_) => "export",
         }
@@ -142,7 +139,6 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
 fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
     of_runs.expect_first(std::env::args().skip(1))?;
     match of_runs {
-        OfRuns::Continue(args) => taking::resume(args),
         OfRuns::Rerun(args) => taking::rerun(args),
         OfRuns::List(args) => looking::list(&args),
         OfRuns::Show(args) => looking::show(args),
@@ -184,7 +180,7 @@ mod tests {
     fn no_scenario_hides_behind_a_subcommand() {
         let command = Alone::command();
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
-        assert_eq!(names, ["list", "show", "continue", "rerun", "export"]);
+        assert_eq!(names, ["list", "show", "rerun", "export"]);
         assert!(titles().all(|(scenario, _)| !names.contains(&scenario)));
         for name in names {
             let words = match name {

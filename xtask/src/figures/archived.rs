@@ -33,14 +33,7 @@ pub(super) struct Manifest {
     pub(super) command_line: String,
     pub(super) begun: String,
     was_interrupted: bool,
-    continued: Vec<Versions>,
     pub(super) machine: Machine,
-}
-
-#[derive(Deserialize)]
-struct Versions {
-    version: String,
-    measured: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -190,12 +183,10 @@ fn list(trees: &[&String]) -> String {
 }
 
 impl Manifest {
-    /// Those of the lab and of what it measured, also in samples taken later.
+    /// Those of the lab and of what it measured.
     fn trees(&self) -> BTreeSet<String> {
-        let own = [&self.version, &self.measured];
-        let later = self.continued.iter().flat_map(|later| [&later.version, &later.measured]);
         // A version that is not told is the lab's own.
-        let told = own.into_iter().chain(later).filter(|version| !version.is_empty());
+        let told = [&self.version, &self.measured].into_iter().filter(|it| !it.is_empty());
         let tree = |version: &String| {
             let tree = version.split(", ").find_map(|part| part.strip_prefix("tree "));
             tree.unwrap_or_default().to_owned()

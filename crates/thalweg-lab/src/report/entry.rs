@@ -23,8 +23,8 @@ pub struct Entry {
     pub planned: Option<usize>,
     /// That samples are being added, and by whom.
     pub running: Option<String>,
-    /// What takes what it lacks, if it ended early.
-    pub remedy: Option<String>,
+    /// Whether it was killed or interrupted.
+    pub ended_early: bool,
     /// What was found, in one figure.
     pub figure: Option<String>,
 }
@@ -35,8 +35,8 @@ pub enum State {
     /// Nobody adds to it, and nothing is to be added.
     #[default]
     Over,
-    /// It ended before its time; the word that `continue` finds it by.
-    Unfinished(String),
+    /// It was killed or interrupted.
+    EndedEarly,
     /// That somebody adds to it, in words.
     Running(String),
 }
@@ -57,10 +57,7 @@ impl Entry {
             subjects,
             taken,
             planned: plan.samples_planned(),
-            remedy: match &state {
-                State::Unfinished(word) => Some(format!("thalweg bench continue {word}")),
-                _ => None,
-            },
+            ended_early: state == State::EndedEarly,
             running: match state {
                 State::Running(said) => Some(said),
                 _ => None,
@@ -75,10 +72,10 @@ impl Entry {
         let planned = self.planned.map(|it| format!(" of {it}")).unwrap_or_default();
         let begun = self.begun.replacen('T', " ", 1);
         let begun = begun.get(..16).unwrap_or("when is not known");
-        let state = match (&self.running, &self.remedy) {
-            (Some(running), _) => format!("\n  {running}"),
-            (None, Some(remedy)) => format!("\n  ended early: `{remedy}` takes what is missing"),
-            (None, None) => String::new(),
+        let state = match &self.running {
+            Some(running) => format!("\n  {running}"),
+            None if self.ended_early => "\n  ended early".to_owned(),
+            None => String::new(),
         };
         let figure = self.figure.as_ref().map_or(String::new(), |figure| format!("\n  {figure}"));
         format!(
@@ -130,7 +127,7 @@ mod tests {
             entry("connections = [100, 1000]", 30, State::Over),
             entry("connections = 5\nrate = 10", 15, State::Over),
             entry("connections = 5", 7, running),
-            entry("connections = 5", 0, State::Unfinished("store/run".to_owned())),
+            entry("connections = 5", 0, State::EndedEarly),
             entry(alone, 5, State::Over),
         ];
         insta::assert_snapshot!(entries.map(|entry| entry.text()).join("\n"));

@@ -47,8 +47,9 @@ pub struct Manifest {
     pub ended: String,
     /// Whether samples are missing because somebody stopped the run.
     pub was_interrupted: bool,
-    /// When and with what missing samples were taken later.
-    pub continued: Vec<Continued>,
+    /// When samples were added, and with what: runs of before could be continued.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub continued: Vec<Addition>,
     /// The machine.
     pub machine: MachineNote,
     /// Versions of the peers that took part, by name.
@@ -70,39 +71,16 @@ impl Manifest {
     }
 }
 
-/// Samples of a run that were taken later.
+/// When samples were added to a run, and with what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Continued {
+pub struct Addition {
     /// UTC.
     pub begun: String,
-    /// UTC; empty as long as it runs, or if it was killed.
-    pub ended: String,
     /// The lab's version and commit.
     pub version: String,
     /// Those of the binary that was measured.
     pub measured: String,
-    /// What was typed.
-    pub command_line: String,
-    /// How many were taken; not known, and 0, as long as `ended` is empty.
-    pub samples: usize,
-    /// The machine; nothing in older archives.
-    pub machine: MachineNote,
-}
-
-impl Continued {
-    /// `4 samples more at 2026-11-21T00:43:29Z: 0.1.0 (abc)`
-    pub fn line(&self) -> String {
-        let Continued { begun, ended, version, measured, samples, .. } = self;
-        let measured = match measured.is_empty() || measured == version {
-            true => String::new(),
-            false => format!(", measured {measured}"),
-        };
-        match ended.is_empty() {
-            true => format!("continued at {begun}, not ended: {version}{measured}"),
-            false => format!("{samples} samples more at {begun}: {version}{measured}"),
-        }
-    }
 }
 
 /// What one scenario found.

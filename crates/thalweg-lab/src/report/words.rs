@@ -1,6 +1,6 @@
 //! What a report says besides its figures, the same in every form.
 
-use super::summary::{PartSummary, Summary};
+use super::summary::{Addition, PartSummary, Summary};
 use crate::measure::MachineNote;
 use crate::scenario::Drive;
 
@@ -107,12 +107,8 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
     let measured = Some(manifest.measured.clone());
     let measured = measured.filter(|it| !it.is_empty() && *it != manifest.version);
     let under = (!manifest.under.is_empty()).then(|| manifest.under.join(" "));
-    let continued = manifest.continued.iter().map(|later| match later.machine.cpu.as_str() {
-        "" => later.line(),
-        cpu => {
-            let MachineNote { cores, kernel, .. } = &later.machine;
-            format!("{}, on {cpu}, {cores} cores, Linux {kernel}", later.line())
-        }
+    let added = manifest.continued.iter().map(|Addition { begun, version, measured }| {
+        format!("at {begun} with {version}, measured {measured}")
     });
     let all = vec![
         ("Version", vec![manifest.version.clone()]),
@@ -120,7 +116,7 @@ pub(super) fn facts(summary: &Summary) -> Vec<(&'static str, Vec<String>)> {
         ("Peers", peers.collect()),
         ("Plan of", optional(&manifest.rerun_of)),
         ("Time", time),
-        ("Continued", continued.collect()),
+        ("Samples added", added.collect()),
         ("CPU", vec![format!("{}, {} cores", machine.cpu, machine.cores)]),
         ("Memory", vec![format!("{memory_gb:.1} GB")]),
         ("Kernel", vec![format!("Linux {}", machine.kernel)]),
@@ -180,16 +176,10 @@ pub fn manifest(summary: &Summary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Continued, Manifest};
+    use crate::report::Manifest;
 
     #[test]
     fn everything_that_a_run_was_made_with_is_told() {
-        let machine = MachineNote {
-            cpu: "one".to_owned(),
-            cores: 2,
-            kernel: "6".to_owned(),
-            ..MachineNote::default()
-        };
         let manifest = Manifest {
             version: "1".to_owned(),
             measured: "2".to_owned(),
@@ -197,22 +187,11 @@ mod tests {
             at: Some("10.0.0.1".to_owned()),
             rerun_of: Some("day-fanout".to_owned()),
             begun: "then".to_owned(),
-            continued: vec![
-                Continued {
-                    begun: "later".to_owned(),
-                    ended: "soon".to_owned(),
-                    version: "1".to_owned(),
-                    measured: "3".to_owned(),
-                    samples: 4,
-                    machine,
-                    ..Continued::default()
-                },
-                Continued {
-                    begun: "last".to_owned(),
-                    version: "1".to_owned(),
-                    ..Continued::default()
-                },
-            ],
+            continued: vec![Addition {
+                begun: "later".to_owned(),
+                version: "1".to_owned(),
+                measured: "3".to_owned(),
+            }],
             ..Manifest::default()
         };
         let mut summary = super::super::tests::summary(super::super::tests::SCENARIO, |sample| {
@@ -223,7 +202,7 @@ mod tests {
         });
         summary.manifest = manifest;
         let text = super::manifest(&summary);
-        assert!(text.contains("\nContinued: continued at last, not ended: 1\n"), "{text}");
+        assert!(text.contains("\nSamples added: at later with 1, measured 3\n"), "{text}");
         let facts = facts(&summary);
         let check = |name: &str, expected: &[&str]| {
             let fact = facts.iter().find(|(known, _)| *known == name);
@@ -235,12 +214,5 @@ mod tests {
         check("At", &["10.0.0.1"]);
         check("Plan of", &["day-fanout"]);
         check("Time", &["begun then, not ended"]);
-        check(
-            "Continued",
-            &[
-                "4 samples more at later: 1, measured 3, on one, 2 cores, Linux 6",
-                "continued at last, not ended: 1",
-            ],
-        );
     }
 }

@@ -3,11 +3,12 @@
 use super::lines::Lines;
 use crate::measure::{Latency, Sample};
 use crate::report::{Manifest, Summary};
-use crate::scenario::{Plan, Slot};
+use crate::scenario::Plan;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,13 +23,11 @@ pub struct Archive {
     pub plan: Plan,
     /// On what, with what, when.
     pub manifest: Manifest,
-    /// What was measured; of a place in the plan that was measured again, the
-    /// last.
+    /// What was measured; of a place in the plan that was measured again, as runs of
+    /// before could, the last.
     pub samples: Vec<Sample>,
     /// What a reader must know of the files.
     pub remarks: Vec<String>,
-    /// Of each sample, its line.
-    lines: Vec<usize>,
 }
 
 impl Archive {
@@ -58,19 +57,17 @@ impl Archive {
     pub fn without_latencies(folder: &Path) -> anyhow::Result<Archive> {
         let plan: Plan = read_json(folder, "plan.json")?;
         let lines: Lines<Sample> = Lines::read(folder, "samples.jsonl")?;
-        let (mut samples, mut numbers): (Vec<Sample>, Vec<usize>) = Default::default();
-        let mut places = HashMap::new();
-        for (number, mut sample) in lines.values.into_iter().enumerate() {
+        let (mut samples, mut places) = (Vec::new(), HashMap::new());
+        for mut sample in lines.values {
             sample.verdict = sample.verdict.beside(sample.swarm_busy);
             if !has(&plan, &sample) {
                 bail!("{}: samples.jsonl has a sample that plan.json has not", folder.display());
             }
-            match places.get(&key(&sample)) {
-                Some(&index) => (samples[index], numbers[index]) = (sample, number),
-                None => {
-                    places.insert(key(&sample), samples.len());
+            match places.entry(key(&sample)) {
+                Entry::Occupied(place) => samples[*place.get()] = sample,
+                Entry::Vacant(place) => {
+                    place.insert(samples.len());
                     samples.push(sample);
-                    numbers.push(number);
                 }
             }
         }
@@ -90,22 +87,18 @@ impl Archive {
             manifest,
             samples,
             remarks,
-            lines: numbers,
         })
     }
 
     /// Whose table follows: name, times, versions, what was typed.
     pub fn head(&self) -> String {
-        let Manifest { version, measured, command_line, begun, continued, .. } = &self.manifest;
+        let Manifest { version, measured, command_line, begun, .. } = &self.manifest;
         let taken = self.samples.len();
         let planned = self.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
         let mut text = format!("{} · {begun} · {taken}{planned} samples\n", self.name);
         text += &format!("{command_line}\nlab {version}\n");
         if !measured.is_empty() && measured != version {
             text += &format!("measured {measured}\n");
-        }
-        for later in continued {
-            text += &format!("{}\n", later.line());
         }
         text
     }
@@ -115,49 +108,9 @@ impl Archive {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
     }
 
-    /// The places in the plan that are to be measured: of every repeat that is not
-    /// whole, all. Ratios are of pairs taken side by side, so a sample taken alone
-    /// would find no partner. Whole is a repeat with all its samples, taken in one go,
-    /// and, if so asked, all of them valid.
-    pub fn missing(&self, also_invalid: bool) -> Vec<Slot> {
-        let mut repeats: HashMap<(usize, usize, u32), Repeat> = HashMap::new();
-        for (sample, &line) in self.samples.iter().zip(&self.lines) {
-            let repeat = repeats.entry((sample.part, sample.cell, sample.start())).or_default();
-            repeat.count += 1;
-            repeat.first = repeat.first.min(line);
-            repeat.last = repeat.last.max(line);
-            repeat.has_invalid |= !sample.verdict.is_valid();
-        }
-        let is_whole = |slot: &Slot| {
-            let repeat = repeats.get(&(slot.part, slot.cell, slot.repeat));
-            repeat.is_some_and(|it| {
-                it.count >= self.plan.cell(*slot).subjects.len()
-                    && it.last - it.first < it.count
-                    && !(also_invalid && it.has_invalid)
-            })
-        };
-        self.plan.slots().filter(|slot| !is_whole(slot)).collect()
-    }
-
-    /// Whether everything was saved: the last process that added to it was not killed.
-    pub fn is_finished(&self) -> bool {
-        !self.manifest.ended.is_empty() && self.folder.join("summary.json").exists()
-    }
-}
-
-/// What there is of one repeat of a cell.
-struct Repeat {
-    /// Samples.
-    count: usize,
-    /// Lines of the first and the last.
-    first: usize,
-    last: usize,
-    has_invalid: bool,
-}
-
-impl Default for Repeat {
-    fn default() -> Repeat {
-        Repeat { count: 0, first: usize::MAX, last: 0, has_invalid: false }
+    /// Whether it was neither killed nor interrupted.
+    pub fn is_complete(&self) -> bool {
+        !self.manifest.ended.is_empty() && !self.manifest.was_interrupted
     }
 }
 
@@ -226,7 +179,7 @@ mod tests {
         for name in ["fanout", "c", "publish", "stopped", "topics"] {
             let archive = Archive::read(&Path::new(ARCHIVE).join(name)).unwrap();
             assert_eq!(archive.remarks, [""; 0], "{name}");
-            assert!(archive.missing(false).is_empty(), "{name}");
+            assert!(archive.is_complete(), "{name}");
             let summary = archive.summary();
             // Unrounded figures, as they were written then.
             let then = fs::read_to_string(archive.folder.join("summary.json")).unwrap();
@@ -261,11 +214,7 @@ mod tests {
 
     /// An archived run, unpacked, with these bytes in place of its last `cut`.
     fn unpacked_copy(name: &str, cut: usize, instead: &str) -> PathBuf {
-        unpacked_copy_of("idle", name, cut, instead)
-    }
-
-    fn unpacked_copy_of(run: &str, name: &str, cut: usize, instead: &str) -> PathBuf {
-        let (from, to) = (Path::new(ARCHIVE).join(run), scratch(name));
+        let (from, to) = (Path::new(ARCHIVE).join("idle"), scratch(name));
         for file in ["plan.json", "manifest.json"] {
             fs::copy(from.join(file), to.join(file)).unwrap();
         }
@@ -284,10 +233,6 @@ mod tests {
         let whole = Archive::read(&unpacked_copy("whole", 0, "")).unwrap();
         let cut = Archive::read(&unpacked_copy("cut", 20, "")).unwrap();
         assert_eq!(cut.samples.len() + 1, whole.samples.len());
-        let last = whole.samples.last().unwrap();
-        let is_last = |it: &Slot| (it.cell, it.repeat) == (last.cell, last.repeat);
-        let missing = cut.missing(false);
-        assert!(!missing.is_empty() && missing.iter().all(is_last), "{missing:?}");
         assert_eq!(
             cut.remarks,
             ["the last line of samples.jsonl is half-written, as when a run is killed: left out"]
@@ -308,59 +253,5 @@ mod tests {
         assert_eq!(archive.samples.len(), text.lines().count());
         let last = archive.samples.iter().filter(|it| !it.verdict.is_valid());
         assert_eq!(last.count(), 1);
-    }
-
-    /// Pairs are of samples that were taken side by side.
-    #[test]
-    fn a_repeat_is_taken_whole_or_not_at_all() {
-        let text =
-            fs::read_to_string(unpacked_copy_of("stopped", "repeats", 0, "").join("samples.jsonl"));
-        let text = text.unwrap();
-        let lines: Vec<Value> =
-            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let check = |change: &dyn Fn(&mut Vec<Value>), also_invalid, expected: &[u64]| {
-            let folder = unpacked_copy_of("stopped", "repeats", 0, "");
-            let mut lines = lines.clone();
-            change(&mut lines);
-            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-            fs::write(folder.join("samples.jsonl"), text).unwrap();
-            let archive = Archive::read(&folder).unwrap();
-            let missing = archive.missing(also_invalid);
-            let subjects = archive.plan.parts[0].cells[0].subjects.len();
-            assert_eq!(missing.len(), expected.len() * subjects);
-            for (slots, expected) in missing.chunks(subjects).zip(expected) {
-                let is_of_it = |it: &Slot| (it.cell, u64::from(it.repeat)) == (0, *expected);
-                assert!(slots.iter().all(is_of_it), "{slots:?}");
-            }
-        };
-        let invalid = || serde_json::json!({"invalid": "3 missing"});
-        let of_repeat = |lines: &[Value], repeat: u64| {
-            lines.iter().position(|it| it["cell"] == 0 && it["repeat"] == repeat).unwrap()
-        };
-        assert!(lines.iter().any(|it| it["subject"] == 1), "several subjects");
-        check(&|_| {}, true, &[]);
-        check(
-            &|lines| {
-                let index = of_repeat(lines, 1);
-                lines.remove(index);
-            },
-            false,
-            &[1],
-        );
-        let make_invalid = |lines: &mut Vec<Value>| {
-            let index = of_repeat(lines, 1);
-            lines[index]["verdict"] = invalid();
-        };
-        check(&make_invalid, false, &[]);
-        check(&make_invalid, true, &[1]);
-        // One of them was taken again alone, much later.
-        check(
-            &|lines| {
-                let again = lines[of_repeat(lines, 0)].clone();
-                lines.push(again);
-            },
-            false,
-            &[0],
-        );
     }
 }

@@ -1,5 +1,5 @@
-//! The folder that a run leaves behind: enough to print its report again, to
-//! continue it, and to run it once more.
+//! The folder that a run leaves behind: enough to print its report again and to run it
+//! once more.
 
 use super::lines::whole_lines;
 use super::lock::{LOCK, Lock};
@@ -7,7 +7,7 @@ use super::misuse;
 use crate::measure::Sample;
 use crate::report::{self, Manifest, Summary};
 use crate::scenario::Plan;
-use anyhow::{Context, bail};
+use anyhow::Context;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(super) struct Bundle {
 
 impl Bundle {
     /// A folder that holds no run yet. What is known before the first sample is
-    /// written at once: a run that is killed can be continued all the same.
+    /// written at once: what a run had that was killed can be read all the same.
     pub(super) fn create(
         folder: PathBuf,
         plan: &Plan,
@@ -38,7 +38,7 @@ impl Bundle {
         let lock = Lock::take(&folder)?;
         if folder.join("plan.json").exists() {
             return Err(misuse(format!(
-                "{} holds a run already: name another folder, or continue that one",
+                "{} holds a run already: name another folder",
                 folder.display()
             )));
         }
@@ -50,21 +50,6 @@ impl Bundle {
         bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
         bundle.note(manifest)?;
         Ok(bundle)
-    }
-
-    /// One that holds a run, to which samples are added. It was locked before it was
-    /// read.
-    pub(super) fn reopen(folder: PathBuf, lock: Lock) -> anyhow::Result<Bundle> {
-        for name in [SAMPLES, HISTOGRAMS] {
-            if folder.join(format!("{name}.xz")).exists() {
-                bail!(
-                    "{} is an archive: decompress its files with unxz, then continue it",
-                    folder.display()
-                );
-            }
-        }
-        let (samples, histograms) = (append_to(&folder, SAMPLES)?, append_to(&folder, HISTOGRAMS)?);
-        Ok(Bundle { samples, histograms, folder, _lock: lock })
     }
 
     /// Takes away what this run has left so far, and its folder if nothing else is in it.
@@ -100,13 +85,14 @@ impl Bundle {
         self.write("manifest.json", &serde_json::to_string_pretty(manifest)?)
     }
 
+    /// The manifest last: with it the run is complete.
     pub(super) fn finish(&self, summary: &Summary, table: &str) -> anyhow::Result<()> {
-        self.note(&summary.manifest)?;
         self.write("summary.json", &serde_json::to_string_pretty(summary)?)?;
         self.write("summary.csv", &report::csv(summary))?;
         self.write("report.html", &report::html(summary))?;
         self.write("report.md", &report::markdown(summary))?;
-        self.write("table.txt", table)
+        self.write("table.txt", table)?;
+        self.note(&summary.manifest)
     }
 
     /// All of it or nothing, whenever the process is killed.

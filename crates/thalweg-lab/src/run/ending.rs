@@ -1,7 +1,6 @@
 //! What is saved, printed and judged when no more samples are taken.
 
 use super::bundle::Bundle;
-use super::store::word_for;
 use super::{Ended, Manner, date, endpoints, print, say};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
@@ -13,10 +12,7 @@ use std::time::SystemTime;
 /// What was taken.
 pub(super) struct Taken<'a> {
     pub(super) plan: &'a Plan,
-    /// All that the run has.
     pub(super) samples: Vec<Sample>,
-    /// How many of them were taken now.
-    pub(super) count: usize,
     pub(super) was_interrupted: bool,
 }
 
@@ -27,19 +23,14 @@ pub(super) fn end(
     mut manifest: Manifest,
     manner: &Manner,
 ) -> anyhow::Result<Ended> {
-    let ended = date::rfc3339(SystemTime::now());
-    if let Some(continued) = manifest.continued.last_mut() {
-        continued.ended.clone_from(&ended);
-        continued.samples = taken.count;
-    }
-    manifest.ended = ended;
+    manifest.ended = date::rfc3339(SystemTime::now());
     manifest.was_interrupted = taken.was_interrupted;
     let summary = Summary::new(taken.plan, &taken.samples, manifest);
     let table = report::table(&summary);
-    let is_new = summary.manifest.continued.is_empty();
-    let failed = taken.samples.first().filter(|_| {
-        is_new && endpoints::is_only_endpoints(taken.plan) && !summary.has_valid_sample()
-    });
+    let failed = taken
+        .samples
+        .first()
+        .filter(|_| endpoints::is_only_endpoints(taken.plan) && !summary.has_valid_sample());
     if failed.is_none() {
         bundle.finish(&summary, &table)?;
     }
@@ -65,11 +56,7 @@ pub(super) fn end(
         let kept = taken.samples.len();
         let planned =
             taken.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
-        let remedy = word_for(folder);
-        say(format_args!(
-            "Interrupted: {kept}{planned} samples were kept; `thalweg bench continue {remedy}` \
-             takes the others."
-        ));
+        say(format_args!("Interrupted: {kept}{planned} samples were kept."));
         return Ok(Ended::Interrupted);
     }
     if !summary.has_valid_sample() {

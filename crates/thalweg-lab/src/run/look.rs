@@ -2,7 +2,7 @@
 
 use super::archive::Archive;
 use super::ending::{hits, leave_junit, refuse};
-use super::store::{Store, word_for};
+use super::store::Store;
 use super::{Manner, lock, misuse};
 use crate::report::{self, Entry, State, Summary};
 use crate::scenario::Figure;
@@ -31,8 +31,8 @@ pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
             read(&folder).map_err(|error| format!("{name}\n  cannot be read: {error:#}\n"))?;
         let state = match lock::holder(&folder) {
             Some(said) => State::Running(said),
-            None if archive.missing(false).is_empty() && archive.is_finished() => State::Over,
-            None => State::Unfinished(word_for(&folder)),
+            None if archive.is_complete() => State::Over,
+            None => State::EndedEarly,
         };
         let (summary, taken) = (archive.summary(), archive.samples.len());
         Ok(Entry::new(&name, &archive.plan, taken, &summary, state))

@@ -1,7 +1,7 @@
 //! A store: a folder of runs, and how one is named.
 
-use super::archive::{begun, name_of};
-use super::{misuse, words};
+use super::archive::begun;
+use super::misuse;
 use crate::scenario::unknown;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -107,16 +107,6 @@ impl Store {
         let free = names.find(|name| !self.folder_of(name).exists());
         self.folder_of(&free.unwrap_or_default())
     }
-}
-
-/// The word by which a run is found from here: in the usual store its name is
-/// enough, a path says it everywhere.
-pub(super) fn word_for(folder: &Path) -> String {
-    let word = match folder.parent() == Some(Path::new(STORE)) {
-        true => name_of(folder),
-        false => folder.display().to_string(),
-    };
-    words::quoted(&word)
 }
 
 fn is_run(folder: &Path) -> bool {

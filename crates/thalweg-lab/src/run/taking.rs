@@ -1,4 +1,4 @@
-//! The samples of some of a plan's slots.
+//! The samples of a plan.
 
 use super::bundle::Bundle;
 use super::ending::{self, Taken};
@@ -25,14 +25,8 @@ pub(super) struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Takes the samples of `slots`, fewer if interrupted, beside those that the
-    /// run `had`, and ends the run.
-    pub(super) fn take(
-        mut self,
-        slots: &[Slot],
-        had: Vec<Sample>,
-        mut manifest: Manifest,
-    ) -> anyhow::Result<Ended> {
+    /// Takes the samples of the plan, fewer if interrupted, and ends the run.
+    pub(super) fn take(mut self, mut manifest: Manifest) -> anyhow::Result<Ended> {
         let interrupt = Interrupt::listen()?;
         self.cores.pin_swarm(1)?;
         let bench = Bench {
@@ -46,8 +40,9 @@ impl Session<'_> {
             remark: Mutex::default(),
         };
         let manner = &self.means.manner;
-        let progress = RefCell::new(Progress::new(self.plan, slots, manner.is_quiet));
-        let (mut samples, mut taken, mut was_interrupted) = (had, 0, false);
+        let slots: Vec<_> = self.plan.slots().collect();
+        let progress = RefCell::new(Progress::new(self.plan, &slots, manner.is_quiet));
+        let (mut samples, mut was_interrupted) = (Vec::new(), false);
         let mut budget = Budget::default();
         for start in slots.chunk_by(is_of_one_start) {
             let (part, cell) = (self.plan.part(start[0]), start[0].cell);
@@ -61,9 +56,7 @@ impl Session<'_> {
             };
             for sample in found {
                 self.bundle.append(&sample)?;
-                samples.retain(|other| !is_of_one_place(other, &sample));
                 samples.push(sample);
-                taken += 1;
             }
             let own: Vec<_> =
                 samples.iter().filter(|it| (it.part, it.cell) == (start[0].part, cell)).collect();
@@ -77,15 +70,8 @@ impl Session<'_> {
         }
         let mut progress = progress.into_inner();
         progress.finish();
-        // Those who continued may have seen it before.
-        let remark = bench
-            .remark
-            .into_inner()
-            .ok()
-            .flatten()
-            .filter(|it| !manifest.machine.remarks.contains(it));
-        manifest.machine.remarks.extend(remark);
-        let taken = Taken { plan: self.plan, samples, count: taken, was_interrupted };
+        manifest.machine.remarks.extend(bench.remark.into_inner().ok().flatten());
+        let taken = Taken { plan: self.plan, samples, was_interrupted };
         ending::end(&self.bundle, &taken, manifest, manner)
     }
 }
@@ -134,8 +120,4 @@ fn is_decided(part: &Part, slot: Slot, samples: &[Sample]) -> bool {
 
 fn is_of_one_start(one: &Slot, other: &Slot) -> bool {
     (one.part, one.cell, one.repeat) == (other.part, other.cell, other.repeat)
-}
-
-fn is_of_one_place(a: &Sample, b: &Sample) -> bool {
-    (a.part, a.cell, a.subject, a.repeat) == (b.part, b.cell, b.subject, b.repeat)
 }

@@ -1,4 +1,4 @@
-//! What measures: a scenario, `continue`, `rerun`.
+//! What measures: a scenario, `rerun`.
 
 use super::{EndArgs, StoreArgs};
 use anyhow::Context;
@@ -6,7 +6,7 @@ use clap::Args;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_lab::run::{self, Asked, Continuation, Ended, Means, Misuse, Order};
+use thalweg_lab::run::{self, Asked, Ended, Means, Misuse, Order};
 use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
 use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
@@ -117,22 +117,6 @@ struct MeansArgs {
     store: StoreArgs,
 }
 
-/// A run to go on with.
-#[derive(Args, Debug)]
-pub(super) struct ContinueArgs {
-    /// By name, a part of it that no other has, a path, or `last`.
-    #[arg(default_value = "last")]
-    run: String,
-    /// Take those starts again too that have a sample which does not count.
-    #[arg(long)]
-    invalid: bool,
-    /// Also with another version, or on another machine.
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    means: MeansArgs,
-}
-
 /// A run to repeat.
 #[derive(Args, Debug)]
 pub(super) struct RerunArgs {
@@ -236,12 +220,6 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         out: args.out,
     };
     run::run(&order, &args.means.means()?)
-}
-
-/// Takes what a run lacks.
-pub(super) fn resume(args: ContinueArgs) -> anyhow::Result<Ended> {
-    let ContinueArgs { run, invalid, force, means } = args;
-    run::resume(&run, Continuation { also_invalid: invalid, force }, &means.means()?)
 }
 
 /// Runs a plan again.

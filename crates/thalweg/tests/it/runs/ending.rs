@@ -1,0 +1,112 @@
+//! Runs that are under way, interrupted, or killed.
+
+use std::fs;
+use std::process::Command;
+
+use super::super::harness::{Program, wait_for};
+use super::place::{Place, TINY};
+
+#[test]
+fn a_run_that_is_running_is_left_alone_and_killed_keeps_what_it_has() {
+    let place = Place::with("running", &TINY.replace("repeats = 2", "repeats = 200"));
+    let words = ["tiny.toml", "--out", "store/run-a"];
+    let mut program = Program::start(&mut place.command(&words));
+    wait_for("a sample", || (!place.slots("run-a").is_empty()).then_some(()));
+    let refused = |words: &[&str]| {
+        let said = place.bench(words);
+        said.ended_with(2);
+        let (start, end) =
+            ("thalweg: store/run-a is still running (process ", "or end it with Ctrl-C\n");
+        assert!(said.stderr.starts_with(start) && said.stderr.ends_with(end), "{}", said.stderr);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    };
+    refused(&words);
+    let list = || place.bench(&["list", "--store", "store"]).ended_with(0).to_owned();
+    let running = list();
+    assert!(running.contains("\n  still running (process "), "{running}");
+    program.kill();
+    program.end();
+    place.end_processes();
+    // Nobody else has added to it.
+    let mut slots = place.slots("run-a");
+    let taken = slots.len();
+    slots.sort();
+    slots.dedup();
+    assert_eq!(slots.len(), taken);
+    let over = list();
+    assert!(over.contains("\n  ended early\n") && !over.contains("still running"), "{over}");
+    let shown = place.bench(&["show", "run-a", "--store", "store"]);
+    assert!(shown.ended_with(0).contains(&format!("{taken} of 400 samples")), "{}", shown.stdout);
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_process_and_keeps_what_it_has() {
+    let place = Place::with("interrupt", &TINY.replace("repeats = 2", "repeats = 6"));
+    let words = ["tiny.toml", "--out", "store/run-a", "--store", "store"];
+    let mut program = Program::start(&mut place.command(&words));
+    wait_for("a sample", || (!place.slots("run-a").is_empty()).then_some(()));
+    wait_for("a subject", || (place.processes().len() >= 2).then_some(()));
+    program.interrupt();
+    let (status, said) = program.end();
+    assert_eq!(status.code(), Some(130), "{said}");
+    assert_eq!(place.processes(), [""; 0]);
+    let kept = place.slots("run-a").len();
+    assert!((1..12).contains(&kept), "{kept}");
+    // A start is kept whole or not at all.
+    assert_eq!(kept % 2, 0);
+    assert!(said.contains(&format!("Interrupted: {kept} of 12 samples were kept.")), "{said}");
+    assert_eq!(place.json("run-a", "manifest.json")["was_interrupted"], true);
+    let list = place.bench(&["list", "--store", "store"]).ended_with(0).to_owned();
+    assert!(list.contains(&format!("{kept} of 12 samples")), "{list}");
+    assert!(list.contains("\n  ended early\n"), "{list}");
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once_and_leaves_no_process() {
+    let place = Place::new("twice");
+    // It never answers, so that the lab waits for it.
+    let silent = place.folder.join("silent");
+    let script = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nexec sleep 600\n";
+    fs::write(&silent, script).expect("write a script");
+    let run = Command::new("chmod").arg("+x").arg(&silent).status();
+    assert!(run.is_ok_and(|status| status.success()));
+    let words = ["tiny.toml", "--out", "store/run-a", "--thalweg", "./silent"];
+    let mut program = Program::start(&mut place.command(&words));
+    let sleeps = || place.processes().into_iter().find(|line| line.starts_with("sleep "));
+    wait_for("a subject", sleeps);
+    // Signals that wait for one another are one signal.
+    wait_for("the end", || {
+        program.interrupt();
+        program.said().contains("Ended at once").then_some(())
+    });
+    let (status, said) = program.end();
+    assert_eq!(status.code(), Some(130), "{said}");
+    wait_for("no process", || place.processes().is_empty().then_some(()));
+}
+
+#[test]
+fn a_killed_run_is_read_without_its_half_line() {
+    let place = Place::new("killed");
+    place.take("run-a", &[]);
+    // As if it had been killed while it wrote: no end, no summary, half a line.
+    for name in ["summary.json", "summary.csv", "table.txt"] {
+        fs::remove_file(place.file("run-a", name)).expect("a file of a run");
+    }
+    let text = place.text("run-a", "samples.jsonl");
+    fs::write(place.file("run-a", "samples.jsonl"), &text[..text.len() - 20]).expect("write");
+    let mut manifest = place.json("run-a", "manifest.json");
+    manifest["ended"] = "".into();
+    fs::write(place.file("run-a", "manifest.json"), manifest.to_string()).expect("write");
+
+    let shown = place.bench(&["show", "run-a", "--store", "store"]);
+    assert!(shown.ended_with(0).contains("3 of 4 samples"), "{}", shown.stdout);
+    assert_eq!(
+        shown.stderr,
+        "run-a: the last line of samples.jsonl is half-written, as when a run is killed: left \
+         out\n"
+    );
+    assert!(place.bench(&["list", "--store", "store"]).stdout.contains("\n  ended early\n"));
+    // Its report is made of what there is.
+    let page = place.bench(&["export", "run-a", "--store", "store", "--format", "html"]);
+    assert!(page.ended_with(0).starts_with("<!doctype html>"), "{}", page.stdout);
+}
