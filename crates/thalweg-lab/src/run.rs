@@ -1,8 +1,8 @@
 //! The only wiring: plan, samples, report.
 //!
 //! ```text
-//! order ─┐
-//! rerun ─┴─► plan ─► taking ─► ending: folder, table, conditions
+//! request ─┐
+//! rerun ───┴─► plan ─► taking ─► ending: folder, table, conditions
 //! ```
 //!
 //! - `taking`: the starts of a plan's cells, until they are decided or the budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
@@ -56,9 +56,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use taking::Session;
 
-/// What to measure.
+/// Where the plan comes from.
 #[derive(Clone, Debug)]
-pub enum Asked {
+pub enum PlanSource {
     /// A scenario of the library by name, or a file.
     Scenario(String),
     /// Endpoints that somebody runs.
@@ -67,9 +67,9 @@ pub enum Asked {
 
 /// What to run, and where to put what is found.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct RunRequest {
     /// What to measure.
-    pub asked: Asked,
+    pub plan: PlanSource,
     /// What the command line changes about it.
     pub changes: Changes,
     /// Where the subjects run.
@@ -78,9 +78,9 @@ pub struct Order {
     pub out: Option<PathBuf>,
 }
 
-/// What every way to take samples needs.
+/// What every run needs, a new one or one taken again.
 #[derive(Clone, Debug)]
-pub struct Means {
+pub struct RunContext {
     /// The binary that `serve` and `limit` are run from.
     pub program: PathBuf,
     /// Folders of peers, each with a `subject.toml`.
@@ -89,8 +89,8 @@ pub struct Means {
     pub system_calls: bool,
     /// Where runs are kept.
     pub store: Store,
-    /// What to say, and where.
-    pub manner: Manner,
+    /// What to print, and what the run is held to.
+    pub output: OutputOptions,
     /// What was typed, without the program's name.
     pub arguments: Vec<String>,
     /// The lab's own version.
@@ -99,7 +99,7 @@ pub struct Means {
 
 /// What is said of a run, and what it is held to.
 #[derive(Clone, Debug, Default)]
-pub struct Manner {
+pub struct OutputOptions {
     /// Nothing but errors and the folder.
     pub is_quiet: bool,
     /// The summary as JSON on stdout, and nothing else there.
@@ -129,17 +129,17 @@ fn misuse(sentence: impl Into<String>) -> anyhow::Error {
 }
 
 /// Runs a scenario in a folder of its own.
-pub fn run(order: &Order, means: &Means) -> anyhow::Result<Ended> {
-    let plan = read_plan(order, means)?;
-    begin(plan, &order.place, order.out.as_deref(), None, means)
+pub fn run(request: &RunRequest, context: &RunContext) -> anyhow::Result<Ended> {
+    let plan = read_plan(request, context)?;
+    begin(plan, &request.place, request.out.as_deref(), None, context)
 }
 
 /// Runs an archived run's plan again, in a folder of its own.
-pub fn rerun(run: &str, out: Option<&Path>, means: &Means) -> anyhow::Result<Ended> {
-    let mut archive = Archive::without_latencies(&means.store.find(run)?)?;
+pub fn rerun(run: &str, out: Option<&Path>, context: &RunContext) -> anyhow::Result<Ended> {
+    let mut archive = Archive::without_latencies(&context.store.find(run)?)?;
     secrets::expect_all_kept(&mut archive.plan)?;
     let place = place_of(&archive.manifest)?;
-    begin(archive.plan, &place, out, Some(archive.name), means)
+    begin(archive.plan, &place, out, Some(archive.name), context)
 }
 
 fn begin(
@@ -147,21 +147,21 @@ fn begin(
     place: &Place,
     out: Option<&Path>,
     rerun_of: Option<String>,
-    means: &Means,
+    context: &RunContext,
 ) -> anyhow::Result<Ended> {
-    means.check(&plan)?;
-    find_peers(&mut plan, &means.peers)?;
-    let peers = subject::build_peers(&plan, means.manner.is_quiet)?;
-    let measured = subject::version_of(&means.program)?;
+    context.check(&plan)?;
+    find_peers(&mut plan, &context.peers)?;
+    let peers = subject::build_peers(&plan, context.output.is_quiet)?;
+    let measured = subject::version_of(&context.program)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, place);
     let begun = SystemTime::now();
     let folder = out.map(Path::to_owned).unwrap_or_else(|| {
         let (cpu, cores) = (machine.cpu_slug(), machine.cores);
-        means.store.unused(&format!("{}-{cpu}-{cores}-{}", date::day(begun), plan.name))
+        context.store.unused(&format!("{}-{cpu}-{cores}-{}", date::day(begun), plan.name))
     });
-    let arguments = words::without_folders(&means.arguments);
-    let mut manifest = Manifest::new(&means.version, &words::line(&arguments), machine);
+    let arguments = words::without_folders(&context.arguments);
+    let mut manifest = Manifest::new(&context.version, &words::line(&arguments), machine);
     manifest.begun = date::rfc3339(begun);
     manifest.measured = measured;
     manifest.arguments = arguments;
@@ -170,15 +170,15 @@ fn begin(
     manifest.rerun_of = rerun_of;
     manifest.peers = peers;
     let bundle = Bundle::create(folder, &without_folders(&plan), &manifest)?;
-    let session = Session { plan: &plan, place, cores: &cores, means, bundle };
+    let session = Session { plan: &plan, place, cores: &cores, context, bundle };
     session.take(manifest)
 }
 
-impl Means {
+impl RunContext {
     /// Whether the conditions are about somebody, which is to be known before
     /// anything is measured.
     fn check(&self, plan: &Plan) -> anyhow::Result<()> {
-        self.manner.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
+        self.output.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
     }
 }
 
@@ -190,10 +190,12 @@ fn place_of(manifest: &Manifest) -> anyhow::Result<Place> {
     Ok(Place { under: manifest.under.clone(), address })
 }
 
-fn read_plan(order: &Order, means: &Means) -> anyhow::Result<Plan> {
-    let name = match &order.asked {
-        Asked::Endpoints(endpoints) => return Ok(scenario::listen(endpoints, &order.changes)?),
-        Asked::Scenario(name) => name,
+fn read_plan(request: &RunRequest, context: &RunContext) -> anyhow::Result<Plan> {
+    let name = match &request.plan {
+        PlanSource::Endpoints(endpoints) => {
+            return Ok(scenario::listen(endpoints, &request.changes)?);
+        }
+        PlanSource::Scenario(name) => name,
     };
     let is_file = name.ends_with(".toml");
     let text = if is_file {
@@ -203,8 +205,8 @@ fn read_plan(order: &Order, means: &Means) -> anyhow::Result<Plan> {
         scenario::find(name)?.to_owned()
     };
     let source = if is_file { name.clone() } else { format!("scenario {name}") };
-    let peers = peers_in(&means.peers)?;
-    scenario::read(&text, &order.changes, &peers).context(source)
+    let peers = peers_in(&context.peers)?;
+    scenario::read(&text, &request.changes, &peers).context(source)
 }
 
 fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {

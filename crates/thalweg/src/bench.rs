@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use thalweg_lab::report::Condition;
-use thalweg_lab::run::{Ended, INTERRUPTED, Manner, Misuse, STORE, Store, say};
+use thalweg_lab::run::{Ended, INTERRUPTED, Misuse, OutputOptions, STORE, Store, say};
 use thalweg_lab::scenario::{ScenarioError, titles};
 
 /// The end of what was asked for in vain: as clap's own.
@@ -113,9 +113,9 @@ struct EndArgs {
 }
 
 impl EndArgs {
-    fn manner(self, is_quiet: bool) -> Manner {
+    fn output(self, is_quiet: bool) -> OutputOptions {
         let EndArgs { fail_if, junit, json, .. } = self;
-        Manner { is_quiet, is_json: json, fail_if, junit }
+        OutputOptions { is_quiet, is_json: json, fail_if, junit }
     }
 }
 

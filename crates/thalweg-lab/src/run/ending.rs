@@ -1,7 +1,7 @@
 //! What is saved, printed and judged when no more samples are taken.
 
 use super::bundle::Bundle;
-use super::{Ended, Manner, date, endpoints, print, say};
+use super::{Ended, OutputOptions, date, endpoints, print, say};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
 use crate::scenario::Plan;
@@ -21,7 +21,7 @@ pub(super) fn end(
     bundle: &Bundle,
     taken: &Taken<'_>,
     mut manifest: Manifest,
-    manner: &Manner,
+    output: &OutputOptions,
 ) -> anyhow::Result<Ended> {
     manifest.ended = date::rfc3339(SystemTime::now());
     manifest.was_interrupted = taken.was_interrupted;
@@ -34,8 +34,8 @@ pub(super) fn end(
     if failed.is_none() {
         bundle.finish(&summary, &table)?;
     }
-    let hits = hits(&manner.fail_if, &summary);
-    if let Some(path) = &manner.junit {
+    let hits = hits(&output.fail_if, &summary);
+    if let Some(path) = &output.junit {
         leave_junit(path, taken.plan, &summary, &hits)?;
     }
     if let Some(failed) = failed {
@@ -43,9 +43,11 @@ pub(super) fn end(
         bail!("{}", failed.why);
     }
     let folder = bundle.folder();
-    match manner {
-        Manner { is_json: true, .. } => print(&(serde_json::to_string_pretty(&summary)? + "\n"))?,
-        Manner { is_quiet: true, .. } => print(&format!("{}\n", folder.display()))?,
+    match output {
+        OutputOptions { is_json: true, .. } => {
+            print(&(serde_json::to_string_pretty(&summary)? + "\n"))?
+        }
+        OutputOptions { is_quiet: true, .. } => print(&format!("{}\n", folder.display()))?,
         _ => {
             let folder = folder.display();
             let where_to = format!("Everything is in {folder}; {folder}/report.html shows it.");

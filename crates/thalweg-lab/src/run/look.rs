@@ -3,7 +3,7 @@
 use super::archive::Archive;
 use super::ending::{hits, leave_junit, refuse};
 use super::store::Store;
-use super::{Manner, lock, misuse};
+use super::{OutputOptions, lock, misuse};
 use crate::report::{self, Entry, State, Summary};
 use crate::scenario::Figure;
 use std::path::Path;
@@ -63,11 +63,11 @@ pub fn export(archive: &Archive, format: Format) -> anyhow::Result<String> {
 
 /// Holds a run that is over to conditions, as if they had been given when it was
 /// made; the error says which were met.
-pub fn judge(archive: &Archive, summary: &Summary, manner: &Manner) -> anyhow::Result<()> {
+pub fn judge(archive: &Archive, summary: &Summary, output: &OutputOptions) -> anyhow::Result<()> {
     let check = |it: &report::Condition| it.check(&archive.plan).map_err(misuse);
-    manner.fail_if.iter().try_for_each(check)?;
-    let hits = hits(&manner.fail_if, summary);
-    if let Some(path) = &manner.junit {
+    output.fail_if.iter().try_for_each(check)?;
+    let hits = hits(&output.fail_if, summary);
+    if let Some(path) = &output.junit {
         leave_junit(path, &archive.plan, summary, &hits)?;
     }
     refuse(&hits)

@@ -5,7 +5,7 @@ use super::ending::{self, Taken};
 use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::sample::Bench;
-use super::{Ended, Means, endpoints};
+use super::{Ended, RunContext, endpoints};
 use crate::measure::Sample;
 use crate::measure::comparison::Next;
 use crate::report::{self, Manifest};
@@ -20,7 +20,7 @@ pub(super) struct Session<'a> {
     pub(super) plan: &'a Plan,
     pub(super) place: &'a Place,
     pub(super) cores: &'a Cores,
-    pub(super) means: &'a Means,
+    pub(super) context: &'a RunContext,
     pub(super) bundle: Bundle,
 }
 
@@ -31,17 +31,17 @@ impl Session<'_> {
         self.cores.pin_swarm(1)?;
         let bench = Bench {
             plan: self.plan,
-            program: &self.means.program,
+            program: &self.context.program,
             place: self.place,
             cores: self.cores,
             log: self.bundle.log()?,
             interrupted: interrupt.flag(),
-            system_calls: self.means.system_calls,
+            system_calls: self.context.system_calls,
             remark: Mutex::default(),
         };
-        let manner = &self.means.manner;
+        let output = &self.context.output;
         let slots: Vec<_> = self.plan.slots().collect();
-        let progress = RefCell::new(Progress::new(self.plan, &slots, manner.is_quiet));
+        let progress = RefCell::new(Progress::new(self.plan, &slots, output.is_quiet));
         let (mut samples, mut was_interrupted) = (Vec::new(), false);
         let mut budget = Budget::default();
         for start in slots.chunk_by(is_of_one_start) {
@@ -72,7 +72,7 @@ impl Session<'_> {
         progress.finish();
         manifest.machine.remarks.extend(bench.remark.into_inner().ok().flatten());
         let taken = Taken { plan: self.plan, samples, was_interrupted };
-        ending::end(&self.bundle, &taken, manifest, manner)
+        ending::end(&self.bundle, &taken, manifest, output)
     }
 }
 

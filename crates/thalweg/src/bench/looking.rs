@@ -90,15 +90,15 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
 /// Prints a run's table, and what it was made with.
 pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     let archive = read(&args.store, &args.run)?;
-    let manner = args.end.manner(false);
+    let output = args.end.output(false);
     let summary = archive.summary();
-    if manner.is_json {
+    if output.is_json {
         print_json(&summary)?;
     } else {
         let (table, manifest) = (report::table(&summary), report::manifest(&summary));
         print(&format!("{}\n{table}\n{manifest}", archive.head()))?;
     }
-    run::judge(&archive, &summary, &manner)?;
+    run::judge(&archive, &summary, &output)?;
     Ok(Ended::Complete)
 }
 

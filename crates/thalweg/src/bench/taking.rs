@@ -6,7 +6,7 @@ use clap::Args;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_lab::run::{self, Asked, Ended, Means, Misuse, Order};
+use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
 use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
 use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
@@ -93,12 +93,12 @@ pub(super) struct ScenarioArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    means: MeansArgs,
+    context: ContextArgs,
 }
 
 /// What every way to measure has.
 #[derive(Args, Debug)]
-struct MeansArgs {
+struct ContextArgs {
     /// Folders of peers, each with its subject.toml.
     #[arg(long, value_name = "DIR", default_value = "lab/subjects")]
     peers: Vec<PathBuf>,
@@ -127,21 +127,21 @@ pub(super) struct RerunArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    means: MeansArgs,
+    context: ContextArgs,
 }
 
-impl MeansArgs {
-    fn means(self) -> anyhow::Result<Means> {
+impl ContextArgs {
+    fn context(self) -> anyhow::Result<RunContext> {
         let program = match self.thalweg {
             Some(program) => program,
             None => std::env::current_exe().context("this binary's own path is not known")?,
         };
-        Ok(Means {
+        Ok(RunContext {
             program,
             peers: self.peers,
             system_calls: self.system_calls,
             store: self.store.store(),
-            manner: self.end.manner(self.quiet),
+            output: self.end.output(self.quiet),
             arguments: std::env::args().skip(1).collect(),
             version: env!("THALWEG_VERSION").to_owned(),
         })
@@ -149,9 +149,9 @@ impl MeansArgs {
 }
 
 impl ScenarioArgs {
-    fn asked(&self) -> anyhow::Result<Asked> {
+    fn plan(&self) -> anyhow::Result<PlanSource> {
         if self.url.is_empty() {
-            return Ok(Asked::Scenario(self.scenario.clone()));
+            return Ok(PlanSource::Scenario(self.scenario.clone()));
         }
         if self.transports.len() > 1 {
             return Err(Misuse("an endpoint is asked for one of --transports".to_owned()).into());
@@ -168,7 +168,7 @@ impl ScenarioArgs {
                 insecure: self.insecure,
             })
         };
-        Ok(Asked::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
+        Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
     }
 
     /// What `--set` says, and the options that stand for one of its keys.
@@ -196,12 +196,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// Runs a scenario, or measures endpoints.
 pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
-    let asked = args.asked()?;
+    let plan = args.plan()?;
     let set = args.settings();
     // Of an endpoint, --transports has said what is spoken there.
     let transports = if args.url.is_empty() { args.transports } else { Vec::new() };
-    let order = Order {
-        asked,
+    let request = RunRequest {
+        plan,
         changes: Changes {
             quick: args.quick,
             repeats: args.repeats,
@@ -219,11 +219,11 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
         },
         out: args.out,
     };
-    run::run(&order, &args.means.means()?)
+    run::run(&request, &args.context.context()?)
 }
 
 /// Runs a plan again.
 pub(super) fn rerun(args: RerunArgs) -> anyhow::Result<Ended> {
-    let RerunArgs { run, out, means } = args;
-    run::rerun(&run, out.as_deref(), &means.means()?)
+    let RerunArgs { run, out, context } = args;
+    run::rerun(&run, out.as_deref(), &context.context()?)
 }
