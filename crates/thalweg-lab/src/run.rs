@@ -6,7 +6,7 @@
 //! ```
 //!
 //! - `taking`: the starts of a plan's cells, until they are decided or the budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
-//! - `meeting`: those that are taken at the same time begin together
+//! - `start_barrier`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `endpoints`: what is found of endpoints beforehand
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
@@ -27,12 +27,12 @@ mod interrupt;
 mod lines;
 mod lock;
 mod look;
-mod meeting;
 mod print;
 mod progress;
 mod sample;
 mod secrets;
 mod start;
+mod start_barrier;
 mod store;
 mod taking;
 #[cfg(test)]

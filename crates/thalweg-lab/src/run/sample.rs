@@ -1,7 +1,7 @@
 //! One sample: a fresh subject, the swarm, and what was seen of both.
 
-use super::meeting::Seat;
 use super::progress::Progress;
+use super::start_barrier::StartBarrier;
 use super::watch::{Seen, Watch, Watched, Ways};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
@@ -45,7 +45,7 @@ pub(super) struct Launched<'a> {
 pub(super) struct Company<'a> {
     pub(super) progress: &'a RefCell<Progress>,
     /// Among those that are taken at the same time.
-    pub(super) seat: Seat,
+    pub(super) barrier: StartBarrier,
 }
 
 impl Bench<'_> {
@@ -122,7 +122,7 @@ impl Bench<'_> {
             system_calls: self.system_calls,
             progress: company.progress,
         };
-        Watch::new(watched, ways, company.seat)
+        Watch::new(watched, ways, company.barrier)
     }
 
     /// Visits a server that somebody else runs, and looks at it too if it is seen.

@@ -6,9 +6,9 @@
 //! span. Which processes are started, and when, is drawn, too: a process's luck with its
 //! memory is one of the things that the next start averages out.
 
-use super::meeting::meeting;
 use super::progress::Progress;
 use super::sample::{Bench, Company, Launched};
+use super::start_barrier::StartBarrier;
 use super::watch::Seen;
 use crate::measure::Sample;
 use crate::scenario::Slot;
@@ -33,8 +33,8 @@ impl Bench<'_> {
             return self.side_by_side(&turn, part.rounds, progress);
         }
         let alone = |slot: &Slot| {
-            let seat = meeting(1).pop()?;
-            self.take_one(*slot, Company { progress, seat })
+            let barrier = StartBarrier::alone();
+            self.take_one(*slot, Company { progress, barrier })
         };
         turn.iter().map(alone).collect()
     }
@@ -42,20 +42,20 @@ impl Bench<'_> {
     /// All at the same time, each on a thread of its own.
     fn concurrently(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
         let (first, others) = turn.split_first()?;
-        let mut seats = meeting(turn.len()).into_iter();
-        let seat = seats.next()?;
+        let mut barriers = StartBarrier::of(turn.len()).into_iter();
+        let barrier = barriers.next()?;
         let samples = thread::scope(|scope| {
             let others: Vec<_> = others
                 .iter()
-                .zip(seats)
-                .map(|(slot, seat)| {
+                .zip(barriers)
+                .map(|(slot, barrier)| {
                     scope.spawn(move || {
                         let progress = RefCell::new(Progress::silent());
-                        self.take_one(*slot, Company { progress: &progress, seat })
+                        self.take_one(*slot, Company { progress: &progress, barrier })
                     })
                 })
                 .collect();
-            let first = self.take_one(*first, Company { progress, seat });
+            let first = self.take_one(*first, Company { progress, barrier });
             let others = others.into_iter().map(|other| other.join().ok().flatten());
             std::iter::once(first).chain(others).collect::<Vec<_>>()
         });
@@ -79,8 +79,8 @@ impl Bench<'_> {
     ) -> Option<Vec<Sample>> {
         let (mut launched, mut samples) = (Vec::new(), Vec::new());
         for slot in turn {
-            let seat = meeting(1).pop()?;
-            match self.launch(*slot, Company { progress, seat }) {
+            let barrier = StartBarrier::alone();
+            match self.launch(*slot, Company { progress, barrier }) {
                 Ok(subject) => launched.push(subject),
                 Err(error) => samples.push(failed(*slot, rounds, 0, &error)?),
             }

@@ -1,7 +1,7 @@
 //! What is seen of a subject besides its events, at the right moments.
 
-use super::meeting::Seat;
 use super::progress::Progress;
+use super::start_barrier::StartBarrier;
 use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, Resources, Room, SocketMemory, SystemCalls, core_times,
     dropped_packets,
@@ -100,8 +100,12 @@ pub(super) struct Watch<'a>(Rc<RefCell<Looks<'a>>>);
 
 impl<'a> Watch<'a> {
     /// From now on: without a connection yet.
-    pub(super) fn new(subject: Watched, ways: Ways<'a>, seat: Seat) -> anyhow::Result<Watch<'a>> {
-        Ok(Watch(Rc::new(RefCell::new(Looks::new(subject, ways, seat)?))))
+    pub(super) fn new(
+        subject: Watched,
+        ways: Ways<'a>,
+        barrier: StartBarrier,
+    ) -> anyhow::Result<Watch<'a>> {
+        Ok(Watch(Rc::new(RefCell::new(Looks::new(subject, ways, barrier)?))))
     }
 
     /// Connections are about to be opened: those of others may stand by now.
@@ -145,7 +149,7 @@ struct Looks<'a> {
     interrupted: &'a AtomicBool,
     progress: &'a RefCell<Progress>,
     /// Among those whose spans begin together.
-    seat: Seat,
+    barrier: StartBarrier,
     /// The subject's, just before the span.
     processes: Vec<u32>,
     is_in_span: bool,
@@ -165,7 +169,7 @@ enum Counting {
 }
 
 impl<'a> Looks<'a> {
-    fn new(subject: Watched, ways: Ways<'a>, seat: Seat) -> anyhow::Result<Looks<'a>> {
+    fn new(subject: Watched, ways: Ways<'a>, barrier: StartBarrier) -> anyhow::Result<Looks<'a>> {
         let Watched { pids, address, room, cores, swarm_core } = subject;
         let mut all_cores = cores.clone();
         if !all_cores.contains(&swarm_core) {
@@ -182,7 +186,7 @@ impl<'a> Looks<'a> {
             all_cores,
             interrupted: ways.interrupted,
             progress: ways.progress,
-            seat,
+            barrier,
             processes: Vec::new(),
             is_in_span: false,
             counting: if ways.system_calls { Counting::Wanted } else { Counting::Nothing },
@@ -302,7 +306,7 @@ impl Observer for Looks<'_> {
     }
 
     fn may_begin(&mut self) -> bool {
-        self.seat.come()
+        self.barrier.arrive()
     }
 
     fn wants_more(&mut self, events: u64) -> bool {

@@ -1,0 +1,69 @@
+//! Samples that are taken at the same time begin their spans together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// One participant's side of a barrier. Who is dropped before it has arrived is not waited
+/// for.
+#[derive(Debug)]
+pub(super) struct StartBarrier {
+    /// Participants that have not arrived.
+    missing: Arc<AtomicUsize>,
+    has_arrived: bool,
+}
+
+impl StartBarrier {
+    /// One for each of so many participants.
+    pub(super) fn of(participants: usize) -> Vec<StartBarrier> {
+        let missing = Arc::new(AtomicUsize::new(participants));
+        let one = |_| StartBarrier { missing: Arc::clone(&missing), has_arrived: false };
+        (0..participants).map(one).collect()
+    }
+
+    /// For who has nobody to wait for.
+    pub(super) fn alone() -> StartBarrier {
+        StartBarrier { missing: Arc::new(AtomicUsize::new(1)), has_arrived: false }
+    }
+
+    /// Arrives, if this has not happened yet; whether everybody has.
+    pub(super) fn arrive(&mut self) -> bool {
+        if !std::mem::replace(&mut self.has_arrived, true) {
+            self.missing.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.missing.load(Ordering::Acquire) == 0
+    }
+}
+
+impl Drop for StartBarrier {
+    fn drop(&mut self) {
+        self.arrive();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_begin_when_the_last_has_arrived() {
+        let mut barriers = StartBarrier::of(3);
+        assert!(!barriers[0].arrive());
+        assert!(!barriers[0].arrive(), "nobody arrives twice");
+        assert!(!barriers[1].arrive());
+        assert!(barriers[2].arrive());
+        assert!(barriers[0].arrive());
+    }
+
+    #[test]
+    fn whoever_fails_is_not_waited_for() {
+        let mut barriers = StartBarrier::of(2);
+        assert!(!barriers[0].arrive());
+        drop(barriers.pop());
+        assert!(barriers[0].arrive());
+    }
+
+    #[test]
+    fn one_alone_waits_for_nobody() {
+        assert!(StartBarrier::alone().arrive());
+    }
+}
