@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! request ─┐
-//! rerun ───┴─► plan ─► taking ─► ending: folder, table, conditions
+//! rerun ───┴─► plan ─► sampling ─► ending: folder, table, conditions
 //! ```
 //!
-//! - `taking`: the starts of a plan's cells, until they are decided or the budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
+//! - `sampling`: the starts of a plan's cells, until they are decided or the budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `start_barrier`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `endpoints`: what is found of endpoints beforehand
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
 //! - `lines`: its files of a line for each sample
 //! - `lock`: one process at a time adds to it
-//! - `store`: a folder of runs; `look`: what can be asked of them
+//! - `store`: a folder of runs; `query`: what can be asked of them
 //! - `progress` and `eta`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
 //! - `words`: what was typed, as it is archived; `secrets`: what is not
@@ -26,15 +26,15 @@ mod eta;
 mod interrupt;
 mod lines;
 mod lock;
-mod look;
 mod print;
 mod progress;
+mod query;
 mod sample;
+mod sampling;
 mod secrets;
 mod start;
 mod start_barrier;
 mod store;
-mod taking;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -42,8 +42,8 @@ mod words;
 
 pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
-pub use look::{Format, entries, export, judge};
 pub use print::{print, say};
+pub use query::{Format, entries, export, judge};
 pub use store::{STORE, Store};
 
 use crate::measure::MachineNote;
@@ -52,9 +52,9 @@ use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use anyhow::Context;
 use bundle::Bundle;
+use sampling::Session;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use taking::Session;
 
 /// Where the plan comes from.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! `thalweg bench`: the lab's command line.
 //!
-//! - `taking`: what measures: a scenario, `rerun`
-//! - `looking`: what asks runs that are over: `list`, `show`, `export`
+//! - `measure`: what measures: a scenario, `rerun`
+//! - `query`: what asks runs that are over: `list`, `show`, `export`
 
-mod looking;
-mod taking;
+mod measure;
+mod query;
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -37,19 +37,19 @@ pub(crate) struct BenchArgs {
     #[command(subcommand)]
     of_runs: Option<OfRuns>,
     #[command(flatten)]
-    scenario: taking::ScenarioArgs,
+    scenario: measure::ScenarioArgs,
 }
 
 #[derive(Subcommand, Debug)]
 enum OfRuns {
     /// Runs of the store: when, what, how complete, and one figure.
-    List(looking::ListArgs),
+    List(query::ListArgs),
     /// The table of a run, and what it is held to.
-    Show(looking::ShowArgs),
+    Show(query::ShowArgs),
     /// Run the same plan again, in a new folder.
-    Rerun(taking::RerunArgs),
+    Rerun(measure::RerunArgs),
     /// A run in another form.
-    Export(looking::ExportArgs),
+    Export(query::ExportArgs),
 }
 
 impl OfRuns {
@@ -122,7 +122,7 @@ impl EndArgs {
 /// Runs the lab as told, or looks at what it has left.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     let done = match args.of_runs {
-        None => taking::run(args.scenario),
+        None => measure::run(args.scenario),
         Some(of_runs) => ask(of_runs),
     };
     match done {
@@ -139,10 +139,10 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
 fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
     of_runs.expect_first(std::env::args().skip(1))?;
     match of_runs {
-        OfRuns::Rerun(args) => taking::rerun(args),
-        OfRuns::List(args) => looking::list(&args),
-        OfRuns::Show(args) => looking::show(args),
-        OfRuns::Export(args) => looking::export(&args),
+        OfRuns::Rerun(args) => measure::rerun(args),
+        OfRuns::List(args) => query::list(&args),
+        OfRuns::Show(args) => query::show(args),
+        OfRuns::Export(args) => query::export(&args),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
-use super::watch::{Seen, Watch, Watched, Ways};
+use super::watch::{Observations, Watch, Watched, Ways};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
@@ -71,9 +71,9 @@ impl Bench<'_> {
     fn measure(&self, slot: Slot, company: Company<'_>) -> anyhow::Result<Sample> {
         let mut subject = self.launch(slot, company)?;
         let outcome = swarm::run(&subject.load, &mut subject.watch)?;
-        let seen = subject.watch.take_seen();
+        let observations = subject.watch.take_observations();
         subject.running.stop();
-        Ok(self.judge(slot, outcome, seen))
+        Ok(self.judge(slot, outcome, observations))
     }
 
     /// Starts a subject; says how it is loaded, and watches it.
@@ -157,7 +157,7 @@ impl Bench<'_> {
             measured: Duration::from_millis(part.measured_ms),
         };
         let heard = external::run(endpoint, &visit, &mut watch)?;
-        let seen = watch.take_seen();
+        let observations = watch.take_observations();
         let outcome = Outcome {
             traffic: heard.traffic,
             latency: heard.latency,
@@ -167,7 +167,7 @@ impl Bench<'_> {
             swarm_away_us: heard.swarm_away_us,
             ..Outcome::default()
         };
-        Ok(Sample { heard: Some(heard.heard), ..self.judge(slot, outcome, seen) })
+        Ok(Sample { heard: Some(heard.heard), ..self.judge(slot, outcome, observations) })
     }
 
     /// What a reader of the report must know.
@@ -177,19 +177,28 @@ impl Bench<'_> {
         }
     }
 
-    pub(super) fn judge(&self, slot: Slot, outcome: Outcome, mut seen: Seen) -> Sample {
-        self.remark(seen.remark.as_ref());
-        let evidence = self.evidence(&outcome, &seen);
+    pub(super) fn judge(
+        &self,
+        slot: Slot,
+        outcome: Outcome,
+        mut observations: Observations,
+    ) -> Sample {
+        self.remark(observations.remark.as_ref());
+        let evidence = self.evidence(&outcome, &observations);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
-        negotiated.facts.append(&mut seen.facts);
+        negotiated.facts.append(&mut observations.facts);
         Sample {
             verdict,
             why,
             span_us: outcome.span_us,
             traffic: outcome.traffic,
             ledger: outcome.ledger,
-            subject_cpu_ns: seen.end.resources.cpu_ns.saturating_sub(seen.begin.resources.cpu_ns),
+            subject_cpu_ns: observations
+                .end
+                .resources
+                .cpu_ns
+                .saturating_sub(observations.begin.resources.cpu_ns),
             subject_busy: evidence.subject_busy,
             swarm_busy: evidence.swarm_busy,
             disturbed: evidence.disturbed(),
@@ -197,9 +206,9 @@ impl Bench<'_> {
             swarm_away_us: evidence.swarm_away_us,
             dropped_packets: evidence.dropped_packets,
             open_us: outcome.open_us,
-            memory: seen.memory,
-            resources: seen.end.resources,
-            kernel: seen.kernel,
+            memory: observations.memory,
+            resources: observations.end.resources,
+            kernel: observations.kernel,
             round_trips: outcome.round_trips,
             pushed: outcome.pushed,
             warm_up: outcome.warm_up,
@@ -207,12 +216,12 @@ impl Bench<'_> {
             pacing: outcome.pacing,
             steps: outcome.steps,
             activity: Activity {
-                switches_voluntary: seen.between(|it| it.resources.switches_voluntary),
-                switches_forced: seen.between(|it| it.resources.switches_forced),
-                system_calls: seen.system_calls,
+                switches_voluntary: observations.between(|it| it.resources.switches_voluntary),
+                switches_forced: observations.between(|it| it.resources.switches_forced),
+                system_calls: observations.system_calls,
             },
-            sockets: seen.sockets,
-            timeline: seen.timeline,
+            sockets: observations.sockets,
+            timeline: observations.timeline,
             negotiated,
             latency: outcome.latency,
             ..blank(slot)
@@ -220,31 +229,32 @@ impl Bench<'_> {
     }
 
     /// What the verdict is found from.
-    fn evidence(&self, outcome: &Outcome, seen: &Seen) -> Evidence {
-        let span_ns = seen.between(|it| it.at_us).max(1) as f64 * 1000.0;
-        let cpu_ns = seen.between(|it| it.resources.cpu_ns) as f64;
+    fn evidence(&self, outcome: &Outcome, observations: &Observations) -> Evidence {
+        let span_ns = observations.between(|it| it.at_us).max(1) as f64 * 1000.0;
+        let cpu_ns = observations.between(|it| it.resources.cpu_ns) as f64;
         // Threads of one subject wait for each other, too: others are to blame for no
         // more than what its cores did besides.
-        let others_s = seen.end.subject_cores.busy_s - seen.begin.subject_cores.busy_s;
+        let others_s =
+            observations.end.subject_cores.busy_s - observations.begin.subject_cores.busy_s;
         let others_ns = (others_s * 1e9 - cpu_ns).max(0.0);
-        let waited_ns = (seen.between(|it| it.resources.waited_ns) as f64).min(others_ns);
-        let stolen_s = seen.end.stolen_s - seen.begin.stolen_s;
+        let waited_ns = (observations.between(|it| it.resources.waited_ns) as f64).min(others_ns);
+        let stolen_s = observations.end.stolen_s - observations.begin.stolen_s;
         Evidence {
-            room: seen.room,
-            subject_busy: cpu_ns / span_ns / seen.cores.max(1) as f64,
+            room: observations.room,
+            subject_busy: cpu_ns / span_ns / observations.cores.max(1) as f64,
             swarm_busy: outcome.swarm_cpu_ns as f64 / (outcome.span_us.max(1) * 1000) as f64,
             subject_waited: waited_ns / span_ns,
-            swarm_waited: seen.between(|it| it.swarm_waited_ns) as f64 / span_ns,
+            swarm_waited: observations.between(|it| it.swarm_waited_ns) as f64 / span_ns,
             stolen: stolen_s.max(0.0) * 1e9 / span_ns,
-            dropped_packets: seen.between(|it| it.dropped_packets),
+            dropped_packets: observations.between(|it| it.dropped_packets),
             swarm_away_us: outcome.swarm_away_us,
             span_us: outcome.span_us,
             latency_us_max: outcome.latency.quantile_us(1.0).unwrap_or(0),
             littles_ratio: outcome.littles_ratio,
             swarm_fell_short: outcome.swarm_fell_short,
-            failure: match seen.failure.as_ref().or(outcome.failure.as_ref()) {
+            failure: match observations.failure.as_ref().or(outcome.failure.as_ref()) {
                 Some(failure) => Some(failure.clone()),
-                None if seen.room == Room::Own && !self.cores.are_disjoint(1) => {
+                None if observations.room == Room::Own && !self.cores.are_disjoint(1) => {
                     Some("only one core: subject and swarm share it".to_owned())
                 }
                 None => None,

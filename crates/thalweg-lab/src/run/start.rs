@@ -9,7 +9,7 @@
 use super::progress::Progress;
 use super::sample::{Bench, Company, Launched};
 use super::start_barrier::StartBarrier;
-use super::watch::Seen;
+use super::watch::Observations;
 use crate::measure::Sample;
 use crate::scenario::Slot;
 use crate::swarm::{Interrupted, Outcome, Session, open_files_max};
@@ -122,9 +122,9 @@ impl Bench<'_> {
         let mut samples: Vec<Sample> = taken
             .into_iter()
             .enumerate()
-            .map(|(round, (outcome, seen))| Sample {
+            .map(|(round, (outcome, observations))| Sample {
                 start: Some(slot.repeat),
-                ..self.judge(in_round(slot, rounds, round), outcome, seen)
+                ..self.judge(in_round(slot, rounds, round), outcome, observations)
             })
             .collect();
         if let Err(error) = closed {
@@ -151,7 +151,7 @@ struct Subject<'a, 'b> {
     launched: &'a Launched<'b>,
     /// Or why it cannot be measured any more.
     session: anyhow::Result<Session<'a>>,
-    taken: Vec<(Outcome, Seen)>,
+    taken: Vec<(Outcome, Observations)>,
 }
 
 impl Subject<'_, '_> {
@@ -165,7 +165,7 @@ impl Subject<'_, '_> {
             Ok(outcome)
         });
         match measured {
-            Ok(outcome) => self.taken.push((outcome, self.launched.watch.take_seen())),
+            Ok(outcome) => self.taken.push((outcome, self.launched.watch.take_observations())),
             Err(error) if error.is::<Interrupted>() => return None,
             Err(error) => self.session = Err(error),
         }

@@ -15,21 +15,21 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Looks at a sample while it lasts: ten a second, and of a longer span than twenty
+/// Inspector at a sample while it lasts: ten a second, and of a longer span than twenty
 /// seconds only the first.
 const POINTS_MAX: usize = 200;
 /// How long system calls are counted, and how long that may take to begin.
 const COUNT_US: u64 = 300_000;
 const COUNT_WITHIN_US: u64 = 3_000_000;
 
-/// What was seen.
+/// What was observed.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Observations {
     /// Where the subject could run, and on how many cores.
     pub(super) room: Room,
     pub(super) cores: usize,
-    pub(super) begin: Spot,
-    pub(super) end: Spot,
+    pub(super) begin: CounterSnapshot,
+    pub(super) end: CounterSnapshot,
     pub(super) memory: Memory,
     pub(super) kernel: Option<KernelMemory>,
     pub(super) sockets: Option<SocketMemory>,
@@ -37,7 +37,7 @@ pub(super) struct Seen {
     pub(super) facts: Vec<(String, String)>,
     pub(super) timeline: Vec<Point>,
     pub(super) system_calls: Option<SystemCalls>,
-    /// Why something could not be seen.
+    /// Why something could not be observed.
     pub(super) remark: Option<String>,
     /// Why the sample does not count, whatever the ledger says.
     pub(super) failure: Option<String>,
@@ -45,7 +45,7 @@ pub(super) struct Seen {
 
 /// Everything that counts up, at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Spot {
+pub(super) struct CounterSnapshot {
     pub(super) at_us: u64,
     pub(super) resources: Resources,
     pub(super) swarm_waited_ns: u64,
@@ -56,14 +56,14 @@ pub(super) struct Spot {
     pub(super) dropped_packets: u64,
 }
 
-impl Seen {
+impl Observations {
     /// The first reason is the one that is told.
     fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
     }
 
     /// What something that counts up counted in the span.
-    pub(super) fn between(&self, of: impl Fn(&Spot) -> u64) -> u64 {
+    pub(super) fn between(&self, of: impl Fn(&CounterSnapshot) -> u64) -> u64 {
         of(&self.end).saturating_sub(of(&self.begin))
     }
 }
@@ -93,10 +93,10 @@ pub(super) struct Ways<'a> {
     pub(super) progress: &'a RefCell<Progress>,
 }
 
-/// Looks at the subject while the swarm is at it. A clone looks with the same eyes: one
-/// is the swarm's, the other's owner takes what was seen.
+/// Inspector at the subject while the swarm is at it. A clone looks with the same eyes: one
+/// is the swarm's, the other's owner takes what was observed.
 #[derive(Clone)]
-pub(super) struct Watch<'a>(Rc<RefCell<Looks<'a>>>);
+pub(super) struct Watch<'a>(Rc<RefCell<Inspector<'a>>>);
 
 impl<'a> Watch<'a> {
     /// From now on: without a connection yet.
@@ -105,17 +105,17 @@ impl<'a> Watch<'a> {
         ways: Ways<'a>,
         barrier: StartBarrier,
     ) -> anyhow::Result<Watch<'a>> {
-        Ok(Watch(Rc::new(RefCell::new(Looks::new(subject, ways, barrier)?))))
+        Ok(Watch(Rc::new(RefCell::new(Inspector::new(subject, ways, barrier)?))))
     }
 
     /// Connections are about to be opened: those of others may stand by now.
     pub(super) fn connects(&self) {
-        self.0.borrow_mut().seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
+        self.0.borrow_mut().observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
     }
 
     /// What was seen of the last span, and before the first.
-    pub(super) fn take_seen(&self) -> Seen {
-        self.0.borrow().seen.clone()
+    pub(super) fn take_observations(&self) -> Observations {
+        self.0.borrow().observations.clone()
     }
 }
 
@@ -137,7 +137,7 @@ impl Observer for Watch<'_> {
     }
 }
 
-struct Looks<'a> {
+struct Inspector<'a> {
     /// Roots of the subject's process trees; none where they are not seen.
     pids: Vec<u32>,
     place: &'a Place,
@@ -154,7 +154,7 @@ struct Looks<'a> {
     processes: Vec<u32>,
     is_in_span: bool,
     counting: Counting,
-    seen: Seen,
+    observations: Observations,
 }
 
 /// How far the count of system calls is.
@@ -168,17 +168,21 @@ enum Counting {
     Running(SystemCallCount, u64, u64),
 }
 
-impl<'a> Looks<'a> {
-    fn new(subject: Watched, ways: Ways<'a>, barrier: StartBarrier) -> anyhow::Result<Looks<'a>> {
+impl<'a> Inspector<'a> {
+    fn new(
+        subject: Watched,
+        ways: Ways<'a>,
+        barrier: StartBarrier,
+    ) -> anyhow::Result<Inspector<'a>> {
         let Watched { pids, address, room, cores, swarm_core } = subject;
         let mut all_cores = cores.clone();
         if !all_cores.contains(&swarm_core) {
             all_cores.push(swarm_core);
         }
-        let mut seen = Seen { room, cores: cores.len(), ..Seen::default() };
-        seen.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
-        seen.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
-        Ok(Looks {
+        let mut observations = Observations { room, cores: cores.len(), ..Observations::default() };
+        observations.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
+        observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
+        Ok(Inspector {
             pids,
             place: ways.place,
             address,
@@ -190,14 +194,14 @@ impl<'a> Looks<'a> {
             processes: Vec::new(),
             is_in_span: false,
             counting: if ways.system_calls { Counting::Wanted } else { Counting::Nothing },
-            seen,
+            observations,
         })
     }
 
     /// What the subject's processes use; without them no figure of this sample counts.
     fn resources(&mut self) -> Resources {
         Resources::read_all(&self.pids).unwrap_or_else(|error| {
-            self.seen.fail(match error {
+            self.observations.fail(match error {
                 ProcError::NotFound(_) => "the subject's process is gone".to_owned(),
                 error => format!("the subject's process cannot be seen: {error}"),
             });
@@ -205,8 +209,8 @@ impl<'a> Looks<'a> {
         })
     }
 
-    fn spot(&mut self) -> Spot {
-        Spot {
+    fn snapshot(&mut self) -> CounterSnapshot {
+        CounterSnapshot {
             at_us: monotonic_us(),
             resources: self.resources(),
             swarm_waited_ns: Resources::own_waited_ns(),
@@ -217,23 +221,24 @@ impl<'a> Looks<'a> {
     }
 
     /// The subject's side of its connections.
-    fn look_at_sockets(&mut self, stopped_ports: &[u16]) {
+    fn inspect_sockets(&mut self, stopped_ports: &[u16]) {
         let found = match sockets(self.place, self.address) {
             Ok(found) => found,
             Err(error) if stopped_ports.is_empty() => {
-                self.seen.remark = Some(format!("the kernel's memory was not seen: {error:#}"));
+                self.observations.remark =
+                    Some(format!("the kernel's memory was not seen: {error:#}"));
                 return;
             }
             Err(error) => {
-                self.seen.fail(format!("{error:#}"));
+                self.observations.fail(format!("{error:#}"));
                 return;
             }
         };
-        self.seen.sockets = memory(&found);
-        self.seen.facts = facts(&found);
+        self.observations.sockets = memory(&found);
+        self.observations.facts = facts(&found);
         match kernel_memory(&found, stopped_ports) {
-            Ok(kernel) => self.seen.kernel = kernel,
-            Err(failure) => self.seen.fail(failure),
+            Ok(kernel) => self.observations.kernel = kernel,
+            Err(failure) => self.observations.fail(failure),
         }
     }
 
@@ -255,7 +260,8 @@ impl<'a> Looks<'a> {
             },
             Counting::Running(count, since_us, before) if now_us - since_us >= COUNT_US => {
                 let events = events - before;
-                self.seen.system_calls = Some(SystemCalls { calls: count.finish()?, events });
+                self.observations.system_calls =
+                    Some(SystemCalls { calls: count.finish()?, events });
                 Counting::Nothing
             }
             running => running,
@@ -263,39 +269,40 @@ impl<'a> Looks<'a> {
     }
 }
 
-impl Observer for Looks<'_> {
+impl Observer for Inspector<'_> {
     fn at(&mut self, moment: Moment<'_>) {
         match moment {
             Moment::Open => {
-                self.seen.memory.rss_open_bytes = self.resources().rss_bytes;
-                self.seen.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
+                self.observations.memory.rss_open_bytes = self.resources().rss_bytes;
+                self.observations.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
             }
             Moment::Warm => self.processes = Resources::tree(&self.pids),
             Moment::Begin => {
-                self.seen.timeline.clear();
+                self.observations.timeline.clear();
                 self.is_in_span = true;
-                self.seen.begin = self.spot();
+                self.observations.begin = self.snapshot();
             }
             Moment::End => {
-                self.seen.end = self.spot();
+                self.observations.end = self.snapshot();
                 self.is_in_span = false;
-                self.seen.memory.rss_end_bytes = self.seen.end.resources.rss_bytes;
+                self.observations.memory.rss_end_bytes = self.observations.end.resources.rss_bytes;
             }
             Moment::Over { stopped_ports } => {
-                self.seen.memory.pss_end_bytes = Resources::pss_bytes(&Resources::tree(&self.pids));
-                self.look_at_sockets(stopped_ports);
+                self.observations.memory.pss_end_bytes =
+                    Resources::pss_bytes(&Resources::tree(&self.pids));
+                self.inspect_sockets(stopped_ports);
             }
         }
     }
 
     fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
         self.progress.borrow_mut().figures(figures);
-        if self.is_in_span && self.seen.timeline.len() < POINTS_MAX {
+        if self.is_in_span && self.observations.timeline.len() < POINTS_MAX {
             let (cpu_ns, rss_bytes) = Resources::glance(&self.processes);
-            self.seen.timeline.push(Point {
-                at_us: monotonic_us() - self.seen.begin.at_us,
+            self.observations.timeline.push(Point {
+                at_us: monotonic_us() - self.observations.begin.at_us,
                 events: figures.events,
-                cpu_ns: cpu_ns.saturating_sub(self.seen.begin.resources.cpu_ns),
+                cpu_ns: cpu_ns.saturating_sub(self.observations.begin.resources.cpu_ns),
                 rss_bytes,
             });
         }
@@ -311,7 +318,7 @@ impl Observer for Looks<'_> {
 
     fn wants_more(&mut self, events: u64) -> bool {
         self.counting = self.count(events).unwrap_or_else(|error| {
-            self.seen.remark = Some(format!("no system calls: {error:#}"));
+            self.observations.remark = Some(format!("no system calls: {error:#}"));
             Counting::Nothing
         });
         !matches!(self.counting, Counting::Nothing)
