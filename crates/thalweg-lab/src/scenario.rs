@@ -7,7 +7,7 @@
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `read`: a file and the command line become a plan
 //! - `against`: another build of Thalweg beside the one that is measured
-//! - `cast`: who takes part in which cells: every combination of the axes
+//! - `cell_matrix`: who takes part in which cells: every combination of the axes
 //! - `plan`: what is to be measured, in order
 //! - `check`: what cannot be measured; `uses`: which settings have an effect
 //! - `schema`: what an editor is told of a file; made by the tests from the code
@@ -17,7 +17,7 @@
 //! - `error`: the line, what is wrong there, and the nearest right name
 
 mod against;
-mod cast;
+mod cell_matrix;
 mod check;
 mod endpoint;
 mod error;
@@ -161,11 +161,11 @@ pub enum Answers {
     Beside,
 }
 
-/// Which cells have their baseline twice, so that the noise is known (A/A).
+/// Which cells have an A/A control: their baseline twice, so that the noise is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Again {
+pub enum Control {
     /// Every one.
     EveryCell,
     /// The first of each scenario.
@@ -196,10 +196,10 @@ pub enum Request {
     Single,
 }
 
-impl Again {
+impl Control {
     /// The quick form of it: once for each scenario.
-    fn min_first(self) -> Again {
-        if self == Again::None { self } else { Again::FirstCell }
+    fn min_first(self) -> Control {
+        if self == Control::None { self } else { Control::FirstCell }
     }
 }
 

@@ -78,7 +78,7 @@ mod tests {
     const SCENARIO: &str = r#"
 name = "mine"
 drive = "posted"
-again = "none"
+control = "none"
 repeats = 3
 rounds = 1
 warm_up_ms = 0

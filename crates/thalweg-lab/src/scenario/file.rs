@@ -1,6 +1,6 @@
 //! A scenario file as it is written (TOML).
 
-use super::{Again, Answers, Drive, Figure, Mode, Request, Transport};
+use super::{Answers, Control, Drive, Figure, Mode, Request, Transport};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
@@ -35,9 +35,9 @@ pub(super) struct ScenarioFile {
     /// Time measured in each sample, ms.
     #[serde(default = "measured_ms")]
     pub(super) measured_ms: u64,
-    /// Which cells have their baseline twice, so that the noise is known.
-    #[serde(default = "again")]
-    pub(super) again: Again,
+    /// Which cells have an A/A control: their baseline twice, so that the noise is known.
+    #[serde(alias = "again", default = "control")]
+    pub(super) control: Control,
     /// Whether the subjects of a cell are measured at the same time, each with a share
     /// of the core, so that what the machine does meanwhile hits all alike. Only at a
     /// rate that leaves room for all.
@@ -90,8 +90,9 @@ pub(super) struct Quick {
     pub(super) warm_up_ms: Option<u64>,
     /// Time measured in each sample, ms.
     pub(super) measured_ms: Option<u64>,
-    /// Which cells have their baseline twice; the first of each scenario, else.
-    pub(super) again: Option<Again>,
+    /// Which cells have an A/A control; the first of each scenario, else.
+    #[serde(alias = "again")]
+    pub(super) control: Option<Control>,
     /// In place of all the scenario's cells.
     #[cfg_attr(test, schemars(with = "Option<Vec<Block>>"))]
     pub(super) cells: Option<Vec<Spanned<Block>>>,
@@ -110,8 +111,8 @@ fn measured_ms() -> u64 {
     2000
 }
 
-fn again() -> Again {
-    Again::EveryCell
+fn control() -> Control {
+    Control::EveryCell
 }
 
 /// One server to measure, and how it differs from the cell's settings.

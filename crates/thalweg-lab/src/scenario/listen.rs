@@ -1,6 +1,6 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
-use super::cast::combinations_over;
+use super::cell_matrix::combinations_over;
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
 use super::uses::expect_used;

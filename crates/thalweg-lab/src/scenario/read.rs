@@ -1,11 +1,11 @@
 //! From a file and the command line to a plan.
 
 use super::against::against;
-use super::cast::{Cast, declared};
+use super::cell_matrix::{CellMatrix, declared};
 use super::file::{Block, ScenarioFile, SuiteFile};
 use super::plan::{Cell, Part, Plan};
 use super::uses::expect_used;
-use super::{Again, Drive, Peer, ScenarioError, Subject, find};
+use super::{Control, Drive, Peer, ScenarioError, Subject, find};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -26,8 +26,8 @@ pub struct Changes {
     pub set: Vec<String>,
     /// These transports instead of the file's.
     pub transports: Vec<String>,
-    /// Which cells have their baseline twice, instead of the file's.
-    pub again: Option<Again>,
+    /// Which cells have an A/A control, instead of the file's.
+    pub control: Option<Control>,
     /// The binary of another build of Thalweg, to be measured beside this one.
     pub against: Option<PathBuf>,
 }
@@ -103,10 +103,10 @@ fn read_part(
     expect_used(&file.defaults, file.drive)
         .map_err(|message| ScenarioError::new(format!("[defaults]: {message}")))?;
     let subjects = declared(text, &file, peers)?;
-    let cast = Cast { subjects: &subjects, drive: file.drive, only: &changes.subjects };
+    let matrix = CellMatrix { subjects: &subjects, drive: file.drive, only: &changes.subjects };
     let expand = |block: &Block, span: &Range<usize>| {
         expect_used(block, file.drive)
-            .and_then(|()| cast.expand(&block.over(&file.defaults), forced))
+            .and_then(|()| matrix.expand(&block.over(&file.defaults), forced))
             .map_err(|message| ScenarioError::at(text, span, message))
     };
     let mut cells = Vec::new();
@@ -131,11 +131,11 @@ fn read_part(
     if distinct.is_empty() {
         return Err(ScenarioError::new(NO_SUBJECT));
     }
-    let quick_again = quick.map(|quick| quick.again.unwrap_or(file.again.min_first()));
-    match changes.again.or(quick_again).unwrap_or(file.again) {
-        Again::EveryCell => distinct.iter_mut().for_each(Cell::repeat_baseline),
-        Again::FirstCell => distinct.iter_mut().take(1).for_each(Cell::repeat_baseline),
-        Again::None => {}
+    let quick_control = quick.map(|quick| quick.control.unwrap_or(file.control.min_first()));
+    match changes.control.or(quick_control).unwrap_or(file.control) {
+        Control::EveryCell => distinct.iter_mut().for_each(Cell::repeat_baseline),
+        Control::FirstCell => distinct.iter_mut().take(1).for_each(Cell::repeat_baseline),
+        Control::None => {}
     }
 
     let effort = Effort { repeats: changes.repeats, budget_s: changes.budget_s }

@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_lab::run::{self, Ended, Misuse, PlanSource, RunContext, RunRequest};
-use thalweg_lab::scenario::{Again, Changes, Endpoint, Typed};
+use thalweg_lab::scenario::{Changes, Control, Endpoint, Typed};
 use thalweg_lab::subject::Place;
 use thalweg_server::config::{parse_bytes, parse_duration};
 
 /// What is about programs that the lab starts, and not about an endpoint that runs.
 const NOT_OF_URL: [&str; 9] =
-    ["scenario", "quick", "subject", "against", "no_again", "under", "at", "thalweg", "peers"];
+    ["scenario", "quick", "subject", "against", "no_control", "under", "at", "thalweg", "peers"];
 
 /// A scenario, and what is different about it.
 #[derive(Args, Debug)]
@@ -77,9 +77,9 @@ pub(super) struct ScenarioArgs {
     /// compare with that.
     #[arg(long, value_name = "OLD-BINARY")]
     against: Option<PathBuf>,
-    /// Without a second run of the baseline, which shows the noise.
-    #[arg(long)]
-    no_again: bool,
+    /// Without the A/A control: the baseline once more, which shows the noise.
+    #[arg(long, alias = "no-again")]
+    no_control: bool,
     /// Override any setting in every cell, e.g. topics=10 or window=[1,4].
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -209,7 +209,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
             measured_ms: args.duration.map(|duration| duration.as_millis() as u64),
             subjects: args.subject,
             against: args.against.map(|binary| Path::new(".").join(binary)),
-            again: args.no_again.then_some(Again::None),
+            control: args.no_control.then_some(Control::None),
             set,
             transports,
         },

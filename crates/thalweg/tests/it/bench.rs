@@ -26,7 +26,7 @@ fn bench_alone(name: &str, drive: &str, cells: &str) -> Vec<Value> {
 name = "{name}"
 title = "{name}"
 drive = "{drive}"
-again = "none"
+control = "none"
 repeats = 1
 rounds = 1
 warm_up_ms = 50

@@ -45,7 +45,7 @@ fn measure(sin: &str, arguments: &str, scenario: &str) -> Seen {
     let scenario = format!(
         r#"
 name = "{name}"
-again = "none"
+control = "none"
 repeats = 1
 rounds = 1
 {scenario}

@@ -182,7 +182,7 @@ fn a_throughput_that_somebody_else_limited_is_not_compared() {
 #[test]
 fn one_subject_only() {
     let text = SCENARIO.replace("[[subjects]]\nprogram = \"limit\"\n", "");
-    let found = findings(&summary(&format!("again = \"none\"\n{text}"), |_, _, _| 1));
+    let found = findings(&summary(&format!("control = \"none\"\n{text}"), |_, _, _| 1));
     assert_eq!(
         found.headline,
         "thalweg was measured alone, in 3 cells: there is nothing to compare it with."
@@ -239,6 +239,6 @@ fn several_scenarios_are_named_one_by_one() {
 
 #[test]
 fn without_a_pair_the_noise_is_unknown() {
-    let found = findings(&summary(&format!("again = \"none\"\n{SCENARIO}"), |_, _, _| 1000));
+    let found = findings(&summary(&format!("control = \"none\"\n{SCENARIO}"), |_, _, _| 1000));
     assert!(found.trust.iter().any(|it| it.contains("No baseline ran twice")));
 }

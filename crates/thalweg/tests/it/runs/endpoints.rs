@@ -50,7 +50,7 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
     refused(&["--size", "1KiB"], "--send-on-open");
     refused(&["--set", "window=4"], "window has no effect with --url, which uses connections");
     refused(&["--transports", "sse,websocket"], "one of --transports");
-    refused(&["--no-again"], "cannot be used with");
+    refused(&["--no-control"], "cannot be used with");
     refused(&["--duration", "soon"], "is no duration");
 }
 
@@ -58,7 +58,7 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
 #[test]
 fn another_build_is_measured_beside_this_one() {
     let place = Place::new("against");
-    let short = ["--no-again", "--repeats", "1", "--subject", "thalweg"];
+    let short = ["--no-control", "--repeats", "1", "--subject", "thalweg"];
     place.take("run-a", &[&["--against", THALWEG], &short[..]].concat());
     let rows = &place.json("run-a", "summary.json")["parts"][0]["rows"];
     assert_eq!(rows[0]["subject"], "thalweg before");

@@ -71,14 +71,14 @@ fn program(block: &SubjectBlock, peers: &[Peer]) -> Result<Program, String> {
 }
 
 /// Who may take part in the cells of a file.
-pub(super) struct Cast<'a> {
+pub(super) struct CellMatrix<'a> {
     pub(super) subjects: &'a [Declared],
     pub(super) drive: Drive,
     /// Only these, by name, unless it is empty.
     pub(super) only: &'a [String],
 }
 
-impl Cast<'_> {
+impl CellMatrix<'_> {
     /// The cells that a block stands for; `forced` is what the command line says.
     pub(super) fn expand(&self, block: &Block, forced: &Block) -> Result<Vec<Cell>, String> {
         let names: Vec<&str> = self.subjects.iter().map(|it| it.name.as_str()).collect();
