@@ -145,7 +145,7 @@ fn subjects(part: &Part, cell: &Cell) -> CellSubjects {
         baseline: cell.baseline,
         controls: (0..cell.subjects.len()).filter(is_same).collect(),
         connections: cell.subjects.iter().map(|it| it.settings.connections).collect(),
-        concurrent: part.together,
+        concurrent: part.concurrent,
     }
 }
 

@@ -102,7 +102,7 @@ pub struct PartSummary {
     /// Time measured in each.
     pub measured_ms: u64,
     /// Whether the subjects of a cell were measured at the same time.
-    pub together: bool,
+    pub concurrent: bool,
     /// A row for each subject of each cell.
     pub rows: Vec<Row>,
     /// Every subject beside its baseline in every metric, cell by cell.
@@ -159,7 +159,7 @@ fn summarise_part(part: &Part, samples: &[&Sample]) -> PartSummary {
         repeats: part.repeats,
         budget_s: part.budget_s,
         measured_ms: part.measured_ms,
-        together: part.together,
+        concurrent: part.concurrent,
         rows,
         comparisons,
         pooled,

@@ -48,11 +48,11 @@ pub(super) fn drive(part: &PartSummary) -> &'static str {
 /// `5 samples of 2 s for each subject in each cell`
 pub(super) fn effort(part: &PartSummary) -> String {
     let samples = if part.repeats == 1 { "sample" } else { "samples" };
-    let together = if part.together { ", all of a cell at the same time" } else { "" };
+    let concurrent = if part.concurrent { ", all of a cell at the same time" } else { "" };
     if let Some(budget_s) = part.budget_s {
         return format!(
             "The subjects of a cell take turns, a short span each, until the cell is decided or its \
-             share of {budget_s} s is over{together}."
+             share of {budget_s} s is over{concurrent}."
         );
     }
     match part.drive {
@@ -60,7 +60,7 @@ pub(super) fn effort(part: &PartSummary) -> String {
             format!("{} {samples} of each subject in each cell.", part.repeats)
         }
         _ => format!(
-            "{} {samples} of {} s, of each subject in each cell{together}.",
+            "{} {samples} of {} s, of each subject in each cell{concurrent}.",
             part.repeats,
             super::number::round(part.measured_ms as f64 / 1000.0)
         ),

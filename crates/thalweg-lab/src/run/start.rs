@@ -25,7 +25,7 @@ impl Bench<'_> {
     pub(super) fn start(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
         let part = self.plan.part(*turn.first()?);
         let mut turn = turn.to_vec();
-        if part.together {
+        if part.concurrent {
             return self.concurrently(&turn, progress);
         }
         fastrand::shuffle(&mut turn);

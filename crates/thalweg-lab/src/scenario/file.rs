@@ -41,8 +41,8 @@ pub(super) struct ScenarioFile {
     /// Whether the subjects of a cell are measured at the same time, each with a share
     /// of the core, so that what the machine does meanwhile hits all alike. Only at a
     /// rate that leaves room for all.
-    #[serde(default)]
-    pub(super) together: bool,
+    #[serde(alias = "together", default)]
+    pub(super) concurrent: bool,
     /// Settings of all cells, where they say nothing else.
     #[serde(default)]
     pub(super) defaults: Block,

@@ -53,7 +53,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
         budget_s: None,
         warm_up_ms: WARM_UP_MS,
         measured_ms: changes.measured_ms.unwrap_or(MEASURED_MS),
-        together: false,
+        concurrent: false,
         cells: cells.collect(),
     };
     if part.repeats == 0 || part.measured_ms == 0 {

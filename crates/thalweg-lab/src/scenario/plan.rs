@@ -51,8 +51,8 @@ pub struct Part {
     /// Time measured.
     pub measured_ms: u64,
     /// Whether the subjects of a cell are measured at the same time.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub together: bool,
+    #[serde(alias = "together", default, skip_serializing_if = "std::ops::Not::not")]
+    pub concurrent: bool,
     /// What to compare the subjects in.
     pub cells: Vec<Cell>,
 }
@@ -138,7 +138,7 @@ impl Plan {
     /// Spans of a subject in one start.
     fn rounds(&self, slot: Slot) -> u32 {
         let part = self.part(slot);
-        let can_pause = self.subject(slot).settings.can_pause(part.drive) && !part.together;
+        let can_pause = self.subject(slot).settings.can_pause(part.drive) && !part.concurrent;
         if can_pause { part.rounds } else { 1 }
     }
 

@@ -154,7 +154,7 @@ fn read_part(
         budget_s,
         warm_up_ms: warm_up_ms.unwrap_or(file.warm_up_ms),
         measured_ms: changes.measured_ms.or(measured_ms).unwrap_or(file.measured_ms),
-        together: file.together,
+        concurrent: file.concurrent,
         cells: distinct,
     };
     if part.repeats == 0 || part.rounds == 0 || part.measured_ms == 0 {
@@ -166,9 +166,9 @@ fn read_part(
         Drive::Posted => subject.settings.rate > 0,
         drive => drive == Drive::SelfDriven,
     };
-    if part.together && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
+    if part.concurrent && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
         return Err(ScenarioError::new(
-            "together needs a rate, or the self-driven drive: otherwise each takes all of the core",
+            "concurrent needs a rate, or the self-driven drive: otherwise each takes all of the core",
         ));
     }
     part.tell_cells_apart();

@@ -320,11 +320,14 @@ fn cells_that_would_be_called_the_same_are_told_apart() {
 }
 
 #[test]
-fn subjects_are_measured_together_on_a_schedule_only() {
-    let text = "name = \"x\"\ndrive = \"posted\"\nrepeats = 2\ntogether = true\n[defaults]\nrate = 10\n\
+fn subjects_are_measured_concurrently_on_a_schedule_only() {
+    let text = "name = \"x\"\ndrive = \"posted\"\nrepeats = 2\nconcurrent = true\n[defaults]\nrate = 10\n\
                 [[cells]]\nconnections = [1, 2]\n";
-    read(text, &Changes::default(), &[]).unwrap();
+    let plan = read(text, &Changes::default(), &[]).unwrap();
+    // The key's name before.
+    let old = text.replace("concurrent", "together");
+    assert_eq!(read(&old, &Changes::default(), &[]).unwrap(), plan);
     let saturated = text.replace("rate = 10", "window = 4");
     let refused = read(&saturated, &Changes::default(), &[]).unwrap_err();
-    assert!(refused.message.starts_with("together needs a rate"), "{}", refused.message);
+    assert!(refused.message.starts_with("concurrent needs a rate"), "{}", refused.message);
 }

@@ -292,13 +292,13 @@ subjects = ["thalweg"]
 }
 
 /// What two subjects said of their beginning and their end, in order.
-fn lives(drive: &str, together: bool) -> Vec<&'static str> {
+fn lives(drive: &str, concurrent: bool) -> Vec<&'static str> {
     let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
-    let folder = folder(&format!("lives-{drive}-{together}"));
+    let folder = folder(&format!("lives-{drive}-{concurrent}"));
     let rate = if drive == "posted" { "rate = 100" } else { "interval_us = 10000" };
     let scenario = format!(
         "name = \"x\"\ndrive = \"{drive}\"\nrepeats = 1\nrounds = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
-         together = {together}\n[defaults]\n{rate}\nconnections = 3\n\
+         concurrent = {concurrent}\n[defaults]\n{rate}\nconnections = 3\n\
          [[subjects]]\nprogram = \"thalweg\"\n"
     );
     let file = folder.join("scenario.toml");
