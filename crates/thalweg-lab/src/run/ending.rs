@@ -45,7 +45,7 @@ pub(super) fn end(
     let folder = bundle.folder();
     match output {
         OutputOptions { is_json: true, .. } => {
-            print(&(serde_json::to_string_pretty(&summary)? + "\n"))?
+            print(&(serde_json::to_string_pretty(&summary)? + "\n"))?;
         }
         OutputOptions { is_quiet: true, .. } => print(&format!("{}\n", folder.display()))?,
         _ => {
