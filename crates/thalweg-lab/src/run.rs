@@ -11,7 +11,6 @@
 //! - `endpoints`: what is found of endpoints beforehand
 //! - `bundle`: the folder that a run leaves; `archive`: the same read back
 //! - `lines`: its files of a line for each sample
-//! - `lock`: one process at a time adds to it
 //! - `store`: a folder of runs; `query`: what can be asked of them
 //! - `progress` and `eta`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
@@ -25,7 +24,6 @@ mod endpoints;
 mod eta;
 mod interrupt;
 mod lines;
-mod lock;
 mod print;
 mod progress;
 mod query;
@@ -43,7 +41,7 @@ mod words;
 pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
 pub use print::{print, say};
-pub use query::{Format, entries, export, judge};
+pub use query::{entries, judge};
 pub use store::{STORE, Store};
 
 use crate::measure::MachineNote;

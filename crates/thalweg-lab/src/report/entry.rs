@@ -21,24 +21,22 @@ pub struct Entry {
     pub taken: usize,
     /// Samples planned; none where a budget says when to end.
     pub planned: Option<usize>,
-    /// That samples are being added, and by whom.
-    pub running: Option<String>,
-    /// Whether it was killed or interrupted.
-    pub ended_early: bool,
+    /// Whether it is over.
+    pub state: State,
     /// What was found, in one figure.
     pub figure: Option<String>,
 }
 
 /// What a run is found in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Nobody adds to it, and nothing is to be added.
-    #[default]
+    /// It has all its samples.
     Over,
     /// It was killed or interrupted.
     EndedEarly,
-    /// That somebody adds to it, in words.
-    Running(String),
+    /// Samples are being added.
+    Running,
 }
 
 impl Entry {
@@ -57,11 +55,7 @@ impl Entry {
             subjects,
             taken,
             planned: plan.samples_planned(),
-            ended_early: state == State::EndedEarly,
-            running: match state {
-                State::Running(said) => Some(said),
-                _ => None,
-            },
+            state,
             figure: figure(summary),
         }
     }
@@ -72,10 +66,10 @@ impl Entry {
         let planned = self.planned.map(|it| format!(" of {it}")).unwrap_or_default();
         let begun = self.begun.replacen('T', " ", 1);
         let begun = begun.get(..16).unwrap_or("when is not known");
-        let state = match &self.running {
-            Some(running) => format!("\n  {running}"),
-            None if self.ended_early => "\n  ended early".to_owned(),
-            None => String::new(),
+        let state = match self.state {
+            State::Over => "",
+            State::EndedEarly => "\n  ended early",
+            State::Running => "\n  still running",
         };
         let figure = self.figure.as_ref().map_or(String::new(), |figure| format!("\n  {figure}"));
         format!(
@@ -122,11 +116,10 @@ mod tests {
     #[test]
     fn runs_in_a_list() {
         let alone = "connections = 5\nsubjects = [\"thalweg\"]";
-        let running = State::Running("still running (process 7)".to_owned());
         let entries = [
             entry("connections = [100, 1000]", 30, State::Over),
             entry("connections = 5\nrate = 10", 15, State::Over),
-            entry("connections = 5", 7, running),
+            entry("connections = 5", 7, State::Running),
             entry("connections = 5", 0, State::EndedEarly),
             entry(alone, 5, State::Over),
         ];

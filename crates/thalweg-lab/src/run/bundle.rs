@@ -1,15 +1,13 @@
 //! The folder that a run leaves behind: enough to print its report again and to run it
 //! once more.
 
-use super::lines::whole_lines;
-use super::lock::{LOCK, Lock};
 use super::misuse;
 use crate::measure::Sample;
 use crate::report::{self, Manifest, Summary};
 use crate::scenario::Plan;
 use anyhow::Context;
-use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const SAMPLES: &str = "samples.jsonl";
@@ -19,10 +17,10 @@ const LOG: &str = "subjects.log";
 #[derive(Debug)]
 pub(super) struct Bundle {
     folder: PathBuf,
+    /// Locked for as long as samples are added; the kernel unlocks it when the process
+    /// ends, however that ends.
     samples: File,
     histograms: File,
-    /// Held for as long as samples are added.
-    _lock: Lock,
 }
 
 impl Bundle {
@@ -33,28 +31,45 @@ impl Bundle {
         plan: &Plan,
         manifest: &Manifest,
     ) -> anyhow::Result<Bundle> {
-        fs::create_dir_all(&folder)
-            .with_context(|| format!("{} cannot be created", folder.display()))?;
-        let lock = Lock::take(&folder)?;
+        let cannot = || format!("{} cannot be created", folder.display());
+        fs::create_dir_all(&folder).with_context(cannot)?;
+        let samples = append_to(&folder, SAMPLES).with_context(cannot)?;
+        match samples.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(misuse(format!(
+                    "{} is still running: wait for its end, or end it with Ctrl-C",
+                    folder.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(error).with_context(cannot),
+        }
         if folder.join("plan.json").exists() {
             return Err(misuse(format!(
                 "{} holds a run already: name another folder",
                 folder.display()
             )));
         }
-        let (samples, histograms) = (append_to(&folder, SAMPLES)?, append_to(&folder, HISTOGRAMS)?);
+        let histograms = append_to(&folder, HISTOGRAMS).with_context(cannot)?;
         // Without a plan, what lies there is no run's.
         samples.set_len(0)?;
         histograms.set_len(0)?;
-        let bundle = Bundle { samples, histograms, folder, _lock: lock };
+        let bundle = Bundle { folder, samples, histograms };
         bundle.write("plan.json", &serde_json::to_string_pretty(plan)?)?;
         bundle.note(manifest)?;
         Ok(bundle)
     }
 
+    /// Whether some process is adding samples to the run in this folder.
+    pub(super) fn is_growing(folder: &Path) -> bool {
+        // Where the file is not there, or cannot be read, nobody is known to.
+        let samples = File::open(folder.join(SAMPLES));
+        samples.is_ok_and(|it| matches!(it.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
     /// Takes away what this run has left so far, and its folder if nothing else is in it.
     pub(super) fn discard(&self) {
-        for name in ["plan.json", "manifest.json", SAMPLES, HISTOGRAMS, LOG, LOCK] {
+        for name in ["plan.json", "manifest.json", SAMPLES, HISTOGRAMS, LOG] {
             // What is not there need not go, and what cannot go stays and is seen.
             let _ = fs::remove_file(self.folder.join(name));
         }
@@ -67,8 +82,7 @@ impl Bundle {
 
     /// Where the subjects print to.
     pub(super) fn log(&self) -> anyhow::Result<File> {
-        let path = self.folder.join(LOG);
-        Ok(OpenOptions::new().create(true).append(true).open(path)?)
+        Ok(append_to(&self.folder, LOG)?)
     }
 
     /// At once, so that an interrupted run keeps what it has; each line in one
@@ -103,17 +117,6 @@ impl Bundle {
     }
 }
 
-/// Opens a file of lines at its end, without a last one that was cut off.
-fn append_to(folder: &Path, name: &str) -> anyhow::Result<File> {
-    let path = &folder.join(name);
-    let text = match fs::read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-        Err(error) => {
-            return Err(error).with_context(|| format!("{} cannot be read", path.display()));
-        }
-    };
-    let file = OpenOptions::new().create(true).append(true).open(path)?;
-    file.set_len(whole_lines(&text) as u64)?;
-    Ok(file)
+fn append_to(folder: &Path, name: &str) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(folder.join(name))
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::path::PathBuf;
 use thalweg_lab::report;
-use thalweg_lab::run::{self, Archive, Ended, Format};
+use thalweg_lab::run::{self, Archive, Ended};
 
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
@@ -35,7 +35,7 @@ pub(super) struct ExportArgs {
     run: String,
     /// What it shall be.
     #[arg(long, value_enum)]
-    format: FormatArg,
+    format: Format,
     /// Where to; `-` is stdout.
     #[arg(long, value_name = "FILE", default_value = "-")]
     out: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct ExportArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormatArg {
+enum Format {
     /// One self-contained page with charts.
     Html,
     /// The findings and a table for each scenario.
@@ -57,24 +57,12 @@ enum FormatArg {
     Junit,
 }
 
-impl FormatArg {
-    fn format(self) -> Format {
-        match self {
-            FormatArg::Html => Format::Html,
-            FormatArg::Markdown => Format::Markdown,
-            FormatArg::Csv => Format::Csv,
-            FormatArg::Json => Format::Json,
-            FormatArg::Junit => Format::Junit,
-        }
-    }
-}
-
 /// Lists the store's runs.
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
     let entries = run::entries(&args.store.store())?;
     if args.json {
         let readable: Vec<_> = entries.iter().filter_map(|entry| entry.as_ref().ok()).collect();
-        return print_json(&readable);
+        return print(&json(&readable)?);
     }
     let texts: Vec<String> =
         entries.into_iter().map(|it| it.map_or_else(|it| it, |it| it.text())).collect();
@@ -93,7 +81,7 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     let output = args.end.output(false);
     let summary = archive.summary();
     if output.is_json {
-        print_json(&summary)?;
+        print(&json(&summary)?)?;
     } else {
         let (table, manifest) = (report::table(&summary), report::manifest(&summary));
         print(&format!("{}\n{table}\n{manifest}", archive.head()))?;
@@ -104,7 +92,15 @@ pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
 
 /// Writes a run in another form.
 pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
-    let text = run::export(&read(&args.store, &args.run)?, args.format.format())?;
+    let archive = read(&args.store, &args.run)?;
+    let summary = archive.summary();
+    let text = match args.format {
+        Format::Html => report::html(&summary),
+        Format::Markdown => report::markdown(&summary),
+        Format::Csv => report::csv(&summary),
+        Format::Json => json(&summary)?,
+        Format::Junit => report::junit(&archive.plan, &summary, &[]),
+    };
     if args.out.as_os_str() == "-" {
         return print(&text);
     }
@@ -122,8 +118,8 @@ fn read(store: &StoreArgs, run: &str) -> anyhow::Result<Archive> {
     Ok(archive)
 }
 
-fn print_json(value: &impl Serialize) -> anyhow::Result<Ended> {
-    print(&(serde_json::to_string_pretty(value)? + "\n"))
+fn json(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 fn print(text: &str) -> anyhow::Result<Ended> {
