@@ -50,8 +50,9 @@ use crate::scenario::{self, Changes, Endpoint, Plan, Program};
 use crate::subject::{self, Cores, Place};
 use anyhow::Context;
 use bundle::Bundle;
-use sampling::Session;
+use sample::Bench;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
 /// Where the plan comes from.
@@ -134,8 +135,8 @@ pub fn run(request: &RunRequest, context: &RunContext) -> anyhow::Result<Ended> 
 
 /// Runs an archived run's plan again, in a folder of its own.
 pub fn rerun(run: &str, out: Option<&Path>, context: &RunContext) -> anyhow::Result<Ended> {
-    let mut archive = Archive::without_latencies(&context.store.find(run)?)?;
-    secrets::expect_all_kept(&mut archive.plan)?;
+    let archive = Archive::without_latencies(&context.store.find(run)?)?;
+    secrets::expect_all_kept(&archive.plan)?;
     let place = place_of(&archive.manifest)?;
     begin(archive.plan, &place, out, Some(archive.name), context)
 }
@@ -147,10 +148,9 @@ fn begin(
     rerun_of: Option<String>,
     context: &RunContext,
 ) -> anyhow::Result<Ended> {
-    context.check(&plan)?;
-    find_peers(&mut plan, &context.peers)?;
+    context.output.check(&plan)?;
+    find_programs(&mut plan, &context.peers)?;
     let peers = subject::build_peers(&plan, context.output.is_quiet)?;
-    let measured = subject::version_of(&context.program)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, place);
     let begun = SystemTime::now();
@@ -159,24 +159,39 @@ fn begin(
         context.store.unused(&format!("{}-{cpu}-{cores}-{}", date::day(begun), plan.name))
     });
     let arguments = words::without_folders(&context.arguments);
-    let mut manifest = Manifest::new(&context.version, &words::line(&arguments), machine);
-    manifest.begun = date::rfc3339(begun);
-    manifest.measured = measured;
+    let mut manifest = Manifest {
+        begun: date::rfc3339(begun),
+        measured: subject::version_of(&context.program)?,
+        under: words::without_folders(&place.under),
+        at: (place.address != Place::default().address).then(|| place.address.to_string()),
+        rerun_of,
+        peers,
+        ..Manifest::new(&context.version, &words::line(&arguments), machine)
+    };
     manifest.arguments = arguments;
-    manifest.under = words::without_folders(&place.under);
-    manifest.at = (place.address != Place::default().address).then(|| place.address.to_string());
-    manifest.rerun_of = rerun_of;
-    manifest.peers = peers;
-    let bundle = Bundle::create(folder, &without_folders(&plan), &manifest)?;
-    let session = Session { plan: &plan, place, cores: &cores, context, bundle };
-    session.take(manifest)
+    let mut bundle = Bundle::create(folder, &archived(&plan), &manifest)?;
+    let interrupted = interrupt::listen()?;
+    cores.pin_swarm(1)?;
+    let bench = Bench {
+        plan: &plan,
+        context,
+        place,
+        cores: &cores,
+        log: bundle.log()?,
+        interrupted: &interrupted,
+        remark: Mutex::default(),
+    };
+    let (samples, was_interrupted) = sampling::take(&bench, &mut bundle)?;
+    manifest.was_interrupted = was_interrupted;
+    manifest.machine.remarks.extend(bench.remark.into_inner().ok().flatten());
+    ending::end(&bundle, &plan, &samples, manifest, &context.output)
 }
 
-impl RunContext {
-    /// Whether the conditions are about somebody, which is to be known before
-    /// anything is measured.
+impl OutputOptions {
+    /// Whether the conditions are about somebody, which is to be known before anything is
+    /// measured.
     fn check(&self, plan: &Plan) -> anyhow::Result<()> {
-        self.output.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
+        self.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
     }
 }
 
@@ -215,64 +230,56 @@ fn peers_in(folders: &[PathBuf]) -> anyhow::Result<Vec<scenario::Peer>> {
     Ok(peers)
 }
 
-/// An archived plan names its peers; where they lie is this machine's affair.
-fn find_peers(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
-    if let Some(binary) = builds_of(plan).find(|binary| !binary.is_file()) {
-        return Err(misuse(format!(
-            "the other build {} is not here: name one that is with --against",
-            binary.display()
-        )));
-    }
+/// Finds on this machine what a plan, which may be an archived one, only names.
+fn find_programs(plan: &mut Plan, folders: &[PathBuf]) -> anyhow::Result<()> {
     let known = peers_in(folders)?;
-    for peer in peers_of(plan) {
-        let Some(found) = known.iter().find(|known| known.name == peer.name) else {
-            return Err(misuse(format!(
-                "the subject `{}` is in none of the folders of peers: name its folder with --peers",
-                peer.name
-            )));
-        };
-        peer.folder.clone_from(&found.folder);
+    for program in programs(plan) {
+        match program {
+            Program::Build(binary) if !binary.is_file() => {
+                return Err(misuse(format!(
+                    "the other build {} is not here: name one that is with --against",
+                    binary.display()
+                )));
+            }
+            Program::Peer(peer) => {
+                let Some(found) = known.iter().find(|known| known.name == peer.name) else {
+                    return Err(misuse(format!(
+                        "the subject `{}` is in none of the folders of peers: name its folder \
+                         with --peers",
+                        peer.name
+                    )));
+                };
+                peer.folder.clone_from(&found.folder);
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
 
-/// The plan as it is archived.
-fn without_folders(plan: &Plan) -> Plan {
+/// The plan as it is archived: without folders of this machine, and without secrets.
+fn archived(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
-    for peer in peers_of(&mut plan) {
-        let folder = [std::mem::take(&mut peer.folder)];
-        peer.folder = words::without_folders(&folder).concat();
-    }
-    for binary in builds_of(&mut plan).filter(|binary| binary.is_absolute()) {
-        // A name alone would be looked for among the system's programs.
-        *binary = Path::new("(not kept)").join(binary.file_name().unwrap_or_default());
+    for program in programs(&mut plan) {
+        match program {
+            Program::Peer(peer) => {
+                let folder = [std::mem::take(&mut peer.folder)];
+                peer.folder = words::without_folders(&folder).concat();
+            }
+            // A name alone would be looked for among the system's programs.
+            Program::Build(binary) if binary.is_absolute() => {
+                *binary = Path::new("(not kept)").join(binary.file_name().unwrap_or_default());
+            }
+            _ => {}
+        }
     }
     secrets::hide(&mut plan);
     plan
 }
 
-fn endpoints_of(plan: &mut Plan) -> impl Iterator<Item = &mut Endpoint> {
+fn programs(plan: &mut Plan) -> impl Iterator<Item = &mut Program> {
     let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
-    cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
-        Program::Url(endpoint) => Some(&mut **endpoint),
-        _ => None,
-    })
-}
-
-fn builds_of(plan: &mut Plan) -> impl Iterator<Item = &mut PathBuf> {
-    let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
-    cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
-        Program::Build(binary) => Some(binary),
-        _ => None,
-    })
-}
-
-fn peers_of(plan: &mut Plan) -> impl Iterator<Item = &mut scenario::Peer> {
-    let cells = plan.parts.iter_mut().flat_map(|part| &mut part.cells);
-    cells.flat_map(|cell| &mut cell.subjects).filter_map(|subject| match &mut subject.program {
-        Program::Peer(peer) => Some(&mut **peer),
-        _ => None,
-    })
+    cells.flat_map(|cell| &mut cell.subjects).map(|subject| &mut subject.program)
 }
 
 fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {

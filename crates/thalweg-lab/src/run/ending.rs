@@ -9,34 +9,25 @@ use anyhow::{Context, bail};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What was taken.
-pub(super) struct Taken<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) samples: Vec<Sample>,
-    pub(super) was_interrupted: bool,
-}
-
 /// Saves everything, says what was found, and only then what is wrong with it.
 pub(super) fn end(
     bundle: &Bundle,
-    taken: &Taken<'_>,
+    plan: &Plan,
+    samples: &[Sample],
     mut manifest: Manifest,
     output: &OutputOptions,
 ) -> anyhow::Result<Ended> {
     manifest.ended = date::rfc3339(SystemTime::now());
-    manifest.was_interrupted = taken.was_interrupted;
-    let summary = Summary::new(taken.plan, &taken.samples, manifest);
+    let summary = Summary::new(plan, samples, manifest);
     let table = report::table(&summary);
-    let failed = taken
-        .samples
-        .first()
-        .filter(|_| endpoints::is_only_endpoints(taken.plan) && !summary.has_valid_sample());
+    let has_failed = endpoints::is_only_endpoints(plan) && !summary.has_valid_sample();
+    let failed = samples.first().filter(|_| has_failed);
     if failed.is_none() {
         bundle.finish(&summary, &table)?;
     }
     let hits = hits(&output.fail_if, &summary);
     if let Some(path) = &output.junit {
-        leave_junit(path, taken.plan, &summary, &hits)?;
+        leave_junit(path, plan, &summary, &hits)?;
     }
     if let Some(failed) = failed {
         bundle.discard();
@@ -54,10 +45,9 @@ pub(super) fn end(
             print(&format!("{table}\n{where_to}\n"))?;
         }
     }
-    if taken.was_interrupted {
-        let kept = taken.samples.len();
-        let planned =
-            taken.plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
+    if summary.manifest.was_interrupted {
+        let kept = samples.len();
+        let planned = plan.samples_planned().map(|it| format!(" of {it}")).unwrap_or_default();
         say(format_args!("Interrupted: {kept}{planned} samples were kept."));
         return Ok(Ended::Interrupted);
     }

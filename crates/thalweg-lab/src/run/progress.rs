@@ -36,24 +36,15 @@ impl Progress {
             let cells = if eta.cells() == 1 { "cell" } else { "cells" };
             say(format_args!("{}: {} {cells}, {word} {left}", plan.title, eta.cells()));
         }
-        Progress { bar, eta, ..Progress::silent() }.with_quiet(is_quiet)
-    }
-
-    /// Of a subject that is measured beside the one that is told of.
-    pub(super) fn silent() -> Progress {
         Progress {
-            is_quiet: true,
-            bar: None,
-            eta: Eta::default(),
+            is_quiet,
+            bar,
+            eta,
             begun: Instant::now(),
             last_cell: None,
             label: String::new(),
             found: Vec::new(),
         }
-    }
-
-    fn with_quiet(self, is_quiet: bool) -> Progress {
-        Progress { is_quiet, ..self }
     }
 
     /// Another start of the slot's cell begins.

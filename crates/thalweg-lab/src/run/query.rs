@@ -1,11 +1,11 @@
 //! What can be asked of runs that are over. Nothing here measures.
 
+use super::OutputOptions;
 use super::archive::Archive;
 use super::bundle::Bundle;
 use super::ending::{hits, leave_junit, refuse};
 use super::store::Store;
-use super::{OutputOptions, misuse};
-use crate::report::{self, Entry, State, Summary};
+use crate::report::{Entry, State, Summary};
 use crate::scenario::Figure;
 use std::path::Path;
 
@@ -38,8 +38,7 @@ fn read(folder: &Path) -> anyhow::Result<Archive> {
 /// Holds a run that is over to conditions, as if they had been given when it was
 /// made; the error says which were met.
 pub fn judge(archive: &Archive, summary: &Summary, output: &OutputOptions) -> anyhow::Result<()> {
-    let check = |it: &report::Condition| it.check(&archive.plan).map_err(misuse);
-    output.fail_if.iter().try_for_each(check)?;
+    output.check(&archive.plan)?;
     let hits = hits(&output.fail_if, summary);
     if let Some(path) = &output.junit {
         leave_junit(path, &archive.plan, summary, &hits)?;

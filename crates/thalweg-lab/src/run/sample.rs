@@ -1,8 +1,9 @@
 //! One sample: a fresh subject, the swarm, and what was seen of both.
 
+use super::RunContext;
 use super::progress::Progress;
 use super::start_barrier::StartBarrier;
-use super::watch::{Observations, Watch, Watched, Ways};
+use super::watch::{Observations, Watch, WatchOptions, Watched};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
 use crate::scenario::{Endpoint, Plan, Program, Slot};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
@@ -11,7 +12,6 @@ use crate::swarm::{self, Interrupted, Load, Outcome, monotonic_us};
 use anyhow::Context;
 use std::cell::RefCell;
 use std::fs::File;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,15 +22,24 @@ const START_AFTER_US: u64 = 300_000;
 /// What every sample of a run has in common.
 pub(super) struct Bench<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) program: &'a Path,
+    pub(super) context: &'a RunContext,
     pub(super) place: &'a Place,
     pub(super) cores: &'a Cores,
+    /// Where the subjects print to.
     pub(super) log: File,
     pub(super) interrupted: &'a AtomicBool,
-    /// Whether to count system calls behind every span.
-    pub(super) system_calls: bool,
     /// What a reader of the report must know, that a sample has shown.
     pub(super) remark: Mutex<Option<String>>,
+}
+
+/// Which span of which start of a subject a sample is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) slot: Slot,
+    /// Spans in each start of the cell.
+    pub(super) rounds: u32,
+    /// From 0.
+    pub(super) round: usize,
 }
 
 /// A subject that runs, and what is to be done to it.
@@ -41,46 +50,63 @@ pub(super) struct Launched<'a> {
     pub(super) running: Running,
 }
 
-/// What is told of the course of a sample, and to whom.
-pub(super) struct Company<'a> {
-    pub(super) progress: &'a RefCell<Progress>,
-    /// Among those that are taken at the same time.
-    pub(super) barrier: StartBarrier,
-}
-
-impl Bench<'_> {
-    /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
-    pub(super) fn take_one(&self, slot: Slot, company: Company<'_>) -> Option<Sample> {
-        let taken = match &self.plan.subject(slot).program {
-            Program::Url(endpoint) => self.listen(slot, endpoint, company),
-            _ => self.measure(slot, company),
-        };
-        let sample = taken.or_else(|error| Bench::failed(slot, &error).ok_or(Interrupted));
-        sample.ok().map(|sample| Sample { start: Some(slot.repeat), ..sample })
+impl Span {
+    /// The only one of its start.
+    fn alone(slot: Slot) -> Span {
+        Span { slot, rounds: 1, round: 0 }
     }
 
     /// The sample of a subject that failed; `None` if it was interrupted.
-    pub(super) fn failed(slot: Slot, error: &anyhow::Error) -> Option<Sample> {
+    pub(super) fn failed(self, error: &anyhow::Error) -> Option<Sample> {
         if error.is::<Interrupted>() {
             return None;
         }
         let why = format!("{error:#}");
-        Some(Sample { verdict: Verdict::Invalid(why.clone()), why, ..blank(slot) })
+        Some(Sample { verdict: Verdict::Invalid(why.clone()), why, ..self.blank() })
     }
 
-    fn measure(&self, slot: Slot, company: Company<'_>) -> anyhow::Result<Sample> {
-        let mut subject = self.launch(slot, company)?;
+    /// Rounds are numbered through all starts of a cell.
+    fn blank(self) -> Sample {
+        let Slot { part, cell, subject, repeat: start } = self.slot;
+        let repeat = start * self.rounds + self.round as u32;
+        Sample { part, cell, subject, repeat, start: Some(start), ..Sample::default() }
+    }
+}
+
+impl Bench<'_> {
+    /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
+    pub(super) fn take_one(
+        &self,
+        slot: Slot,
+        progress: Option<&RefCell<Progress>>,
+        barrier: StartBarrier,
+    ) -> Option<Sample> {
+        let taken = match &self.plan.subject(slot).program {
+            Program::Url(endpoint) => self.listen(slot, endpoint, progress, barrier),
+            _ => self.measure(slot, progress, barrier),
+        };
+        taken.map_or_else(|error| Span::alone(slot).failed(&error), Some)
+    }
+
+    fn measure(
+        &self,
+        slot: Slot,
+        progress: Option<&RefCell<Progress>>,
+        barrier: StartBarrier,
+    ) -> anyhow::Result<Sample> {
+        let mut subject = self.launch(slot, progress, barrier)?;
         let outcome = swarm::run(&subject.load, &mut subject.watch)?;
-        let observations = subject.watch.take_observations();
+        let observations = subject.watch.observations();
         subject.running.stop();
-        Ok(self.judge(slot, outcome, observations))
+        Ok(self.judge(Span::alone(slot), outcome, observations))
     }
 
     /// Starts a subject; says how it is loaded, and watches it.
     pub(super) fn launch<'a>(
         &'a self,
         slot: Slot,
-        company: Company<'a>,
+        progress: Option<&'a RefCell<Progress>>,
+        barrier: StartBarrier,
     ) -> anyhow::Result<Launched<'a>> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
@@ -93,7 +119,8 @@ impl Bench<'_> {
             drive: part.drive,
             start_us: monotonic_us() + START_AFTER_US,
         };
-        let running = Running::start(self.program, &launch, self.place, self.cores, &self.log)?;
+        let running =
+            Running::start(&self.context.program, &launch, self.place, self.cores, &self.log)?;
         let load = Load {
             address: running.address(),
             dialect: subject.program.dialect(),
@@ -111,18 +138,19 @@ impl Bench<'_> {
             cores: self.cores.of_subject(settings.shards).to_vec(),
             swarm_core: self.cores.of_swarm(settings.shards),
         };
-        let watch = self.watch(watched, company)?;
+        let watch = self.watch(watched, progress, barrier)?;
         Ok(Launched { slot, load, watch, running })
     }
 
-    fn watch<'a>(&'a self, watched: Watched, company: Company<'a>) -> anyhow::Result<Watch<'a>> {
-        let ways = Ways {
-            place: self.place,
-            interrupted: self.interrupted,
-            system_calls: self.system_calls,
-            progress: company.progress,
-        };
-        Watch::new(watched, ways, company.barrier)
+    fn watch<'a>(
+        &'a self,
+        watched: Watched,
+        progress: Option<&'a RefCell<Progress>>,
+        barrier: StartBarrier,
+    ) -> anyhow::Result<Watch<'a>> {
+        let (place, interrupted) = (self.place, self.interrupted);
+        let system_calls = self.context.system_calls;
+        Watch::new(watched, WatchOptions { place, interrupted, system_calls, progress, barrier })
     }
 
     /// Visits a server that somebody else runs, and looks at it too if it is seen.
@@ -130,7 +158,8 @@ impl Bench<'_> {
         &self,
         slot: Slot,
         endpoint: &Endpoint,
-        company: Company<'_>,
+        progress: Option<&RefCell<Progress>>,
+        barrier: StartBarrier,
     ) -> anyhow::Result<Sample> {
         let (part, settings) = (self.plan.part(slot), &self.plan.subject(slot).settings);
         let addresses = external::addresses(endpoint)?;
@@ -150,14 +179,14 @@ impl Bench<'_> {
         };
         let swarm_core = self.cores.of_swarm(1);
         let watched = Watched { pids, address, room, cores, swarm_core };
-        let mut watch = self.watch(watched, company)?;
+        let mut watch = self.watch(watched, progress, barrier)?;
         let visit = Visit {
             connections: settings.connections,
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
         let heard = external::run(endpoint, &visit, &mut watch)?;
-        let observations = watch.take_observations();
+        let observations = watch.observations();
         let outcome = Outcome {
             traffic: heard.traffic,
             latency: heard.latency,
@@ -167,7 +196,10 @@ impl Bench<'_> {
             swarm_away_us: heard.swarm_away_us,
             ..Outcome::default()
         };
-        Ok(Sample { heard: Some(heard.heard), ..self.judge(slot, outcome, observations) })
+        Ok(Sample {
+            heard: Some(heard.heard),
+            ..self.judge(Span::alone(slot), outcome, observations)
+        })
     }
 
     /// What a reader of the report must know.
@@ -177,9 +209,10 @@ impl Bench<'_> {
         }
     }
 
+    /// Says what a span comes to.
     pub(super) fn judge(
         &self,
-        slot: Slot,
+        span: Span,
         outcome: Outcome,
         mut observations: Observations,
     ) -> Sample {
@@ -224,7 +257,7 @@ impl Bench<'_> {
             timeline: observations.timeline,
             negotiated,
             latency: outcome.latency,
-            ..blank(slot)
+            ..span.blank()
         }
     }
 
@@ -263,7 +296,19 @@ impl Bench<'_> {
     }
 }
 
-fn blank(slot: Slot) -> Sample {
-    let Slot { part, cell, subject, repeat } = slot;
-    Sample { part, cell, subject, repeat, ..Sample::default() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_are_numbered_through_all_starts_also_those_that_failed() {
+        let slot = |start| Slot { part: 0, cell: 0, subject: 1, repeat: start };
+        let span = |start, round| Span { slot: slot(start), rounds: 4, round };
+        let repeats =
+            (0..3).flat_map(|start| (0..4).map(move |round| span(start, round).blank().repeat));
+        assert_eq!(repeats.collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
+        let sample = span(2, 0).failed(&anyhow::anyhow!("gone")).unwrap();
+        assert_eq!((sample.start(), sample.repeat, &*sample.why), (2, 8, "gone"));
+        assert!(span(2, 0).failed(&Interrupted.into()).is_none());
+    }
 }

@@ -1,8 +1,8 @@
 //! What may be a secret is kept nowhere: values of headers and of a URL's query, and
 //! what is sent when a WebSocket opens. So such a run cannot be taken up again.
 
-use super::{endpoints_of, misuse};
-use crate::scenario::{Endpoint, Plan, Url};
+use super::{misuse, programs};
+use crate::scenario::{Endpoint, Plan, Program, Url};
 
 /// Stands for what may be a secret.
 pub(super) const NOT_KEPT: &str = "(not kept)";
@@ -12,7 +12,8 @@ const NOT_KEPT_IN_URL: &str = "(not-kept)";
 /// Takes out of a plan what is not archived.
 pub(super) fn hide(plan: &mut Plan) {
     let mut known: Vec<(Url, Url)> = Vec::new();
-    for endpoint in endpoints_of(plan) {
+    for program in programs(plan) {
+        let Program::Url(endpoint) = program else { continue };
         endpoint.url = hide_url(&endpoint.url, &mut known);
         for (_, value) in &mut endpoint.headers {
             NOT_KEPT.clone_into(value);
@@ -23,14 +24,14 @@ pub(super) fn hide(plan: &mut Plan) {
 }
 
 /// Refuses an archived plan that lacks something: the error says what to do instead.
-pub(super) fn expect_all_kept(plan: &mut Plan) -> anyhow::Result<()> {
+pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     let lacks = |endpoint: &Endpoint| {
         String::from(endpoint.url.clone()).contains("(not-kept")
             || endpoint.headers.iter().any(|(_, value)| value == NOT_KEPT)
             || endpoint.send_on_open.iter().any(|text| text == NOT_KEPT)
             || endpoint.cacert.is_some()
     };
-    if endpoints_of(plan).any(|endpoint| lacks(endpoint)) {
+    if plan.subjects().any(|it| matches!(&it.program, Program::Url(endpoint) if lacks(endpoint))) {
         return Err(misuse(
             "values of headers and queries, texts sent on opening and where --cacert lies are not \
              kept, as they may be secrets: take this run anew with `thalweg bench --url`",
@@ -68,7 +69,7 @@ fn hide_url(url: &Url, known: &mut Vec<(Url, Url)>) -> Url {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Changes, Typed, listen};
+    use crate::scenario::{Changes, Subject, Typed, listen};
 
     fn archived(urls: &[&str], headers: &[&str], texts: &[&str]) -> Plan {
         let owned =
@@ -91,10 +92,10 @@ mod tests {
     #[test]
     fn what_may_be_a_secret_is_hidden_and_not_taken_up_again() {
         let check = |urls: &[&str], headers: &[&str], texts: &[&str], is_whole: bool| {
-            let mut plan = archived(urls, headers, texts);
+            let plan = archived(urls, headers, texts);
             let text = serde_json::to_string(&plan).unwrap();
             assert!(!text.contains("s3cret"), "{text}");
-            match expect_all_kept(&mut plan) {
+            match expect_all_kept(&plan) {
                 Ok(()) => assert!(is_whole, "{text}"),
                 Err(error) => assert!(!is_whole && error.to_string().contains("anew"), "{error}"),
             }
@@ -108,8 +109,12 @@ mod tests {
 
     #[test]
     fn urls_that_differ_in_what_is_hidden_stay_apart() {
-        let mut plan = archived(&["ws://h/?a=s3cret1", "ws://h/?a=s3cret2"], &[], &[]);
-        let urls: Vec<_> = endpoints_of(&mut plan).map(|it| String::from(it.url.clone())).collect();
+        let plan = archived(&["ws://h/?a=s3cret1", "ws://h/?a=s3cret2"], &[], &[]);
+        let url = |it: &Subject| match &it.program {
+            Program::Url(endpoint) => String::from(endpoint.url.clone()),
+            other => panic!("{other:?} is no endpoint"),
+        };
+        let urls: Vec<_> = plan.subjects().map(url).collect();
         assert_eq!(urls, ["ws://h/?a=(not-kept)", "ws://h/?a=(not-kept-2)"]);
     }
 

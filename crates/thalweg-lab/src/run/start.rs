@@ -7,7 +7,7 @@
 //! memory is one of the things that the next start averages out.
 
 use super::progress::Progress;
-use super::sample::{Bench, Company, Launched};
+use super::sample::{Bench, Launched, Span};
 use super::start_barrier::StartBarrier;
 use super::watch::Observations;
 use crate::measure::Sample;
@@ -32,34 +32,22 @@ impl Bench<'_> {
         if self.can_live_side_by_side(&turn) {
             return self.side_by_side(&turn, part.rounds, progress);
         }
-        let alone = |slot: &Slot| {
-            let barrier = StartBarrier::alone();
-            self.take_one(*slot, Company { progress, barrier })
-        };
+        let alone = |slot: &Slot| self.take_one(*slot, Some(progress), StartBarrier::alone());
         turn.iter().map(alone).collect()
     }
 
-    /// All at the same time, each on a thread of its own.
+    /// All at the same time, each on a thread of its own; the progress is the first one's.
     fn concurrently(&self, turn: &[Slot], progress: &RefCell<Progress>) -> Option<Vec<Sample>> {
-        let (first, others) = turn.split_first()?;
-        let mut barriers = StartBarrier::of(turn.len()).into_iter();
-        let barrier = barriers.next()?;
-        let samples = thread::scope(|scope| {
-            let others: Vec<_> = others
-                .iter()
-                .zip(barriers)
-                .map(|(slot, barrier)| {
-                    scope.spawn(move || {
-                        let progress = RefCell::new(Progress::silent());
-                        self.take_one(*slot, Company { progress: &progress, barrier })
-                    })
-                })
+        let mut turn = turn.iter().zip(StartBarrier::of(turn.len()));
+        let (first, barrier) = turn.next()?;
+        thread::scope(|scope| {
+            let others: Vec<_> = turn
+                .map(|(slot, barrier)| scope.spawn(move || self.take_one(*slot, None, barrier)))
                 .collect();
-            let first = self.take_one(*first, Company { progress, barrier });
+            let first = self.take_one(*first, Some(progress), barrier);
             let others = others.into_iter().map(|other| other.join().ok().flatten());
-            std::iter::once(first).chain(others).collect::<Vec<_>>()
-        });
-        samples.into_iter().collect()
+            std::iter::once(first).chain(others).collect()
+        })
     }
 
     /// Whether all loads can pause, and there are files enough for all connections.
@@ -79,10 +67,9 @@ impl Bench<'_> {
     ) -> Option<Vec<Sample>> {
         let (mut launched, mut samples) = (Vec::new(), Vec::new());
         for slot in turn {
-            let barrier = StartBarrier::alone();
-            match self.launch(*slot, Company { progress, barrier }) {
+            match self.launch(*slot, Some(progress), StartBarrier::alone()) {
                 Ok(subject) => launched.push(subject),
-                Err(error) => samples.push(failed(*slot, rounds, 0, &error)?),
+                Err(error) => samples.push(Span { slot: *slot, rounds, round: 0 }.failed(&error)?),
             }
         }
         samples.extend(self.rounds(&launched, rounds)?);
@@ -119,31 +106,17 @@ impl Bench<'_> {
         if let (Ok(counts), Some((last, _))) = (&closed, taken.last_mut()) {
             last.ledger = last.ledger.and(counts);
         }
+        let span = |round| Span { slot, rounds, round };
         let mut samples: Vec<Sample> = taken
             .into_iter()
             .enumerate()
-            .map(|(round, (outcome, observations))| Sample {
-                start: Some(slot.repeat),
-                ..self.judge(in_round(slot, rounds, round), outcome, observations)
-            })
+            .map(|(round, (outcome, observations))| self.judge(span(round), outcome, observations))
             .collect();
         if let Err(error) = closed {
-            samples.push(failed(slot, rounds, samples.len(), &error)?);
+            samples.push(span(samples.len()).failed(&error)?);
         }
         Some(samples)
     }
-}
-
-/// The sample of a round in which a subject failed; `None` if it was interrupted.
-fn failed(slot: Slot, rounds: u32, round: usize, error: &anyhow::Error) -> Option<Sample> {
-    let sample = Bench::failed(in_round(slot, rounds, round), error)?;
-    Some(Sample { start: Some(slot.repeat), ..sample })
-}
-
-/// A round of the slot's start: rounds are numbered through all starts of a cell, each of
-/// which has so many.
-fn in_round(slot: Slot, rounds: u32, round: usize) -> Slot {
-    Slot { repeat: slot.repeat * rounds + round as u32, ..slot }
 }
 
 /// One of those that live side by side.
@@ -165,26 +138,10 @@ impl Subject<'_, '_> {
             Ok(outcome)
         });
         match measured {
-            Ok(outcome) => self.taken.push((outcome, self.launched.watch.take_observations())),
+            Ok(outcome) => self.taken.push((outcome, self.launched.watch.observations())),
             Err(error) if error.is::<Interrupted>() => return None,
             Err(error) => self.session = Err(error),
         }
         Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rounds_are_numbered_through_all_starts_also_those_that_failed() {
-        let slot = |start| Slot { part: 0, cell: 0, subject: 1, repeat: start };
-        let rounds =
-            (0..3).flat_map(|start| (0..4).map(move |round| in_round(slot(start), 4, round)));
-        assert_eq!(rounds.map(|it| it.repeat).collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
-        let sample = failed(slot(2), 4, 0, &anyhow::anyhow!("gone")).unwrap();
-        assert_eq!((sample.start(), sample.repeat, &*sample.why), (2, 8, "gone"));
-        assert!(failed(slot(2), 4, 0, &Interrupted.into()).is_none());
     }
 }

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Inspector at a sample while it lasts: ten a second, and of a longer span than twenty
+/// Points of a sample's timeline: ten a second, and of a longer span than twenty
 /// seconds only the first.
 const POINTS_MAX: usize = 200;
 /// How long system calls are counted, and how long that may take to begin.
@@ -68,10 +68,10 @@ impl Observations {
     }
 }
 
-/// Whom to look at.
+/// Whom to observe.
 #[derive(Debug)]
 pub(super) struct Watched {
-    /// Roots of its process trees.
+    /// Roots of its process trees; none where they are not seen.
     pub(super) pids: Vec<u32>,
     /// Where it listens.
     pub(super) address: SocketAddr,
@@ -83,73 +83,28 @@ pub(super) struct Watched {
     pub(super) swarm_core: usize,
 }
 
-/// How it is watched.
-#[derive(Clone, Copy)]
-pub(super) struct Ways<'a> {
+/// How it is observed.
+pub(super) struct WatchOptions<'a> {
     pub(super) place: &'a Place,
     pub(super) interrupted: &'a AtomicBool,
     /// Whether to count system calls behind the first span.
     pub(super) system_calls: bool,
-    pub(super) progress: &'a RefCell<Progress>,
+    /// Where its figures are shown as they form.
+    pub(super) progress: Option<&'a RefCell<Progress>>,
+    /// Of those whose spans begin together.
+    pub(super) barrier: StartBarrier,
 }
 
-/// Inspector at the subject while the swarm is at it. A clone looks with the same eyes: one
-/// is the swarm's, the other's owner takes what was observed.
+/// Observes the subject while the swarm loads it. A clone shares what it observes: one is
+/// the swarm's, the other's owner takes the observations.
 #[derive(Clone)]
 pub(super) struct Watch<'a>(Rc<RefCell<Inspector<'a>>>);
 
-impl<'a> Watch<'a> {
-    /// From now on: without a connection yet.
-    pub(super) fn new(
-        subject: Watched,
-        ways: Ways<'a>,
-        barrier: StartBarrier,
-    ) -> anyhow::Result<Watch<'a>> {
-        Ok(Watch(Rc::new(RefCell::new(Inspector::new(subject, ways, barrier)?))))
-    }
-
-    /// Connections are about to be opened: those of others may stand by now.
-    pub(super) fn connects(&self) {
-        self.0.borrow_mut().observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
-    }
-
-    /// What was seen of the last span, and before the first.
-    pub(super) fn take_observations(&self) -> Observations {
-        self.0.borrow().observations.clone()
-    }
-}
-
-impl Observer for Watch<'_> {
-    fn at(&mut self, moment: Moment<'_>) {
-        self.0.borrow_mut().at(moment);
-    }
-
-    fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
-        self.0.borrow_mut().progress(figures)
-    }
-
-    fn may_begin(&mut self) -> bool {
-        self.0.borrow_mut().may_begin()
-    }
-
-    fn wants_more(&mut self, events: u64) -> bool {
-        self.0.borrow_mut().wants_more(events)
-    }
-}
-
 struct Inspector<'a> {
-    /// Roots of the subject's process trees; none where they are not seen.
-    pids: Vec<u32>,
-    place: &'a Place,
-    address: SocketAddr,
-    /// The subject's.
-    cores: Vec<usize>,
+    subject: Watched,
+    options: WatchOptions<'a>,
     /// The subject's and the swarm's.
     all_cores: Vec<usize>,
-    interrupted: &'a AtomicBool,
-    progress: &'a RefCell<Progress>,
-    /// Among those whose spans begin together.
-    barrier: StartBarrier,
     /// The subject's, just before the span.
     processes: Vec<u32>,
     is_in_span: bool,
@@ -168,39 +123,47 @@ enum Counting {
     Running(SystemCallCount, u64, u64),
 }
 
-impl<'a> Inspector<'a> {
-    fn new(
-        subject: Watched,
-        ways: Ways<'a>,
-        barrier: StartBarrier,
-    ) -> anyhow::Result<Inspector<'a>> {
-        let Watched { pids, address, room, cores, swarm_core } = subject;
-        let mut all_cores = cores.clone();
-        if !all_cores.contains(&swarm_core) {
-            all_cores.push(swarm_core);
+impl<'a> Watch<'a> {
+    /// From now on: without a connection yet.
+    pub(super) fn new(subject: Watched, options: WatchOptions<'a>) -> anyhow::Result<Watch<'a>> {
+        let mut all_cores = subject.cores.clone();
+        if !all_cores.contains(&subject.swarm_core) {
+            all_cores.push(subject.swarm_core);
         }
-        let mut observations = Observations { room, cores: cores.len(), ..Observations::default() };
-        observations.memory.rss_ready_bytes = Resources::read_all(&pids)?.rss_bytes;
-        observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
-        Ok(Inspector {
-            pids,
-            place: ways.place,
-            address,
-            cores,
+        let mut observations = Observations {
+            room: subject.room,
+            cores: subject.cores.len(),
+            ..Observations::default()
+        };
+        observations.memory.rss_ready_bytes = Resources::read_all(&subject.pids)?.rss_bytes;
+        let watch = Watch(Rc::new(RefCell::new(Inspector {
             all_cores,
-            interrupted: ways.interrupted,
-            progress: ways.progress,
-            barrier,
             processes: Vec::new(),
             is_in_span: false,
-            counting: if ways.system_calls { Counting::Wanted } else { Counting::Nothing },
+            counting: if options.system_calls { Counting::Wanted } else { Counting::Nothing },
             observations,
-        })
+            subject,
+            options,
+        })));
+        watch.connects();
+        Ok(watch)
     }
 
+    /// Connections are about to be opened: those of others may stand by now.
+    pub(super) fn connects(&self) {
+        self.0.borrow_mut().observations.memory.swarm_rss_before_bytes = Resources::own_rss_bytes();
+    }
+
+    /// What was observed of the last span, and before the first.
+    pub(super) fn observations(&self) -> Observations {
+        self.0.borrow().observations.clone()
+    }
+}
+
+impl Inspector<'_> {
     /// What the subject's processes use; without them no figure of this sample counts.
     fn resources(&mut self) -> Resources {
-        Resources::read_all(&self.pids).unwrap_or_else(|error| {
+        Resources::read_all(&self.subject.pids).unwrap_or_else(|error| {
             self.observations.fail(match error {
                 ProcError::NotFound(_) => "the subject's process is gone".to_owned(),
                 error => format!("the subject's process cannot be seen: {error}"),
@@ -214,7 +177,7 @@ impl<'a> Inspector<'a> {
             at_us: monotonic_us(),
             resources: self.resources(),
             swarm_waited_ns: Resources::own_waited_ns(),
-            subject_cores: core_times(&self.cores),
+            subject_cores: core_times(&self.subject.cores),
             stolen_s: core_times(&self.all_cores).stolen_s,
             dropped_packets: dropped_packets(),
         }
@@ -222,7 +185,7 @@ impl<'a> Inspector<'a> {
 
     /// The subject's side of its connections.
     fn inspect_sockets(&mut self, stopped_ports: &[u16]) {
-        let found = match sockets(self.place, self.address) {
+        let found = match sockets(self.options.place, self.subject.address) {
             Ok(found) => found,
             Err(error) if stopped_ports.is_empty() => {
                 self.observations.remark =
@@ -269,59 +232,66 @@ impl<'a> Inspector<'a> {
     }
 }
 
-impl Observer for Inspector<'_> {
+impl Observer for Watch<'_> {
     fn at(&mut self, moment: Moment<'_>) {
+        let inspector = &mut *self.0.borrow_mut();
         match moment {
             Moment::Open => {
-                self.observations.memory.rss_open_bytes = self.resources().rss_bytes;
-                self.observations.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
+                inspector.observations.memory.rss_open_bytes = inspector.resources().rss_bytes;
+                inspector.observations.memory.swarm_rss_open_bytes = Resources::own_rss_bytes();
             }
-            Moment::Warm => self.processes = Resources::tree(&self.pids),
+            Moment::Warm => inspector.processes = Resources::tree(&inspector.subject.pids),
             Moment::Begin => {
-                self.observations.timeline.clear();
-                self.is_in_span = true;
-                self.observations.begin = self.snapshot();
+                inspector.observations.timeline.clear();
+                inspector.is_in_span = true;
+                inspector.observations.begin = inspector.snapshot();
             }
             Moment::End => {
-                self.observations.end = self.snapshot();
-                self.is_in_span = false;
-                self.observations.memory.rss_end_bytes = self.observations.end.resources.rss_bytes;
+                let end = inspector.snapshot();
+                inspector.observations.memory.rss_end_bytes = end.resources.rss_bytes;
+                inspector.observations.end = end;
+                inspector.is_in_span = false;
             }
             Moment::Over { stopped_ports } => {
-                self.observations.memory.pss_end_bytes =
-                    Resources::pss_bytes(&Resources::tree(&self.pids));
-                self.inspect_sockets(stopped_ports);
+                let processes = Resources::tree(&inspector.subject.pids);
+                inspector.observations.memory.pss_end_bytes = Resources::pss_bytes(&processes);
+                inspector.inspect_sockets(stopped_ports);
             }
         }
     }
 
     fn progress(&mut self, figures: Figures) -> ControlFlow<()> {
-        self.progress.borrow_mut().figures(figures);
-        if self.is_in_span && self.observations.timeline.len() < POINTS_MAX {
-            let (cpu_ns, rss_bytes) = Resources::glance(&self.processes);
-            self.observations.timeline.push(Point {
-                at_us: monotonic_us() - self.observations.begin.at_us,
+        let Inspector { options, observations, processes, is_in_span, .. } =
+            &mut *self.0.borrow_mut();
+        if let Some(progress) = options.progress {
+            progress.borrow_mut().figures(figures);
+        }
+        if *is_in_span && observations.timeline.len() < POINTS_MAX {
+            let (cpu_ns, rss_bytes) = Resources::glance(processes);
+            observations.timeline.push(Point {
+                at_us: monotonic_us() - observations.begin.at_us,
                 events: figures.events,
-                cpu_ns: cpu_ns.saturating_sub(self.observations.begin.resources.cpu_ns),
+                cpu_ns: cpu_ns.saturating_sub(observations.begin.resources.cpu_ns),
                 rss_bytes,
             });
         }
-        if self.interrupted.load(Ordering::Relaxed) {
-            return ControlFlow::Break(());
+        match options.interrupted.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
-        ControlFlow::Continue(())
     }
 
     fn may_begin(&mut self) -> bool {
-        self.barrier.arrive()
+        self.0.borrow_mut().options.barrier.arrive()
     }
 
     fn wants_more(&mut self, events: u64) -> bool {
-        self.counting = self.count(events).unwrap_or_else(|error| {
-            self.observations.remark = Some(format!("no system calls: {error:#}"));
+        let inspector = &mut *self.0.borrow_mut();
+        inspector.counting = inspector.count(events).unwrap_or_else(|error| {
+            inspector.observations.remark = Some(format!("no system calls: {error:#}"));
             Counting::Nothing
         });
-        !matches!(self.counting, Counting::Nothing)
+        !matches!(inspector.counting, Counting::Nothing)
     }
 }
 
