@@ -4,7 +4,6 @@
 //! - `build`: peers, built before a run
 //! - `command`: how each program is started
 //! - `cores`: who runs where
-//! - `dialect`: what a subject says on top of a transport
 //! - `probe`: whether it answers
 //! - `listener`: who listens at an address, if the lab has not started it
 //! - `place`: under which command, at which address
@@ -15,7 +14,6 @@
 mod build;
 mod command;
 mod cores;
-pub mod dialect;
 mod listener;
 mod place;
 mod probe;

@@ -2,46 +2,56 @@
 //!
 //! ```text
 //! load ─► session ─► workload ─► subscribers, publishers ─► carrier ─► link ─► socket
-//!                       └─◄── inbox, ledger ◄──────────────────┘
+//!                       └─◄── receiver, ledger ◄──────────────────┘
 //! ```
 //!
 //! - `session`: a subject under load: opened, measured in spans, closed
 //! - `workload`: one way to load a subject, a file each, and the steps of a span
+//! - `dialect`: what is said on top of a carrier, a file each
+//! - `carrier`: one file per transport, bytes only
 //! - `subscribers`: opened a few at a time, then read
-//! - `streams`: those that share an HTTP/2 connection
-//! - `polls`: long polling over HTTP/1.1; `subscribe_request` and `cursors`: what those ask with
-//!   whose answers have an end, and where they go on
-//! - `inbox`: what arrives, taken apart and entered in the ledger
+//! - `protocol_session`: what is said on one connection, with `parser`: one answer
+//!   (`body_stream`), answer after answer (`polls`), those that share an HTTP/2 connection
+//!   (`streams`)
+//! - `subscribe_request`, `handshake` and `cursors`: what is asked, whether the response opens
+//!   the transport, and where those go on whose answers have an end
+//! - `receiver`: what arrives, entered in the ledger; `recorder`: the same of an external
+//!   endpoint, where there is none
 //! - `posted`, `rows`: what must arrive under either drive; `timetable`: when rows must
 //! - `publisher`: a long-lived publish connection; `pace`: when it publishes
 //! - `conversation`: a subscriber that talks back; `http_client` and `http_response`: HTTP's
 //!   requests and responses
-//! - `carrier`: one file per transport, bytes only; `chunked_stream`: a chunked body
-//! - `link`: a connection's bytes, as they are or encrypted; `writer`: what a connection
-//!   sends and the kernel has not taken; `read_buffer`: what all are read through
+//! - `dialer`: how to get to a server; `link`: a connection's bytes, as they are or encrypted;
+//!   `writer`: what a connection sends and the kernel has not taken; `read_buffer`: what all
+//!   are read through
 //! - `socket`: sockets, readiness, the clock
-//! - `external`: an endpoint that somebody else runs
-//! - `facts`: what connections really agreed on; `progress`: how it goes
 
+mod body_stream;
 mod carrier;
-mod chunked_stream;
 mod conversation;
 mod cursors;
+mod dialect;
+mod dialer;
 mod event;
-pub mod external;
 mod facts;
 #[cfg(test)]
+mod fed;
+#[cfg(test)]
 mod golden;
+mod handshake;
 mod http_client;
 mod http_response;
-mod inbox;
 mod link;
 mod pace;
+mod parser;
 mod polls;
 mod posted;
 mod progress;
+mod protocol_session;
 mod publisher;
 mod read_buffer;
+mod receiver;
+mod recorder;
 mod rows;
 mod session;
 mod socket;
@@ -53,13 +63,14 @@ mod timetable;
 mod workload;
 mod writer;
 
+pub use dialer::addresses;
 pub use session::{Session, run};
 pub use socket::open_files_max;
 
 use crate::measure::{
-    Counts, Latency, Negotiated, Pacing, Pushed, RoundTrips, Step, Traffic, WarmUp,
+    Counts, Heard, Latency, Negotiated, Pacing, Pushed, RoundTrips, Step, Traffic, WarmUp,
 };
-use crate::scenario::{Dialect, Drive, Settings};
+use crate::scenario::{Drive, Program, Settings};
 use socket::now_us;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -82,12 +93,10 @@ const PROGRESS_EVERY_US: u64 = 100_000;
 /// What to do to a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
-    /// Where it listens.
+    /// Where it listens; an external endpoint says so itself.
     pub address: SocketAddr,
-    /// What it says on top of a transport.
-    pub dialect: Dialect,
-    /// Where its WebSocket is, if not where topics are.
-    pub path: Option<&'a str>,
+    /// What it is.
+    pub program: &'a Program,
     /// The settings of the sample.
     pub settings: &'a Settings,
     /// Who makes the subject broadcast.
@@ -168,6 +177,8 @@ pub struct Outcome {
     pub round_trips: Option<RoundTrips>,
     /// Where the subject pushes beside its answers.
     pub pushed: Option<Pushed>,
+    /// Of an external endpoint.
+    pub heard: Option<Heard>,
     /// How the subject got warm.
     pub warm_up: WarmUp,
     /// In a closed loop: what is outstanding by Little's law, to what was.

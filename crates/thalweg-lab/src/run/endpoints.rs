@@ -4,7 +4,7 @@
 use crate::measure::Resources;
 use crate::scenario::{Drive, Endpoint, Plan, Program};
 use crate::subject::{Cores, Listener};
-use crate::swarm::external;
+use crate::swarm;
 
 /// Whether nothing but endpoints is measured.
 pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn found(plan: &Plan, swarm_core: usize) -> Vec<String> {
 }
 
 fn found_of(endpoint: &Endpoint, swarm_core: usize) -> Option<String> {
-    let addresses = external::addresses(endpoint).ok()?;
+    let addresses = swarm::addresses(endpoint).ok()?;
     let listener = match Listener::find(&addresses) {
         Ok(listener) => listener,
         Err(not_seen) => return Some(not_seen.to_string()),

@@ -5,9 +5,8 @@ use super::progress::Progress;
 use super::start_barrier::StartBarrier;
 use super::watch::{Observations, Watch, WatchOptions, Watched};
 use crate::measure::{Activity, Evidence, Resources, Room, Sample, Verdict};
-use crate::scenario::{Endpoint, Plan, Program, Slot};
+use crate::scenario::{Endpoint, Plan, Program, Slot, Subject};
 use crate::subject::{Cores, Launch, Listener, Place, Running};
-use crate::swarm::external::{self, Visit};
 use crate::swarm::{self, Interrupted, Load, Outcome, monotonic_us};
 use anyhow::Context;
 use std::cell::RefCell;
@@ -47,7 +46,17 @@ pub(super) struct Launched<'a> {
     pub(super) slot: Slot,
     pub(super) load: Load<'a>,
     pub(super) watch: Watch<'a>,
-    pub(super) running: Running,
+    /// Unless it ran before, and will afterwards.
+    running: Option<Running>,
+}
+
+impl Launched<'_> {
+    /// Ends what was started.
+    pub(super) fn stop(self) {
+        if let Some(running) = self.running {
+            running.stop();
+        }
+    }
 }
 
 impl Span {
@@ -81,10 +90,7 @@ impl Bench<'_> {
         progress: Option<&RefCell<Progress>>,
         barrier: StartBarrier,
     ) -> Option<Sample> {
-        let taken = match &self.plan.subject(slot).program {
-            Program::Url(endpoint) => self.listen(slot, endpoint, progress, barrier),
-            _ => self.measure(slot, progress, barrier),
-        };
+        let taken = self.measure(slot, progress, barrier);
         taken.map_or_else(|error| Span::alone(slot).failed(&error), Some)
     }
 
@@ -97,11 +103,11 @@ impl Bench<'_> {
         let mut subject = self.launch(slot, progress, barrier)?;
         let outcome = swarm::run(&subject.load, &mut subject.watch)?;
         let observations = subject.watch.observations();
-        subject.running.stop();
+        subject.stop();
         Ok(self.judge(Span::alone(slot), outcome, observations))
     }
 
-    /// Starts a subject; says how it is loaded, and watches it.
+    /// Starts a subject, or finds the endpoint; says how it is loaded, and watches it.
     pub(super) fn launch<'a>(
         &'a self,
         slot: Slot,
@@ -112,57 +118,47 @@ impl Bench<'_> {
             return Err(Interrupted.into());
         }
         let (part, subject) = (self.plan.part(slot), self.plan.subject(slot));
-        let settings = &subject.settings;
-        let launch = Launch {
-            program: &subject.program,
-            settings,
-            drive: part.drive,
-            start_us: monotonic_us() + START_AFTER_US,
+        let start_us = monotonic_us() + START_AFTER_US;
+        let (running, watched) = match &subject.program {
+            Program::Url(endpoint) => (None, self.found(endpoint)?),
+            _ => {
+                let running = self.run(slot, start_us)?;
+                let watched = self.watched(&running, subject.settings.shards);
+                (Some(running), watched)
+            }
         };
-        let running =
-            Running::start(&self.context.program, &launch, self.place, self.cores, &self.log)?;
         let load = Load {
-            address: running.address(),
-            dialect: subject.program.dialect(),
-            path: subject.program.path(),
-            settings,
+            address: watched.address,
+            program: &subject.program,
+            settings: &subject.settings,
             drive: part.drive,
-            start_us: launch.start_us,
+            start_us,
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
-        };
-        let watched = Watched {
-            pids: vec![running.pid()],
-            address: running.address(),
-            room: Room::Own,
-            cores: self.cores.of_subject(settings.shards).to_vec(),
-            swarm_core: self.cores.of_swarm(settings.shards),
         };
         let watch = self.watch(watched, progress, barrier)?;
         Ok(Launched { slot, load, watch, running })
     }
 
-    fn watch<'a>(
-        &'a self,
-        watched: Watched,
-        progress: Option<&'a RefCell<Progress>>,
-        barrier: StartBarrier,
-    ) -> anyhow::Result<Watch<'a>> {
-        let (place, interrupted) = (self.place, self.interrupted);
-        let system_calls = self.context.system_calls;
-        Watch::new(watched, WatchOptions { place, interrupted, system_calls, progress, barrier })
+    fn run(&self, slot: Slot, start_us: u64) -> anyhow::Result<Running> {
+        let Subject { program, settings, .. } = self.plan.subject(slot);
+        let launch = Launch { program, settings, drive: self.plan.part(slot).drive, start_us };
+        Running::start(&self.context.program, &launch, self.place, self.cores, &self.log)
     }
 
-    /// Visits a server that somebody else runs, and looks at it too if it is seen.
-    fn listen(
-        &self,
-        slot: Slot,
-        endpoint: &Endpoint,
-        progress: Option<&RefCell<Progress>>,
-        barrier: StartBarrier,
-    ) -> anyhow::Result<Sample> {
-        let (part, settings) = (self.plan.part(slot), &self.plan.subject(slot).settings);
-        let addresses = external::addresses(endpoint)?;
+    fn watched(&self, running: &Running, shards: u32) -> Watched {
+        Watched {
+            pids: vec![running.pid()],
+            address: running.address(),
+            room: Room::Own,
+            cores: self.cores.of_subject(shards).to_vec(),
+            swarm_core: self.cores.of_swarm(shards),
+        }
+    }
+
+    /// A server that somebody else runs, as far as it is seen.
+    fn found(&self, endpoint: &Endpoint) -> anyhow::Result<Watched> {
+        let addresses = swarm::addresses(endpoint)?;
         let pids = match Listener::find(&addresses) {
             Ok(listener) => listener.pids,
             Err(not_seen) => {
@@ -177,29 +173,18 @@ impl Bench<'_> {
             0 => Room::Unseen,
             count => Room::Shared(count),
         };
-        let swarm_core = self.cores.of_swarm(1);
-        let watched = Watched { pids, address, room, cores, swarm_core };
-        let mut watch = self.watch(watched, progress, barrier)?;
-        let visit = Visit {
-            connections: settings.connections,
-            warm_up: Duration::from_millis(part.warm_up_ms),
-            measured: Duration::from_millis(part.measured_ms),
-        };
-        let heard = external::run(endpoint, &visit, &mut watch)?;
-        let observations = watch.observations();
-        let outcome = Outcome {
-            traffic: heard.traffic,
-            latency: heard.latency,
-            open_us: heard.open_us,
-            span_us: heard.span_us,
-            swarm_cpu_ns: heard.swarm_cpu_ns,
-            swarm_away_us: heard.swarm_away_us,
-            ..Outcome::default()
-        };
-        Ok(Sample {
-            heard: Some(heard.heard),
-            ..self.judge(Span::alone(slot), outcome, observations)
-        })
+        Ok(Watched { pids, address, room, cores, swarm_core: self.cores.of_swarm(1) })
+    }
+
+    fn watch<'a>(
+        &'a self,
+        watched: Watched,
+        progress: Option<&'a RefCell<Progress>>,
+        barrier: StartBarrier,
+    ) -> anyhow::Result<Watch<'a>> {
+        let (place, interrupted) = (self.place, self.interrupted);
+        let system_calls = self.context.system_calls;
+        Watch::new(watched, WatchOptions { place, interrupted, system_calls, progress, barrier })
     }
 
     /// What a reader of the report must know.
@@ -257,6 +242,7 @@ impl Bench<'_> {
             timeline: observations.timeline,
             negotiated,
             latency: outcome.latency,
+            heard: outcome.heard,
             ..span.blank()
         }
     }

@@ -73,7 +73,7 @@ impl Bench<'_> {
             }
         }
         samples.extend(self.rounds(&launched, rounds)?);
-        launched.into_iter().for_each(|it| it.running.stop());
+        launched.into_iter().for_each(Launched::stop);
         Some(samples)
     }
 

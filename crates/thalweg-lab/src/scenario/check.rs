@@ -19,7 +19,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     transport(settings, drive, program)?;
     http2(settings, program)?;
     conversation(settings, drive, program)?;
-    peer(drive, program)?;
+    peer(settings, drive, program)?;
     if drive == Drive::Publish && *program == Program::Limit {
         return Err("`limit` takes no part in the `publish` drive".to_owned());
     }
@@ -44,13 +44,23 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
 }
 
 /// What a peer says that it can do.
-fn peer(drive: Drive, program: &Program) -> Result<(), String> {
-    match program {
-        Program::Peer(peer) if !peer.drives.contains(&drive) => {
-            Err(format!("`{}` takes no part in this drive: see its subject.toml", peer.name))
-        }
-        _ => Ok(()),
+fn peer(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
+    let Program::Peer(peer) = program else { return Ok(()) };
+    let name = &peer.name;
+    if !peer.drives.contains(&drive) {
+        return Err(format!("`{name}` takes no part in this drive: see its subject.toml"));
     }
+    if !peer.transports.is_empty() && !peer.transports.contains(&settings.transport) {
+        let transport = settings.transport;
+        return Err(format!("`{name}` speaks no {transport}: see its subject.toml"));
+    }
+    if settings.tls || settings.streams > 0 {
+        return Err(format!("`{name}` is measured without tls and streams: leave them out for it"));
+    }
+    if drive == Drive::Echo && settings.dummy_bytes > 0 && peer.dialect == Dialect::Socketio {
+        return Err(format!("`{name}` has no firehose: leave dummy_bytes out for it"));
+    }
+    Ok(())
 }
 
 fn counts(settings: &Settings) -> Result<(), String> {

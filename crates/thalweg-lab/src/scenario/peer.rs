@@ -1,7 +1,7 @@
 //! A subject of somebody else's, as its `subject.toml` describes it: how it is
 //! built and started, and what it speaks.
 
-use super::{Drive, ScenarioError};
+use super::{Drive, ScenarioError, Transport};
 use serde::{Deserialize, Serialize};
 
 /// What a subject says on top of a transport.
@@ -15,6 +15,8 @@ pub enum Dialect {
     /// Messages as they are, without an envelope; what a WebSocket says comes
     /// back as it is.
     Bare,
+    /// Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them.
+    Socketio,
 }
 
 /// A program that is none of Thalweg's.
@@ -37,6 +39,9 @@ pub struct Peer {
     pub path: Option<String>,
     /// The drives it can take part in.
     pub drives: Vec<Drive>,
+    /// The transports it speaks; none named: all.
+    #[serde(default)]
+    pub transports: Vec<Transport>,
     /// Builds it, in its folder. Empty: nothing to build.
     #[serde(default)]
     pub build: Vec<String>,

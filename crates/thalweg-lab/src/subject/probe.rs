@@ -17,7 +17,7 @@ pub(super) fn is_ready(address: SocketAddr, is_tls: bool) -> bool {
         if !is_tls {
             return ask(&mut socket, address);
         }
-        let config = tls::client_config(super::dialect::HTTP_1).map_err(io::Error::other)?;
+        let config = tls::client_config(tls::HTTP_1).map_err(io::Error::other)?;
         let session = ClientConnection::new(config, tls::server_name());
         let mut session = session.map_err(io::Error::other)?;
         ask(&mut Stream::new(&mut session, &mut socket), address)

@@ -9,6 +9,11 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
 use std::sync::Arc;
 
+/// What a connection speaks, as TLS names it (RFC 7301).
+pub const HTTP_1: &str = "http/1.1";
+/// The same, of HTTP/2 (RFC 9113 §3.2).
+pub const HTTP_2: &str = "h2";
+
 /// What all connections to a subject share. `protocol` is what they say they
 /// speak inside (ALPN): `http/1.1` or `h2`.
 pub fn client_config(protocol: &str) -> Result<Arc<ClientConfig>, Error> {

@@ -2,24 +2,27 @@
 //! message. What it hears is for `echo` and `round_trip` to judge.
 
 use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
+use super::dialect::{Dialect, Message, Wanted};
+use super::dialer::Dialer;
 use super::facts;
+use super::handshake::Opening;
 use super::http_response::{Body, Part};
-use super::inbox;
-use super::link::{Dialer, Received};
+use super::link::Received;
 use super::progress::Progress;
 use super::read_buffer::ReadBuffer;
 use super::socket::{Poller, Ready, now_us};
+use super::subscribe_request::SubscribeRequest;
 use super::writer::Writer;
 use super::{Figures, Observer, SILENCE_US_MAX};
 use crate::measure::Negotiated;
 use crate::scenario::Transport;
-use crate::subject::dialect::Subscription;
 use anyhow::{anyhow, bail};
 
 /// One connection of a conversation.
 #[derive(Debug)]
 pub(super) struct Conversation {
     writer: Writer,
+    request: SubscribeRequest,
     transport: Transport,
     /// Of the answer that opened it; empty before.
     head: Vec<u8>,
@@ -38,13 +41,18 @@ impl Conversation {
     /// Subscribes. The poller will report `key`.
     pub(super) fn open(
         dialer: &Dialer,
-        subscription: &Subscription<'_>,
+        dialect: &dyn Dialect,
+        wanted: &Wanted<'_>,
         key: u64,
         poller: &Poller,
     ) -> anyhow::Result<Conversation> {
+        let request = SubscribeRequest::once(dialect, wanted, dialer.address().to_string());
+        let mut first = Vec::new();
+        request.first(0, &mut first);
         Ok(Conversation {
-            writer: Writer::open(dialer, key, subscription.request(), poller)?,
-            transport: subscription.transport,
+            writer: Writer::open(dialer, key, first, poller)?,
+            request,
+            transport: wanted.transport,
             head: Vec::new(),
             chunks: None,
             decoder: Decoder::default(),
@@ -79,23 +87,34 @@ impl Conversation {
     /// read; whether there may be more to read.
     pub(super) fn receive(
         &mut self,
+        dialect: &dyn Dialect,
         poller: &Poller,
-        mut take: impl FnMut(&[u8], u64) -> anyhow::Result<()>,
+        mut take: impl FnMut(Message<'_>, u64) -> anyhow::Result<()>,
     ) -> anyhow::Result<bool> {
-        let Conversation { writer, transport, head, chunks, carry, decoder, buffer, .. } = self;
+        let Conversation {
+            writer, request, transport, head, chunks, carry, decoder, buffer, ..
+        } = self;
         let mut replies = Vec::new();
         let received = buffer.read(&mut writer.link, carry, |bytes| -> anyhow::Result<usize> {
             let (received_us, mut used) = (now_us(), 0);
             if head.is_empty() {
-                let Some(opening) = inbox::open(*transport, bytes)? else { return Ok(0) };
-                used = opening.head.end;
-                *head = bytes[opening.head].to_vec();
-                let is_chunked = matches!(opening.body, Body::Chunked(_));
-                *chunks = is_chunked.then(|| (opening.body, PieceDecoder::default()));
+                let Some(response) = request.judge(0, bytes)? else { return Ok(0) };
+                used = response.head.end;
+                *head = bytes[response.head].to_vec();
+                match response.opening {
+                    Ok(Opening::Websocket | Opening::Stream(Body::UntilEnd)) => {}
+                    Ok(Opening::Stream(body)) => *chunks = Some((body, PieceDecoder::default())),
+                    Ok(Opening::Refused(_)) => {
+                        bail!("the subject answered {} to a subscription", response.answer.status)
+                    }
+                    Err(reason) => bail!("the subscription failed: {reason}"),
+                }
             }
             let on_message = |incoming: Incoming<'_>| {
                 match incoming {
-                    Incoming::Message(_, message) => take(message, received_us)?,
+                    Incoming::Message(kind, message) => {
+                        take(dialect.on_message(kind, message, &mut replies)?, received_us)?;
+                    }
                     Incoming::Ping(payload) => websocket::pong(payload, &mut replies),
                     Incoming::SignOfLife => {}
                     Incoming::Close(_) => bail!("the subject closed the connection"),
@@ -156,7 +175,7 @@ pub(super) fn mean_us(each_us: &[u64]) -> Option<f64> {
     (count > 0).then(|| each_us.iter().sum::<u64>() as f64 / count as f64)
 }
 
-/// What was said is not of the wire.
+/// What was said is no answer to anything.
 pub(super) fn unknown(message: &[u8]) -> anyhow::Error {
     anyhow!("neither an answer nor an envelope of the wire: {}", shown(message))
 }

@@ -2,8 +2,6 @@
 //! up to an exact size. `due` is the intended time in µs of `CLOCK_MONOTONIC`,
 //! `crc` the CRC-32 of `seq`, `due` and `pad` as they are written.
 
-use crate::subject::dialect::number;
-
 const SEQ: &[u8] = b"{\"seq\":";
 const DUE: &[u8] = b",\"due\":";
 const CRC: &[u8] = b",\"crc\":\"";
@@ -55,6 +53,17 @@ pub(super) fn number_of(event: &[u8]) -> (Option<u64>, &[u8]) {
         Some((number(seq)?, rest))
     };
     numbered().map_or((None, event), |(seq, rest)| (Some(seq), rest))
+}
+
+/// A number in decimal digits; `None` if it is none, or beyond 2^64.
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(u64::from(digit))
+    })
 }
 
 fn digits(bytes: &[u8]) -> (&[u8], &[u8]) {

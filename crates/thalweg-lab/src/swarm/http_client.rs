@@ -1,16 +1,27 @@
 //! Requests one after the other on a connection that is kept open.
 
 use super::carrier::MESSAGE_BYTES_MAX;
+use super::dialer::Dialer;
 use super::facts;
 use super::http_response::{self, HttpResponse};
-use super::link::{Dialer, RECORD_BYTES_MAX, Received};
+use super::link::{RECORD_BYTES_MAX, Received};
 use super::socket::Poller;
 use super::writer::Writer;
 use crate::measure::Negotiated;
 use anyhow::bail;
+use std::net::SocketAddr;
 
 /// Bytes asked for in one read: an answer is short.
 const READ_BYTES: usize = 16 * 1024;
+
+/// The head of a request that posts so many bytes of JSON.
+pub(super) fn post(target: &str, host: SocketAddr, body_bytes: usize) -> Vec<u8> {
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: {host}\r\n\
+         Content-Type: application/json\r\nContent-Length: {body_bytes}\r\n\r\n"
+    )
+    .into_bytes()
+}
 
 #[derive(Debug)]
 pub(super) struct HttpClient {

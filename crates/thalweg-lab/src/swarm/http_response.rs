@@ -181,16 +181,6 @@ impl Body {
         }
     }
 
-    /// Whether nothing more can come.
-    pub(super) fn is_done(&self) -> bool {
-        *self == Body::Length(0)
-    }
-
-    /// Whether the end of the connection is an end of the body.
-    pub(super) fn may_end(&self) -> bool {
-        *self == Body::UntilEnd || self.is_done()
-    }
-
     /// How much is announced and still to come.
     fn announced_bytes(&self) -> u64 {
         match self {

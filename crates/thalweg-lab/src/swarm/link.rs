@@ -2,25 +2,13 @@
 //! the same epoll.
 
 use super::socket::{local_port, read, write};
-use crate::scenario::Settings;
-use crate::subject::tls;
-use anyhow::Context;
 use rustix::fd::OwnedFd;
-use rustls::{ClientConfig, ClientConnection};
+use rustix::net::{Shutdown, shutdown};
+use rustls::ClientConnection;
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
-use std::sync::Arc;
 
 /// More than any TLS record has (RFC 8446 §5.2).
 pub(super) const RECORD_BYTES_MAX: usize = 18 * 1024;
-
-/// How to get to the subject.
-#[derive(Clone, Debug)]
-pub(super) struct Dialer {
-    address: SocketAddr,
-    tls: Option<Arc<ClientConfig>>,
-    receive_buffer_bytes: u32,
-}
 
 /// A connection.
 #[derive(Debug)]
@@ -49,44 +37,6 @@ pub(super) enum Received {
     },
     Nothing,
     End,
-}
-
-impl Dialer {
-    /// As the settings of a sample say. `protocol` is spoken inside TLS.
-    pub(super) fn new(
-        address: SocketAddr,
-        settings: &Settings,
-        protocol: &str,
-    ) -> anyhow::Result<Dialer> {
-        let tls = settings.tls.then(|| tls::client_config(protocol)).transpose();
-        Ok(Dialer {
-            address,
-            tls: tls.context("TLS cannot be set up")?,
-            receive_buffer_bytes: settings.receive_buffer_bytes,
-        })
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Whether a connection begins with a TLS handshake.
-    pub(super) fn is_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// Begins a connection. The `index` picks the source address.
-    pub(super) fn dial(&self, index: usize) -> io::Result<Link> {
-        let socket = super::socket::dial(self.address, index, self.receive_buffer_bytes)?;
-        let session = match &self.tls {
-            Some(config) => {
-                let session = ClientConnection::new(Arc::clone(config), tls::server_name());
-                Some(session.map_err(io::Error::other)?)
-            }
-            None => None,
-        };
-        Ok(Link::over(socket, session))
-    }
 }
 
 impl Link {
@@ -150,6 +100,11 @@ impl Link {
             Link::Plain(_) => Ok(()),
             Link::Tls(tls) => tls.flush(),
         }
+    }
+
+    /// Ends it both ways. Fails only if it has ended already.
+    pub(super) fn shut_down(&self) {
+        let _ = shutdown(self.socket(), Shutdown::Both);
     }
 
     /// Whether something was taken and is not sent.

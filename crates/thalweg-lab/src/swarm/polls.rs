@@ -4,7 +4,7 @@
 use super::carrier::PieceDecoder;
 use super::cursors::Cursors;
 use super::http_response::{Part, Reader};
-use super::inbox::{Parser, Stage};
+use super::parser::{Parser, Stage};
 use anyhow::bail;
 
 /// The polls of one subscriber.
@@ -36,16 +36,16 @@ impl Polls {
             used += length;
             match part {
                 Part::Head(200) => {
-                    *stage = parser.inbox.opened(*stage);
-                    if parser.index == 0 && parser.inbox.head.is_empty() {
-                        parser.inbox.head = bytes[used - length..used].to_vec();
+                    *stage = parser.opened(*stage);
+                    if parser.index == 0 && parser.receiver.head.is_empty() {
+                        parser.receiver.head = bytes[used - length..used].to_vec();
                     }
                 }
                 Part::Head(status) => bail!("the subject answered {status} to a poll"),
                 Part::Body(piece) => parser.piece(piece, stage, decoder, cursors)?,
                 Part::End => {
                     check_end(decoder.rest(), *stage)?;
-                    parser.request.again(cursors, parser.replies);
+                    parser.request.again(parser.index, cursors, parser.replies);
                 }
                 Part::Incomplete => return Ok(used),
             }
@@ -67,12 +67,9 @@ pub(super) fn check_end(rest: &[u8], stage: Stage) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::scenario::{Drive, Settings, Transport};
-    use crate::swarm::inbox::Inbox;
-    use crate::swarm::subscribe_request::SubscribeRequest;
+    use crate::scenario::{Program, Settings, Transport};
+    use crate::swarm::fed::Fed;
     use proptest::prelude::*;
-    use std::net::SocketAddr;
 
     fn envelope(topic: usize, position: usize, events: &str) -> String {
         format!(
@@ -109,26 +106,9 @@ mod tests {
     fn polled(bytes: &[u8], cuts: &[usize]) -> anyhow::Result<(String, u64)> {
         let settings =
             Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };
-        let mut inbox = Inbox::new(&settings, Drive::Idle, 0);
-        let request = SubscribeRequest::new(&settings, SocketAddr::from(([127, 0, 0, 1], 9)));
-        let (mut polls, mut stage, mut replies) = (Polls::new(2), Stage::Asked, Vec::new());
-        let (mut carried, mut at) = (Vec::new(), 0usize);
-        for piece in cuts.iter().map(|cut| cut % 97).chain([usize::MAX]) {
-            let end = at.saturating_add(piece).min(bytes.len());
-            carried.extend_from_slice(&bytes[at..end]);
-            at = end;
-            let mut parser = Parser {
-                inbox: &mut inbox,
-                transport: settings.transport,
-                request: &request,
-                replies: &mut replies,
-                index: 0,
-                is_reader: true,
-            };
-            let used = polls.parse(&mut parser, &carried, &mut stage)?;
-            carried.drain(..used);
-        }
-        Ok((String::from_utf8(replies)?, inbox.tally.traffic.envelopes))
+        let mut fed = Fed::new(&Program::Thalweg, &settings);
+        fed.feed_cut(bytes, cuts)?;
+        Ok((String::from_utf8(fed.replies)?, fed.receiver.tally.traffic.envelopes))
     }
 
     proptest! {

@@ -1,11 +1,11 @@
 //! One long-lived publish connection: an NDJSON request that goes on and on,
 //! each burst of events one chunk (RFC 9112 §7.1).
 
+use super::dialer::Dialer;
 use super::facts;
-use super::link::{Dialer, RECORD_BYTES_MAX, Received};
+use super::link::{RECORD_BYTES_MAX, Received};
 use super::socket::Poller;
 use super::writer::Writer;
-use crate::subject::dialect;
 use anyhow::bail;
 
 /// An answer comes once, at the end, and is short.
@@ -16,15 +16,19 @@ const ANSWER_BYTES_MAX: usize = 4096;
 pub(super) struct Publisher(Writer);
 
 impl Publisher {
-    /// Connects and sends the request's head. The poller will report `key`.
+    /// Connects and sends the head of a request that posts to this target. The poller will report `key`.
     pub(super) fn open(
         dialer: &Dialer,
-        topic: u32,
+        target: &str,
         key: u64,
         poller: &Poller,
     ) -> anyhow::Result<Publisher> {
-        let head = dialect::publish_request(dialer.address(), topic);
-        Ok(Publisher(Writer::open(dialer, key, head, poller)?))
+        let head = format!(
+            "POST {target} HTTP/1.1\r\nHost: {}\r\n\
+             Content-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n",
+            dialer.address()
+        );
+        Ok(Publisher(Writer::open(dialer, key, head.into_bytes(), poller)?))
     }
 
     /// Publishes these lines.

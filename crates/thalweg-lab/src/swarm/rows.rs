@@ -6,10 +6,10 @@
 //! the one before and its number plus one: every byte of every row is checked
 //! at the speed of memory, and numbers are parsed once per batch.
 
+use super::event::number;
 use super::tally::{EARLY_US, Tally};
 use super::timetable::Timetable;
 use crate::measure::Ledger;
-use crate::subject::dialect::number;
 
 /// What the rows look like at the moment.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use super::carrier::PieceDecoder;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
 use super::cursors::{Cursors, Nothing};
-use super::inbox::{Parser, Stage};
+use super::parser::{Parser, Stage};
 use super::polls;
 use super::subscribe_request::SubscribeRequest;
 use crate::scenario::{Settings, Transport};
@@ -60,14 +60,14 @@ impl Streams {
         Streams { streams, first, standing: 0, used_bytes: 0, returns }
     }
 
-    /// What opens a connection of `count` subscribers.
-    pub(super) fn requests(request: &SubscribeRequest, count: usize) -> anyhow::Result<Vec<u8>> {
-        let mut out = Vec::new();
-        http2::preface(&mut out);
-        for index in 0..count {
-            request.first_on(id(index), &mut out)?;
-        }
-        Ok(out)
+    /// Appends what opens a connection of `count` subscribers.
+    pub(super) fn requests(
+        request: &SubscribeRequest,
+        count: usize,
+        out: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
+        http2::preface(out);
+        (0..count).try_for_each(|index| request.first_on(id(index), out))
     }
 
     /// How many subscribers it has.
@@ -101,7 +101,7 @@ impl Streams {
                     }
                     let index = self.index(stream)?;
                     let stage = &mut self.streams[index].stage;
-                    *stage = parser.inbox.opened(*stage);
+                    *stage = parser.opened(*stage);
                 }
                 Frame::Reset { stream, error } => {
                     let index = self.index(stream)?;
@@ -203,7 +203,7 @@ impl Streams {
             bail!("stream {id} was {how} before its subscription stood");
         }
         stream.stage = Stage::Ended;
-        parser.inbox.ledger.cut();
+        parser.receiver.ledger.cut();
         Ok(())
     }
 

@@ -1,17 +1,30 @@
-//! What subscribers ask with: the first time, and, where an answer has an end,
-//! again at their cursors.
+//! What subscribers ask with: the first time, and, where an answer has an end or a
+//! connection had one, again at their cursors.
 
-use super::carrier::http2;
+use super::carrier::{CarrierError, http2};
 use super::cursors::Cursors;
+use super::dialect::{Dialect, Wanted};
+use super::handshake::{Handshake, Opening};
+use super::http_response::{Head, shown};
+use crate::measure::Answer;
 use crate::scenario::{Settings, Transport};
-use crate::subject::dialect::Subscription;
-use std::net::SocketAddr;
+use std::ops::Range;
 
 /// The first poll is answered at once: it says where the topics are, and from
 /// there on nothing is lost.
 const FIRST_POLL: &str = "wait=0";
 /// The others wait for something to say.
 const POLL: &str = "wait=25s";
+
+/// The head of a response to it.
+#[derive(Debug)]
+pub(super) struct Response {
+    /// Where it is.
+    pub(super) head: Range<usize>,
+    /// Or why the response cannot be used.
+    pub(super) opening: Result<Opening, String>,
+    pub(super) answer: Answer,
+}
 
 /// What all subscribers of a sample ask with.
 #[derive(Debug)]
@@ -20,36 +33,45 @@ pub(super) struct SubscribeRequest {
     first: String,
     /// The same of the requests that follow, but for the cursors.
     again: String,
-    /// What follows them over HTTP/1.1.
+    /// What follows them over HTTP/1.1, but for what each connection has of its own.
     behind_target: String,
-    accept: &'static str,
+    handshake: Handshake,
     host: String,
     scheme: &'static str,
 }
 
 impl SubscribeRequest {
-    pub(super) fn new(settings: &Settings, host: SocketAddr) -> SubscribeRequest {
+    /// Of the subscribers to a server at `host`, which is address and port.
+    pub(super) fn new(dialect: &dyn Dialect, settings: &Settings, host: String) -> Self {
         let Settings { transport, topics, tls, .. } = *settings;
-        let subscription = |query| Subscription { transport, host, path: None, topics, query };
         let (first, again) = match transport {
-            Transport::LongPolling => (subscription(FIRST_POLL), subscription(POLL)),
-            _ => (subscription(""), subscription("")),
+            Transport::LongPolling => (FIRST_POLL, POLL),
+            _ => ("", ""),
         };
+        let wanted = |query| Wanted { transport, path: None, topics, query };
         SubscribeRequest {
-            first: first.target(),
-            again: again.target(),
-            behind_target: again.behind_target(),
-            accept: again.accept(),
-            host: host.to_string(),
+            again: dialect.target(&wanted(again)),
             scheme: if tls { "https" } else { "http" },
+            ..SubscribeRequest::once(dialect, &wanted(first), host)
         }
     }
 
-    /// Appends the first request, over HTTP/1.1.
-    pub(super) fn first(&self, out: &mut Vec<u8>) {
-        for part in ["GET ", &self.first, &self.behind_target] {
-            out.extend_from_slice(part.as_bytes());
+    /// Of one who asks once.
+    pub(super) fn once(dialect: &dyn Dialect, wanted: &Wanted<'_>, host: String) -> Self {
+        let handshake = Handshake::new(wanted.transport, dialect);
+        let host = dialect.authority().map_or(host, str::to_owned);
+        let mut behind_target = " HTTP/1.1\r\n".to_owned();
+        for (name, value) in handshake.fields(&host, dialect) {
+            behind_target.extend([name, ": ", value, "\r\n"]);
         }
+        let first = dialect.target(wanted);
+        let again = first.clone();
+        SubscribeRequest { first, again, behind_target, handshake, host, scheme: "http" }
+    }
+
+    /// Appends the first request of a connection, over HTTP/1.1.
+    pub(super) fn first(&self, index: usize, out: &mut Vec<u8>) {
+        self.over_http_1(index, &self.first, None, out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -58,11 +80,8 @@ impl SubscribeRequest {
     }
 
     /// Appends the request that follows, over HTTP/1.1.
-    pub(super) fn again(&self, cursors: &Cursors, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"GET ");
-        out.extend_from_slice(self.again.as_bytes());
-        cursors.write(out);
-        out.extend_from_slice(self.behind_target.as_bytes());
+    pub(super) fn again(&self, index: usize, cursors: &Cursors, out: &mut Vec<u8>) {
+        self.over_http_1(index, &self.again, Some(cursors), out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -77,14 +96,98 @@ impl SubscribeRequest {
         self.on_stream(stream, &target, out)
     }
 
+    /// Judges the response that the bytes of a connection begin with, behind any that are
+    /// interim (RFC 9110 §15.2). `None` while its head is incomplete.
+    pub(super) fn judge(
+        &self,
+        index: usize,
+        bytes: &[u8],
+    ) -> Result<Option<Response>, CarrierError> {
+        let mut begin = 0;
+        loop {
+            let read = Head::read(&bytes[begin..], |head| {
+                (!head.is_interim()).then(|| (self.handshake.judge(index, head), answer(head)))
+            })?;
+            match read {
+                None => return Ok(None),
+                Some((None, length)) => begin += length,
+                Some((Some((opening, answer)), length)) => {
+                    return Ok(Some(Response { head: begin..begin + length, opening, answer }));
+                }
+            }
+        }
+    }
+
+    fn over_http_1(
+        &self,
+        index: usize,
+        target: &str,
+        cursors: Option<&Cursors>,
+        out: &mut Vec<u8>,
+    ) {
+        out.extend_from_slice(b"GET ");
+        out.extend_from_slice(target.as_bytes());
+        if let Some(cursors) = cursors {
+            cursors.write(out);
+        }
+        out.extend_from_slice(self.behind_target.as_bytes());
+        self.handshake.end_request(index, out);
+    }
+
     fn on_stream(&self, stream: u32, target: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
         let fields: [(&str, &[u8]); 5] = [
             (":method", b"GET"),
             (":scheme", self.scheme.as_bytes()),
             (":authority", self.host.as_bytes()),
             (":path", target),
-            ("accept", self.accept.as_bytes()),
+            ("accept", self.handshake.accepted_type().as_bytes()),
         ];
         Ok(http2::request(out, stream, &fields)?)
+    }
+}
+
+/// What a response says, but for where it came from.
+fn answer(head: &Head<'_>) -> Answer {
+    let field = |name| head.field(name).map(|value| shown(&value));
+    Answer {
+        address: String::new(),
+        status: head.status_line(),
+        server: field("server"),
+        content_type: field("content-type"),
+        subprotocol: field("sec-websocket-protocol"),
+        is_chunked: head.list("transfer-encoding").iter().any(|coding| coding == "chunked"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Endpoint, Program, Typed};
+    use crate::swarm::dialect;
+
+    #[test]
+    fn what_was_typed_is_sent() {
+        let ask = |url: &str, headers: &[&str], subprotocol: Option<&str>| {
+            let endpoint = Endpoint::read(&Typed {
+                url: url.to_owned(),
+                headers: headers.iter().map(|header| (*header).to_owned()).collect(),
+                subprotocol: subprotocol.map(str::to_owned),
+                ..Typed::default()
+            })
+            .unwrap();
+            let settings = Settings { transport: endpoint.transport, ..Settings::default() };
+            let dialect = dialect::of(&Program::Url(Box::new(endpoint)), &settings);
+            let mut request = Vec::new();
+            SubscribeRequest::new(&*dialect, &settings, String::new()).first(0, &mut request);
+            String::from_utf8(request).unwrap()
+        };
+        let socket = ask("ws://h:81/live?a=b", &["Cookie: c"], Some("p"));
+        assert!(socket.starts_with("GET /live?a=b HTTP/1.1\r\nHost: h:81\r\n"), "{socket}");
+        assert!(socket.contains("\r\nSec-WebSocket-Protocol: p\r\n"), "{socket}");
+        assert!(socket.contains("\r\nCookie: c\r\nSec-WebSocket-Key: "), "{socket}");
+        assert!(socket.ends_with("==\r\n\r\n"), "{socket}");
+        let events = ask("http://h/", &["accept: a/b", "HOST: other"], None);
+        assert!(!events.contains("*/*") && !events.contains("Host: h"), "{events}");
+        assert!(events.ends_with("\r\naccept: a/b\r\nHOST: other\r\n\r\n"), "{events}");
     }
 }

@@ -1,27 +1,37 @@
 //! The swarm's subscribers: opened a few at a time, then read as they get
-//! ready.
+//! ready. Those of an external endpoint may be refused and may end: that is recorded. A
+//! subject that does so to one of its own cannot be measured.
+//!
+//! - `connection`: one of them
+//! - `ending`: how they come to stand, and how they end
+
+mod connection;
+mod ending;
 
 use super::Load;
-use super::carrier::Decoder;
-use super::chunked_stream::ChunkedStream;
-use super::cursors::{Cursors, Nothing};
+use super::dialect::{self, Dialect};
+use super::dialer::{Dialer, tls_error};
 use super::facts;
-use super::inbox::{Inbox, Parser, Stage};
-use super::link::{Dialer, Link, Received};
-use super::polls::Polls;
+use super::link::Received;
+use super::parser::{Parser, Stage};
+use super::protocol_session::{End, ProtocolSession, Shape};
 use super::read_buffer::ReadBuffer;
+use super::receiver::Receiver;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
 use super::subscribe_request::SubscribeRequest;
 use crate::measure::{Counts, Negotiated};
-use crate::scenario::{Settings, Transport};
-use anyhow::{anyhow, bail};
+use crate::scenario::{Program, Settings};
+use crate::subject::tls;
+use anyhow::{Context, anyhow};
+use connection::Connection;
 use std::collections::VecDeque;
+use std::io;
 
-/// Handshakes under way at once: below any server's queue of connections.
-const OPENING_MAX: usize = 256;
-/// A TLS handshake is work for both sides: so many do not wait for each other.
-const OPENING_TLS_MAX: usize = 32;
+/// Reads of one connection before the others get their turn.
+const READS_MAX: usize = 4;
+/// How long a connection to an external endpoint may take to stand.
+const OPEN_WITHIN_US: u64 = 10_000_000;
 
 /// All subscribers of a sample. Connections are numbered from 0; the last
 /// `stopped` of them are those that will stop reading.
@@ -29,9 +39,10 @@ const OPENING_TLS_MAX: usize = 32;
 pub(super) struct Subscribers {
     settings: Settings,
     dialer: Dialer,
+    dialect: Box<dyn Dialect>,
     subscribe_request: SubscribeRequest,
-    /// What a connection begins with.
-    request: Vec<u8>,
+    /// What the lab calls an external endpoint.
+    url: Option<String>,
     connections: Vec<Connection>,
     wanted: usize,
     /// Those to be opened again.
@@ -40,95 +51,63 @@ pub(super) struct Subscribers {
     readers: usize,
     /// Handshakes under way.
     opening: usize,
+    /// None before this one is opening.
+    oldest: usize,
     /// Connections whose subscriptions all stand.
     standing: usize,
+    /// Those with more to read, and whether their end has been told.
+    busy: Vec<(usize, bool)>,
     buffer: ReadBuffer,
-    /// Scratch for what a transport answers by itself.
+    /// Scratch for what is to be said.
     replies: Vec<u8>,
-    inbox: Inbox,
-}
-
-/// One connection; small, for there are many.
-#[derive(Debug)]
-struct Connection {
-    link: Link,
-    /// `None`: one answer without an end, which is not in chunks.
-    shape: Option<Box<Shape>>,
-    stage: Stage,
-    decoder: Decoder,
-    /// Part of a frame.
-    carry: Vec<u8>,
-}
-
-/// What comes on a connection.
-#[derive(Debug)]
-enum Shape {
-    /// HTTP/2, with several subscribers.
-    Streams(Streams),
-    /// Answer after answer.
-    Polls(Polls),
-    /// One answer without an end.
-    ChunkedStream(ChunkedStream),
-    /// A document that may have to be loaded again, on a connection of its own; and its
-    /// body, if that is in chunks.
-    Document(Cursors, Option<ChunkedStream>),
-}
-
-impl Shape {
-    /// Of the connection with this number.
-    fn new(index: usize, settings: &Settings) -> Option<Box<Shape>> {
-        let Settings { transport, streams, topics, .. } = *settings;
-        match transport {
-            _ if streams > 0 => {
-                Some(Box::new(Shape::Streams(Streams::new(index * streams as usize, settings))))
-            }
-            Transport::LongPolling => Some(Box::new(Shape::Polls(Polls::new(topics)))),
-            Transport::ForeverFrame => Some(Box::new(Shape::Document(Cursors::new(topics), None))),
-            Transport::Websocket | Transport::Sse | Transport::HttpStreaming => None,
-        }
-    }
-
-    /// An answer's head has said how its body is delimited.
-    fn open(shape: &mut Option<Box<Shape>>, chunks: Option<ChunkedStream>) {
-        match shape.as_deref_mut() {
-            None => *shape = chunks.map(|chunks| Box::new(Shape::ChunkedStream(chunks))),
-            Some(Shape::Document(_, body)) => *body = chunks,
-            Some(Shape::Streams(_) | Shape::Polls(_) | Shape::ChunkedStream(_)) => {}
-        }
-    }
+    receiver: Receiver,
 }
 
 impl Subscribers {
-    pub(super) fn new(dialer: Dialer, load: &Load<'_>) -> anyhow::Result<Subscribers> {
+    pub(super) fn new(load: &Load<'_>) -> anyhow::Result<Subscribers> {
         let settings = load.settings;
-        let subscribe_request = SubscribeRequest::new(settings, dialer.address());
-        let streams = settings.streams as usize;
-        let mut request = Vec::new();
-        match streams {
-            0 => subscribe_request.first(&mut request),
-            _ => request = Streams::requests(&subscribe_request, streams)?,
-        }
-        let wanted = settings.connections as usize / streams.max(1);
+        let dialect = dialect::of(load.program, settings);
+        let (dialer, receiver, url) = match load.program {
+            Program::Url(endpoint) => {
+                let receiver = Receiver::recording(endpoint.timestamp.clone(), settings);
+                (Dialer::to_endpoint(endpoint)?, receiver, Some(endpoint.url.to_string()))
+            }
+            _ => {
+                let protocol = if settings.streams > 0 { tls::HTTP_2 } else { tls::HTTP_1 };
+                let receiver = Receiver::new(settings, load.drive, load.start_us);
+                (Dialer::to_subject(load.address, settings, protocol)?, receiver, None)
+            }
+        };
+        let host = dialer.address().to_string();
+        let wanted = settings.connections as usize / settings.streams.max(1) as usize;
         Ok(Subscribers {
+            subscribe_request: SubscribeRequest::new(&*dialect, settings, host),
             settings: settings.clone(),
             dialer,
-            subscribe_request,
-            request,
+            dialect,
+            url,
             connections: Vec::with_capacity(wanted),
             wanted,
             returning: VecDeque::new(),
             readers: settings.readers() as usize,
             opening: 0,
+            oldest: 0,
             standing: 0,
+            busy: Vec::new(),
             buffer: ReadBuffer::new(),
             replies: Vec::new(),
-            inbox: Inbox::new(settings, load.drive, load.start_us),
+            receiver,
         })
     }
 
     /// Whether every subscription stands.
     pub(super) fn all_stand(&self) -> bool {
         self.standing == self.wanted
+    }
+
+    /// Whether every connection stands or is known not to.
+    pub(super) fn is_complete(&self) -> bool {
+        self.opening == 0 && self.returning.is_empty() && self.connections.len() == self.wanted
     }
 
     /// Connections that stand.
@@ -141,178 +120,195 @@ impl Subscribers {
         self.wanted
     }
 
+    /// Whether there is something to read already.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+
     /// Begins as many connections as may be under way.
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
-        let opening_max = if self.dialer.is_tls() { OPENING_TLS_MAX } else { OPENING_MAX };
-        while self.opening < opening_max {
+        while self.opening < self.dialer.opening_max() {
             let index = match self.returning.pop_front() {
                 Some(index) => index,
                 None if self.connections.len() < self.wanted => self.connections.len(),
                 None => break,
             };
-            let link = self
-                .dialer
-                .dial(index)
-                .map_err(|error| anyhow!("connection {index} cannot be opened: {error}"))?;
+            if let Some(recorder) = self.receiver.recorder() {
+                recorder.dialed(index, now_us());
+            }
+            let link = match self.dialer.dial(index) {
+                Ok(link) => link,
+                // A network that is not there is known at once.
+                Err(_) if !self.dialer.is_reached() && self.dialer.turn_to_next() => continue,
+                Err(error) => {
+                    return Err(self.unreachable(&error))
+                        .with_context(|| format!("connection {index} of {}", self.wanted));
+                }
+            };
             poller.add(link.socket(), index as u64, Interest::ReadAndWrite)?;
             self.opening += 1;
             if let Some(connection) = self.connections.get_mut(index) {
                 connection.link = link;
                 continue;
             }
-            self.connections.push(Connection {
-                link,
-                shape: Shape::new(index, &self.settings),
-                stage: Stage::Connecting,
-                decoder: Decoder::default(),
-                carry: Vec::new(),
-            });
+            let session = ProtocolSession::new(index, &self.settings);
+            self.connections.push(Connection { link, session, carry: Vec::new(), unsent: None });
         }
         Ok(())
     }
 
-    /// A connection is ready: asks, or reads what there is.
+    /// Gives up connections to an external endpoint that take too long.
+    pub(super) fn give_up_late(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        let now_us = now_us();
+        while let Some(connection) = self.connections.get(self.oldest) {
+            if connection.session.stage.is_opening() {
+                let recorded = self.receiver.recorder().and_then(|it| it.dialed_us(self.oldest));
+                if recorded.is_none_or(|dialed_us| now_us - dialed_us < OPEN_WITHIN_US) {
+                    break;
+                }
+                let seconds = OPEN_WITHIN_US / 1_000_000;
+                self.fail(self.oldest, &anyhow!("no answer within {seconds} s"), poller)?;
+            } else {
+                self.oldest += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection is ready: asks, or sends what it could not, and reads what there is.
     #[inline]
     pub(super) fn on_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<()> {
         let index = ready.key as usize;
-        match self.connections[index].stage {
-            Stage::Connecting if ready.writable => self.ask(index, poller),
-            Stage::Stopped | Stage::Ended => Ok(()),
-            _ if ready.readable => {
-                // The end is told once, and a read may stop just before it.
-                while self.read(index, poller)?
-                    || ready.has_ended && !self.connections[index].stage.is_over()
-                {}
+        let connection = &mut self.connections[index];
+        match connection.session.stage {
+            Stage::Connecting if ready.writable => {
+                if let Err(error) = self.ask(index, poller) {
+                    return self.fail(index, &error, poller);
+                }
+                if self.dialer.reach() {
+                    self.open_more(poller)?;
+                }
                 Ok(())
             }
-            _ => Ok(()),
+            Stage::Stopped | Stage::Ended => Ok(()),
+            _ => {
+                if ready.writable
+                    && connection.unsent.is_some()
+                    && let Err(error) = connection.send(index, &[], poller)
+                {
+                    return self.fail(index, &error, poller);
+                }
+                if ready.readable { self.read(index, ready.has_ended, poller) } else { Ok(()) }
+            }
         }
+    }
+
+    /// Goes on with those that had more to read.
+    pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        for (index, has_ended) in std::mem::take(&mut self.busy) {
+            self.read(index, has_ended, poller)?;
+        }
+        Ok(())
     }
 
     fn ask(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
-        let again = match connection.shape.as_deref() {
-            Some(Shape::Document(cursors, _)) if cursors.are_known() => {
-                let mut request = Vec::new();
-                self.subscribe_request.again(cursors, &mut request);
-                Some(request)
+        let request = &mut self.replies;
+        request.clear();
+        let stage = match connection.session.shape.as_deref() {
+            Some(Shape::Streams(streams)) => {
+                Streams::requests(&self.subscribe_request, streams.count(), request)?;
+                Stage::Asked
             }
-            _ => None,
+            Some(Shape::Document(cursors, _)) if cursors.are_known() => {
+                self.subscribe_request.again(index, cursors, request);
+                Stage::Returning
+            }
+            _ => {
+                self.subscribe_request.first(index, request);
+                Stage::Asked
+            }
         };
-        let stage = if again.is_some() { Stage::Returning } else { Stage::Asked };
-        let request = again.as_ref().unwrap_or(&self.request);
-        let sent = connection
-            .link
-            .write(request)
-            .map_err(|error| anyhow!("connection {index} was refused: {error}"))?;
-        match sent {
-            None => return Ok(()),
-            Some(length) if length < request.len() => return Err(too_long(request)),
-            Some(_) => {}
+        connection.send(index, request, poller)?;
+        connection.session.stage = stage;
+        request.clear();
+        if connection.unsent.is_none() {
+            poller.change(connection.link.socket(), index as u64, Interest::Read)?;
         }
-        connection.stage = stage;
-        Ok(poller.change(connection.link.socket(), index as u64, Interest::Read)?)
+        Ok(())
+    }
+
+    /// Reads a few times. The end is told once, and a read may stop just before it: then it
+    /// reads until it is there.
+    #[inline]
+    fn read(&mut self, index: usize, has_ended: bool, poller: &Poller) -> anyhow::Result<()> {
+        for _ in 0..READS_MAX {
+            let may_be_more = self.read_once(index, poller)?;
+            let is_over = self.connections.get(index).is_none_or(|it| it.session.stage.is_over());
+            if is_over || !may_be_more && !has_ended {
+                return Ok(());
+            }
+        }
+        if self.busy.iter().all(|(busy, _)| *busy != index) {
+            self.busy.push((index, has_ended));
+        }
+        Ok(())
     }
 
     /// Reads once; whether there may be more.
     #[inline]
-    fn read(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
-        let Connection { link, shape, stage, decoder, carry } = &mut self.connections[index];
-        let was_standing = *stage == Stage::Standing;
-        let (inbox, request, replies) =
-            (&mut self.inbox, &self.subscribe_request, &mut self.replies);
-        let (transport, is_reader) = (self.settings.transport, index < self.readers);
+    fn read_once(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
+        let Connection { link, session, carry, .. } = &mut self.connections[index];
+        let before = session.stage;
+        let mut over = None;
+        let mut parser = Parser {
+            receiver: &mut self.receiver,
+            dialect: &*self.dialect,
+            transport: self.settings.transport,
+            request: &self.subscribe_request,
+            replies: &mut self.replies,
+            index,
+            is_reader: index < self.readers,
+            over: None,
+        };
         let received = self.buffer.read(link, carry, |bytes| {
-            inbox.heard_us = now_us();
-            let mut parser = Parser { inbox, transport, request, replies, index, is_reader };
-            match shape.as_deref_mut() {
-                Some(Shape::Streams(streams)) => return streams.parse(&mut parser, bytes, stage),
-                Some(Shape::Polls(polls)) => return polls.parse(&mut parser, bytes, stage),
-                None | Some(Shape::ChunkedStream(_) | Shape::Document(..)) => {}
-            }
-            let mut head_length = 0;
-            if matches!(stage, Stage::Asked | Stage::Returning) {
-                let Some((length, body)) = parser.open(bytes, stage)? else { return Ok(0) };
-                head_length = length;
-                Shape::open(shape, ChunkedStream::new(body));
-            }
-            let bytes = &bytes[head_length..];
-            let used = match shape.as_deref_mut() {
-                Some(Shape::ChunkedStream(chunks)) => {
-                    chunks.parse(&mut parser, bytes, stage, &mut Nothing)
-                }
-                Some(Shape::Document(cursors, Some(chunks))) => {
-                    chunks.parse(&mut parser, bytes, stage, cursors)
-                }
-                Some(Shape::Document(cursors, None)) => {
-                    parser.frames(bytes, stage, decoder, cursors)
-                }
-                _ => parser.frames(bytes, stage, decoder, &mut Nothing),
-            };
-            Ok(head_length + used?)
+            parser.receiver.begin_read(now_us());
+            let used = session.receive(&mut parser, bytes);
+            over = parser.over.take();
+            parser.receiver.end_read(index);
+            used
         });
-        if !self.replies.is_empty() {
-            let sent = link.write(&self.replies);
-            // A pong is lost only if the socket is full, and then it is alive. A
-            // request or a window that is lost would be waited for in vain.
-            if shape.is_some() && sent.is_ok_and(|sent| sent != Some(self.replies.len())) {
-                return Err(too_long(&self.replies));
-            }
-            self.replies.clear();
-        }
         let mut may_be_more = false;
         match received {
             Ok(Received::Nothing) => {}
             Ok(Received::Bytes { wire_bytes, is_all, .. }) => {
-                self.inbox.tally.traffic.reads += 1;
-                self.inbox.tally.traffic.wire_bytes += wire_bytes as u64;
+                parser.receiver.tally.traffic.reads += 1;
+                parser.receiver.tally.traffic.wire_bytes += wire_bytes as u64;
                 may_be_more = !is_all;
             }
-            Ok(Received::End) => self.end(index, poller)?,
-            Err(error) if error.downcast_ref().is_some_and(is_reset) => self.cut(index, poller)?,
-            Err(error) => return Err(error),
+            Ok(Received::End) => over = Some(session.end(End::Orderly, carry, &mut parser)?),
+            Err(error) => match error.downcast_ref::<io::Error>() {
+                Some(error) => {
+                    over = Some(match tls_error(error) {
+                        Some(reason) => session.give_up(reason),
+                        None => session.end(End::Reset, carry, &mut parser)?,
+                    });
+                }
+                None => return Err(self.told_of(index, error)),
+            },
         }
-        if !was_standing && self.connections[index].stage == Stage::Standing {
-            self.opening -= 1;
-            self.standing += 1;
-            self.open_more(poller)?;
+        if !self.replies.is_empty() {
+            // One that cannot be written to is found out by reading.
+            let sent = self.connections[index].send(index, &self.replies, poller);
+            self.replies.clear();
+            if over.is_none() && self.url.is_none() {
+                sent?;
+            }
+        }
+        if before != Stage::Standing || over.is_some() {
+            self.settle(index, before, over, poller)?;
         }
         Ok(may_be_more)
-    }
-
-    /// The subject ended a connection: to be opened again if that was said.
-    fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
-        let connection = &mut self.connections[index];
-        let Some(Shape::Document(cursors, _)) = connection.shape.as_deref_mut() else {
-            return self.cut(index, poller);
-        };
-        if connection.stage != Stage::Standing || !cursors.take_reload() {
-            return self.cut(index, poller);
-        }
-        poller.remove(connection.link.socket())?;
-        connection.stage = Stage::Connecting;
-        connection.decoder = Decoder::default();
-        connection.carry = Vec::new();
-        self.standing -= 1;
-        self.returning.push_back(index);
-        self.open_more(poller)
-    }
-
-    /// The subject ended a connection that should have lasted.
-    fn cut(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
-        if self.connections[index].stage != Stage::Standing {
-            bail!("connection {index} was ended before its subscription stood");
-        }
-        let connection = &mut self.connections[index];
-        connection.stage = Stage::Ended;
-        let subscribers = match connection.shape.as_deref() {
-            Some(Shape::Streams(streams)) => streams.count(),
-            _ => 1,
-        };
-        for _ in 0..subscribers {
-            self.inbox.ledger.cut();
-        }
-        Ok(poller.remove(connection.link.socket())?)
     }
 
     /// Makes the last connections stop reading; says which ports they come
@@ -321,9 +317,9 @@ impl Subscribers {
         let mut ports = Vec::new();
         let first = self.readers / self.settings.streams.max(1) as usize;
         for connection in &mut self.connections[first..] {
-            if connection.stage == Stage::Standing {
+            if connection.session.stage == Stage::Standing {
                 poller.remove(connection.link.socket())?;
-                connection.stage = Stage::Stopped;
+                connection.session.stage = Stage::Stopped;
                 ports.push(connection.link.local_port()?);
             }
         }
@@ -335,53 +331,34 @@ impl Subscribers {
         let Some(first) = self.connections.first() else {
             return Negotiated::default();
         };
-        let is_http2 = matches!(first.shape.as_deref(), Some(Shape::Streams(_)));
-        facts::of(&first.link, (!is_http2).then_some(self.inbox.head.as_slice()))
+        let is_http2 = matches!(first.session.shape.as_deref(), Some(Shape::Streams(_)));
+        facts::of(&first.link, (!is_http2).then_some(self.receiver.head.as_slice()))
     }
 
     /// Whether all readers have everything up to these, or were told of a gap.
     pub(super) fn have(&self, last: &[u64]) -> bool {
-        self.inbox.have(self.readers, last)
+        self.receiver.have(self.readers, last)
     }
 
     /// What arrived.
     #[inline]
-    pub(super) fn inbox(&mut self) -> &mut Inbox {
-        &mut self.inbox
+    pub(super) fn receiver(&mut self) -> &mut Receiver {
+        &mut self.receiver
     }
 
     /// Of rows up to these, those that readers do not have are late so far.
     pub(super) fn count_late(&mut self, last: &[u64]) {
-        self.inbox.count_late(self.readers, last, now_us());
+        self.receiver.count_late(self.readers, last, now_us());
     }
 
     /// Of rows up to these, those that readers do not have are missing.
     pub(super) fn count_missing(&mut self, last: &[u64]) {
-        self.inbox.count_missing(self.readers, last);
+        self.receiver.count_missing(self.readers, last);
     }
 
     /// Nothing more will come: what the readers should have and do not, is
     /// missing.
     pub(super) fn close_ledger(&mut self) -> Counts {
-        self.inbox.close_ledger(self.readers)
-    }
-}
-
-fn too_long(request: &[u8]) -> anyhow::Error {
-    anyhow!("the kernel took only part of a request of {} bytes", request.len())
-}
-
-fn is_reset(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
-    matches!(error.kind(), ConnectionReset | BrokenPipe)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_is_small() {
-        assert!(size_of::<Connection>() <= 72, "{}", size_of::<Connection>());
+        self.receiver.close_ledger(self.readers)
     }
 }

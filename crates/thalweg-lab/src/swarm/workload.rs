@@ -8,10 +8,12 @@
 //! - `posting`: publishers without subscribers
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
+//! - `listen`: an external endpoint
 
 mod broadcast;
 mod echo;
 mod firehose;
+mod listen;
 mod posting;
 mod round_trip;
 
@@ -92,7 +94,8 @@ pub(super) fn of<'a>(
         Drive::Echo => Box::new(echo::Echo::new(load, observer)?),
         Drive::RoundTrip => Box::new(round_trip::RoundTrip::new(load, observer)?),
         Drive::Ceiling => Box::new(broadcast::ceiling::Ceiling::new(load, observer)?),
-        Drive::Posted | Drive::SelfDriven | Drive::Idle | Drive::Listen => {
+        Drive::Listen => Box::new(listen::Listen::new(load, observer)?),
+        Drive::Posted | Drive::SelfDriven | Drive::Idle => {
             Box::new(broadcast::Broadcast::new(load, observer)?)
         }
     })

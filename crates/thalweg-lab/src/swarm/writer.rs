@@ -1,6 +1,7 @@
 //! A connection's way out: what the kernel has not taken yet waits here.
 
-use super::link::{Dialer, Link};
+use super::dialer::Dialer;
+use super::link::Link;
 use super::socket::{Interest, Poller};
 use anyhow::bail;
 

@@ -6,7 +6,7 @@ use crate::swarm::Blind;
 use std::ops::ControlFlow;
 use std::thread;
 use std::time::{Duration, Instant};
-use thalweg_lab::scenario::{Dialect, Drive, Settings};
+use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::{Figures, Load, Moment, Observer, Outcome, run};
 
 /// A subject takes so long for an event: it can do 500 a second.
@@ -31,8 +31,7 @@ fn find(rate: u32, warm_up_ms: u64, observer: &mut dyn Observer) -> Outcome {
     };
     let load = Load {
         address: address.expect("a server"),
-        dialect: Dialect::Thalweg,
-        path: None,
+        program: &Program::Thalweg,
         settings: &settings,
         drive: Drive::Ceiling,
         start_us: 0,

@@ -5,12 +5,12 @@ use crate::quiet::undisturbed;
 use crate::swarm::{ALL, measure_at};
 use std::io;
 use std::net::SocketAddr;
-use thalweg_lab::scenario::{Dialect, Transport};
+use thalweg_lab::scenario::{Program, Transport};
 
-/// A dialect, the transports it has, and a subject that speaks it and cheats.
-type Cheater = (Dialect, &'static [Transport], fn(Fault) -> io::Result<SocketAddr>);
+/// A subject's dialect, the transports it has, and a subject that speaks it and cheats.
+type Cheater = (Program, &'static [Transport], fn(Fault) -> io::Result<SocketAddr>);
 
-const CHEATERS: [Cheater; 1] = [(Dialect::Thalweg, &ALL, |fault| fake::serve(fault))];
+const CHEATERS: [Cheater; 1] = [(Program::Thalweg, &ALL, |fault| fake::serve(fault))];
 
 /// From this event on nobody can take what is cheated for the first event, and its number has
 /// as many digits as those near it.
@@ -30,16 +30,16 @@ fn check(cheat: impl Fn(&str) -> Vec<String> + Clone + Send + 'static, expected:
 
 fn check_fault(fault: impl Fn() -> Fault, expected: &str) {
     undisturbed(|| {
-        for (dialect, transports, serve) in CHEATERS {
-            for &transport in transports {
+        for (program, transports, serve) in &CHEATERS {
+            for &transport in *transports {
                 let outcome = serve(fault())
                     .map_err(anyhow::Error::from)
-                    .and_then(|address| measure_at(address, dialect, 3, transport));
+                    .and_then(|address| measure_at(address, program, 3, transport));
                 let found = match outcome {
                     Ok(outcome) => outcome.ledger.to_string(),
                     Err(error) => format!("{error:#}"),
                 };
-                assert_eq!(found, expected, "{dialect:?} over {transport}");
+                assert_eq!(found, expected, "{program:?} over {transport}");
             }
         }
     });

@@ -2,7 +2,7 @@
 //! to answer.
 
 use crate::fake::{RELOAD, cursor, envelope};
-use crate::listen::listen;
+use crate::listen::{listen, read_head, upgraded};
 use crate::quiet::undisturbed;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,13 +27,8 @@ fn serve(answer: Answer) -> std::io::Result<SocketAddr> {
 fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
     connection.set_nodelay(true)?;
     let mut reader = BufReader::new(connection.try_clone()?);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        reader.read_line(&mut head)?;
-    }
-    let accepted = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-         Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-    connection.write_all(accepted.as_bytes())?;
+    let head = read_head(&mut reader)?;
+    connection.write_all(upgraded(&head, "").as_bytes())?;
     send(&mut connection, r#"{"topic":"bench/0","position":"1.0","first":1,"events":[]}"#)?;
     for number in 1.. {
         let message = read_message(&mut reader)?;
@@ -88,8 +83,7 @@ fn converse(
 ) -> anyhow::Result<Outcome> {
     let load = Load {
         address,
-        dialect: program.dialect(),
-        path: None,
+        program,
         settings,
         drive,
         start_us: 0,

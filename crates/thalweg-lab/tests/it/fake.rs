@@ -1,7 +1,7 @@
 //! A server of Thalweg's wire, small and slow: a thread per connection, one
 //! envelope per event, and a fault of one's choice.
 
-use crate::listen::{lines_in_chunks, listen};
+use crate::listen::{lines_in_chunks, listen, read_head, upgraded};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
@@ -79,25 +79,23 @@ impl Topic {
         } else {
             Framing::Ndjson
         };
-        self.subscribe(framing, cursor(&head), connection)
+        self.subscribe(framing, &head, connection)
     }
 
     fn subscribe(
         &self,
         framing: Framing,
-        cursor: Option<usize>,
+        head: &str,
         mut socket: TcpStream,
     ) -> std::io::Result<()> {
         let answer = match framing {
-            Framing::Websocket => {
-                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-                 Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
-            }
-            _ => "HTTP/1.1 200 OK\r\n\r\n",
+            Framing::Websocket => upgraded(head, ""),
+            Framing::Sse => "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned(),
+            _ => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
         };
         socket.write_all(answer.as_bytes())?;
         let mut state = locked(&self.state);
-        let from = cursor.unwrap_or(state.history.len());
+        let from = cursor(head).unwrap_or(state.history.len());
         socket.write_all(&frame(framing, &envelope(from as u64, "")))?;
         let mut subscriber = Subscriber { framing, socket, sent: 0 };
         let missed: Vec<String> = state.history[from..].to_vec();
@@ -191,16 +189,6 @@ impl Subscriber {
         }
         !is_full
     }
-}
-
-pub(crate) fn read_head(reader: &mut impl BufRead) -> std::io::Result<String> {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if reader.read_line(&mut head)? == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-    Ok(head)
 }
 
 /// The offset that a request names.

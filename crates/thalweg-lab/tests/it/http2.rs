@@ -8,7 +8,7 @@ use h2::{SendStream, server};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
+use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::{Load, Outcome, run};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -185,8 +185,7 @@ fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
     let transport = settings.transport;
     let load = Load {
         address: serve(transport, fault)?,
-        dialect: Dialect::Thalweg,
-        path: None,
+        program: &Program::Thalweg,
         settings,
         drive: Drive::Posted,
         start_us: 0,

@@ -1,6 +1,9 @@
 //! What subjects in a test have in common: a thread for each connection, and bodies
 //! chunk by chunk.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest, Sha1};
 use std::io::{BufRead, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -37,4 +40,32 @@ pub(crate) fn lines_in_chunks(reader: &mut impl BufRead, mut take: impl FnMut(&s
         }
         String::from_utf8_lossy(&chunk[..length]).lines().for_each(&mut take);
     }
+}
+
+/// A request's head, with its empty line.
+pub(crate) fn read_head(reader: &mut impl BufRead) -> Result<String> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head)? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(head)
+}
+
+/// A header of a request; empty if there is none.
+pub(crate) fn header<'a>(head: &'a str, name: &str) -> &'a str {
+    let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+}
+
+/// The response that opens a WebSocket, with more lines of its head (RFC 6455 §4.2.2).
+pub(crate) fn upgraded(request: &str, more: &str) -> String {
+    let key = header(request, "Sec-WebSocket-Key");
+    let accept =
+        STANDARD.encode(Sha1::digest(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11")));
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n{more}\r\n"
+    )
 }

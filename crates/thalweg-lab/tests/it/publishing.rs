@@ -6,7 +6,7 @@ use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use thalweg_lab::scenario::{Dialect, Drive, Request, Settings};
+use thalweg_lab::scenario::{Drive, Program, Request, Settings};
 use thalweg_lab::swarm::{Load, Outcome, run};
 
 const CONNECTIONS: u32 = 2;
@@ -52,8 +52,7 @@ fn measure(request: Request, count: Count) -> anyhow::Result<Outcome> {
     let settings = Settings { connections, request, event_bytes: 200, ..Settings::default() };
     let load = Load {
         address: serve(count)?,
-        dialect: Dialect::Thalweg,
-        path: None,
+        program: &Program::Thalweg,
         settings: &settings,
         drive: Drive::Publish,
         start_us: 0,

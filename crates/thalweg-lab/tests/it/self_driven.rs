@@ -1,14 +1,14 @@
 //! A subject that broadcasts on a schedule of its own, and does not keep it.
 
-use crate::fake::{read_head, text_frame};
-use crate::listen::listen;
+use crate::fake::text_frame;
+use crate::listen::{listen, read_head, upgraded};
 use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
-use thalweg_lab::scenario::{Dialect, Drive, Settings};
+use thalweg_lab::scenario::{Drive, Program, Settings};
 use thalweg_lab::swarm::{Load, Outcome, monotonic_us, run};
 
 const BATCH: u64 = 2;
@@ -36,11 +36,8 @@ fn broadcast(
     tick: fn(u64) -> Option<Tick>,
 ) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
-    read_head(&mut BufReader::new(socket.try_clone()?))?;
-    socket.write_all(
-        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\
-          Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
-    )?;
+    let head = read_head(&mut BufReader::new(socket.try_clone()?))?;
+    socket.write_all(upgraded(&head, "").as_bytes())?;
     let mut say = |seq: u64, rows: &[String]| {
         let (first, rows) = (seq + 1 - rows.len() as u64, rows.join(","));
         socket.write_all(&text_frame(&format!(
@@ -73,8 +70,7 @@ fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
     let start_us = monotonic_us() + 300_000;
     let load = Load {
         address: serve(start_us, tick)?,
-        dialect: Dialect::Thalweg,
-        path: None,
+        program: &Program::Thalweg,
         settings: &settings,
         drive: Drive::SelfDriven,
         start_us,

@@ -5,7 +5,7 @@ use crate::quiet::undisturbed;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use thalweg_lab::scenario::{Dialect, Drive, Settings, Transport};
+use thalweg_lab::scenario::{Drive, Program, Settings, Transport};
 use thalweg_lab::swarm::{Figures, Interrupted, Load, Moment, Observer, Outcome, run};
 
 pub(crate) struct Blind;
@@ -29,13 +29,13 @@ fn measure(
     transport: Transport,
     fault: impl FnMut(u64, &str) -> Vec<String> + Send + 'static,
 ) -> anyhow::Result<Outcome> {
-    measure_at(serve(fault)?, Dialect::Thalweg, 3, transport)
+    measure_at(serve(fault)?, &Program::Thalweg, 3, transport)
 }
 
 /// Posts to five connections, with so many events outstanding.
 pub(crate) fn measure_at(
     address: SocketAddr,
-    dialect: Dialect,
+    program: &Program,
     window: u32,
     transport: Transport,
 ) -> anyhow::Result<Outcome> {
@@ -43,8 +43,7 @@ pub(crate) fn measure_at(
         Settings { transport, connections: 5, window, event_bytes: 200, ..Settings::default() };
     let load = Load {
         address,
-        dialect,
-        path: None,
+        program,
         settings: &settings,
         drive: Drive::Posted,
         start_us: 0,
@@ -94,8 +93,7 @@ fn a_search_for_the_ceiling_knows_what_was_agreed() {
             Settings { connections: 2, rate: 1000, p99_us_max: 20_000, ..Settings::default() };
         let load = Load {
             address: serve(|_, event| vec![event.to_owned()]).unwrap(),
-            dialect: Dialect::Thalweg,
-            path: None,
+            program: &Program::Thalweg,
             settings: &settings,
             drive: Drive::Ceiling,
             start_us: 0,
@@ -147,7 +145,7 @@ fn a_gap_of_any_size_does_not_stop_the_window() {
                 _ => vec![event.to_owned()],
             };
             let address = serve(fault).unwrap();
-            let outcome = measure_at(address, Dialect::Thalweg, 1, Transport::Sse).unwrap();
+            let outcome = measure_at(address, &Program::Thalweg, 1, Transport::Sse).unwrap();
             assert_eq!(outcome.ledger.to_string(), "1 gap announced", "{missed}");
             assert!(outcome.traffic.events > 20, "{missed}: {:?}", outcome.traffic);
         }
@@ -184,8 +182,7 @@ fn an_observer_can_end_it() {
         let settings = Settings { connections: 1, ..Settings::default() };
         let load = Load {
             address: serve(|_, event| vec![event.into()]).unwrap(),
-            dialect: Dialect::Thalweg,
-            path: None,
+            program: &Program::Thalweg,
             settings: &settings,
             drive: Drive::Posted,
             start_us: 0,
@@ -219,8 +216,7 @@ fn long_looks_are_in_no_latency() {
             Settings { connections: 2, rate: 2000, event_bytes: 128, ..Settings::default() };
         let load = Load {
             address: serve(|_, event| vec![event.to_owned()]).unwrap(),
-            dialect: Dialect::Thalweg,
-            path: None,
+            program: &Program::Thalweg,
             settings: &settings,
             drive: Drive::Posted,
             start_us: 0,

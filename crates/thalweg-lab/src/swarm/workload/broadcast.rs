@@ -17,8 +17,9 @@ mod warm_up;
 use super::Workload;
 use crate::measure::{Counts, Negotiated, Pacing, Told, WarmUp};
 use crate::scenario::Drive;
-use crate::subject::dialect;
-use crate::swarm::link::Dialer;
+use crate::subject::tls;
+use crate::swarm::dialect::{self, Dialect};
+use crate::swarm::dialer::Dialer;
 use crate::swarm::pace::Schedule;
 use crate::swarm::progress::Progress;
 use crate::swarm::publisher::Publisher;
@@ -45,6 +46,7 @@ pub(super) struct Broadcast<'a> {
     subscribers: Subscribers,
     /// Of publishers.
     dialer: Dialer,
+    dialect: Box<dyn Dialect>,
     /// One per topic.
     publishers: Vec<Publisher>,
     posting: Posting,
@@ -70,7 +72,7 @@ pub(super) struct Broadcast<'a> {
 impl Workload for Broadcast<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let open_us = self.open()?;
-        self.subscribers.inbox().stand(now_us());
+        self.subscribers.receiver().stand(now_us());
         self.negotiated = self.subscribers.negotiated();
         Ok(open_us)
     }
@@ -109,7 +111,7 @@ impl Workload for Broadcast<'_> {
         self.begun_us = now_us;
         // In a closed loop what was published before has waited for this span, too.
         let due_us = if self.posting == Posting::Window { 0 } else { now_us };
-        self.subscribers.inbox().begin_span(due_us);
+        self.subscribers.receiver().begin_span(due_us);
         self.schedule.begin_span(now_us);
     }
 
@@ -125,7 +127,7 @@ impl Workload for Broadcast<'_> {
             if let Some(behind) = self.behind.take() {
                 return Err(behind.into());
             }
-            let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
+            let heard_us = self.subscribers.receiver().heard_us.max(begun_us);
             if now_us.saturating_sub(heard_us) > SILENCE_US_MAX && self.is_silent(now_us) {
                 let counts = self.subscribers.close_ledger();
                 bail!("the subject has been silent for 2 s: {counts}");
@@ -137,7 +139,7 @@ impl Workload for Broadcast<'_> {
         let outcome = self.came_by(end_us)?;
         let latency = self.latency_of_span(end_us)?;
         let swarm_fell_short = outcome.pacing.as_ref().is_some_and(Pacing::is_short);
-        let failure = self.subscribers.inbox().broken_schedule();
+        let failure = self.subscribers.receiver().broken_schedule();
         let ledger = self.new_counts();
         let negotiated = self.negotiated.clone();
         Ok(Outcome { latency, swarm_fell_short, failure, ledger, negotiated, ..outcome })
@@ -174,17 +176,13 @@ impl Workload for Broadcast<'_> {
 impl<'a> Broadcast<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         let Load { address, settings, .. } = *load;
-        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
-        let subscribers = match settings.streams {
-            0 => dialer.clone(),
-            _ => Dialer::new(address, settings, dialect::HTTP_2)?,
-        };
         Ok(Broadcast {
             load: *load,
             observer,
             poller: Poller::new()?,
-            subscribers: Subscribers::new(subscribers, load)?,
-            dialer,
+            subscribers: Subscribers::new(load)?,
+            dialer: Dialer::to_subject(address, settings, tls::HTTP_1)?,
+            dialect: dialect::of(load.program, settings),
             publishers: Vec::new(),
             posting: Posting::Nothing,
             schedule: Schedule::default(),
@@ -201,7 +199,7 @@ impl<'a> Broadcast<'a> {
 
     /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
-        let counts = self.subscribers.inbox().ledger.counts().clone();
+        let counts = self.subscribers.receiver().ledger.counts().clone();
         self.told.new_in(counts)
     }
 
@@ -211,7 +209,11 @@ impl<'a> Broadcast<'a> {
             Posting::Schedule => self.post_on_schedule(timeout_us)?,
             _ => timeout_us,
         };
-        let count = self.poller.wait_awake(timeout_us, SPIN_US)?;
+        let count = match self.subscribers.is_busy() {
+            true => self.poller.wait(0)?,
+            false => self.poller.wait_awake(timeout_us, SPIN_US)?,
+        };
+        self.subscribers.go_on(&self.poller)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
             if ready.key >= PUBLISHER_KEYS {
@@ -222,7 +224,7 @@ impl<'a> Broadcast<'a> {
             match self.posting {
                 // At once: the window's latency begins with this read.
                 Posting::Window => self.post_what_is_due()?,
-                Posting::Schedule if self.schedule.is_due(self.subscribers.inbox().heard_us) => {
+                Posting::Schedule if self.schedule.is_due(self.subscribers.receiver().heard_us) => {
                     self.post_on_schedule(0)?;
                 }
                 _ => {}
@@ -237,7 +239,7 @@ impl<'a> Broadcast<'a> {
         }
         progress.tell(*observer, |now_us| {
             let connections = subscribers.standing();
-            Figures::of_span(connections, &subscribers.inbox().tally, *begun_us, now_us)
+            Figures::of_span(connections, &subscribers.receiver().tally, *begun_us, now_us)
         })
     }
 }

@@ -8,11 +8,12 @@
 use super::Workload;
 use super::firehose::Firehose;
 use crate::measure::{Counts, Negotiated, Pushed, RoundTrips, Told, WarmUp};
-use crate::scenario::{Answers, Dialect, Drive, Settings, Transport};
-use crate::subject::dialect::{self, Said, Subscription};
-use crate::subject::topic_name;
+use crate::scenario::{Answers, Drive, Settings, Transport};
+use crate::subject::{tls, topic_name};
+use crate::swarm::carrier::Kind;
 use crate::swarm::conversation::{Attention, Conversation, mean_us, unknown};
-use crate::swarm::link::Dialer;
+use crate::swarm::dialect::{self, Dialect, Message, Wanted};
+use crate::swarm::dialer::Dialer;
 use crate::swarm::socket::{self, Poller, now_us};
 use crate::swarm::tally::Tally;
 use crate::swarm::{
@@ -29,8 +30,9 @@ pub(super) struct Echo<'a> {
     /// The first carries the firehose, the last the requests; the poller knows them
     /// by their index.
     lines: Vec<Line>,
+    dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
-    inbox: Inbox,
+    received: Received,
     negotiated: Negotiated,
     /// What spans before have told of the ledger.
     told: Told,
@@ -46,8 +48,7 @@ struct Line {
 
 /// What came, and what is still to come.
 #[derive(Debug)]
-struct Inbox {
-    dialect: Dialect,
+struct Received {
     /// Subscriptions that stand.
     confirmed: usize,
     /// Whether the subject waits for acks.
@@ -80,12 +81,12 @@ struct Request {
 impl Workload for Echo<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
-        let query = match self.load.settings.window_bytes {
-            bytes @ 1.. if self.load.dialect == Dialect::Thalweg => format!("window={bytes}"),
-            _ => String::new(),
+        let window = match self.load.settings.window_bytes {
+            0 => None,
+            bytes => self.dialect.window(bytes),
         };
-        self.inbox.acks = !query.is_empty();
-        self.open_line(self.load.path, &query)?;
+        self.received.acks = window.is_some();
+        self.open_line(self.load.program.path(), &window.unwrap_or_default())?;
         if self.load.settings.answers == Answers::Beside {
             self.open_line(Some(&format!("/v1/topics/{}", topic_name(1))), "")?;
         }
@@ -110,26 +111,28 @@ impl Workload for Echo<'_> {
     }
 
     fn begin(&mut self, now_us: u64) {
-        self.inbox.tally.reset();
+        self.received.tally.reset();
         for line in &mut self.lines {
             (line.talk.wire_bytes, line.talk.reads) = (0, 0);
         }
-        self.inbox.asked_before = self.inbox.asked;
-        self.inbox.wanted = self.inbox.asked + u64::from(self.load.settings.requests);
+        self.received.asked_before = self.received.asked;
+        self.received.wanted = self.received.asked + u64::from(self.load.settings.requests);
         self.begun_us = now_us;
     }
 
     /// Asks on schedule until everything is answered; if there is nothing to ask,
     /// listens for so long.
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
-        let wanted = self.inbox.wanted - self.inbox.asked;
+        let wanted = self.received.wanted - self.received.asked;
         if wanted == 0 || self.begun_us == 0 {
             return self.run_until(|_| false, now_us() + time.as_micros() as u64);
         }
         let asking_us = wanted * self.load.settings.request_us;
         let deadline_us = self.begun_us + asking_us + SILENCE_US_MAX;
         self.run_until(
-            |echo| echo.inbox.asked == echo.inbox.wanted && echo.inbox.outstanding.is_empty(),
+            |echo| {
+                echo.received.asked == echo.received.wanted && echo.received.outstanding.is_empty()
+            },
             deadline_us,
         )
     }
@@ -137,9 +140,9 @@ impl Workload for Echo<'_> {
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let span_us = end_us - self.begun_us;
         let ledger = self.new_counts();
-        let Echo { inbox, lines, load, .. } = self;
+        let Echo { received, lines, load, .. } = self;
         let scheduled = load.settings.scheduled_events_per_s(Drive::Echo);
-        let mut traffic = std::mem::take(&mut inbox.tally.traffic);
+        let mut traffic = std::mem::take(&mut received.tally.traffic);
         traffic.wire_bytes = lines.iter().map(|line| line.talk.wire_bytes).sum();
         traffic.reads = lines.iter().map(|line| line.talk.reads).sum();
         Ok(Outcome {
@@ -148,8 +151,8 @@ impl Workload for Echo<'_> {
                 came: traffic.events,
             }),
             traffic,
-            latency: std::mem::take(&mut inbox.tally.latency),
-            round_trips: RoundTrips::of(std::mem::take(&mut inbox.round_trips_us), span_us),
+            latency: std::mem::take(&mut received.tally.latency),
+            round_trips: RoundTrips::of(std::mem::take(&mut received.round_trips_us), span_us),
             ledger,
             negotiated: self.negotiated.clone(),
             ..Outcome::default()
@@ -176,7 +179,8 @@ impl<'a> Echo<'a> {
             poller: Poller::new()?,
             lines: Vec::new(),
             attention: Attention::new(observer),
-            inbox: Inbox::new(load.dialect, load.settings),
+            dialect: dialect::of(load.program, load.settings),
+            received: Received::new(load.settings),
             negotiated: Negotiated::default(),
             told: Told::default(),
             begun_us: 0,
@@ -187,21 +191,21 @@ impl<'a> Echo<'a> {
 impl Echo<'_> {
     fn open_line(&mut self, path: Option<&str>, query: &str) -> anyhow::Result<()> {
         let Load { address: host, settings, .. } = self.load;
-        let dialer = Dialer::new(host, settings, dialect::HTTP_1)?;
+        let dialer = Dialer::to_subject(host, settings, tls::HTTP_1)?;
         let transport = Transport::Websocket;
-        let subscription = Subscription { transport, host, path, topics: 1, query };
-        let talk =
-            Conversation::open(&dialer, &subscription, self.lines.len() as u64, &self.poller)?;
+        let wanted = Wanted { transport, path, topics: 1, query };
+        let key = self.lines.len() as u64;
+        let talk = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
         self.lines.push(Line { talk, may_be_more: false });
         Ok(())
     }
 
     /// Whether every subscription stands.
     fn is_confirmed(&self) -> bool {
-        match self.inbox.dialect {
-            // Without envelopes nothing confirms a subscription but the handshake.
-            Dialect::Bare => self.lines.iter().all(|line| line.talk.is_open()),
-            _ => self.inbox.confirmed >= self.lines.len(),
+        match self.dialect.confirms() {
+            // Nothing confirms a subscription but the handshake.
+            false => self.lines.iter().all(|line| line.talk.is_open()),
+            true => self.received.confirmed >= self.lines.len(),
         }
     }
 
@@ -230,20 +234,20 @@ impl Echo<'_> {
                 }
             }
             let is_confirmed = self.is_confirmed();
-            let Echo { attention, begun_us, inbox, .. } = self;
-            let all_asked = inbox.asked == inbox.wanted;
-            if is_confirmed && (all_asked || inbox.outstanding.is_empty()) {
+            let Echo { attention, begun_us, received, .. } = self;
+            let all_asked = received.asked == received.wanted;
+            if is_confirmed && (all_asked || received.outstanding.is_empty()) {
                 // Between two requests nobody has to say anything, and behind the
                 // last there is the deadline.
                 attention.heard_us = now_us;
             }
-            let events = inbox.tally.traffic.events;
+            let events = received.tally.traffic.events;
             attention.tell(|| Figures {
                 connections: 1,
                 events,
                 events_per_s: events as f64 * 1e6 / (now_us - *begun_us).max(1) as f64,
                 p99_us: None,
-                round_trip_us: mean_us(&inbox.round_trips_us),
+                round_trip_us: mean_us(&received.round_trips_us),
             })?;
         }
     }
@@ -254,18 +258,18 @@ impl Echo<'_> {
         if self.begun_us == 0 {
             return Ok(u64::MAX);
         }
-        let Echo { inbox, lines, .. } = self;
-        while inbox.asked < inbox.wanted {
-            let asked = inbox.asked - inbox.asked_before;
+        let Echo { received, lines, dialect, .. } = self;
+        while received.asked < received.wanted {
+            let asked = received.asked - received.asked_before;
             let due_us = self.begun_us + asked * settings.request_us;
             if due_us > now_us {
                 return Ok(due_us);
             }
-            inbox.asked += 1;
-            let (message, answer) = dialect::echo(inbox.dialect, inbox.asked);
+            received.asked += 1;
+            let (message, answer) = dialect.echo(received.asked);
             let sent_us = socket::now_us();
-            if !inbox.early.remove(&inbox.asked) {
-                inbox.outstanding.push_back(Request { due_us, sent_us, answer });
+            if !received.early.remove(&received.asked) {
+                received.outstanding.push_back(Request { due_us, sent_us, answer });
             }
             if let Some(line) = lines.last_mut() {
                 line.talk.send(&message, &self.poller)?;
@@ -275,15 +279,15 @@ impl Echo<'_> {
     }
 
     fn hear(&mut self, line: usize) -> anyhow::Result<()> {
-        let Echo { inbox, attention, lines, poller, .. } = self;
+        let Echo { received, dialect, attention, lines, poller, .. } = self;
         let Line { talk, may_be_more } = &mut lines[line];
-        *may_be_more = talk.receive(poller, |message, heard_us| {
+        *may_be_more = talk.receive(&**dialect, poller, |message, heard_us| {
             attention.heard_us = heard_us;
-            inbox.message(message, heard_us)
+            received.on_message(&**dialect, message, heard_us)
         })?;
-        let position = std::mem::take(&mut inbox.position);
-        if inbox.acks && !position.is_empty() {
-            talk.send(&dialect::ack_command(&position), poller)?;
+        let position = std::mem::take(&mut received.position);
+        if received.acks && !position.is_empty() {
+            talk.send(&dialect.ack(&position, b""), poller)?;
         }
         Ok(())
     }
@@ -291,7 +295,7 @@ impl Echo<'_> {
     /// What the ledger has counted since this was last asked; what is outstanding now, is
     /// missing.
     fn new_counts(&mut self) -> Counts {
-        let Inbox { ledger, firehose, outstanding, .. } = &mut self.inbox;
+        let Received { ledger, firehose, outstanding, .. } = &mut self.received;
         ledger.missing += outstanding.len() as u64;
         outstanding.clear();
         let counts = ledger.and(&firehose.counts());
@@ -299,10 +303,9 @@ impl Echo<'_> {
     }
 }
 
-impl Inbox {
-    fn new(dialect: Dialect, settings: &Settings) -> Inbox {
-        Inbox {
-            dialect,
+impl Received {
+    fn new(settings: &Settings) -> Received {
+        Received {
             confirmed: 0,
             acks: false,
             position: Vec::new(),
@@ -319,28 +322,28 @@ impl Inbox {
     }
 
     #[inline]
-    fn message(&mut self, message: &[u8], heard_us: u64) -> anyhow::Result<()> {
-        if let Some(at) = self.outstanding.iter().position(|request| request.answer == message) {
-            if let Some(Request { due_us, sent_us, .. }) = self.outstanding.remove(at) {
-                self.ledger.reordered += u64::from(at > 0);
-                self.ledger.delivered += 1;
-                self.round_trips_us.push(heard_us.saturating_sub(sent_us));
-                self.tally.latency.record(heard_us.saturating_sub(due_us), 1);
+    fn on_message(
+        &mut self,
+        dialect: &dyn Dialect,
+        message: Message<'_>,
+        heard_us: u64,
+    ) -> anyhow::Result<()> {
+        match message {
+            // Without envelopes an answer is told from a push by what it says.
+            Message::Answer(message) | Message::Event(Kind::Text, message)
+                if self.is_answered(message, heard_us) => {}
+            Message::Answer(message) | Message::Event(Kind::Text, message)
+                if let Some(number) = dialect.echo_number(message).filter(|it| *it > 0) =>
+            {
+                self.answered_unasked(number);
             }
-            return Ok(());
-        }
-        if let Some(number) = dialect::echo_number(self.dialect, message).filter(|it| *it > 0) {
-            self.answered_unasked(number);
-            return Ok(());
-        }
-        if self.dialect == Dialect::Bare {
-            self.tally.traffic.events += self.firehose.push(message);
-            self.tally.traffic.envelopes += 1;
-            return Ok(());
-        }
-        match dialect::unwrap(message) {
-            Some(Said::Events { events: b"", .. }) => self.confirmed += 1,
-            Some(Said::Events { topic, position, events }) => {
+            Message::Answer(message) => return Err(unknown(message)),
+            Message::Event(_, push) => {
+                self.tally.traffic.events += self.firehose.push(push);
+                self.tally.traffic.envelopes += 1;
+            }
+            Message::Events { events: b"", .. } | Message::Confirmed => self.confirmed += 1,
+            Message::Events { topic, position, events } => {
                 match topic == topic_name(0).as_bytes() {
                     true => self.tally.traffic.events += self.firehose.pushes(events),
                     false => self.firehose.corrupt(),
@@ -348,16 +351,30 @@ impl Inbox {
                 self.tally.traffic.envelopes += 1;
                 self.position = position.to_vec();
             }
-            Some(Said::Gap { position, missed, .. }) => {
+            Message::Gap { position, missed, .. } => {
                 self.firehose.gap(missed);
                 self.tally.traffic.envelopes += 1;
                 self.position = position.to_vec();
             }
-            Some(Said::Heartbeat) => self.tally.traffic.heartbeats += 1,
-            Some(Said::Close | Said::Reload) => bail!("the subject closed the connection"),
-            None => return Err(unknown(message)),
+            Message::Heartbeat => self.tally.traffic.heartbeats += 1,
+            Message::Opening => {}
+            Message::Close | Message::Reload => bail!("the subject closed the connection"),
         }
         Ok(())
+    }
+
+    /// Whether the message answers a request that is outstanding; if so, it is counted.
+    fn is_answered(&mut self, message: &[u8], heard_us: u64) -> bool {
+        let Some(at) = self.outstanding.iter().position(|request| request.answer == message) else {
+            return false;
+        };
+        if let Some(Request { due_us, sent_us, .. }) = self.outstanding.remove(at) {
+            self.ledger.reordered += u64::from(at > 0);
+            self.ledger.delivered += 1;
+            self.round_trips_us.push(heard_us.saturating_sub(sent_us));
+            self.tally.latency.record(heard_us.saturating_sub(due_us), 1);
+        }
+        true
     }
 
     /// An answer to nothing that is outstanding: made before it was asked for, or once
@@ -371,16 +388,23 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Program;
 
     #[test]
     fn answers_to_what_will_never_be_asked_are_counted_and_not_kept() {
         let settings = Settings { requests: 20, ..Settings::default() };
-        let mut inbox = Inbox::new(Dialect::Limit, &settings);
-        for number in 1..=1000 {
-            inbox.message(&dialect::echo(Dialect::Limit, number).1, 0).unwrap();
-        }
-        assert_eq!((inbox.ledger.to_string().as_str(), inbox.early.len()), ("1000 early", 20));
-        inbox.message(&dialect::echo(Dialect::Limit, 20).1, 0).unwrap();
-        assert_eq!(inbox.ledger.to_string(), "1 duplicated, 1000 early");
+        let dialect = dialect::of(&Program::Limit, &settings);
+        let mut received = Received::new(&settings);
+        let answered = |received: &mut Received, number| {
+            let (_, answer) = dialect.echo(number);
+            received.on_message(&*dialect, Message::Answer(&answer), 0).unwrap();
+        };
+        (1..=1000).for_each(|number| answered(&mut received, number));
+        assert_eq!(
+            (received.ledger.to_string().as_str(), received.early.len()),
+            ("1000 early", 20)
+        );
+        answered(&mut received, 20);
+        assert_eq!(received.ledger.to_string(), "1 duplicated, 1000 early");
     }
 }

@@ -4,12 +4,13 @@
 use super::Workload;
 use crate::measure::{Counts, Negotiated, Traffic, WarmUp};
 use crate::scenario::Request;
-use crate::subject::dialect;
+use crate::subject::tls;
+use crate::swarm::dialect;
+use crate::swarm::dialer::Dialer;
 use crate::swarm::event::{self, Stamp};
 use crate::swarm::facts;
-use crate::swarm::http_client::HttpClient;
+use crate::swarm::http_client::{self, HttpClient};
 use crate::swarm::http_response::{self, HttpResponse};
-use crate::swarm::link::Dialer;
 use crate::swarm::progress::Progress;
 use crate::swarm::publisher::Publisher;
 use crate::swarm::socket::{Poller, now_us};
@@ -158,9 +159,10 @@ impl<'a> Publishing<'a> {
     /// by the answer at their end.
     fn stream(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let Load { address, settings, .. } = self.load;
-        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
+        let dialer = Dialer::to_subject(address, settings, tls::HTTP_1)?;
+        let target = self.publish_target();
         let open = |key| -> anyhow::Result<Stream> {
-            let publisher = Publisher::open(&dialer, 0, u64::from(key), &self.poller)?;
+            let publisher = Publisher::open(&dialer, &target, u64::from(key), &self.poller)?;
             Ok(Stream { publisher, sent: 0, answer: Vec::new(), facts: None, negotiated: None })
         };
         let mut streams = (0..settings.connections).map(open).collect::<Result<Vec<_>, _>>()?;
@@ -209,8 +211,9 @@ impl<'a> Publishing<'a> {
     /// answer.
     fn single(&mut self, until_us: u64) -> anyhow::Result<Taken> {
         let Load { address, settings, .. } = self.load;
-        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
-        let head = dialect::single_request(address, settings.event_bytes);
+        let dialer = Dialer::to_subject(address, settings, tls::HTTP_1)?;
+        let event_bytes = settings.event_bytes as usize;
+        let head = http_client::post(&self.publish_target(), address, event_bytes);
         let (mut taken, mut seq, mut sent_bytes, begun_us) = (Taken::default(), 0, 0, now_us());
         let mut request = Vec::new();
         let mut publish = |client: &mut HttpClient, poller: &Poller| {
@@ -218,7 +221,7 @@ impl<'a> Publishing<'a> {
             request.clear();
             request.extend_from_slice(&head);
             let stamp = Stamp { seq, due_us: now_us() };
-            event::write(&mut request, stamp, settings.event_bytes as usize);
+            event::write(&mut request, stamp, event_bytes);
             sent_bytes += request.len() as u64;
             client.send(&request, poller)
         };
@@ -247,6 +250,10 @@ impl<'a> Publishing<'a> {
         }
         self.know(clients.first().map(HttpClient::negotiated));
         Ok(Taken { sent_bytes, ..taken })
+    }
+
+    fn publish_target(&self) -> String {
+        dialect::of(self.load.program, self.load.settings).publish_target(0)
     }
 
     /// What the first connection agreed on, if that is not known from one before.

@@ -9,27 +9,29 @@ use super::Workload;
 use crate::measure::{
     Counts, Latency, Ledger, Negotiated, RoundTrips, Told, Traffic, WarmUp, littles,
 };
-use crate::scenario::{Dialect, Transport};
-use crate::subject::dialect::{self, Said, Subscription};
+use crate::scenario::Transport;
+use crate::subject::tls;
 use crate::swarm::carrier::{Decoder, Incoming};
 use crate::swarm::conversation::{Attention, Conversation, mean_us, unknown};
+use crate::swarm::dialect::{self, Dialect, Message, Wanted};
+use crate::swarm::dialer::Dialer;
+use crate::swarm::http_client;
 use crate::swarm::http_client::HttpClient;
-use crate::swarm::link::Dialer;
 use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::subscribe_request::SubscribeRequest;
 use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_TALK_US};
 use anyhow::bail;
 use std::time::Duration;
 
 const LISTENER: u64 = 0;
 const ACKS: u64 = 1;
-/// Nothing is lost to a client that begins at the beginning.
-const FROM: &str = "cursor=earliest";
 
 /// One client, and the subject that waits for its acks.
 pub(super) struct RoundTrip<'a> {
     load: Load<'a>,
     dialer: Dialer,
     poller: Poller,
+    dialect: Box<dyn Dialect>,
     attention: Attention<'a>,
     listener: Listener,
     /// Where acks go, unless they go the way the Runners come.
@@ -46,13 +48,12 @@ pub(super) struct RoundTrip<'a> {
 
 /// How Runners come.
 enum Listener {
-    Conversation(Conversation),
+    Conversation(Box<Conversation>),
     Polls(HttpClient),
 }
 
 /// How far it is.
 struct State {
-    dialect: Dialect,
     is_confirmed: bool,
     /// Of what was heard last.
     position: Vec<u8>,
@@ -69,7 +70,8 @@ struct State {
 impl Workload for RoundTrip<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
-        self.poll(&format!("{FROM}&wait=0"))?;
+        // Nothing is lost to a client that begins at the beginning.
+        self.poll(&format!("{}&wait=0", self.dialect.earliest_query()))?;
         self.run_until(|trips| trips.state.is_confirmed)?;
         self.negotiated = match &self.listener {
             Listener::Conversation(talk) => talk.negotiated(),
@@ -148,22 +150,21 @@ impl Workload for RoundTrip<'_> {
 
 impl<'a> RoundTrip<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        let Load { address, dialect, settings, path, .. } = *load;
+        let Load { address, program, settings, .. } = *load;
         let poller = Poller::new()?;
-        let dialer = Dialer::new(address, settings, dialect::HTTP_1)?;
+        let dialer = Dialer::to_subject(address, settings, tls::HTTP_1)?;
         let transport = settings.transport;
-        let query = if dialect == Dialect::Limit { "" } else { FROM };
-        let subscription = Subscription { transport, host: address, path, topics: 1, query };
+        let dialect = dialect::of(program, settings);
+        let query = dialect.earliest_query();
+        let wanted = Wanted { transport, path: program.path(), topics: 1, query };
         let listener = match transport {
             Transport::LongPolling => {
                 Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
             }
-            _ => Listener::Conversation(Conversation::open(
-                &dialer,
-                &subscription,
-                LISTENER,
-                &poller,
-            )?),
+            _ => {
+                let talk = Conversation::open(&dialer, &*dialect, &wanted, LISTENER, &poller)?;
+                Listener::Conversation(Box::new(talk))
+            }
         };
         let acks = match transport {
             Transport::Websocket => None,
@@ -173,11 +174,11 @@ impl<'a> RoundTrip<'a> {
             load: *load,
             dialer,
             poller,
+            dialect,
             attention: Attention::new(observer),
             listener,
             acks,
             state: State {
-                dialect,
                 is_confirmed: false,
                 position: Vec::new(),
                 runner: None,
@@ -246,12 +247,14 @@ impl<'a> RoundTrip<'a> {
         state.sent_us = Some(now_us());
         match (&mut self.listener, &mut self.acks) {
             (_, Some(acks)) => {
-                acks.send(&dialect::ack_request(self.load.address, &runner), &self.poller)?;
+                let target = dialect::acks_target();
+                let mut request = http_client::post(&target, self.load.address, runner.len());
+                request.extend_from_slice(&runner);
+                acks.send(&request, &self.poller)?;
             }
-            (Listener::Conversation(talk), None) => match state.dialect {
-                Dialect::Thalweg => talk.send(&dialect::ack_command(&position), &self.poller)?,
-                Dialect::Limit | Dialect::Bare => talk.send(&runner, &self.poller)?,
-            },
+            (Listener::Conversation(talk), None) => {
+                talk.send(&self.dialect.ack(&position, &runner), &self.poller)?;
+            }
             (Listener::Polls(_), None) => bail!("polls have no way for acks"),
         }
         self.poll_from(&position)
@@ -266,20 +269,21 @@ impl<'a> RoundTrip<'a> {
         let Listener::Polls(polls) = &mut self.listener else {
             return Ok(());
         };
-        let (transport, host) = (Transport::LongPolling, self.load.address);
-        polls.send(
-            &Subscription { transport, host, path: self.load.path, topics: 1, query }.request(),
-            &self.poller,
-        )
+        let path = self.load.program.path();
+        let wanted = Wanted { transport: Transport::LongPolling, path, topics: 1, query };
+        let host = self.load.address.to_string();
+        let mut request = Vec::new();
+        SubscribeRequest::once(&*self.dialect, &wanted, host).first(0, &mut request);
+        polls.send(&request, &self.poller)
     }
 
     fn hear(&mut self) -> anyhow::Result<bool> {
-        let RoundTrip { listener, state, poller, attention, .. } = self;
+        let RoundTrip { listener, dialect, state, poller, attention, .. } = self;
         match listener {
             Listener::Conversation(talk) => {
-                let may_be_more = talk.receive(poller, |message, heard_us| {
+                let may_be_more = talk.receive(&**dialect, poller, |message, heard_us| {
                     attention.heard_us = heard_us;
-                    state.message(message, heard_us)
+                    state.on_message(&**dialect, message, heard_us)
                 })?;
                 if std::mem::take(&mut state.must_reload) {
                     self.reload()?;
@@ -299,7 +303,10 @@ impl<'a> RoundTrip<'a> {
                 attention.heard_us = heard_us;
                 Decoder::default().decode(Transport::LongPolling, &answer.body, |incoming| {
                     match incoming {
-                        Incoming::Message(_, message) => state.message(message, heard_us),
+                        Incoming::Message(kind, message) => {
+                            let message = dialect.on_message(kind, message, &mut Vec::new())?;
+                            state.on_message(&**dialect, message, heard_us)
+                        }
                         _ => Ok(()),
                     }
                 })?;
@@ -315,15 +322,13 @@ impl<'a> RoundTrip<'a> {
 
     /// Leaves a document that has grown large for a new one, at its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
-        let RoundTrip { load, dialer, poller, listener, state, .. } = self;
+        let RoundTrip { load, dialer, dialect, poller, listener, state, .. } = self;
         let Listener::Conversation(talk) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
-        let Load { address: host, settings, .. } = *load;
-        let transport = settings.transport;
-        let subscription =
-            Subscription { transport, host, path: self.load.path, topics: 1, query: &query };
+        let (transport, path) = (load.settings.transport, load.program.path());
+        let wanted = Wanted { transport, path, topics: 1, query: &query };
         let (wire_bytes, reads) = (talk.wire_bytes, talk.reads);
-        *talk = Conversation::open(dialer, &subscription, LISTENER, poller)?;
+        **talk = Conversation::open(dialer, &**dialect, &wanted, LISTENER, poller)?;
         (talk.wire_bytes, talk.reads) = (wire_bytes, reads);
         Ok(())
     }
@@ -352,31 +357,39 @@ impl<'a> RoundTrip<'a> {
 }
 
 impl State {
-    fn message(&mut self, message: &[u8], heard_us: u64) -> anyhow::Result<()> {
-        match dialect::unwrap(message) {
-            Some(Said::Events { events: b"", position, .. }) => {
+    fn on_message(
+        &mut self,
+        dialect: &dyn Dialect,
+        message: Message<'_>,
+        heard_us: u64,
+    ) -> anyhow::Result<()> {
+        match message {
+            Message::Events { events: b"", position, .. } => {
                 self.position = position.to_vec();
                 if !std::mem::replace(&mut self.is_confirmed, true) {
                     // The first Runner comes with the ack of what confirms.
                     self.runner = Some((self.position.clone(), dialect::runner(0)));
                 }
             }
-            Some(Said::Events { position, events, .. }) => {
+            Message::Events { position, events, .. } => {
                 self.position = position.to_vec();
-                self.runner(events, heard_us);
+                self.runner(dialect, events, heard_us);
             }
-            Some(Said::Gap { .. }) => bail!("a gap where one Runner follows the other"),
-            Some(Said::Heartbeat) => {}
-            Some(Said::Reload) => self.must_reload = true,
-            Some(Said::Close) => bail!("the subject closed the connection"),
-            None if self.dialect == Dialect::Limit => self.runner(message, heard_us),
-            None => return Err(unknown(message)),
+            // What was said has come back: the next Runner.
+            Message::Answer(runner) if !dialect.makes_runners() => {
+                self.runner(dialect, runner, heard_us);
+            }
+            Message::Answer(message) | Message::Event(_, message) => return Err(unknown(message)),
+            Message::Gap { .. } => bail!("a gap where one Runner follows the other"),
+            Message::Confirmed | Message::Opening | Message::Heartbeat => {}
+            Message::Reload => self.must_reload = true,
+            Message::Close => bail!("the subject closed the connection"),
         }
         Ok(())
     }
 
     /// A Runner, or what should be one: its number is one more than the last's.
-    fn runner(&mut self, event: &[u8], heard_us: u64) {
+    fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], heard_us: u64) {
         let Some(id) = dialect::runner_id(event) else {
             self.ledger.corrupt();
             return;
@@ -389,10 +402,7 @@ impl State {
             // Before the one before it was acked.
             None => self.ledger.early(1),
         }
-        let next = match self.dialect {
-            Dialect::Thalweg => event.to_vec(),
-            Dialect::Limit | Dialect::Bare => dialect::runner(id + 1),
-        };
+        let next = if dialect.makes_runners() { event.to_vec() } else { dialect::runner(id + 1) };
         self.runner = Some((self.position.clone(), next));
     }
 }

@@ -1,7 +1,7 @@
 //! Endpoints that refuse, leave early, or do not keep to what they speak.
 
 use super::server::{Peer, Script, script, serve};
-use super::{SSE, forever, free_address, heard, typed, visit, visit_for};
+use super::{SSE, forever, free_address, heard, heard_in, typed, visit, visit_for};
 use crate::quiet::undisturbed;
 use std::io;
 use std::sync::Mutex;
@@ -60,7 +60,7 @@ fn connections_that_end_early_say_how() {
             let _ = answered.lock().map(|answered| answered.send((first, said)));
             Ok(())
         }));
-        let heard = visit_for(&typed(format!("ws://{address}/")), 4, 0, 600).unwrap().heard;
+        let heard = heard_in(visit_for(&typed(format!("ws://{address}/")), 4, 0, 600));
         assert_eq!((heard.stood, heard.ended_early.count), (4, 2));
         let mut reasons = heard.ended_early.first;
         reasons.sort();
@@ -86,8 +86,7 @@ fn the_span_is_over_when_all_have_left() {
             peer.say("0\r\n\r\n")
         }));
         // An hour, if nobody left.
-        let outcome = visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000);
-        let heard = outcome.unwrap().heard;
+        let heard = heard_in(visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000));
         assert_eq!(heard.ended_early.first, [("the answer was over".to_owned(), 2)]);
         assert!(0 < heard.events_per_connection_min && heard.events_per_connection_max <= 60);
     });

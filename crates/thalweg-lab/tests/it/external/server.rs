@@ -1,10 +1,8 @@
 //! Servers of anything: a thread per connection, and a script.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::listen;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use sha1::{Digest, Sha1};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -95,8 +93,7 @@ fn attend(
 impl Peer {
     /// A header of the request; empty if there is none.
     pub(crate) fn header(&self, name: &str) -> &str {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(own, _)| own.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+        listen::header(&self.head, name)
     }
 
     pub(crate) fn say(&mut self, text: &str) -> io::Result<()> {
@@ -106,13 +103,7 @@ impl Peer {
 
     /// Opens the WebSocket, with more lines of the head.
     pub(crate) fn upgrade(&mut self, more: &str) -> io::Result<()> {
-        let key = self.header("Sec-WebSocket-Key").to_owned();
-        let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-        let accept = STANDARD.encode(Sha1::digest(format!("{key}{guid}")));
-        self.say(&format!(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: {accept}\r\n{more}\r\n"
-        ))
+        self.say(&listen::upgraded(&self.head, more))
     }
 
     /// Sends a frame; `first` is its first byte.

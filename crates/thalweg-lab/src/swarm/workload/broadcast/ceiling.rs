@@ -98,7 +98,7 @@ impl Workload for Ceiling<'_> {
             (outcome, end, step) = self.step(rate, is_confirmation, time)?;
             self.steps.push(step);
             self.tried.push(Tried { rate, is_confirmation, end });
-            if !self.swarm.subscribers.inbox().ledger.counts().is_honest() {
+            if !self.swarm.subscribers.receiver().ledger.counts().is_honest() {
                 // The ledger says it all, and nothing will make it whole.
                 break None;
             }
@@ -171,7 +171,7 @@ impl<'a> Ceiling<'a> {
         rate: f64,
         load: impl FnOnce(&mut Self) -> anyhow::Result<Outcome>,
     ) -> anyhow::Result<Offered> {
-        let before = self.swarm.subscribers.inbox().ledger.counts().clone();
+        let before = self.swarm.subscribers.receiver().ledger.counts().clone();
         self.swarm.poller.take_away_us_max();
         let (begun_us, busy_ns) = (now_us(), self.swarm.poller.busy_ns());
         self.swarm.offer(rate);
@@ -191,9 +191,9 @@ impl<'a> Ceiling<'a> {
             Err(error) => return Err(error),
         };
         let late = self.let_come()?;
-        let inbox = self.swarm.subscribers.inbox();
-        outcome.latency = std::mem::take(&mut inbox.tally.latency);
-        outcome.ledger = inbox.ledger.counts().since(&before);
+        let receiver = self.swarm.subscribers.receiver();
+        outcome.latency = std::mem::take(&mut receiver.tally.latency);
+        outcome.ledger = receiver.ledger.counts().since(&before);
         Ok(Offered { outcome, failure: behind.or(late), took_us, swarm_busy })
     }
 

@@ -18,7 +18,7 @@ impl Broadcast<'_> {
         if self.posting == Posting::Schedule {
             self.post_on_schedule(0)?;
         }
-        let last = self.subscribers.inbox().last_due(now_us());
+        let last = self.subscribers.receiver().last_due(now_us());
         self.turn(0)?;
         // A subject that is far behind will be no nearer.
         self.wait_for(&last, CATCH_UP_US_MAX)?;
@@ -35,7 +35,7 @@ impl Broadcast<'_> {
             self.post_on_schedule(0)?;
         }
         let is_closed = self.posting == Posting::Window;
-        let traffic = self.subscribers.inbox().tally.end(if is_closed { 0 } else { end_us });
+        let traffic = self.subscribers.receiver().tally.end(if is_closed { 0 } else { end_us });
         Ok(Outcome { traffic, pacing, littles_ratio, ..Outcome::default() })
     }
 
@@ -49,7 +49,7 @@ impl Broadcast<'_> {
                 self.drain()?;
             }
             Posting::Nothing => {
-                let last = self.subscribers.inbox().last_due(end_us);
+                let last = self.subscribers.receiver().last_due(end_us);
                 match self.wait_for(&last, ROWS_WITHIN_US)? {
                     Wait::Come => {}
                     Wait::Silent => self.subscribers.count_missing(&last),
@@ -57,6 +57,6 @@ impl Broadcast<'_> {
                 }
             }
         }
-        Ok(std::mem::take(&mut self.subscribers.inbox().tally.latency))
+        Ok(std::mem::take(&mut self.subscribers.receiver().tally.latency))
     }
 }

@@ -60,7 +60,10 @@ impl Broadcast<'_> {
         }
         for topic in 0..self.load.settings.topics {
             let key = PUBLISHER_KEYS + u64::from(topic);
-            self.publishers.push(Publisher::open(&self.dialer, topic, key, &self.poller)?);
+            self.publishers.push({
+                let target = self.dialect.publish_target(topic);
+                Publisher::open(&self.dialer, &target, key, &self.poller)?
+            });
         }
         if rate > 0.0 {
             self.offer(rate);
@@ -72,8 +75,8 @@ impl Broadcast<'_> {
 
     #[inline]
     pub(super) fn post_what_is_due(&mut self) -> anyhow::Result<()> {
-        let inbox = self.subscribers.inbox();
-        while let Some((index, topic)) = inbox.next_moved() {
+        let receiver = self.subscribers.receiver();
+        while let Some((index, topic)) = receiver.next_moved() {
             self.lines.clear();
             topic.publish(now_us(), &mut self.lines);
             self.publishers[index].post(&self.lines, &self.poller)?;
@@ -103,7 +106,7 @@ impl Broadcast<'_> {
         let events_max = (OUTSTANDING_BYTES_MAX / u64::from(settings.event_bytes))
             .min(OUTSTANDING_EVENTS_MAX)
             / u64::from(settings.topics);
-        let topics = self.subscribers.inbox().topics().iter_mut();
+        let topics = self.subscribers.receiver().topics().iter_mut();
         for (index, (topic, publisher)) in topics.zip(&mut self.publishers).enumerate() {
             self.lines.clear();
             while let Some(due_us) = self.schedule.take(index, now_us) {
@@ -134,7 +137,7 @@ impl Broadcast<'_> {
             Posting::Nothing => self.must_hear_rows(now_us),
             Posting::Window => true,
             Posting::Schedule => {
-                let topics = self.subscribers.inbox().topics().iter();
+                let topics = self.subscribers.receiver().topics().iter();
                 let since_us = topics.filter_map(Topic::waits_since_us).min();
                 since_us.is_some_and(|us| now_us.saturating_sub(us) > SILENCE_US_MAX)
             }
@@ -154,12 +157,12 @@ impl Broadcast<'_> {
     pub(super) fn drain(&mut self) -> anyhow::Result<bool> {
         self.schedule.stop();
         self.behind = None;
-        let published = self.subscribers.inbox().last_due(now_us());
+        let published = self.subscribers.receiver().last_due(now_us());
         match self.wait_for(&published, DRAIN_US_MAX)? {
             Wait::Come => Ok(true),
             Wait::Silent => Ok(false),
             Wait::StillComing => {
-                let topics = self.subscribers.inbox().topics().iter();
+                let topics = self.subscribers.receiver().topics().iter();
                 let last = topics.max_by_key(|topic| topic.outstanding());
                 match last.map(|topic| behind(topic, now_us())) {
                     Some(behind) => Err(behind.into()),
@@ -176,7 +179,7 @@ impl Broadcast<'_> {
         while !self.subscribers.have(last) {
             self.turn(PROGRESS_EVERY_US)?;
             let now_us = now_us();
-            let heard_us = self.subscribers.inbox().heard_us.max(begun_us);
+            let heard_us = self.subscribers.receiver().heard_us.max(begun_us);
             if now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
                 return Ok(Wait::Silent);
             }
@@ -195,7 +198,7 @@ impl Broadcast<'_> {
         }
         self.posting = Posting::Nothing;
         let deadline_us = now_us() + SETTLE_US_MAX;
-        while !self.subscribers.inbox().topics().iter().all(Topic::is_settled)
+        while !self.subscribers.receiver().topics().iter().all(Topic::is_settled)
             && now_us() < deadline_us
         {
             self.turn(PROGRESS_EVERY_US)?;

@@ -24,10 +24,10 @@ impl Broadcast<'_> {
         let slice = steadiness.slice(tick);
         loop {
             let slice_us = now_us();
-            self.subscribers.inbox().tally.reset();
+            self.subscribers.receiver().tally.reset();
             self.run(slice)?;
             let slice_us = (now_us() - slice_us).max(1);
-            let tally = &self.subscribers.inbox().tally;
+            let tally = &self.subscribers.receiver().tally;
             steadiness.push(Slice {
                 events_per_s: tally.traffic.events as f64 * 1e6 / slice_us as f64,
                 mean_us: tally.latency.mean_us().unwrap_or(0.0),
@@ -47,18 +47,18 @@ impl Broadcast<'_> {
         if !self.is_closed_loop() {
             return None;
         }
-        let inbox = self.subscribers.inbox();
-        let delivered = inbox.tally.traffic.events as f64;
-        posted::littles_ratio(inbox.topics(), delivered, span_us)
+        let receiver = self.subscribers.receiver();
+        let delivered = receiver.tally.traffic.events as f64;
+        posted::littles_ratio(receiver.topics(), delivered, span_us)
     }
 
     /// The same load behind the span, for as long as the observer wants it.
     pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
-        self.subscribers.inbox().tally.reset();
+        self.subscribers.receiver().tally.reset();
         if self.posting == Posting::Schedule && self.observer.wants_more(0) {
             self.offer(f64::from(self.load.settings.rate));
         }
-        while self.observer.wants_more(self.subscribers.inbox().tally.traffic.events) {
+        while self.observer.wants_more(self.subscribers.receiver().tally.traffic.events) {
             self.run(MOMENT)?;
         }
         Ok(())

@@ -1,47 +1,77 @@
 use super::*;
-use crate::scenario::Transport;
+use crate::scenario::{Endpoint, Program, Transport, Typed};
+use crate::swarm::carrier::Kind;
+use crate::swarm::dialect::{self, Dialect, Message};
+use crate::swarm::fed::Fed;
+use crate::swarm::{golden, handshake};
 use proptest::prelude::*;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-fn said(incoming: Incoming<'_>) -> Option<String> {
-    match incoming {
-        Incoming::Message(_, payload) => Some(String::from_utf8_lossy(payload).into_owned()),
-        Incoming::SignOfLife => Some("sign".to_owned()),
-        Incoming::Ping(_) => Some("ping".to_owned()),
-        Incoming::Close(_) => None,
+/// An endpoint's dialect that says what it was told.
+#[derive(Debug)]
+struct Told(Box<dyn Dialect>, Rc<RefCell<Vec<String>>>);
+
+impl Dialect for Told {
+    fn confirms(&self) -> bool {
+        self.0.confirms()
+    }
+
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        replies: &mut Vec<u8>,
+    ) -> anyhow::Result<Message<'a>> {
+        let message = self.0.on_message(kind, message, replies)?;
+        if let Message::Event(_, event) = message {
+            self.1.borrow_mut().push(String::from_utf8_lossy(event).into_owned());
+        }
+        Ok(message)
     }
 }
 
 /// What was received, and how it ended: `+` is open, `-` was refused, `.` is over,
 /// `!` is malformed, `?` waits for the head.
-fn received<'a>(
-    transport: Transport,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-    end: Option<End>,
-) -> Vec<String> {
-    let wanted = Wanted { transport, accept: "A".to_owned(), subprotocol: None };
-    let (mut session, mut found) = (ProtocolSession::new(wanted), Vec::new());
-    let (mut opened, mut carried) = (0, Vec::new());
-    for piece in pieces {
-        carried.extend_from_slice(piece);
-        match session.receive(&carried, |incoming| found.extend(said(incoming))) {
-            Ok(used) => drop(carried.drain(..used)),
-            Err(error) => {
-                found.push(format!("!{error}"));
-                return found;
-            }
+fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>) -> Vec<String> {
+    let url = if transport == Transport::Websocket { "ws://h/" } else { "http://h/" };
+    let transport_name = Some(transport.to_string());
+    let typed = Typed { url: url.to_owned(), transport: transport_name, ..Typed::default() };
+    let program = Program::Url(Box::new(Endpoint::read(&typed).unwrap()));
+    let settings = Settings { transport, ..Settings::default() };
+    let found = Rc::new(RefCell::new(Vec::new()));
+    let told = Told(dialect::of(&program, &settings), Rc::clone(&found));
+    let mut fed = Fed::speaking(Box::new(told), &settings);
+    for piece in golden::cut(&with_key(bytes, &fed), cuts) {
+        if let Err(error) = fed.feed(piece) {
+            found.borrow_mut().push(format!("!{error}"));
+            return found.take();
         }
-        opened += i32::from(session.take_opened().is_some());
     }
     if let Some(end) = end {
-        session.end(end, |incoming| found.extend(said(incoming)));
+        fed.end(end);
     }
-    assert_eq!(opened, i32::from(session.is_open() || session.ended().is_some()));
-    found.push(match (session.refused(), session.ended()) {
-        (Some(reason), _) => format!("-{reason}"),
-        (_, Some(how)) => format!(".{how}"),
-        _ => if session.is_open() { "+" } else { "?" }.to_owned(),
-    });
-    found
+    let how = match (&fed.over, fed.session.stage) {
+        (Some(Over::Refused(reason)), _) => format!("-{reason}"),
+        (Some(Over::Closed(how) | Over::Ended(how)), _) => format!(".{how}"),
+        (None, Stage::Standing) => "+".to_owned(),
+        (None, _) => "?".to_owned(),
+    };
+    found.borrow_mut().push(how);
+    found.take()
+}
+
+/// The answer to the connection's key is written as A.
+fn with_key(bytes: &[u8], fed: &Fed) -> Vec<u8> {
+    let mut request = Vec::new();
+    fed.request.first(0, &mut request);
+    let request = String::from_utf8(request).unwrap();
+    let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+    let accept = handshake::accept(key.unwrap_or_default());
+    match memchr::memmem::find(bytes, b"Accept: A\r\n") {
+        Some(at) => [&bytes[..at + 8], accept.as_bytes(), &bytes[at + 9..]].concat(),
+        None => bytes.to_vec(),
+    }
 }
 
 /// What is quoted of something malformed is what was there of it.
@@ -53,8 +83,8 @@ fn unquoted(found: Vec<String>) -> Vec<String> {
 
 fn check(transport: Transport, said: &str, end: Option<End>, expected: &[&str]) {
     let bytes = said.as_bytes();
-    assert_eq!(received(transport, [bytes], end), expected, "{said:?}");
-    assert_eq!(received(transport, bytes.chunks(1), end), expected, "{said:?}, byte by byte");
+    assert_eq!(received(transport, bytes, &[], end), expected, "{said:?}");
+    assert_eq!(received(transport, bytes, &[1; 6000], end), expected, "{said:?}, byte by byte");
 }
 
 const SSE: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
@@ -66,17 +96,12 @@ const SOCKET: &str = "HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrad
 fn from_the_head_to_the_end() {
     let (fin, reset) = (Some(End::Orderly), Some(End::Reset));
     let sse = format!("{SSE}data:1\n\n:\n\ndata:2\n");
-    check(Transport::Sse, &sse, None, &["1", "sign", "+"]);
-    check(Transport::Sse, &sse, fin, &["1", "sign", ".the answer was over"]);
+    check(Transport::Sse, &sse, None, &["1", "+"]);
+    check(Transport::Sse, &sse, fin, &["1", ".the answer was over"]);
     let cut = ".the connection was reset in the middle of the answer";
-    check(Transport::Sse, &sse, reset, &["1", "sign", cut]);
+    check(Transport::Sse, &sse, reset, &["1", cut]);
     let lines = format!("{LINES}1\n\n2\r\n345xyz");
-    check(
-        Transport::HttpStreaming,
-        &lines,
-        None,
-        &["1", "sign", "2", "345", ".the answer was over"],
-    );
+    check(Transport::HttpStreaming, &lines, None, &["1", "2", "345", ".the answer was over"]);
     let short = format!("{LINES}1\n2");
     let cut = ".the connection was ended in the middle of the answer";
     check(Transport::HttpStreaming, &short, fin, &["1", cut]);
@@ -106,23 +131,23 @@ fn refusals_say_what_the_body_says() {
     let long = format!("HTTP/1.1 500 Oh\r\n\r\n{}", "x".repeat(REASON_BYTES_MAX + 7));
     check(Transport::Sse, &long, None, &[&format!("-500 Oh: {}", "x".repeat(200))]);
     check(Transport::Sse, "", fin, &["-the connection was ended before there was an answer"]);
-    let heard = received(Transport::Sse, [&b"SSH-2.0-x\r\n"[..]], None);
+    let heard = received(Transport::Sse, b"SSH-2.0-x\r\n", &[], None);
     assert_eq!(heard, ["-it sent something that is not HTTP/1.1: \"SSH-2.0-x\""]);
 }
 
 #[test]
 fn what_is_malformed_once_it_is_open_is_an_error() {
     let bytes = [SOCKET.as_bytes(), b"\x81\x01\xff"].concat();
-    let heard = received(Transport::Websocket, [&bytes[..]], None);
+    let heard = received(Transport::Websocket, &bytes, &[], None);
     assert_eq!(heard, ["!it sent a text message that is not UTF-8 (RFC 6455 §8.1)"]);
-    let heard = received(Transport::HttpStreaming, [CHUNKED.as_bytes(), b"x\r\n"], None);
+    let heard = received(Transport::HttpStreaming, format!("{CHUNKED}x\r\n").as_bytes(), &[], None);
     assert!(heard[0].contains("for the size of a chunk"), "{heard:?}");
 }
 
 #[test]
 fn ten_thousand_interim_answers_are_no_depth() {
     let bytes = "HTTP/1.1 102 Processing\r\n\r\n".repeat(10_000) + SSE;
-    assert_eq!(received(Transport::Sse, [bytes.as_bytes()], None), ["+"]);
+    assert_eq!(received(Transport::Sse, bytes.as_bytes(), &[], None), ["+"]);
 }
 
 proptest! {
@@ -136,11 +161,10 @@ proptest! {
         is_reset in any::<bool>(),
     ) {
         let bytes = [head.as_bytes(), &rest[..]].concat();
-        let (first, second) = bytes.split_at(cut.min(bytes.len()));
         let end = Some(if is_reset { End::Reset } else { End::Orderly });
         for transport in [Transport::Websocket, Transport::Sse, Transport::HttpStreaming] {
-            let whole = unquoted(received(transport, [&bytes[..]], end));
-            prop_assert_eq!(unquoted(received(transport, [first, second], end)), whole);
+            let whole = unquoted(received(transport, &bytes, &[], end));
+            prop_assert_eq!(unquoted(received(transport, &bytes, &[cut], end)), whole);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What has to come, and has not.
 
-use super::{Expected, Inbox};
+use super::{Expected, Receiver};
 use crate::swarm::posted::Topic;
 
-impl Inbox {
+impl Receiver {
     /// All subscriptions stand.
     pub(in crate::swarm) fn stand(&mut self, now_us: u64) {
         if let Expected::Rows(rows) = &mut self.expected {
@@ -20,7 +20,7 @@ impl Inbox {
                 Some(last) => vec![last; self.topic_names.len()],
                 None => Vec::new(),
             },
-            Expected::Nothing => Vec::new(),
+            Expected::Anything(_) | Expected::Nothing => Vec::new(),
         }
     }
 
@@ -36,7 +36,7 @@ impl Inbox {
     /// Rows of the span up to these that the first `readers` connections do not have:
     /// they are at least so late as they are now.
     pub(in crate::swarm) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
-        let Inbox { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
+        let Receiver { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
         let before = rows.timetable.due_before(tally.begun_us());
         let first = before.map_or(0, |last| last.saturating_add(1));
         for subscription in 0..readers * last.len() {
@@ -73,7 +73,7 @@ mod tests {
     fn only_rows_of_the_span_are_late_whatever_their_numbers() {
         let settings =
             Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
-        let mut inbox = Inbox::new(&settings, Drive::SelfDriven, 1_000_000);
+        let mut inbox = Receiver::new(&settings, Drive::SelfDriven, 1_000_000);
         // The first is far from what the other connection gets.
         inbox.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
         inbox.receive(1, 0, true, br#"[1,1000000,"rest"]"#);

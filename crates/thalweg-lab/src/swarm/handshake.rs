@@ -1,7 +1,9 @@
-//! How an endpoint is asked, and whether its answer opens the transport.
+//! How a transport is opened: the fields of a request over HTTP/1.1, and whether the
+//! response opens it (RFC 6455 §4, RFC 9112, WHATWG HTML §9.2). The same for every dialect.
 
-use crate::scenario::{Endpoint, Transport};
-use crate::swarm::http_response::{Body, Head, shown};
+use super::dialect::{Dialect, Field};
+use super::http_response::{Body, Head, shown};
+use crate::scenario::Transport;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
@@ -9,60 +11,19 @@ use sha1::{Digest, Sha1};
 /// RFC 6455 §1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// A random key (RFC 6455 §4.1).
-pub(super) fn key() -> String {
-    let random: [u8; 16] = fastrand::u128(..).to_ne_bytes();
-    STANDARD.encode(random)
-}
-
 /// What a key has to be answered with (§4.2.2).
 pub(super) fn accept(key: &str) -> String {
     STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize())
 }
 
-/// The request of one connection.
-pub(super) fn request(endpoint: &Endpoint, key: &str) -> Vec<u8> {
-    let url = &endpoint.url;
-    let mut headers: Vec<(&str, &str)> = vec![
-        ("Host", url.authority()),
-        ("User-Agent", concat!("thalweg-bench/", env!("CARGO_PKG_VERSION"))),
-    ];
-    match endpoint.transport {
-        Transport::Websocket => {
-            headers.extend([
-                ("Connection", "Upgrade"),
-                ("Upgrade", "websocket"),
-                ("Sec-WebSocket-Version", "13"),
-                ("Sec-WebSocket-Key", key),
-            ]);
-            headers
-                .extend(endpoint.subprotocol.as_deref().map(|it| ("Sec-WebSocket-Protocol", it)));
-        }
-        Transport::Sse => {
-            headers.extend([("Accept", "text/event-stream"), ("Cache-Control", "no-cache")]);
-        }
-        _ => headers.push(("Accept", "*/*")),
-    }
-    // What was typed is sent instead.
-    let is_typed =
-        |name: &str| endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
-    headers.retain(|(name, _)| !is_typed(name));
-    headers.extend(endpoint.headers.iter().map(|(name, value)| (&**name, &**value)));
-    let mut request = format!("GET {} HTTP/1.1\r\n", url.target());
-    for (name, value) in headers {
-        request.extend([name, ": ", value, "\r\n"]);
-    }
-    request.push_str("\r\n");
-    request.into_bytes()
-}
-
-/// What an answer has to be.
+/// How the connections of a sample open their transport.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub(super) transport: Transport,
-    /// Empty over HTTP.
-    pub(super) accept: String,
-    pub(super) subprotocol: Option<String>,
+pub(super) struct Handshake {
+    transport: Transport,
+    subprotocol: Option<String>,
+    /// From it and the number of a connection comes the connection's key: so it need not
+    /// be kept for each.
+    seed: u64,
 }
 
 /// What a head comes to.
@@ -71,13 +32,63 @@ pub(super) enum Opening {
     Websocket,
     /// Events, or lines.
     Stream(Body),
-    /// The endpoint says no; the body says why.
+    /// It was refused; the body says why.
     Refused(Body),
 }
 
-impl Wanted {
-    /// Judges an answer. The error says, in one sentence, why it cannot be used.
-    pub(super) fn judge(&self, head: &Head<'_>) -> Result<Opening, String> {
+impl Handshake {
+    pub(super) fn new(transport: Transport, dialect: &dyn Dialect) -> Handshake {
+        let subprotocol = dialect.subprotocol().map(str::to_owned);
+        Handshake { transport, subprotocol, seed: fastrand::u64(..) }
+    }
+
+    /// What an `Accept` header asks for.
+    pub(super) fn accepted_type(&self) -> &'static str {
+        match self.transport {
+            Transport::Sse => "text/event-stream",
+            Transport::HttpStreaming => "application/x-ndjson",
+            _ => "*/*",
+        }
+    }
+
+    /// The key of a connection: random, and another for each (RFC 6455 §4.1).
+    fn key(&self, index: usize) -> String {
+        let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(index as u64));
+        STANDARD.encode(random.u128(..).to_ne_bytes())
+    }
+
+    /// The fields of a request to this host. What the dialect has of the same name is sent
+    /// instead.
+    pub(super) fn fields<'a>(&'a self, host: &'a str, dialect: &'a dyn Dialect) -> Vec<Field<'a>> {
+        let mut fields = vec![("Host", host)];
+        match self.transport {
+            Transport::Websocket => fields.extend([
+                ("Connection", "Upgrade"),
+                ("Upgrade", "websocket"),
+                ("Sec-WebSocket-Version", "13"),
+            ]),
+            _ => fields.push(("Accept", self.accepted_type())),
+        }
+        fields.extend(self.subprotocol.as_deref().map(|it| ("Sec-WebSocket-Protocol", it)));
+        let own = dialect.fields();
+        fields.retain(|(name, _)| !own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name)));
+        fields.extend(own);
+        fields
+    }
+
+    /// Appends the end of a connection's request: what no other has, and the empty line.
+    pub(super) fn end_request(&self, index: usize, out: &mut Vec<u8>) {
+        if self.transport == Transport::Websocket {
+            out.extend_from_slice(b"Sec-WebSocket-Key: ");
+            out.extend_from_slice(self.key(index).as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Judges the response on the connection with this number. The error says, in one
+    /// sentence, why it cannot be used.
+    pub(super) fn judge(&self, index: usize, head: &Head<'_>) -> Result<Opening, String> {
         let is_websocket = self.transport == Transport::Websocket;
         if (300..400).contains(&head.status)
             && let Some(target) = head.field("location")
@@ -91,7 +102,7 @@ impl Wanted {
             ));
         }
         match head.status {
-            101 if is_websocket => self.upgrade(head).map(|()| Opening::Websocket),
+            101 if is_websocket => self.upgrade(index, head).map(|()| Opening::Websocket),
             101 => Err("it switches protocols (101), which was not asked for".to_owned()),
             200 if is_websocket => Err("it answers 200 OK and not 101 Switching Protocols: no \
                                         WebSocket is there; measure it with http:// or https://"
@@ -101,13 +112,14 @@ impl Wanted {
         }
     }
 
-    fn upgrade(&self, head: &Head<'_>) -> Result<(), String> {
+    fn upgrade(&self, index: usize, head: &Head<'_>) -> Result<(), String> {
         let has = |name, token: &str| head.list(name).iter().any(|it| it == token);
         if !has("upgrade", "websocket") || !has("connection", "upgrade") {
             return Err("its 101 lacks Upgrade: websocket or Connection: Upgrade (RFC 6455 §4.1)"
                 .to_owned());
         }
-        if head.field("sec-websocket-accept").as_deref() != Some(&*self.accept) {
+        let accept = accept(&self.key(index));
+        if head.field("sec-websocket-accept").as_deref() != Some(&*accept) {
             return Err(
                 "its Sec-WebSocket-Accept does not belong to the key (RFC 6455 §4.1)".to_owned()
             );
@@ -157,40 +169,26 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Typed;
+
+    fn handshake(transport: Transport, subprotocol: Option<&str>) -> Handshake {
+        Handshake { transport, subprotocol: subprotocol.map(str::to_owned), seed: 7 }
+    }
 
     #[test]
-    fn the_accept_of_the_rfcs_own_key() {
+    fn every_connection_has_a_key_of_its_own() {
         assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        assert_ne!(key(), key());
-        assert_eq!(STANDARD.decode(key()).unwrap().len(), 16);
+        let handshake = handshake(Transport::Websocket, None);
+        assert_eq!(handshake.key(3), handshake.key(3));
+        assert_ne!(handshake.key(3), handshake.key(4));
+        assert_eq!(STANDARD.decode(handshake.key(3)).unwrap().len(), 16);
     }
 
-    #[test]
-    fn what_was_typed_is_sent() {
-        let ask = |url: &str, headers: &[&str], subprotocol: Option<&str>| {
-            let endpoint = Endpoint::read(&Typed {
-                url: url.to_owned(),
-                headers: headers.iter().map(|header| (*header).to_owned()).collect(),
-                subprotocol: subprotocol.map(str::to_owned),
-                ..Typed::default()
-            });
-            String::from_utf8(request(&endpoint.unwrap(), "KEY")).unwrap()
-        };
-        let socket = ask("ws://h:81/live?a=b", &["Cookie: c"], Some("p"));
-        assert!(socket.starts_with("GET /live?a=b HTTP/1.1\r\nHost: h:81\r\n"), "{socket}");
-        assert!(socket.contains("\r\nSec-WebSocket-Key: KEY\r\nSec-WebSocket-Protocol: p\r\n"));
-        assert!(socket.ends_with("\r\nCookie: c\r\n\r\n"));
-        let events = ask("http://h/", &["accept: a/b", "HOST: other"], None);
-        assert!(!events.contains("text/event-stream") && !events.contains("Host: h"), "{events}");
-        assert!(events.contains("\r\naccept: a/b\r\nHOST: other\r\n"));
-    }
-
+    /// The answer to the key of connection 3 is written as A.
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
-        let subprotocol = head.contains("offered").then(|| "p".to_owned());
-        let wanted = Wanted { transport, accept: "A".to_owned(), subprotocol };
-        let bytes = format!("HTTP/1.1 {head}\r\n\r\n");
-        Head::read(bytes.as_bytes(), |head| wanted.judge(head)).unwrap().unwrap().0
+        let handshake = handshake(transport, head.contains("offered").then_some("p"));
+        let accept = format!("Accept: {}", accept(&handshake.key(3)));
+        let bytes = format!("HTTP/1.1 {head}\r\n\r\n").replace("Accept: A", &accept);
+        Head::read(bytes.as_bytes(), |head| handshake.judge(3, head)).unwrap().unwrap().0
     }
 
     #[test]

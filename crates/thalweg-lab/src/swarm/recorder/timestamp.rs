@@ -3,7 +3,7 @@
 
 use super::json::Scalar;
 use crate::measure::Unit;
-use crate::subject::dialect::number;
+use crate::swarm::event::number;
 
 /// Units, and how many ns each has.
 const UNITS: [(Unit, u64); 4] = [

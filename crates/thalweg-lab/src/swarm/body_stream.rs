@@ -1,0 +1,110 @@
+//! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many
+//! bytes. It may be cut anywhere in a frame of the transport.
+
+use super::carrier::{PieceDecoder, lines};
+use super::cursors::Memory;
+use super::http_response::{Body, Part};
+use super::parser::{Over, Parser, Stage};
+use crate::scenario::Transport;
+
+/// How a stream ends that has ended as it should.
+pub(super) const IS_OVER: &str = "the answer was over";
+
+/// The body of one stream.
+#[derive(Debug)]
+pub(super) struct BodyStream {
+    body: Body,
+    decoder: PieceDecoder,
+}
+
+impl BodyStream {
+    /// The body behind a head; `None` of one that ends with its connection.
+    pub(super) fn new(body: Body) -> Option<BodyStream> {
+        let decoder = PieceDecoder::default();
+        (body != Body::UntilEnd).then_some(BodyStream { body, decoder })
+    }
+
+    /// Takes the connection's bytes apart; says how many are done with.
+    #[inline]
+    pub(super) fn parse(
+        &mut self,
+        parser: &mut Parser<'_>,
+        bytes: &[u8],
+        stage: &mut Stage,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<usize> {
+        let BodyStream { body, decoder } = self;
+        let mut used = 0;
+        loop {
+            let (part, length) = body.step(&bytes[used..])?;
+            used += length;
+            match part {
+                Part::Body(piece) => parser.piece(piece, stage, decoder, memory)?,
+                Part::End => {
+                    end_line(parser, decoder.rest(), stage, memory)?;
+                    parser.over = Some(Over::Ended(IS_OVER.to_owned()));
+                    return Ok(bytes.len());
+                }
+                Part::Head(_) | Part::Incomplete => return Ok(used),
+            }
+        }
+    }
+}
+
+/// The last line of HTTP streaming may have no end. An event of SSE must have one.
+pub(super) fn end_line(
+    parser: &mut Parser<'_>,
+    rest: &[u8],
+    stage: &mut Stage,
+    memory: &mut impl Memory,
+) -> anyhow::Result<()> {
+    match lines::last(rest) {
+        Some(last) if parser.transport == Transport::HttpStreaming => {
+            parser.incoming(last, stage, memory)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Program, Settings};
+    use crate::swarm::fed::Fed;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn cuts_anywhere_change_nothing(
+            events in 0u64..9,
+            chunk in 1usize..300,
+            cuts in prop::collection::vec(any::<usize>(), 0..100),
+        ) {
+            let envelope = |events: &str| {
+                format!(
+                    "{{\"topic\":\"bench/0\",\"position\":\"1.7\",\"first\":8,\"events\":[{events}]}}\n"
+                )
+            };
+            let lines = envelope("") + &envelope("{\"id\":1}").repeat(events as usize);
+            let mut bytes = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            for piece in lines.as_bytes().chunks(chunk) {
+                bytes.extend(format!("{:x}\r\n", piece.len()).bytes());
+                bytes.extend(piece);
+                bytes.extend(b"\r\n");
+            }
+            let settings = Settings { transport: Transport::HttpStreaming, ..Settings::default() };
+            let mut fed = Fed::new(&Program::Thalweg, &settings);
+            fed.feed_cut(&bytes, &cuts).unwrap();
+            prop_assert_eq!((fed.carried_bytes(), fed.session.stage), (0, Stage::Standing));
+            prop_assert_eq!(fed.receiver.tally.traffic.envelopes, events);
+            fed.feed(b"0\r\n\r\n").unwrap();
+            prop_assert_eq!(fed.over, Some(Over::Ended(IS_OVER.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_body_that_ends_with_its_connection_has_no_end_of_its_own() {
+        assert!(BodyStream::new(Body::UntilEnd).is_none());
+        assert!(BodyStream::new(Body::Length(5)).is_some());
+    }
+}

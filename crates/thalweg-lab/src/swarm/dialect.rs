@@ -1,0 +1,183 @@
+//! A dialect: what is said on top of a carrier, a file each.
+//!
+//! Carriers take bytes apart into messages. A dialect says what opens a connection, what
+//! a message means, and how to publish. It keeps nothing of any connection: what a message
+//! is answered with follows from the message.
+//!
+//! - `thalweg`: `docs/wire.md`
+//! - `limit`: the same towards subscribers; what a WebSocket says comes back as it is
+//! - `bare`: messages without an envelope; what a WebSocket says comes back as it is
+//! - `external`: an endpoint that somebody else runs
+//! - `socketio`: Socket.IO 5 over Engine.IO 4, as Socket.IO 3 and 4 speak them
+//! - `echo`: what comes back as it is; `runner`: what round trips are made of
+
+mod bare;
+mod echo;
+mod external;
+mod limit;
+mod runner;
+mod socketio;
+mod thalweg;
+
+pub(super) use runner::{runner, runner_id};
+pub(super) use thalweg::acks_target;
+
+use super::carrier::{Kind, shown};
+use crate::scenario::{self, Program, Settings, Transport};
+use anyhow::anyhow;
+use std::fmt::Debug;
+
+/// What a connection asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    /// How it wants to be sent to.
+    pub(super) transport: Transport,
+    /// Where it is to be found, if not where topics are.
+    pub(super) path: Option<&'a str>,
+    /// It subscribes to the first so many topics.
+    pub(super) topics: u32,
+    /// More of the query, e.g. `cursor=earliest`.
+    pub(super) query: &'a str,
+}
+
+/// A field of a request's head.
+pub(super) type Field<'a> = (&'a str, &'a str);
+
+/// One way to speak. What is not said otherwise is as Thalweg has it, which peers offer.
+pub(super) trait Dialect: Debug {
+    /// Path and query of the request that a connection begins with.
+    fn target(&self, wanted: &Wanted<'_>) -> String {
+        thalweg::target(wanted)
+    }
+
+    /// Whom a request names as its host, if not the address.
+    fn authority(&self) -> Option<&str> {
+        None
+    }
+
+    /// Fields of that request, besides those that open the transport.
+    fn fields(&self) -> Vec<Field<'_>> {
+        Vec::new()
+    }
+
+    /// The one subprotocol that a WebSocket offers (RFC 6455 §1.9).
+    fn subprotocol(&self) -> Option<&str> {
+        None
+    }
+
+    /// Whether the subject confirms what was asked for. If not, a subscription stands as
+    /// soon as its transport does.
+    fn confirms(&self) -> bool {
+        true
+    }
+
+    /// Appends what a connection says as soon as its transport stands.
+    fn greet(&self, _out: &mut Vec<u8>) {}
+
+    /// What a message says. Appends to `replies` what it must be answered with. The error is
+    /// that it is nothing of this dialect.
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        replies: &mut Vec<u8>,
+    ) -> anyhow::Result<Message<'a>>;
+
+    /// Where events of a topic are posted to.
+    fn publish_target(&self, topic: u32) -> String {
+        thalweg::publish_target(topic)
+    }
+
+    /// The message with this number that is to come back, and what comes back.
+    fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
+        let data = echo::uuid(number).into_bytes();
+        (data.clone(), data)
+    }
+
+    /// The number of what is to come back, whether or not it was asked for; `None` of
+    /// anything else.
+    fn echo_number(&self, answer: &[u8]) -> Option<u64> {
+        let number = echo::number(answer)?;
+        (self.echo(number).1 == answer).then_some(number)
+    }
+
+    /// What a query says so that a subject stops sending at so many bytes that are not
+    /// acked; `None` if there is no such window.
+    fn window(&self, _bytes: u32) -> Option<String> {
+        None
+    }
+
+    /// The query of a subscriber that begins at the beginning.
+    fn earliest_query(&self) -> &'static str {
+        ""
+    }
+
+    /// The message that acks an event, which is at this position.
+    fn ack(&self, _position: &[u8], event: &[u8]) -> Vec<u8> {
+        event.to_vec()
+    }
+
+    /// Whether the subject makes the Runners of a round trip by itself. If not, the client
+    /// does, and what it says comes back.
+    fn makes_runners(&self) -> bool {
+        false
+    }
+}
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Message<'a> {
+    /// Events of a topic; without any, the subscription to it is confirmed.
+    Events {
+        /// Name of the topic.
+        topic: &'a [u8],
+        /// That of the last event; empty if there are none.
+        position: &'a [u8],
+        /// Separated by commas.
+        events: &'a [u8],
+    },
+    /// Events that will not come.
+    Gap {
+        /// Name of the topic.
+        topic: &'a [u8],
+        /// The next event is the one after it.
+        position: &'a [u8],
+        /// How many; `None` if unknown.
+        missed: Option<u64>,
+    },
+    /// All subscriptions are confirmed.
+    Confirmed,
+    /// A message that is an event by itself.
+    Event(Kind, &'a [u8]),
+    /// What came back to something that was said.
+    Answer(&'a [u8]),
+    /// Part of how a connection opens.
+    Opening,
+    /// Nothing, but still there.
+    Heartbeat,
+    /// The last words of a document that has grown large: to be loaded again.
+    Reload,
+    /// The last words.
+    Close,
+}
+
+/// What a program speaks.
+pub(super) fn of(program: &Program, settings: &Settings) -> Box<dyn Dialect> {
+    if let Program::Url(endpoint) = program {
+        return Box::new(external::External::new(endpoint));
+    }
+    match program.dialect() {
+        scenario::Dialect::Thalweg => Box::new(thalweg::Thalweg),
+        scenario::Dialect::Limit => Box::new(limit::Limit),
+        scenario::Dialect::Bare => Box::new(bare::Bare),
+        scenario::Dialect::Socketio => Box::new(socketio::SocketIo::new(settings.topics)),
+    }
+}
+
+/// A message that says nothing in this dialect.
+fn unknown(what: &str, message: &[u8]) -> anyhow::Error {
+    anyhow!("{what}: {}", shown(message))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! The limit's: Thalweg's envelopes towards subscribers; what a WebSocket says comes back
+//! as it is.
+
+use super::{Dialect, Message, thalweg};
+use crate::swarm::carrier::Kind;
+
+#[derive(Debug)]
+pub(super) struct Limit;
+
+impl Dialect for Limit {
+    #[inline]
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        _replies: &mut Vec<u8>,
+    ) -> anyhow::Result<Message<'a>> {
+        Ok(thalweg::unwrap(kind, message).unwrap_or(Message::Answer(message)))
+    }
+}

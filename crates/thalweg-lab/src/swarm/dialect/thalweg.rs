@@ -1,0 +1,197 @@
+//! Thalweg's wire (`docs/wire.md`).
+
+use super::{Dialect, Message, Wanted, echo, unknown};
+use crate::scenario::Transport;
+use crate::subject::topic_name;
+use crate::swarm::carrier::Kind;
+use crate::swarm::event::number;
+
+#[derive(Debug)]
+pub(super) struct Thalweg;
+
+impl Dialect for Thalweg {
+    #[inline]
+    fn on_message<'a>(
+        &self,
+        kind: Kind,
+        message: &'a [u8],
+        _replies: &mut Vec<u8>,
+    ) -> anyhow::Result<Message<'a>> {
+        unwrap(kind, message)
+            .or_else(|| message.starts_with(ANSWER).then_some(Message::Answer(message)))
+            .ok_or_else(|| unknown("not an envelope of the wire", message))
+    }
+
+    fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
+        let data = echo::uuid(number);
+        (
+            format!(r#"{{"command":"echo","id":{number},"data":"{data}"}}"#).into_bytes(),
+            format!(r#"{{"answer":{{"id":{number},"data":"{data}"}}}}"#).into_bytes(),
+        )
+    }
+
+    fn echo_number(&self, answer: &[u8]) -> Option<u64> {
+        let number =
+            number(until(answer.strip_prefix(ANSWER)?.strip_prefix(b"\"id\":")?, b',')?.0)?;
+        (self.echo(number).1 == answer).then_some(number)
+    }
+
+    fn window(&self, bytes: u32) -> Option<String> {
+        Some(format!("window={bytes}"))
+    }
+
+    fn earliest_query(&self) -> &'static str {
+        "cursor=earliest"
+    }
+
+    fn ack(&self, position: &[u8], _event: &[u8]) -> Vec<u8> {
+        let topic = topic_name(0);
+        let position = String::from_utf8_lossy(position);
+        format!(r#"{{"command":"ack","topic":"{topic}","position":"{position}"}}"#).into_bytes()
+    }
+
+    fn makes_runners(&self) -> bool {
+        true
+    }
+}
+
+const ANSWER: &[u8] = b"{\"answer\":{";
+
+/// Path and query of a subscription.
+pub(super) fn target(wanted: &Wanted<'_>) -> String {
+    let mut query: Vec<String> = Vec::new();
+    let path = if let Some(path) = wanted.path {
+        path.to_owned()
+    } else if wanted.topics == 1 {
+        format!("/v1/topics/{}", topic_name(0))
+    } else {
+        query.extend((0..wanted.topics).map(|index| format!("topic={}", topic_name(index))));
+        "/v1/topics".to_owned()
+    };
+    if matches!(wanted.transport, Transport::ForeverFrame | Transport::LongPolling) {
+        query.push(format!("transport={}", wanted.transport));
+    }
+    if !wanted.query.is_empty() {
+        query.push(wanted.query.to_owned());
+    }
+    if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) }
+}
+
+/// Where events of a topic are posted to.
+pub(super) fn publish_target(topic: u32) -> String {
+    format!("/v1/topics/{}", topic_name(topic))
+}
+
+/// Where Runners are acked that come on a transport without a way back: the same object is
+/// published there.
+pub(in crate::swarm) fn acks_target() -> String {
+    format!("/v1/topics/{}/acks", topic_name(0))
+}
+
+/// Reads one message; `None` if it is nothing the wire knows.
+///
+/// Keys have a fixed order and there is no whitespace, so a few comparisons
+/// find the events without parsing them.
+#[inline]
+pub(super) fn unwrap(kind: Kind, message: &[u8]) -> Option<Message<'_>> {
+    if kind != Kind::Text {
+        return None;
+    }
+    let Some(rest) = message.strip_prefix(b"{\"topic\":\"") else {
+        return match message {
+            b"{\"heartbeat\":{}}" => Some(Message::Heartbeat),
+            _ if message.starts_with(b"{\"close\":{\"code\":4003,") => Some(Message::Reload),
+            _ => message.starts_with(b"{\"close\":").then_some(Message::Close),
+        };
+    };
+    let (topic, rest) = until(rest, b'"')?;
+    let (position, rest) = until(rest.strip_prefix(b",\"position\":\"")?, b'"')?;
+    if let Some(gap) = rest.strip_prefix(b",\"gap\":{\"missed\":") {
+        let (digits, _) = until(gap, b',')?;
+        return Some(Message::Gap { topic, position, missed: number(digits) });
+    }
+    let (_, rest) = until(rest.strip_prefix(b",\"first\":")?, b',')?;
+    let rest = match rest.strip_prefix(b"\"offsets\":[") {
+        Some(offsets) => until(offsets, b']')?.1.strip_prefix(b",")?,
+        None => rest,
+    };
+    let events = rest.strip_prefix(b"\"events\":[")?.strip_suffix(b"]}")?;
+    Some(Message::Events { topic, position, events })
+}
+
+fn until(bytes: &[u8], end: u8) -> Option<(&[u8], &[u8])> {
+    // The parts that are searched are short.
+    let at = bytes.iter().position(|&byte| byte == end)?;
+    Some((&bytes[..at], &bytes[at + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events<'a>(topic: &'a str, position: &'a str, events: &'a str) -> Option<Message<'a>> {
+        let (topic, position) = (topic.as_bytes(), position.as_bytes());
+        Some(Message::Events { topic, position, events: events.as_bytes() })
+    }
+
+    #[test]
+    fn messages_of_the_wire() {
+        let said = |message: &'static str| unwrap(Kind::Text, message.as_bytes());
+        assert_eq!(
+            said(
+                r#"{"topic":"cars","position":"9f3c21.1042","first":1041,"events":[{"id":7},{"id":8}]}"#
+            ),
+            events("cars", "9f3c21.1042", r#"{"id":7},{"id":8}"#)
+        );
+        assert_eq!(
+            said(
+                r#"{"topic":"cars","position":"9f3c21.1050","first":1041,"offsets":[1041,1050],"events":[1,[2]]}"#
+            ),
+            events("cars", "9f3c21.1050", "1,[2]")
+        );
+        assert_eq!(
+            said(r#"{"topic":"a","position":"1.0","first":1,"events":[]}"#),
+            events("a", "1.0", "")
+        );
+        let gap = |missed| Some(Message::Gap { topic: b"cars", position: b"9f3c21.900", missed });
+        assert_eq!(
+            said(
+                r#"{"topic":"cars","position":"9f3c21.900","gap":{"missed":400,"reason":"slow"}}"#
+            ),
+            gap(Some(400))
+        );
+        assert_eq!(
+            said(
+                r#"{"topic":"cars","position":"9f3c21.900","gap":{"missed":null,"reason":"epoch"}}"#
+            ),
+            gap(None)
+        );
+        assert_eq!(said(r#"{"heartbeat":{}}"#), Some(Message::Heartbeat));
+        assert_eq!(
+            said(r#"{"close":{"code":1001,"reason":"draining","reconnect":true}}"#),
+            Some(Message::Close)
+        );
+        assert_eq!(
+            said(r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#),
+            Some(Message::Reload)
+        );
+        assert_eq!(said("[1]"), None);
+        assert_eq!(said(r#"{"topic":"cars","position":"1.1","first":1,"events":[1}"#), None);
+        assert_eq!(unwrap(Kind::Binary, b"{\"heartbeat\":{}}"), None);
+    }
+
+    #[test]
+    fn every_transport_asks_in_its_way() {
+        let target =
+            |transport, topics, query| target(&Wanted { transport, path: None, topics, query });
+        assert_eq!(target(Transport::Sse, 1, ""), "/v1/topics/bench/0");
+        assert_eq!(
+            target(Transport::Websocket, 2, "window=1"),
+            "/v1/topics?topic=bench/0&topic=bench/1&window=1"
+        );
+        assert_eq!(
+            target(Transport::LongPolling, 1, "wait=25s"),
+            "/v1/topics/bench/0?transport=long-polling&wait=25s"
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! How to get to a server: its addresses, and whom to trust there.
+
+use super::link::Link;
+use super::socket;
+use crate::scenario::{Endpoint, Settings};
+use crate::subject::tls::{self, AnyCertificate, HTTP_1};
+use anyhow::{Context, anyhow, bail};
+use rustls::client::Resumption;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Handshakes under way at once: below any queue of connections that the lab's own subjects
+/// have.
+const OPENING_MAX: usize = 256;
+/// The same of a server that somebody else runs: below the queue that most listeners have
+/// (100 with asyncio, 128 with much else). Beyond it the kernel drops connections,
+/// and asks again after a second, which would pass for the endpoint's set-up time.
+const OPENING_EXTERNAL_MAX: usize = 64;
+/// A TLS handshake is work for both sides: so many do not wait for each other.
+const OPENING_TLS_MAX: usize = 32;
+
+/// The addresses of an endpoint's host, in the order in which they are tried. The error says
+/// that none is known.
+pub fn addresses(endpoint: &Endpoint) -> anyhow::Result<Vec<SocketAddr>> {
+    let (host, port) = (endpoint.url.host(), endpoint.url.port());
+    let found = (host, port).to_socket_addrs().map(Vec::from_iter).unwrap_or_default();
+    if found.is_empty() {
+        bail!("no address is known for {host}: check the name in the URL");
+    }
+    Ok(found)
+}
+
+/// The way to a server.
+#[derive(Clone, Debug)]
+pub(super) struct Dialer {
+    addresses: Vec<SocketAddr>,
+    /// The one that is tried, or was found to answer.
+    current: usize,
+    /// Whether it is the current one is known.
+    is_reached: bool,
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    receive_buffer_bytes: u32,
+    opening_max: usize,
+}
+
+impl Dialer {
+    /// To a subject, as the settings of a sample say. `protocol` is spoken inside TLS.
+    pub(super) fn to_subject(
+        address: SocketAddr,
+        settings: &Settings,
+        protocol: &str,
+    ) -> anyhow::Result<Dialer> {
+        let tls = settings.tls.then(|| tls::client_config(protocol)).transpose();
+        let tls = tls.context("TLS cannot be set up")?.map(|config| (config, tls::server_name()));
+        Ok(Dialer {
+            addresses: vec![address],
+            current: 0,
+            is_reached: true,
+            opening_max: if tls.is_some() { OPENING_TLS_MAX } else { OPENING_MAX },
+            tls,
+            receive_buffer_bytes: settings.receive_buffer_bytes,
+        })
+    }
+
+    /// To an endpoint that somebody else runs.
+    pub(super) fn to_endpoint(endpoint: &Endpoint) -> anyhow::Result<Dialer> {
+        let host = endpoint.url.host();
+        let tls = if endpoint.url.is_tls() {
+            let name = ServerName::try_from(host.to_owned())
+                .map_err(|_| anyhow!("{host} is no name that a certificate could have"))?;
+            Some((Arc::new(config(endpoint)?), name))
+        } else {
+            None
+        };
+        Ok(Dialer {
+            addresses: addresses(endpoint)?,
+            current: 0,
+            is_reached: false,
+            opening_max: if tls.is_some() { OPENING_TLS_MAX } else { OPENING_EXTERNAL_MAX },
+            tls,
+            receive_buffer_bytes: 0,
+        })
+    }
+
+    /// Where it leads.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.addresses[self.current]
+    }
+
+    /// Whether a connection begins with a TLS handshake.
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Connections that may be opened at once; only one before it is known which address
+    /// answers.
+    pub(super) fn opening_max(&self) -> usize {
+        if self.is_reached { self.opening_max } else { 1 }
+    }
+
+    /// Somebody has connected; whether nobody had before.
+    pub(super) fn reach(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_reached, true)
+    }
+
+    /// Whether an address is known that answers.
+    pub(super) fn is_reached(&self) -> bool {
+        self.is_reached
+    }
+
+    /// Nobody is at the current address: whether there is another to be tried.
+    pub(super) fn turn_to_next(&mut self) -> bool {
+        let has_next = self.current + 1 < self.addresses.len();
+        self.current += usize::from(has_next);
+        has_next
+    }
+
+    /// Begins a connection. The `index` picks the source address.
+    pub(super) fn dial(&self, index: usize) -> io::Result<Link> {
+        let socket = socket::dial(self.address(), index, self.receive_buffer_bytes)?;
+        let session = match &self.tls {
+            Some((config, name)) => {
+                let session = ClientConnection::new(Arc::clone(config), name.clone());
+                Some(session.map_err(io::Error::other)?)
+            }
+            None => None,
+        };
+        Ok(Link::over(socket, session))
+    }
+
+    /// To these addresses instead.
+    #[cfg(test)]
+    pub(super) fn redirect(&mut self, addresses: Vec<SocketAddr>) {
+        self.addresses = addresses;
+    }
+}
+
+/// What went wrong inside TLS, with the remedy; `None` of another error.
+pub(super) fn tls_error(error: &io::Error) -> Option<String> {
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>())?;
+    Some(match cause {
+        rustls::Error::InvalidCertificate(_) => {
+            format!("{error}; name its authority with --cacert, or trust anyone with --insecure")
+        }
+        rustls::Error::InvalidMessage(_) => {
+            format!("{error}; if there is no TLS, write the URL with ws:// or http://")
+        }
+        _ => error.to_string(),
+    })
+}
+
+fn config(endpoint: &Endpoint) -> anyhow::Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .context("TLS cannot be set up")?;
+    let mut config = if endpoint.insecure {
+        let anyone = Arc::new(AnyCertificate::new(provider));
+        builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth()
+    } else {
+        let roots = roots(endpoint.cacert.as_deref())?;
+        builder.with_root_certificates(roots).with_no_client_auth()
+    };
+    config.alpn_protocols = vec![HTTP_1.as_bytes().to_vec()];
+    // Every connection pays for a handshake of its own.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// The machine's authorities, and those of a file.
+fn roots(cacert: Option<&Path>) -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    // A machine may hold certificates that are of no use: the others still are.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if let Some(path) = cacert {
+        let certificates: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+        let certificates = certificates
+            .with_context(|| format!("--cacert {}: no PEM file of certificates", path.display()))?;
+        if certificates.is_empty() {
+            bail!("--cacert {}: it holds no certificate; name a PEM file", path.display());
+        }
+        for certificate in certificates {
+            roots.add(certificate).with_context(|| {
+                format!("--cacert {}: not the certificate of an authority", path.display())
+            })?;
+        }
+    }
+    if roots.is_empty() {
+        bail!(
+            "this machine has no certificate authorities: install ca-certificates, name one with \
+             --cacert, or trust anyone with --insecure"
+        );
+    }
+    Ok(roots)
+}

@@ -1,0 +1,103 @@
+//! A connection whose bytes a test gives, cut as it likes.
+
+use super::dialect::{self, Dialect};
+use super::parser::{Over, Parser, Stage};
+use super::protocol_session::{End, ProtocolSession};
+use super::receiver::Receiver;
+use super::subscribe_request::SubscribeRequest;
+use crate::scenario::{Drive, Program, Settings};
+
+pub(super) struct Fed {
+    transport: crate::scenario::Transport,
+    dialect: Box<dyn Dialect>,
+    pub(super) request: SubscribeRequest,
+    pub(super) receiver: Receiver,
+    /// What it has said since it asked.
+    pub(super) replies: Vec<u8>,
+    pub(super) session: ProtocolSession,
+    pub(super) over: Option<Over>,
+    carried: Vec<u8>,
+}
+
+impl Fed {
+    /// One that has asked a subject.
+    pub(super) fn new(program: &Program, settings: &Settings) -> Fed {
+        Fed::speaking(dialect::of(program, settings), settings)
+    }
+
+    /// The same in this dialect.
+    pub(super) fn speaking(dialect: Box<dyn Dialect>, settings: &Settings) -> Fed {
+        let request = SubscribeRequest::new(&*dialect, settings, "127.0.0.1:9".to_owned());
+        let mut session = ProtocolSession::new(0, settings);
+        session.stage = Stage::Asked;
+        Fed {
+            transport: settings.transport,
+            dialect,
+            request,
+            receiver: Receiver::new(settings, Drive::Idle, 0),
+            replies: Vec::new(),
+            session,
+            over: None,
+            carried: Vec::new(),
+        }
+    }
+
+    /// These bytes have come; nothing more does once it is over.
+    pub(super) fn feed(&mut self, piece: &[u8]) -> anyhow::Result<()> {
+        if self.over.is_some() {
+            return Ok(());
+        }
+        let mut carried = std::mem::take(&mut self.carried);
+        carried.extend_from_slice(piece);
+        let used = self.parse(|session, parser| session.receive(parser, &carried))?;
+        carried.drain(..used);
+        self.carried = carried;
+        Ok(())
+    }
+
+    /// The same in pieces that are up to 96 bytes long, as these numbers say.
+    pub(super) fn feed_cut(&mut self, bytes: &[u8], cuts: &[usize]) -> anyhow::Result<()> {
+        let mut rest = bytes;
+        for cut in cuts.iter().map(|cut| cut % 97) {
+            let (piece, behind) = rest.split_at(cut.min(rest.len()));
+            self.feed(piece)?;
+            rest = behind;
+        }
+        self.feed(rest)
+    }
+
+    /// The socket has ended.
+    pub(super) fn end(&mut self, end: End) {
+        if self.over.is_none() {
+            let carried = std::mem::take(&mut self.carried);
+            let over = self.parse(|session, parser| session.end(end, &carried, parser));
+            self.over = over.ok();
+        }
+    }
+
+    /// What is not taken apart yet.
+    pub(super) fn carried_bytes(&self) -> usize {
+        self.carried.len()
+    }
+
+    fn parse<T>(
+        &mut self,
+        parse: impl FnOnce(&mut ProtocolSession, &mut Parser<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut parser = Parser {
+            receiver: &mut self.receiver,
+            dialect: &*self.dialect,
+            transport: self.transport,
+            request: &self.request,
+            replies: &mut self.replies,
+            index: 0,
+            is_reader: true,
+            over: None,
+        };
+        let parsed = parse(&mut self.session, &mut parser);
+        if let Some(over) = parser.over.take() {
+            self.over = Some(over);
+        }
+        parsed
+    }
+}

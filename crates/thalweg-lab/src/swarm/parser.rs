@@ -1,0 +1,231 @@
+//! What a connection's bytes come to: messages of the carrier, which the dialect reads, and
+//! the receiver is told of.
+
+use super::carrier::{Decoder, Incoming, PieceDecoder, websocket};
+use super::cursors::Memory;
+use super::dialect::{Dialect, Message};
+use super::handshake::Opening;
+use super::http_response::Body;
+use super::receiver::Receiver;
+use super::subscribe_request::{Response, SubscribeRequest};
+use crate::scenario::Transport;
+use anyhow::bail;
+
+/// A TLS alert (RFC 8446 §5.1).
+const TLS_ALERT: &[u8] = &[0x15, 0x03];
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Connecting,
+    Asked,
+    /// The transport is open; so many topics are yet to be confirmed.
+    Subscribing(u32),
+    Standing,
+    /// It stood, its answer has ended, and it has asked again at its cursors.
+    Returning,
+    Stopped,
+    Ended,
+}
+
+impl Stage {
+    /// Whether it does not stand yet.
+    pub(super) fn is_opening(self) -> bool {
+        matches!(self, Stage::Connecting | Stage::Asked | Stage::Subscribing(_) | Stage::Returning)
+    }
+
+    /// Whether nothing more is to be read from this connection.
+    pub(super) fn is_over(self) -> bool {
+        matches!(self, Stage::Connecting | Stage::Ended)
+    }
+}
+
+/// How a connection has come to its end by what was said on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// It never stood, for this reason.
+    Refused(String),
+    /// Its WebSocket was closed.
+    Closed(String),
+    /// Its answer has ended.
+    Ended(String),
+}
+
+/// Takes one connection's bytes apart.
+pub(super) struct Parser<'a> {
+    pub(super) receiver: &'a mut Receiver,
+    pub(super) dialect: &'a dyn Dialect,
+    pub(super) transport: Transport,
+    pub(super) request: &'a SubscribeRequest,
+    /// What is to be said now: answers to pings, for instance, and requests that follow an
+    /// answer.
+    pub(super) replies: &'a mut Vec<u8>,
+    /// Number of the connection.
+    pub(super) index: usize,
+    /// Whether it reads to the end.
+    pub(super) is_reader: bool,
+    /// Whether it has come to its end, and how.
+    pub(super) over: Option<Over>,
+}
+
+/// A response's head that has come.
+pub(super) struct Opened {
+    /// With the heads of interim responses before it.
+    pub(super) length: usize,
+    /// How the body comes; `None` of a WebSocket, and of what was refused for its head.
+    pub(super) body: Option<Body>,
+    /// The first line of a refusal's head, if its body says why.
+    pub(super) refusal: Option<String>,
+}
+
+impl Parser<'_> {
+    /// Opens a transport, or says that it was refused. `None` while the head is incomplete.
+    pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Option<Opened> {
+        let mut opened = Opened { length: bytes.len(), body: None, refusal: None };
+        if bytes.starts_with(TLS_ALERT) {
+            let reason = "it speaks TLS: write the URL with wss:// or https://";
+            self.over = Some(Over::Refused(reason.to_owned()));
+            return Some(opened);
+        }
+        let Response { head, opening, answer } = match self.request.judge(self.index, bytes) {
+            Ok(None) => return None,
+            Ok(Some(response)) => response,
+            Err(error) => {
+                self.over = Some(Over::Refused(format!("it sent {error}")));
+                return Some(opened);
+            }
+        };
+        opened.length = head.end;
+        match opening {
+            Err(reason) => {
+                self.over = Some(Over::Refused(reason));
+                return Some(opened);
+            }
+            Ok(Opening::Refused(body)) => {
+                (opened.body, opened.refusal) = (Some(body), Some(answer.status));
+                return Some(opened);
+            }
+            Ok(Opening::Websocket) => {}
+            Ok(Opening::Stream(body)) => opened.body = Some(body),
+        }
+        *stage = self.opened(*stage);
+        self.dialect.greet(self.replies);
+        self.receiver.opened(self.index, &bytes[head], answer);
+        Some(opened)
+    }
+
+    /// What a transport is at that has just opened. One that stood before is not
+    /// told again what it subscribes to: a gap now is one.
+    pub(super) fn opened(&self, stage: Stage) -> Stage {
+        match stage {
+            Stage::Asked if self.dialect.confirms() => {
+                Stage::Subscribing(self.receiver.topic_count())
+            }
+            Stage::Asked | Stage::Returning => Stage::Standing,
+            open => open,
+        }
+    }
+
+    /// Takes the bytes of an open transport apart, from a frame's beginning on; says how
+    /// many are done with.
+    #[inline]
+    pub(super) fn frames(
+        &mut self,
+        bytes: &[u8],
+        stage: &mut Stage,
+        decoder: &mut Decoder,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<usize> {
+        decoder.decode(self.transport, bytes, |incoming| self.incoming(incoming, stage, memory))
+    }
+
+    /// The same, of what comes in pieces that are cut anywhere, such as chunks, or
+    /// frames of HTTP/2.
+    #[inline]
+    pub(super) fn piece(
+        &mut self,
+        piece: &[u8],
+        stage: &mut Stage,
+        decoder: &mut PieceDecoder,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<()> {
+        decoder.decode(self.transport, piece, |incoming| self.incoming(incoming, stage, memory))
+    }
+
+    #[inline]
+    pub(super) fn incoming(
+        &mut self,
+        incoming: Incoming<'_>,
+        stage: &mut Stage,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<()> {
+        match incoming {
+            Incoming::Message(kind, message) => {
+                let message = self.dialect.on_message(kind, message, self.replies)?;
+                self.on_message(message, stage, memory)?;
+            }
+            Incoming::Ping(payload) => {
+                self.receiver.tally.traffic.heartbeats += 1;
+                websocket::pong(payload, self.replies);
+            }
+            Incoming::SignOfLife => self.receiver.tally.traffic.heartbeats += 1,
+            Incoming::Close(payload) => {
+                let how = websocket::close_reason(payload)?;
+                websocket::close_back(payload, self.replies);
+                self.over = Some(Over::Closed(how));
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn on_message(
+        &mut self,
+        message: Message<'_>,
+        stage: &mut Stage,
+        memory: &mut impl Memory,
+    ) -> anyhow::Result<()> {
+        match message {
+            Message::Events { topic, position, events } => {
+                let topic = self.receiver.topic_index(topic)?;
+                memory.reached(topic, position)?;
+                if events.is_empty() {
+                    confirm(stage, 1);
+                    return Ok(());
+                }
+                // With those that only confirm, polls would have twice as many.
+                self.receiver.tally.traffic.envelopes += 1;
+                self.receiver.receive(self.index, topic, self.is_reader, events);
+            }
+            Message::Event(kind, event) => self.receiver.event(kind, event),
+            Message::Gap { topic, position, missed } => {
+                let topic = self.receiver.topic_index(topic)?;
+                memory.reached(topic, position)?;
+                if !confirm(stage, 1) {
+                    self.receiver.gap(self.index, topic, self.is_reader, missed);
+                }
+            }
+            Message::Confirmed => drop(confirm(stage, self.receiver.topic_count())),
+            Message::Opening => {}
+            Message::Heartbeat => self.receiver.tally.traffic.heartbeats += 1,
+            Message::Reload if memory.reload() => {}
+            Message::Answer(_) => bail!("the subject answered what was not asked"),
+            Message::Reload | Message::Close => {
+                bail!("the subject closed connection {}", self.index)
+            }
+        }
+        Ok(())
+    }
+}
+
+/// So many more topics stand; `false` if all did already.
+fn confirm(stage: &mut Stage, topics: u32) -> bool {
+    let Stage::Subscribing(left) = stage else {
+        return false;
+    };
+    *left = left.saturating_sub(topics);
+    if *left == 0 {
+        *stage = Stage::Standing;
+    }
+    true
+}

@@ -1,0 +1,222 @@
+//! What is said on one connection, from its response's head to its end. Pure: bytes in,
+//! however they are cut; what they come to goes to the receiver.
+
+use super::body_stream::{self, BodyStream, IS_OVER};
+use super::carrier::{CarrierError, Decoder};
+use super::cursors::{Cursors, Nothing};
+use super::http_response::{Body, Part, shown};
+use super::parser::{Over, Parser, Stage};
+use super::polls::Polls;
+use super::streams::Streams;
+use crate::scenario::{Settings, Transport};
+use anyhow::anyhow;
+
+/// Of a refusal's body so much is read to find its first line.
+const REASON_BYTES_MAX: usize = 4096;
+
+/// How far a connection is; small, for there are many.
+#[derive(Debug)]
+pub(super) struct ProtocolSession {
+    pub(super) stage: Stage,
+    /// `None`: one answer that ends with its connection.
+    pub(super) shape: Option<Box<Shape>>,
+    decoder: Decoder,
+}
+
+/// What comes on a connection.
+#[derive(Debug)]
+pub(super) enum Shape {
+    /// HTTP/2, with several subscribers.
+    Streams(Streams),
+    /// Answer after answer.
+    Polls(Polls),
+    /// One answer that says where it ends.
+    Body(BodyStream),
+    /// A document that may have to be loaded again, on a connection of its own; and its
+    /// body, if that says where it ends.
+    Document(Cursors, Option<BodyStream>),
+    /// The answer says why not.
+    Refusal(Refusal),
+}
+
+/// How a socket came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Orderly,
+    Reset,
+}
+
+impl ProtocolSession {
+    /// Of the connection with this number.
+    pub(super) fn new(index: usize, settings: &Settings) -> ProtocolSession {
+        let Settings { transport, streams, topics, .. } = *settings;
+        let shape = match transport {
+            _ if streams > 0 => {
+                Some(Shape::Streams(Streams::new(index * streams as usize, settings)))
+            }
+            Transport::LongPolling => Some(Shape::Polls(Polls::new(topics))),
+            Transport::ForeverFrame => Some(Shape::Document(Cursors::new(topics), None)),
+            Transport::Websocket | Transport::Sse | Transport::HttpStreaming => None,
+        };
+        let (stage, decoder) = (Stage::Connecting, Decoder::default());
+        ProtocolSession { stage, shape: shape.map(Box::new), decoder }
+    }
+
+    /// Begins again on another connection; where it goes on it knows.
+    pub(super) fn reconnect(&mut self) {
+        self.stage = Stage::Connecting;
+        self.decoder = Decoder::default();
+    }
+
+    /// Takes bytes apart, and says how many are done with: the others are to be shown again,
+    /// with more behind them. The error is that they are nothing of what is spoken.
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        parser: &mut Parser<'_>,
+        bytes: &[u8],
+    ) -> anyhow::Result<usize> {
+        self.take(parser, bytes).map_err(|error| match error.downcast::<CarrierError>() {
+            Ok(error) => anyhow!("it sent {error}"),
+            Err(error) => error,
+        })
+    }
+
+    #[inline]
+    fn take(&mut self, parser: &mut Parser<'_>, bytes: &[u8]) -> anyhow::Result<usize> {
+        let ProtocolSession { stage, shape, decoder } = self;
+        match shape.as_deref_mut() {
+            Some(Shape::Streams(streams)) => return streams.parse(parser, bytes, stage),
+            Some(Shape::Polls(polls)) => return polls.parse(parser, bytes, stage),
+            _ => {}
+        }
+        let mut used = 0;
+        if matches!(stage, Stage::Asked | Stage::Returning) && !is_refusal(shape) {
+            let Some(opened) = parser.open(bytes, stage) else { return Ok(0) };
+            used = opened.length;
+            match (opened.refusal, opened.body) {
+                (Some(status_line), Some(body)) => {
+                    let refusal = Refusal { status_line, body, text: Vec::new() };
+                    *shape = Some(Box::new(Shape::Refusal(refusal)));
+                }
+                (_, body) => Shape::open(shape, body.and_then(BodyStream::new)),
+            }
+        }
+        if parser.over.is_some() {
+            return Ok(bytes.len());
+        }
+        let rest = &bytes[used..];
+        Ok(used
+            + match shape.as_deref_mut() {
+                Some(Shape::Body(body)) => body.parse(parser, rest, stage, &mut Nothing)?,
+                Some(Shape::Document(cursors, Some(body))) => {
+                    body.parse(parser, rest, stage, cursors)?
+                }
+                Some(Shape::Document(cursors, None)) => {
+                    parser.frames(rest, stage, decoder, cursors)?
+                }
+                Some(Shape::Refusal(refusal)) => refusal.receive(rest, parser),
+                _ => parser.frames(rest, stage, decoder, &mut Nothing)?,
+            })
+    }
+
+    /// The socket has ended, with this rest of its bytes: how that ends what was said.
+    pub(super) fn end(
+        &mut self,
+        end: End,
+        rest: &[u8],
+        parser: &mut Parser<'_>,
+    ) -> anyhow::Result<Over> {
+        let ProtocolSession { stage, shape, .. } = self;
+        let how = match end {
+            End::Orderly => "the connection was ended",
+            End::Reset => "the connection was reset",
+        };
+        Ok(match (shape.as_deref(), *stage) {
+            (Some(Shape::Refusal(refusal)), _) => Over::Refused(refusal.reason()),
+            (_, Stage::Connecting | Stage::Asked | Stage::Returning) => {
+                Over::Refused(format!("{how} before there was an answer"))
+            }
+            _ if parser.transport == Transport::Websocket => {
+                Over::Ended(format!("{how} without a close frame (1006)"))
+            }
+            (None, _) if end == End::Orderly => {
+                body_stream::end_line(parser, rest, stage, &mut Nothing)?;
+                Over::Ended(IS_OVER.to_owned())
+            }
+            _ => Over::Ended(format!("{how} in the middle of the answer")),
+        })
+    }
+
+    /// Why it will not stand, when nobody waits any longer; `reason` if it has said nothing.
+    pub(super) fn give_up(&self, reason: String) -> Over {
+        match (self.shape.as_deref(), self.stage) {
+            (Some(Shape::Refusal(refusal)), _) => Over::Refused(refusal.reason()),
+            (_, Stage::Connecting | Stage::Asked) => Over::Refused(reason),
+            _ => Over::Ended(reason),
+        }
+    }
+}
+
+impl Shape {
+    /// A response's head has said how its body is delimited.
+    fn open(shape: &mut Option<Box<Shape>>, stream: Option<BodyStream>) {
+        match shape.as_deref_mut() {
+            None => *shape = stream.map(|stream| Box::new(Shape::Body(stream))),
+            Some(Shape::Document(_, body)) => *body = stream,
+            Some(_) => {}
+        }
+    }
+}
+
+fn is_refusal(shape: &Option<Box<Shape>>) -> bool {
+    matches!(shape.as_deref(), Some(Shape::Refusal(_)))
+}
+
+/// A response that says why there is no transport.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status_line: String,
+    body: Body,
+    text: Vec<u8>,
+}
+
+impl Refusal {
+    /// Takes bytes until the first line is there; says how many are done with.
+    fn receive(&mut self, bytes: &[u8], parser: &mut Parser<'_>) -> usize {
+        let mut used = 0;
+        loop {
+            // A body that is malformed says nothing more.
+            let (part, length) = self.body.step(&bytes[used..]).unwrap_or((Part::End, 0));
+            used += length;
+            match part {
+                Part::Body(piece) => {
+                    let room = REASON_BYTES_MAX - self.text.len();
+                    self.text.extend_from_slice(&piece[..piece.len().min(room)]);
+                    let has_line = self.text.trim_ascii_start().contains(&b'\n');
+                    if !has_line && self.text.len() < REASON_BYTES_MAX {
+                        continue;
+                    }
+                }
+                Part::End => {}
+                Part::Head(_) | Part::Incomplete => return used,
+            }
+            parser.over = Some(Over::Refused(self.reason()));
+            return bytes.len();
+        }
+    }
+
+    /// `503 Service Unavailable: too many connections`.
+    fn reason(&self) -> String {
+        let text = String::from_utf8_lossy(&self.text);
+        let line = shown(text.trim_start().lines().next().unwrap_or_default());
+        if line.is_empty() {
+            self.status_line.clone()
+        } else {
+            format!("{}: {line}", self.status_line)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! What arrives: checked against what had to come and entered in the ledger, or, where
+//! nobody knows what had to come, recorded.
+
+mod due;
+
+use super::carrier::Kind;
+use super::event::number;
+use super::posted::{Arrival, Topic};
+use super::recorder::Recorder;
+use super::rows::Rows;
+use super::socket::now_real_ns;
+use super::tally::Tally;
+use super::timetable::Timetable;
+use crate::measure::{Answer, Counts, Heard, Ledger};
+use crate::scenario::{Drive, JsonPath, Settings};
+use crate::subject::topic_name;
+use anyhow::anyhow;
+
+/// How late a subscription's rows may be, next to the others', before they count
+/// as missing.
+const ROWS_LATE_US_MAX: u64 = 1_000_000;
+
+/// What arrives, checked and counted.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    topic_names: Vec<String>,
+    expected: Expected,
+    /// Topics whose window has moved since something was published to them.
+    moved: Vec<usize>,
+    pub(super) ledger: Ledger,
+    /// What came in since the span began.
+    pub(super) tally: Tally,
+    /// When something last arrived.
+    pub(super) heard_us: u64,
+    /// How many rows a subscription may be behind the furthest at the end: a
+    /// second's.
+    rows_slack: u64,
+    /// Head of the first connection's answer.
+    pub(super) head: Vec<u8>,
+}
+
+/// What the events are compared with.
+#[derive(Debug)]
+enum Expected {
+    Posted(Vec<Topic>),
+    Rows(Rows),
+    /// Of an external endpoint.
+    Anything(Box<Recorder>),
+    Nothing,
+}
+
+impl Receiver {
+    /// A self-driven subject begins at `start_us`.
+    pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Receiver {
+        let Settings { topics, window, event_bytes, .. } = *settings;
+        let (expected, first) = match drive {
+            Drive::Posted | Drive::Ceiling => {
+                let topic = || Topic::new(window, settings.readers(), event_bytes);
+                (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
+            }
+            Drive::SelfDriven => {
+                let timetable = Timetable::new(settings, start_us);
+                (Expected::Rows(Rows::new(timetable)), None)
+            }
+            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip | Drive::Listen => {
+                (Expected::Nothing, None)
+            }
+        };
+        Receiver::of(expected, first, settings)
+    }
+
+    /// Of an external endpoint, whose events have a timestamp at this path.
+    pub(super) fn recording(timestamp: Option<JsonPath>, settings: &Settings) -> Receiver {
+        let recorder = Recorder::new(timestamp, settings.connections);
+        Receiver::of(Expected::Anything(Box::new(recorder)), None, settings)
+    }
+
+    fn of(expected: Expected, first: Option<u64>, settings: &Settings) -> Receiver {
+        let Settings { connections, topics, .. } = *settings;
+        Receiver {
+            topic_names: (0..topics).map(topic_name).collect(),
+            expected,
+            moved: (0..topics as usize).rev().collect(),
+            ledger: Ledger::new(connections as usize * topics as usize, first),
+            tally: Tally::default(),
+            heard_us: 0,
+            rows_slack: u64::from(settings.batch)
+                * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
+            head: Vec::new(),
+        }
+    }
+
+    /// How many topics each connection subscribes to.
+    pub(super) fn topic_count(&self) -> u32 {
+        self.topic_names.len() as u32
+    }
+
+    /// The transport of a connection stands, with this head of a response, which says so.
+    pub(super) fn opened(&mut self, connection: usize, head: &[u8], answer: Answer) {
+        if connection == 0 && self.head.is_empty() {
+            self.head = head.to_vec();
+        }
+        if let Some(recorder) = self.recorder() {
+            recorder.opened(answer);
+        }
+    }
+
+    /// Something was read from a connection now.
+    #[inline]
+    pub(super) fn begin_read(&mut self, now_us: u64) {
+        self.heard_us = now_us;
+        if let Expected::Anything(recorder) = &mut self.expected {
+            recorder.begin_read(now_us, now_real_ns);
+        }
+    }
+
+    /// Everything in it has been received.
+    #[inline]
+    pub(super) fn end_read(&mut self, connection: usize) {
+        if let Expected::Anything(recorder) = &mut self.expected {
+            recorder.end_read(connection, &mut self.tally);
+        }
+    }
+
+    /// What an external endpoint has sent and done, if that is what is measured.
+    #[inline]
+    pub(super) fn recorder(&mut self) -> Option<&mut Recorder> {
+        match &mut self.expected {
+            Expected::Anything(recorder) => Some(recorder),
+            _ => None,
+        }
+    }
+
+    /// The span begins: what came before does not count, and no latency of what was
+    /// due before `due_us`.
+    pub(super) fn begin_span(&mut self, due_us: u64) {
+        self.tally.begin(due_us);
+        self.topics().iter_mut().for_each(Topic::begin_span);
+    }
+
+    /// The span of an external endpoint begins.
+    pub(super) fn begin_recording(&mut self, now_us: u64) {
+        self.tally.reset();
+        if let Some(recorder) = self.recorder() {
+            recorder.begin_span(now_us);
+        }
+    }
+
+    /// The span of an external endpoint is over: what was heard in it. The error is that no
+    /// event has a time where it should be.
+    pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Heard> {
+        let Receiver { expected: Expected::Anything(recorder), tally, .. } = self else {
+            return Ok(Heard::default());
+        };
+        recorder.expect_timestamps()?;
+        Ok(recorder.end_span(tally, begun_us, end_us - begun_us))
+    }
+
+    /// The topics that the lab publishes to.
+    #[inline]
+    pub(super) fn topics(&mut self) -> &mut [Topic] {
+        match &mut self.expected {
+            Expected::Posted(topics) => topics,
+            _ => &mut [],
+        }
+    }
+
+    /// A topic to which something is to be published.
+    #[inline]
+    pub(super) fn next_moved(&mut self) -> Option<(usize, &mut Topic)> {
+        let index = self.moved.pop()?;
+        self.topics().get_mut(index).map(|topic| (index, topic))
+    }
+
+    /// Nothing more will come: what the first `readers` connections should have
+    /// and do not, is missing.
+    pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
+        match &self.expected {
+            Expected::Posted(topics) => {
+                for subscription in 0..readers * topics.len() {
+                    let last = topics[subscription % topics.len()].published();
+                    self.ledger.close(subscription, last);
+                }
+            }
+            Expected::Rows(_) => {
+                let subscriptions = readers * self.topic_names.len();
+                self.ledger.close_at_furthest(subscriptions, self.rows_slack);
+            }
+            Expected::Anything(_) | Expected::Nothing => {}
+        }
+        self.ledger.counts().clone()
+    }
+
+    #[inline]
+    pub(super) fn topic_index(&self, topic: &[u8]) -> anyhow::Result<usize> {
+        // A name ends with its number.
+        let digits = topic.rsplit(|byte| *byte == b'/').next().and_then(number);
+        let index = digits.and_then(|number| usize::try_from(number).ok());
+        let is_asked_for = |index: &usize| {
+            self.topic_names.get(*index).is_some_and(|name| name.as_bytes() == topic)
+        };
+        index
+            .filter(is_asked_for)
+            .ok_or_else(|| anyhow!("topic {} was not asked for", String::from_utf8_lossy(topic)))
+    }
+
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        connection: usize,
+        topic: usize,
+        is_reader: bool,
+        events: &[u8],
+    ) {
+        let Receiver { expected, moved, ledger, tally, heard_us, topic_names, .. } = self;
+        let subscription = connection * topic_names.len() + topic;
+        match expected {
+            Expected::Posted(topics) => {
+                let arrival = Arrival { subscription, is_reader, events, now_us: *heard_us };
+                topics[topic].receive(arrival, ledger, tally);
+                if topics[topic].has_moved() {
+                    moved.push(topic);
+                }
+            }
+            Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
+            Expected::Anything(_) | Expected::Nothing => {}
+        }
+    }
+
+    /// A message came that is an event by itself.
+    #[inline]
+    pub(super) fn event(&mut self, kind: Kind, event: &[u8]) {
+        if let Expected::Anything(recorder) = &mut self.expected {
+            recorder.event(kind, event, &mut self.tally);
+        }
+    }
+
+    /// The subject announced that a subscription will not get some events.
+    #[cold]
+    pub(super) fn gap(
+        &mut self,
+        connection: usize,
+        topic: usize,
+        is_reader: bool,
+        missed: Option<u64>,
+    ) {
+        let Receiver { expected, moved, ledger, heard_us, topic_names, .. } = self;
+        let subscription = connection * topic_names.len() + topic;
+        match expected {
+            Expected::Posted(topics) => {
+                let arrival = Arrival { subscription, is_reader, events: b"", now_us: *heard_us };
+                topics[topic].gap(arrival, missed, ledger);
+                if topics[topic].has_moved() {
+                    moved.push(topic);
+                }
+            }
+            _ => ledger.gap(subscription, missed),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! What an external endpoint sends and does, counted: by all connections together, and for
+//! each how many events and when the last. Nobody knows what should have come, so there is
+//! no ledger, and latency only where events say when they were made.
+//!
+//! - `json`, `timestamp`: when an event was made
+
+mod json;
+mod timestamp;
+
+use super::carrier::Kind;
+use super::tally::Tally;
+use crate::measure::{Answer, Heard, Latency, Spread, Timestamps};
+use crate::scenario::{JsonPath, places};
+use anyhow::anyhow;
+use serde::de::IgnoredAny;
+
+/// So often an event is parsed to see whether it is JSON: to parse all of them
+/// would be most of the swarm's work.
+const JSON_EVERY_US: u64 = 10_000;
+
+/// What was recorded: connections since the first was dialed, the rest since the span began.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    timestamp: Option<JsonPath>,
+    /// From dialing a connection to when its transport stood.
+    set_up: Latency,
+    /// How connections fared.
+    heard: Heard,
+    connections: Vec<Connection>,
+    span: Span,
+    read: Read,
+}
+
+/// What came in the span.
+#[derive(Debug, Default)]
+struct Span {
+    /// Between the events of a connection, both of them in the span.
+    intervals: Latency,
+    /// Until an event, from the one before on the same connection, or from the span's
+    /// beginning: the longest.
+    silence_us_max: u64,
+    stamps: Timestamps,
+    /// The first event without a timestamp.
+    unstamped: Vec<u8>,
+    text_events: u64,
+    binary_events: u64,
+    payload_bytes: u64,
+    event_bytes_max: u64,
+    json_tried: u64,
+    json_found: u64,
+    json_tried_us: u64,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    dialed_us: u64,
+    /// In the span.
+    events: u64,
+    /// When the last came; before the first, when the span began.
+    last_us: u64,
+    /// Whether it stands.
+    is_standing: bool,
+    /// Whether it stood, and does not any more.
+    is_over: bool,
+}
+
+/// What is read at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Read {
+    /// On the monotonic clock.
+    now_us: u64,
+    /// The same since 1970, where there are timestamps.
+    real_ns: u64,
+    events: u64,
+}
+
+impl Recorder {
+    /// Of so many connections, whose events have a timestamp at this path.
+    pub(super) fn new(timestamp: Option<JsonPath>, connections: u32) -> Recorder {
+        Recorder {
+            timestamp,
+            set_up: Latency::default(),
+            heard: Heard { connections, ..Heard::default() },
+            connections: Vec::new(),
+            span: Span::default(),
+            read: Read::default(),
+        }
+    }
+
+    /// A connection is begun; they are numbered from 0, in this order.
+    pub(super) fn dialed(&mut self, index: usize, now_us: u64) {
+        self.connections.truncate(index);
+        self.connections.push(Connection { dialed_us: now_us, ..Connection::default() });
+    }
+
+    /// When a connection was begun.
+    pub(super) fn dialed_us(&self, index: usize) -> Option<u64> {
+        self.connections.get(index).map(|connection| connection.dialed_us)
+    }
+
+    /// A transport stands.
+    pub(super) fn opened(&mut self, answer: Answer) {
+        if self.heard.stood == 0 {
+            self.heard.answer = answer;
+        }
+        self.heard.stood += 1;
+    }
+
+    /// It was reached here.
+    pub(super) fn reached(&mut self, index: usize, address: String, now_us: u64) {
+        if self.heard.answer.address.is_empty() {
+            self.heard.answer.address = address;
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        connection.is_standing = true;
+        self.set_up.record(now_us - connection.dialed_us, 1);
+    }
+
+    /// A connection was not let stand.
+    pub(super) fn refused(&mut self, reason: &str) {
+        self.heard.refused.add(reason);
+    }
+
+    /// A connection that stood has ended.
+    pub(super) fn ended(&mut self, index: usize, how: &str) {
+        self.heard.ended_early.add(how);
+        if let Some(connection) = self.connections.get_mut(index) {
+            (connection.is_standing, connection.is_over) = (false, true);
+        }
+    }
+
+    /// Why no connection stands.
+    pub(super) fn why_nobody(&self) -> String {
+        let Heard { refused, ended_early, .. } = &self.heard;
+        match self.heard.stood {
+            0 => format!("let no connection stand: {refused}"),
+            _ => format!("ended every connection before the span: {ended_early}"),
+        }
+    }
+
+    /// A span begins.
+    pub(super) fn begin_span(&mut self, now_us: u64) {
+        self.span = Span::default();
+        for connection in &mut self.connections {
+            (connection.events, connection.last_us) = (0, now_us);
+        }
+    }
+
+    /// Something was read at `now_us`. `real_ns` tells the time since 1970 and is
+    /// asked only if somebody wants to know.
+    #[inline]
+    pub(super) fn begin_read(&mut self, now_us: u64, real_ns: impl FnOnce() -> u64) {
+        let real_ns = if self.timestamp.is_some() { real_ns() } else { 0 };
+        self.read = Read { now_us, real_ns, events: 0 };
+    }
+
+    /// Everything in it has come: how its connection is doing.
+    #[inline]
+    pub(super) fn end_read(&mut self, index: usize, tally: &mut Tally) {
+        let (Read { now_us, events, .. }, Some(connection)) =
+            (self.read, self.connections.get_mut(index))
+        else {
+            return;
+        };
+        if events == 0 {
+            return;
+        }
+        let silence_us = now_us.saturating_sub(connection.last_us);
+        self.span.silence_us_max = self.span.silence_us_max.max(silence_us);
+        if connection.events > 0 {
+            self.span.intervals.record(silence_us, 1);
+        }
+        if events > 1 {
+            self.span.intervals.record(0, events - 1);
+        }
+        connection.last_us = now_us;
+        connection.events += events;
+        tally.traffic.events += events;
+    }
+
+    /// An event came.
+    #[inline]
+    pub(super) fn event(&mut self, kind: Kind, payload: &[u8], tally: &mut Tally) {
+        self.read.events += 1;
+        let span = &mut self.span;
+        match kind {
+            Kind::Text => span.text_events += 1,
+            Kind::Binary => span.binary_events += 1,
+        }
+        span.payload_bytes += payload.len() as u64;
+        span.event_bytes_max = span.event_bytes_max.max(payload.len() as u64);
+        if self.read.events == 1 && self.read.now_us - span.json_tried_us >= JSON_EVERY_US {
+            span.json_tried_us = self.read.now_us;
+            span.json_tried += 1;
+            let is_json = serde_json::from_slice::<IgnoredAny>(payload).is_ok();
+            span.json_found += u64::from(is_json);
+        }
+        if self.timestamp.is_some() {
+            self.stamp(payload, tally);
+        }
+    }
+
+    #[inline]
+    fn stamp(&mut self, payload: &[u8], tally: &mut Tally) {
+        let (Some(path), stamps) = (&self.timestamp, &mut self.span.stamps) else { return };
+        let made = json::find(payload, path.steps()).as_ref().and_then(timestamp::read);
+        let Some((made_ns, unit)) = made else {
+            if stamps.missing == 0 {
+                self.span.unstamped = payload.to_vec();
+            }
+            stamps.missing += 1;
+            return;
+        };
+        stamps.unit.get_or_insert(unit);
+        let real_ns = self.read.real_ns;
+        match real_ns.checked_sub(made_ns) {
+            Some(late_ns) => {
+                stamps.read += 1;
+                tally.latency.record(late_ns / 1000, 1);
+            }
+            None => {
+                stamps.ahead += 1;
+                let ahead_us = (made_ns - real_ns).div_ceil(1000);
+                stamps.ahead_us_max = stamps.ahead_us_max.max(ahead_us);
+            }
+        }
+    }
+
+    /// Everything that was recorded, by the end of a span that was `span_us` long.
+    pub(super) fn end_span(&self, tally: &Tally, begun_us: u64, span_us: u64) -> Heard {
+        let span = &self.span;
+        let has_lasting = self.connections.iter().any(|connection| connection.is_standing);
+        let lasted = || {
+            let is_counted = move |connection: &&Connection| match has_lasting {
+                true => connection.is_standing,
+                false => connection.is_over,
+            };
+            self.connections.iter().filter(is_counted)
+        };
+        let events = || lasted().map(|connection| connection.events);
+        let end_us = begun_us + span_us;
+        let still = lasted().map(|connection| end_us.saturating_sub(connection.last_us));
+        Heard {
+            span_us,
+            set_up: Spread::of(&self.set_up),
+            events: tally.traffic.events,
+            wire_bytes: tally.traffic.wire_bytes,
+            signs_of_life: tally.traffic.heartbeats,
+            text_events: span.text_events,
+            binary_events: span.binary_events,
+            payload_bytes: span.payload_bytes,
+            event_bytes_max: span.event_bytes_max,
+            json_tried: span.json_tried,
+            json_found: span.json_found,
+            intervals: Spread::of(&span.intervals),
+            timestamps: self
+                .timestamp
+                .is_some()
+                .then(|| Timestamps { latency: Spread::of(&tally.latency), ..span.stamps.clone() }),
+            events_per_connection_min: events().min().unwrap_or(0),
+            events_per_connection_max: events().max().unwrap_or(0),
+            silence_us_max: still.max().unwrap_or(0).max(span.silence_us_max),
+            ..self.heard.clone()
+        }
+    }
+
+    /// Refuses a path that no event had a time at; the error says where its values are.
+    pub(super) fn expect_timestamps(&self) -> anyhow::Result<()> {
+        let Timestamps { read, ahead, missing, .. } = self.span.stamps;
+        match &self.timestamp {
+            Some(path) if missing > 0 && read + ahead == 0 => {
+                let places = places(&self.span.unstamped);
+                let places = match places.as_slice() {
+                    [] => "is no JSON with keys".to_owned(),
+                    places => format!("has {}", places.join(", ")),
+                };
+                Err(anyhow!("no event has a time at {path}: the first {places}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Unit;
+
+    /// Reads at these times (µs), with their events; the span began at 0.9 s.
+    fn received(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> Heard {
+        let (recorder, tally) = listen(timestamp, reads);
+        recorder.end_span(&tally, 900_000, 103_000)
+    }
+
+    fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Recorder, Tally) {
+        let mut recorder = Recorder::new(timestamp.map(|path| path.parse().unwrap()), 1);
+        let mut tally = Tally::default();
+        recorder.dialed(0, 0);
+        recorder.reached(0, String::new(), 7);
+        recorder.begin_span(900_000);
+        for (now_us, events) in reads {
+            recorder.begin_read(*now_us, || REAL_NS);
+            for event in *events {
+                recorder.event(Kind::Text, event.as_bytes(), &mut tally);
+            }
+            recorder.end_read(0, &mut tally);
+        }
+        (recorder, tally)
+    }
+
+    const REAL_NS: u64 = 1_795_262_400_000_000_000;
+
+    #[test]
+    fn intervals_are_between_reads() {
+        let reads: &[(u64, &[&str])] =
+            &[(1_000_000, &["1", "2"]), (1_000_500, &[]), (1_003_000, &["[", "{}"])];
+        let heard = received(None, reads);
+        assert_eq!(heard.events_per_connection_max, 4);
+        assert_eq!((heard.events, heard.payload_bytes, heard.event_bytes_max), (4, 5, 2));
+        let max_us = 3000;
+        assert_eq!(heard.intervals.map(|it| (it.p50_us, it.max_us / 10)), Some((0, max_us / 10)));
+        // The second read came less than 10 ms after the first.
+        assert_eq!((heard.json_tried, heard.json_found), (1, 1));
+        assert_eq!(heard.timestamps, None);
+    }
+
+    #[test]
+    fn nothing_reaches_back_before_the_span() {
+        // From the beginning of the span to the first event is silence, and no interval.
+        let (recorder, _) = listen(None, &[(1_000_000, &["1"]), (1_003_000, &["2"])]);
+        assert_eq!(recorder.span.silence_us_max, 100_000);
+        let intervals: Vec<_> = recorder.span.intervals.buckets().collect();
+        assert_eq!(intervals.iter().map(|(_, count)| count).sum::<u64>(), 1);
+        assert!((3000..3010).contains(&intervals[0].0), "{intervals:?}");
+    }
+
+    #[test]
+    fn timestamps_are_late_ahead_or_missing() {
+        let events: &[&str] = &[
+            r#"{"t":1795262399.998}"#,
+            r#"{"t":1795262400.0075}"#,
+            r#"{"t":17}"#,
+            r#"{"u":1795262399}"#,
+            "not JSON",
+            r#"{"t":"2026-11-21T12:00:00Z"}"#,
+        ];
+        let heard = received(Some("t"), &[(1_000_000, events)]);
+        let stamps = heard.timestamps.unwrap();
+        assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
+        assert!((7500..=7501).contains(&stamps.ahead_us_max), "{}", stamps.ahead_us_max);
+        assert_eq!(stamps.unit, Some(Unit::Seconds));
+        assert_eq!(stamps.latency.map(|it| (it.p50_us, it.max_us)), Some((0, 2000)));
+    }
+
+    #[test]
+    fn a_path_that_matches_nothing_is_refused_with_those_that_there_are() {
+        let check = |events: &[&str], expected: &str| {
+            let (recorder, _) = listen(Some("t"), &[(1_000_000, events)]);
+            let said = recorder.expect_timestamps().map_err(|error| error.to_string());
+            assert_eq!(said.err().unwrap_or_default(), expected);
+        };
+        check(&[], "");
+        check(&["{}", r#"{"t":1795262399}"#], "");
+        check(&["[]"], "no event has a time at t: the first is no JSON with keys");
+        check(
+            &[r#"{"id":7,"data":[{"ts":1795262399,"a.b":"x"},{"c":1}]}"#, "{}"],
+            "no event has a time at t: the first has data[0][\"a.b\"], data[0].ts, id",
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! One connection: its bytes, and what they have come to so far.
+
+use crate::swarm::link::Link;
+use crate::swarm::protocol_session::ProtocolSession;
+use crate::swarm::socket::{Interest, Poller};
+use anyhow::bail;
+
+/// What may wait for a socket that takes nothing.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// One connection; small, for there are many.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) link: Link,
+    pub(super) session: ProtocolSession,
+    /// Part of a frame.
+    pub(super) carry: Vec<u8>,
+    pub(super) unsent: Option<Box<Unsent>>,
+}
+
+/// What the kernel has not taken yet.
+#[derive(Debug)]
+pub(super) struct Unsent(Vec<u8>);
+
+impl Connection {
+    /// Sends what waits, and these bytes behind it; what the kernel does not take waits. The
+    /// poller reports when it takes more.
+    pub(super) fn send(
+        &mut self,
+        index: usize,
+        bytes: &[u8],
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        let waits = self.unsent.is_some();
+        let mut pending = self.unsent.take().map(|unsent| unsent.0).unwrap_or_default();
+        let mut rest = bytes;
+        if waits {
+            pending.extend_from_slice(bytes);
+            rest = &pending;
+        }
+        self.link.flush()?;
+        while !rest.is_empty() {
+            match self.link.write(rest)? {
+                Some(length) => rest = &rest[length..],
+                None => break,
+            }
+        }
+        if rest.len() > UNSENT_BYTES_MAX {
+            bail!("it does not read what it is sent: {} bytes wait", rest.len());
+        }
+        let must_wait = !rest.is_empty() || self.link.has_unsent();
+        if must_wait {
+            self.unsent = Some(Box::new(Unsent(rest.to_vec())));
+        }
+        if must_wait != waits {
+            let interest = if must_wait { Interest::ReadAndWrite } else { Interest::Read };
+            poller.change(self.link.socket(), index as u64, interest)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Connection>() <= 80, "{}", size_of::<Connection>());
+    }
+}

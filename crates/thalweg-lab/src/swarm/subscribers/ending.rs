@@ -1,0 +1,221 @@
+//! How connections come to stand, and how they end: those of an external endpoint are
+//! recorded, and one of a subject that should have lasted is an error or a line in the ledger.
+
+use super::{Connection, Subscribers};
+use crate::scenario::Transport;
+use crate::swarm::carrier::websocket;
+use crate::swarm::parser::{Over, Stage};
+use crate::swarm::protocol_session::Shape;
+use crate::swarm::socket::{Poller, now_us};
+use anyhow::{anyhow, bail};
+use std::io;
+
+impl Subscribers {
+    /// A connection may stand now, or be over.
+    pub(super) fn settle(
+        &mut self,
+        index: usize,
+        before: Stage,
+        over: Option<Over>,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        if before.is_opening() && self.connections[index].session.stage == Stage::Standing {
+            self.opening -= 1;
+            self.standing += 1;
+            if let Some(recorder) = self.receiver.recorder() {
+                recorder.reached(index, self.dialer.address().to_string(), now_us());
+            }
+            self.open_more(poller)?;
+        }
+        match over {
+            None => Ok(()),
+            Some(over) if self.url.is_some() => self.record(index, &over, poller),
+            Some(Over::Refused(reason)) => bail!("connection {index} was refused: {reason}"),
+            Some(Over::Closed(how)) => bail!("the subject closed connection {index}: {how}"),
+            Some(Over::Ended(_)) => self.end(index, poller),
+        }
+    }
+
+    /// A connection to an external endpoint is over.
+    fn record(&mut self, index: usize, over: &Over, poller: &Poller) -> anyhow::Result<()> {
+        let connection = &mut self.connections[index];
+        let stage = std::mem::replace(&mut connection.session.stage, Stage::Ended);
+        connection.link.shut_down();
+        if let Some(recorder) = self.receiver.recorder() {
+            match over {
+                Over::Refused(reason) => recorder.refused(reason),
+                Over::Closed(how) | Over::Ended(how) => recorder.ended(index, how),
+            }
+        }
+        if stage.is_opening() {
+            self.opening -= 1;
+        } else if stage == Stage::Standing {
+            self.standing -= 1;
+        }
+        self.open_more(poller)
+    }
+
+    /// A connection cannot be made or written to. If it is the first to an external
+    /// endpoint, another address may be better.
+    pub(super) fn fail(
+        &mut self,
+        index: usize,
+        error: &anyhow::Error,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        if self.url.is_none() {
+            bail!("connection {index} was refused: {error:#}");
+        }
+        if !self.dialer.is_reached() {
+            if self.dialer.turn_to_next() {
+                self.connections.clear();
+                self.busy.clear();
+                self.opening = 0;
+                return self.open_more(poller);
+            }
+            return match error.downcast_ref::<io::Error>() {
+                Some(cause) => Err(self.unreachable(cause)),
+                None => Err(anyhow!("{} cannot be reached: {error:#}", self.name())),
+            };
+        }
+        let over = self.connections[index].session.give_up(format!("{error:#}"));
+        self.record(index, &over, poller)
+    }
+
+    /// A server that cannot be reached, for a person.
+    pub(super) fn unreachable(&self, error: &io::Error) -> anyhow::Error {
+        let name = self.name();
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused if self.url.is_some() => {
+                anyhow!("nothing listens at {name}: start the server first, or check the port")
+            }
+            _ => anyhow!("{name} cannot be reached: {error}"),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.url.as_deref().unwrap_or("the subject")
+    }
+
+    /// An error on a connection, for a person.
+    pub(super) fn told_of(&self, index: usize, error: anyhow::Error) -> anyhow::Error {
+        match &self.url {
+            Some(url) => error.context(format!("{url}, connection {index}")),
+            None => error,
+        }
+    }
+
+    /// The subject ended a connection: to be opened again if that was said.
+    fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
+        let Connection { session, link, carry, .. } = &mut self.connections[index];
+        let is_reload = match session.shape.as_deref_mut() {
+            Some(Shape::Document(cursors, _)) => cursors.take_reload(),
+            _ => false,
+        };
+        if !is_reload || session.stage != Stage::Standing {
+            return self.cut(index, poller);
+        }
+        poller.remove(link.socket())?;
+        session.reconnect();
+        *carry = Vec::new();
+        self.standing -= 1;
+        self.returning.push_back(index);
+        self.open_more(poller)
+    }
+
+    /// The subject ended a connection that should have lasted.
+    fn cut(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
+        let Connection { session, link, .. } = &mut self.connections[index];
+        if session.stage != Stage::Standing {
+            bail!("connection {index} was ended before its subscription stood");
+        }
+        session.stage = Stage::Ended;
+        let subscribers = match session.shape.as_deref() {
+            Some(Shape::Streams(streams)) => streams.count(),
+            _ => 1,
+        };
+        for _ in 0..subscribers {
+            self.receiver.ledger.cut();
+        }
+        Ok(poller.remove(link.socket())?)
+    }
+
+    /// Why no connection stands; `None` if one does.
+    pub(in crate::swarm) fn why_nobody(&mut self) -> Option<String> {
+        let why = (self.standing == 0).then(|| self.receiver.recorder().map(|it| it.why_nobody()));
+        why.flatten().map(|why| format!("{} {why}", self.name()))
+    }
+
+    /// Takes leave of an external endpoint: a WebSocket is closed as it should be.
+    pub(in crate::swarm) fn leave(&mut self, poller: &Poller) {
+        if self.settings.transport != Transport::Websocket {
+            return;
+        }
+        let mut close = Vec::new();
+        websocket::close(&mut close);
+        for (index, connection) in self.connections.iter_mut().enumerate() {
+            if connection.session.stage == Stage::Standing {
+                // What the kernel does not take is lost.
+                let _ = connection.send(index, &close, poller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Heard;
+    use crate::scenario::{Drive, Endpoint, Program, Settings, Typed};
+    use crate::swarm::Load;
+    use std::io::Write;
+    use std::net::{SocketAddr, TcpListener};
+    use std::time::Duration;
+
+    /// Opens three connections to these addresses.
+    fn open(addresses: Vec<SocketAddr>) -> anyhow::Result<Heard> {
+        let url = "http://localhost:1/".to_owned();
+        let endpoint = Endpoint::read(&Typed { url, ..Typed::default() })?;
+        let settings =
+            Settings { transport: endpoint.transport, connections: 3, ..Settings::default() };
+        let program = Program::Url(Box::new(endpoint));
+        let mut subscribers = Subscribers::new(&Load {
+            address: addresses[0],
+            program: &program,
+            settings: &settings,
+            drive: Drive::Listen,
+            start_us: 0,
+            warm_up: Duration::ZERO,
+            measured: Duration::ZERO,
+        })?;
+        subscribers.dialer.redirect(addresses);
+        let mut poller = Poller::new()?;
+        subscribers.open_more(&poller)?;
+        while !subscribers.is_complete() {
+            for index in 0..poller.wait(1000)? {
+                subscribers.on_ready(poller.ready(index), &poller)?;
+            }
+        }
+        subscribers.receiver().end_recording(0, 0)
+    }
+
+    #[test]
+    fn the_first_address_that_answers_is_taken() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || -> io::Result<()> {
+            let mut peers = Vec::new();
+            loop {
+                let (mut peer, _) = listener.accept()?;
+                peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")?;
+                peers.push(peer);
+            }
+        });
+        let heard = open(vec![nobody, nobody, address, nobody]).unwrap();
+        assert_eq!((heard.stood, heard.refused.count), (3, 0));
+        assert_eq!(heard.answer.address, address.to_string());
+        let error = open(vec![nobody, nobody]).unwrap_err().to_string();
+        assert!(error.contains("nothing listens at http://localhost:1/"), "{error}");
+    }
+}

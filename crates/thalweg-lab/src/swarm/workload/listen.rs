@@ -1,0 +1,133 @@
+//! An external endpoint: connections that are opened and listened to. It may refuse some and
+//! end others: that is recorded, and as long as one stands there is something to measure.
+
+use super::Workload;
+use crate::measure::{Counts, Negotiated, WarmUp};
+use crate::swarm::progress::Progress;
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::subscribers::Subscribers;
+use crate::swarm::{CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US};
+use anyhow::bail;
+use std::time::Duration;
+
+/// The connections to an endpoint.
+pub(super) struct Listen<'a> {
+    load: Load<'a>,
+    observer: &'a mut dyn Observer,
+    poller: Poller,
+    subscribers: Subscribers,
+    /// When the span began; 0 before.
+    begun_us: u64,
+    progress: Progress,
+    /// Of the first connection, before the kernel makes its buffers larger.
+    negotiated: Negotiated,
+}
+
+impl Workload for Listen<'_> {
+    /// Until every connection stands or is known not to.
+    fn connect(&mut self) -> anyhow::Result<u64> {
+        let begun_us = now_us();
+        self.subscribers.open_more(&self.poller)?;
+        while !self.subscribers.is_complete() {
+            self.turn(PROGRESS_EVERY_US)?;
+            self.subscribers.give_up_late(&self.poller)?;
+        }
+        self.negotiated = self.subscribers.negotiated();
+        self.expect_somebody()?;
+        Ok(now_us() - begun_us)
+    }
+
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        self.run(self.load.warm_up)?;
+        self.expect_somebody()?;
+        Ok(WarmUp::default())
+    }
+
+    fn catch_up(&mut self) -> anyhow::Result<()> {
+        self.run(CALM)?;
+        self.expect_somebody()
+    }
+
+    fn begin(&mut self, now_us: u64) {
+        self.begun_us = now_us;
+        self.subscribers.receiver().begin_recording(now_us);
+    }
+
+    /// Listens for so long, or until no connection stands any more.
+    fn run(&mut self, time: Duration) -> anyhow::Result<()> {
+        let until_us = now_us() + time.as_micros() as u64;
+        loop {
+            let now_us = now_us();
+            if now_us >= until_us || self.subscribers.standing() == 0 {
+                return Ok(());
+            }
+            self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
+        }
+    }
+
+    fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        let receiver = self.subscribers.receiver();
+        let heard = receiver.end_recording(self.begun_us, end_us)?;
+        Ok(Outcome {
+            heard: Some(heard),
+            traffic: receiver.tally.end(end_us),
+            latency: std::mem::take(&mut receiver.tally.latency),
+            negotiated: self.negotiated.clone(),
+            ..Outcome::default()
+        })
+    }
+
+    fn collect(&mut self) -> anyhow::Result<Counts> {
+        self.subscribers.leave(&self.poller);
+        Ok(Counts::default())
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.poller
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.observer
+    }
+}
+
+impl<'a> Listen<'a> {
+    pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        if load.settings.connections == 0 {
+            bail!("an endpoint is measured over at least one connection");
+        }
+        Ok(Listen {
+            load: *load,
+            observer,
+            poller: Poller::new()?,
+            subscribers: Subscribers::new(load)?,
+            begun_us: 0,
+            progress: Progress::default(),
+            negotiated: Negotiated::default(),
+        })
+    }
+
+    fn expect_somebody(&mut self) -> anyhow::Result<()> {
+        match self.subscribers.why_nobody() {
+            Some(why) => bail!(why),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits once and handles everyone who is ready.
+    fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
+        let count = match self.subscribers.is_busy() {
+            true => self.poller.wait(0)?,
+            false => self.poller.wait_awake(timeout_us, SPIN_US)?,
+        };
+        self.subscribers.go_on(&self.poller)?;
+        for index in 0..count {
+            self.subscribers.on_ready(self.poller.ready(index), &self.poller)?;
+        }
+        let Listen { progress, observer, subscribers, begun_us, .. } = self;
+        progress.tell(*observer, |now_us| {
+            let connections = subscribers.standing();
+            Figures::of_span(connections, &subscribers.receiver().tally, *begun_us, now_us)
+        })
+    }
+}
