@@ -5,7 +5,8 @@
 //! rerun ───┴─► plan ─► sampling ─► ending: folder, table, conditions
 //! ```
 //!
-//! - `sampling`: the starts of a plan's cells, until they are decided or the budget is over; `start`: the subjects of one, in turns; `sample`: what one span shows
+//! - `sampling`: the starts of a plan's cells, until they are decided or the budget is over;
+//!   `start`: the subjects of one, in turns; `sample`: what one span shows
 //! - `start_barrier`: those that are taken at the same time begin together
 //! - `ending`: what is saved, printed and judged when no more are taken
 //! - `endpoints`: what is found of endpoints beforehand
@@ -14,9 +15,10 @@
 //! - `store`: a folder of runs; `query`: what can be asked of them
 //! - `progress` and `eta`: where the run stands, how long it still takes
 //! - `interrupt`: Ctrl-C; `print`: what is printed, and ends nothing
-//! - `words`: what was typed, as it is archived; `secrets`: what is not
+//! - `arguments`: what was typed, as it is archived; `secrets`: what is not
 
 mod archive;
+mod arguments;
 mod bundle;
 mod date;
 mod ending;
@@ -36,7 +38,6 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod watch;
-mod words;
 
 pub use archive::Archive;
 pub use interrupt::INTERRUPTED;
@@ -158,15 +159,15 @@ fn begin(
         let (cpu, cores) = (machine.cpu_slug(), machine.cores);
         context.store.unused(&format!("{}-{cpu}-{cores}-{}", date::day(begun), plan.name))
     });
-    let arguments = words::without_folders(&context.arguments);
+    let arguments = arguments::without_folders(&context.arguments);
     let mut manifest = Manifest {
         begun: date::rfc3339(begun),
         measured: subject::version_of(&context.program)?,
-        under: words::without_folders(&place.under),
+        under: arguments::without_folders(&place.under),
         at: (place.address != Place::default().address).then(|| place.address.to_string()),
         rerun_of,
         peers,
-        ..Manifest::new(&context.version, &words::line(&arguments), machine)
+        ..Manifest::new(&context.version, &arguments::line(&arguments), machine)
     };
     manifest.arguments = arguments;
     let mut bundle = Bundle::create(folder, &archived(&plan), &manifest)?;
@@ -264,7 +265,7 @@ fn archived(plan: &Plan) -> Plan {
         match program {
             Program::Peer(peer) => {
                 let folder = [std::mem::take(&mut peer.folder)];
-                peer.folder = words::without_folders(&folder).concat();
+                peer.folder = arguments::without_folders(&folder).concat();
             }
             // A name alone would be looked for among the system's programs.
             Program::Build(binary) if binary.is_absolute() => {
@@ -293,7 +294,7 @@ fn machine_note(plan: &Plan, cores: &Cores, place: &Place) -> MachineNote {
     }
     note.subject_cores = cores.of_subject(1).to_vec();
     if !place.is_loopback() {
-        let under = words::without_folders(&place.under).join(" ");
+        let under = arguments::without_folders(&place.under).join(" ");
         note.remarks = vec![format!("one machine, subjects at {} under `{under}`", place.address)];
     }
     if !cores.are_disjoint(1) {

@@ -35,13 +35,13 @@ const USAGE: &str = "thalweg bench [OPTIONS] [SCENARIO]
 #[command(after_help = examples())]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    of_runs: Option<OfRuns>,
+    command: Option<RunCommand>,
     #[command(flatten)]
     scenario: measure::ScenarioArgs,
 }
 
 #[derive(Subcommand, Debug)]
-enum OfRuns {
+enum RunCommand {
     /// Runs of the store: when, what, how complete, and one figure.
     List(query::ListArgs),
     /// The table of a run, and what it is held to.
@@ -52,13 +52,13 @@ enum OfRuns {
     Export(query::ExportArgs),
 }
 
-impl OfRuns {
+impl RunCommand {
     fn name(&self) -> &'static str {
         match self {
-            OfRuns::List(_) => "list",
-            OfRuns::Show(_) => "show",
-            OfRuns::Rerun(_) => "rerun",
-            OfRuns::Export(_) => "export",
+            RunCommand::List(_) => "list",
+            RunCommand::Show(_) => "show",
+            RunCommand::Rerun(_) => "rerun",
+            RunCommand::Export(_) => "export",
         }
     }
 
@@ -92,7 +92,7 @@ impl StoreArgs {
 
 /// What is said at the end, and what a run is held to.
 #[derive(Args, Debug)]
-struct EndArgs {
+struct OutputArgs {
     /// End with 1 where a figure is so, e.g. 'parts.fanout.pooled.cpu > 1.05'.
     ///
     /// PATH OP NUMBER. PATH goes into summary.json; of an array each step picks
@@ -112,18 +112,18 @@ struct EndArgs {
     json: bool,
 }
 
-impl EndArgs {
-    fn output(self, is_quiet: bool) -> OutputOptions {
-        let EndArgs { fail_if, junit, json, .. } = self;
+impl OutputArgs {
+    fn options(self, is_quiet: bool) -> OutputOptions {
+        let OutputArgs { fail_if, junit, json, .. } = self;
         OutputOptions { is_quiet, is_json: json, fail_if, junit }
     }
 }
 
 /// Runs the lab as told, or looks at what it has left.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
-    let done = match args.of_runs {
+    let done = match args.command {
         None => measure::run(args.scenario),
-        Some(of_runs) => ask(of_runs),
+        Some(command) => run_command(command),
     };
     match done {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
@@ -136,13 +136,13 @@ pub(crate) fn run(args: BenchArgs) -> ExitCode {
     }
 }
 
-fn ask(of_runs: OfRuns) -> anyhow::Result<Ended> {
-    of_runs.expect_first(std::env::args().skip(1))?;
-    match of_runs {
-        OfRuns::Rerun(args) => measure::rerun(args),
-        OfRuns::List(args) => query::list(&args),
-        OfRuns::Show(args) => query::show(args),
-        OfRuns::Export(args) => query::export(&args),
+fn run_command(command: RunCommand) -> anyhow::Result<Ended> {
+    command.expect_first(std::env::args().skip(1))?;
+    match command {
+        RunCommand::Rerun(args) => measure::rerun(args),
+        RunCommand::List(args) => query::list(&args),
+        RunCommand::Show(args) => query::show(args),
+        RunCommand::Export(args) => query::export(&args),
     }
 }
 
@@ -188,7 +188,7 @@ mod tests {
                 _ => vec!["", name],
             };
             let alone = <Alone as clap::Parser>::try_parse_from(words).expect("arguments");
-            assert_eq!(alone.args.of_runs.map(|it| it.name()), Some(name));
+            assert_eq!(alone.args.command.map(|it| it.name()), Some(name));
         }
     }
 }

@@ -104,13 +104,13 @@ impl Comparison {
     }
 
     /// ` (1.14–1.18)`; nothing of one start.
-    pub(super) fn interval(&self) -> String {
+    pub(crate) fn interval(&self) -> String {
         let ends = self.low.zip(self.high);
         ends.map_or(String::new(), |(low, high)| format!(" ({low:.2}–{high:.2})"))
     }
 
     /// `worse by 16 %`, `equivalent`, `undecided, 12 % more is not excluded`.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let by = percent((self.ratio - 1.0).abs());
         match self.word {
             Word::Better => format!("better by {by}"),

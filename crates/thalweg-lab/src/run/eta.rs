@@ -2,13 +2,14 @@
 //! what the plan expects, corrected by what its cells took. Pure.
 
 use crate::scenario::{Plan, Slot};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// What is left to do, and what is known of how long it takes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Eta {
     /// Cells in order, the current one first.
-    left: Vec<Cell>,
+    left: VecDeque<Cell>,
     /// Of all cells without a budget so far: expected, taken.
     expected: Duration,
     taken: Duration,
@@ -16,25 +17,21 @@ pub(super) struct Eta {
 
 #[derive(Debug)]
 struct Cell {
-    place: (usize, usize),
     expected: Duration,
     has_budget: bool,
 }
 
 impl Eta {
-    /// Of the cells that `slots` are in.
-    pub(super) fn new(plan: &Plan, slots: &[Slot]) -> Eta {
-        let cells = slots.chunk_by(|one, next| place(*one) == place(*next)).map(|slots| {
+    pub(super) fn new(plan: &Plan) -> Eta {
+        let slots: Vec<Slot> = plan.slots().collect();
+        let cells = slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell));
+        let cells = cells.map(|slots| {
             let part = plan.part(slots[0]);
             let budget = part.budget_s.map(|s| Duration::from_secs(s) / part.cells.len() as u32);
             let planned = || slots.iter().map(|slot| plan.expected_time(*slot)).sum();
-            Cell {
-                place: place(slots[0]),
-                expected: budget.unwrap_or_else(planned),
-                has_budget: budget.is_some(),
-            }
+            Cell { expected: budget.unwrap_or_else(planned), has_budget: budget.is_some() }
         });
-        Eta { left: cells.collect(), ..Eta::default() }
+        Eta { left: cells.collect(), expected: Duration::ZERO, taken: Duration::ZERO }
     }
 
     /// How many cells are still to come, the current one with them.
@@ -42,10 +39,9 @@ impl Eta {
         self.left.len()
     }
 
-    /// The slot's cell begins, when the one before it took so long.
-    pub(super) fn begin(&mut self, slot: Slot, took: Duration) {
-        let Some(index) = self.left.iter().position(|it| it.place == place(slot)) else { return };
-        for done in self.left.drain(..index).filter(|it| !it.has_budget) {
+    /// The current cell ends, and took so long.
+    pub(super) fn end_cell(&mut self, took: Duration) {
+        if let Some(done) = self.left.pop_front().filter(|it| !it.has_budget) {
             self.expected += done.expected;
             self.taken += took;
         }
@@ -53,8 +49,8 @@ impl Eta {
 
     /// What is left, when the current cell has taken this long so far.
     pub(super) fn left(&self, current: Duration) -> Duration {
-        let Some((first, rest)) = self.left.split_first() else { return Duration::ZERO };
-        let rest: Duration = rest.iter().map(|it| self.corrected(it)).sum();
+        let Some(first) = self.left.front() else { return Duration::ZERO };
+        let rest: Duration = self.left.iter().skip(1).map(|it| self.corrected(it)).sum();
         self.corrected(first).saturating_sub(current) + rest
     }
 
@@ -64,10 +60,6 @@ impl Eta {
         }
         cell.expected.mul_f64(self.taken.as_secs_f64() / self.expected.as_secs_f64())
     }
-}
-
-fn place(slot: Slot) -> (usize, usize) {
-    (slot.part, slot.cell)
 }
 
 #[cfg(test)]
@@ -91,12 +83,11 @@ connections = [100, 100, 101]
     /// Seconds left at the beginning of each cell, where each took so long.
     fn left(changes: &Changes, took_s: u64) -> Vec<f64> {
         let plan = read(SCENARIO, changes, &[]).unwrap();
-        let slots: Vec<Slot> = plan.slots().collect();
-        let mut eta = Eta::new(&plan, &slots);
-        let firsts = slots.chunk_by(|one, next| one.cell == next.cell).map(|slots| slots[0]);
-        let left = firsts.map(|slot| {
-            eta.begin(slot, Duration::from_secs(took_s));
-            eta.left(Duration::ZERO).as_secs_f64().round()
+        let mut eta = Eta::new(&plan);
+        let left = (0..eta.cells()).map(|_| {
+            let left = eta.left(Duration::ZERO).as_secs_f64().round();
+            eta.end_cell(Duration::from_secs(took_s));
+            left
         });
         left.collect()
     }

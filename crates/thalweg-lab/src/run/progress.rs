@@ -3,7 +3,7 @@
 
 use super::{eta::Eta, say};
 use crate::measure::Sample;
-use crate::measure::comparison::{Comparison, Word};
+use crate::measure::comparison::Comparison;
 use crate::report::{short, so_far};
 use crate::scenario::{Plan, Slot};
 use crate::swarm::Figures;
@@ -18,15 +18,14 @@ pub(super) struct Progress {
     eta: Eta,
     /// When the current cell began.
     begun: Instant,
-    last_cell: Option<(usize, usize)>,
-    /// The current cell, and what is known of it so far.
+    /// The current start, and what is known of its cell so far.
     label: String,
     found: Vec<String>,
 }
 
 impl Progress {
-    pub(super) fn new(plan: &Plan, slots: &[Slot], is_quiet: bool) -> Progress {
-        let eta = Eta::new(plan, slots);
+    pub(super) fn new(plan: &Plan, is_quiet: bool) -> Progress {
+        let eta = Eta::new(plan);
         let is_drawn = !is_quiet && std::io::stderr().is_terminal();
         let bar = is_drawn.then(|| ProgressBar::new(eta.cells() as u64).with_style(style()));
         if !is_quiet {
@@ -36,31 +35,24 @@ impl Progress {
             let cells = if eta.cells() == 1 { "cell" } else { "cells" };
             say(format_args!("{}: {} {cells}, {word} {left}", plan.title, eta.cells()));
         }
-        Progress {
-            is_quiet,
-            bar,
-            eta,
-            begun: Instant::now(),
-            last_cell: None,
-            label: String::new(),
-            found: Vec::new(),
+        let (begun, label) = (Instant::now(), String::new());
+        Progress { is_quiet, bar, eta, begun, label, found: Vec::new() }
+    }
+
+    pub(super) fn begin_cell(&mut self, plan: &Plan, slot: Slot) {
+        self.begun = Instant::now();
+        if self.bar.is_none() {
+            let left = clock(self.eta.left(Duration::ZERO));
+            self.say(&format!(
+                "{} · {} · {left} left",
+                plan.part(slot).name,
+                plan.cell(slot).label
+            ));
         }
     }
 
-    /// Another start of the slot's cell begins.
-    pub(super) fn begin(&mut self, plan: &Plan, slot: Slot) {
+    pub(super) fn begin_start(&mut self, plan: &Plan, slot: Slot) {
         let (part, cell) = (plan.part(slot), plan.cell(slot));
-        let place = (slot.part, slot.cell);
-        if self.last_cell != Some(place) {
-            self.tell_found();
-            self.eta.begin(slot, self.begun.elapsed());
-            self.begun = Instant::now();
-            self.last_cell = Some(place);
-            if self.bar.is_none() {
-                let left = clock(self.eta.left(Duration::ZERO));
-                self.say(&format!("{} · {} · {left} left", part.name, cell.label));
-            }
-        }
         let start = slot.repeat + 1;
         self.label = match part.budget_s {
             Some(_) => format!("{} · {} · start {start}", part.name, cell.label),
@@ -74,35 +66,30 @@ impl Progress {
     }
 
     /// A start has ended; these are all samples of its cell so far.
-    pub(super) fn end(&mut self, plan: &Plan, slot: Slot, samples: &[&Sample]) {
-        let part = plan.part(slot);
-        self.found = so_far(part, slot.cell, samples).iter().map(said_of).collect();
-        for sample in samples.iter().filter(|it| it.start() == slot.repeat) {
-            if !sample.verdict.is_valid() {
-                let subject = &plan.cell(slot).subjects[sample.subject];
-                self.say(&format!(
-                    "{} · {} · {}: {}",
-                    part.name,
-                    plan.cell(slot).label,
-                    subject.name,
-                    sample.verdict
-                ));
-            }
+    pub(super) fn end_start(&mut self, plan: &Plan, slot: Slot, samples: &[Sample]) {
+        let (part, cell) = (plan.part(slot), plan.cell(slot));
+        let all: Vec<&Sample> = samples.iter().collect();
+        self.found = so_far(part, slot.cell, &all).iter().map(said_of).collect();
+        let own = samples.iter().filter(|it| it.start() == slot.repeat);
+        for sample in own.filter(|it| !it.verdict.is_valid()) {
+            let (subject, verdict) = (&cell.subjects[sample.subject].name, &sample.verdict);
+            self.say(&format!("{} · {} · {subject}: {verdict}", part.name, cell.label));
         }
         self.show("done");
     }
 
-    pub(super) fn finish(&mut self) {
-        self.tell_found();
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+    pub(super) fn end_cell(&mut self) {
+        self.eta.end_cell(self.begun.elapsed());
+        for found in std::mem::take(&mut self.found) {
+            self.say(&format!("  {found}"));
         }
     }
 
-    /// What the cell that has ended comes to.
-    fn tell_found(&mut self) {
-        for found in std::mem::take(&mut self.found) {
-            self.say(&format!("  {found}"));
+    /// No more is taken; the last cell may be incomplete.
+    pub(super) fn finish(mut self) {
+        self.end_cell();
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 
@@ -127,19 +114,10 @@ impl Progress {
 
 /// What a subject is to its baseline by now.
 fn said_of(found: &Comparison) -> String {
-    let Comparison { subject, baseline, ratio, word, starts, .. } = found;
-    let interval = match (found.low, found.high) {
-        (Some(low), Some(high)) => format!(" ({low:.2}–{high:.2})"),
-        _ => String::new(),
-    };
-    let word = match word {
-        Word::Better => "better",
-        Word::Worse => "worse",
-        Word::Equivalent => "equivalent",
-        Word::Undecided => "undecided",
-    };
+    let Comparison { subject, baseline, ratio, starts, .. } = found;
     let starts = if *starts == 1 { "1 start".to_owned() } else { format!("{starts} starts") };
-    format!("{subject}: {ratio:.2} × {baseline}{interval}, {word} after {starts}")
+    let (interval, words) = (found.interval(), found.in_words());
+    format!("{subject}: {ratio:.2} × {baseline}{interval} after {starts}, {words}")
 }
 
 /// How it goes, in a few words.

@@ -1,4 +1,4 @@
-//! The samples of a plan.
+//! The samples of a plan: cell by cell, start by start.
 
 use super::bundle::Bundle;
 use super::endpoints;
@@ -7,86 +7,77 @@ use super::sample::Bench;
 use crate::measure::Sample;
 use crate::measure::comparison::Next;
 use crate::report;
-use crate::scenario::{Part, Plan, Slot};
+use crate::scenario::{Plan, Slot};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// Takes the samples of a plan into a run's folder, and whether that was interrupted.
+/// Takes the samples of a plan into a run's folder, and says whether it was interrupted.
 pub(super) fn take(bench: &Bench<'_>, bundle: &mut Bundle) -> anyhow::Result<(Vec<Sample>, bool)> {
     let plan = bench.plan;
     let slots: Vec<Slot> = plan.slots().collect();
-    let progress = RefCell::new(Progress::new(plan, &slots, bench.context.output.is_quiet));
-    let (mut samples, mut budget) = (Vec::new(), Budget::default());
-    let mut was_interrupted = false;
-    for start in slots.chunk_by(is_of_one_start) {
-        let own = of_cell(start[0], &samples);
-        if !budget.has_left(plan, start[0]) || is_decided(plan.part(start[0]), start[0], &own) {
-            continue;
+    let progress = RefCell::new(Progress::new(plan, bench.context.output.is_quiet));
+    let (mut samples, mut was_interrupted) = (Vec::new(), false);
+    let mut budget = Budget::default();
+    'cells: for cell in slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell)) {
+        let until = budget.share_of(plan, cell[0]);
+        progress.borrow_mut().begin_cell(plan, cell[0]);
+        let first = samples.len();
+        for start in cell.chunk_by(|one, next| one.repeat == next.repeat) {
+            // One start at least: a budget of nothing would find nothing.
+            if start[0].repeat > 0 && is_over(plan, start[0], until, &samples[first..]) {
+                break;
+            }
+            progress.borrow_mut().begin_start(plan, start[0]);
+            let Some(taken) = bench.start(start, &progress) else {
+                was_interrupted = true;
+                break 'cells;
+            };
+            for sample in taken {
+                bundle.append(&sample)?;
+                samples.push(sample);
+            }
+            progress.borrow_mut().end_start(plan, start[0], &samples[first..]);
+            // An endpoint that does not answer at first is not tried time after time.
+            if endpoints::is_only_endpoints(plan) && !samples.iter().any(|it| it.verdict.is_valid())
+            {
+                break 'cells;
+            }
         }
-        progress.borrow_mut().begin(plan, start[0]);
-        let Some(taken) = bench.start(start, &progress) else {
-            was_interrupted = true;
-            break;
-        };
-        for sample in taken {
-            bundle.append(&sample)?;
-            samples.push(sample);
-        }
-        progress.borrow_mut().end(plan, start[0], &of_cell(start[0], &samples));
-        // Whoever does not answer once is not asked again and again.
-        let has_answered = || samples.iter().any(|it| it.verdict.is_valid());
-        if endpoints::is_only_endpoints(plan) && !has_answered() {
-            break;
-        }
+        progress.borrow_mut().end_cell();
     }
     progress.into_inner().finish();
     Ok((samples, was_interrupted))
 }
 
-fn of_cell(slot: Slot, samples: &[Sample]) -> Vec<&Sample> {
-    samples.iter().filter(|it| (it.part, it.cell) == (slot.part, slot.cell)).collect()
-}
-
-/// What is left of the time that cells may take.
+/// What is left of the time that the cells of a part may take.
 #[derive(Debug, Default)]
 struct Budget {
-    /// The cell that is measured, since when, and until when it may be.
-    cell: Option<((usize, usize), Instant)>,
-    /// When its part's time is over.
+    /// The part that is measured, and until when it may be.
     part: Option<(usize, Instant)>,
 }
 
 impl Budget {
-    /// Whether another start of the slot's cell may begin. What a cell leaves over is
-    /// shared out among those that follow.
-    fn has_left(&mut self, plan: &Plan, slot: Slot) -> bool {
+    /// Until when the slot's cell may be measured, if its part has a budget. What a cell
+    /// leaves over is shared out among those that follow.
+    fn share_of(&mut self, plan: &Plan, slot: Slot) -> Option<Instant> {
         let part = plan.part(slot);
-        let Some(budget_s) = part.budget_s else { return true };
+        let budget = Duration::from_secs(part.budget_s?);
         let now = Instant::now();
-        let ends = match self.part {
-            Some((index, ends)) if index == slot.part => ends,
-            _ => now + Duration::from_secs(budget_s),
+        let until = match self.part {
+            Some((index, until)) if index == slot.part => until,
+            _ => now + budget,
         };
-        self.part = Some((slot.part, ends));
-        let place = (slot.part, slot.cell);
-        match self.cell {
-            Some((other, until)) if other == place => now < until,
-            _ => {
-                let left = ends.saturating_duration_since(now);
-                let cells = (part.cells.len() - slot.cell) as u32;
-                self.cell = Some((place, now + left / cells.max(1)));
-                // One start at least: a budget of nothing would find nothing.
-                true
-            }
-        }
+        self.part = Some((slot.part, until));
+        let cells = (part.cells.len() - slot.cell) as u32;
+        Some(now + until.saturating_duration_since(now) / cells)
     }
 }
 
-/// Whether more of a cell that has a budget would change nothing.
-fn is_decided(part: &Part, slot: Slot, samples: &[&Sample]) -> bool {
-    part.budget_s.is_some() && report::next(part, slot.cell, samples) == Next::Decided
-}
-
-fn is_of_one_start(one: &Slot, other: &Slot) -> bool {
-    (one.part, one.cell, one.repeat) == (other.part, other.cell, other.repeat)
+/// Whether the time of the slot's cell is over, or more of it would change nothing.
+fn is_over(plan: &Plan, slot: Slot, until: Option<Instant>, samples: &[Sample]) -> bool {
+    until.is_some_and(|until| {
+        Instant::now() >= until
+            || report::next(plan.part(slot), slot.cell, &samples.iter().collect::<Vec<_>>())
+                == Next::Decided
+    })
 }

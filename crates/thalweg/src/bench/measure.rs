@@ -1,6 +1,6 @@
 //! What measures: a scenario, `rerun`.
 
-use super::{EndArgs, StoreArgs};
+use super::{OutputArgs, StoreArgs};
 use anyhow::Context;
 use clap::Args;
 use std::net::IpAddr;
@@ -112,7 +112,7 @@ struct ContextArgs {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    end: EndArgs,
+    output: OutputArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -141,7 +141,7 @@ impl ContextArgs {
             peers: self.peers,
             system_calls: self.system_calls,
             store: self.store.store(),
-            output: self.end.output(self.quiet),
+            output: self.output.options(self.quiet),
             arguments: std::env::args().skip(1).collect(),
             version: env!("THALWEG_VERSION").to_owned(),
         })

@@ -1,6 +1,6 @@
 //! What asks runs that are over.
 
-use super::{EndArgs, StoreArgs};
+use super::{OutputArgs, StoreArgs};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub(super) struct ShowArgs {
     #[arg(default_value = "last")]
     run: String,
     #[command(flatten)]
-    end: EndArgs,
+    output: OutputArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -78,7 +78,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Ended> {
 /// Prints a run's table, and what it was made with.
 pub(super) fn show(args: ShowArgs) -> anyhow::Result<Ended> {
     let archive = read(&args.store, &args.run)?;
-    let output = args.end.output(false);
+    let output = args.output.options(false);
     let summary = archive.summary();
     if output.is_json {
         print(&json(&summary)?)?;
