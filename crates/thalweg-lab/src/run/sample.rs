@@ -83,36 +83,34 @@ impl Span {
 }
 
 impl Bench<'_> {
-    /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
-    pub(super) fn take_one(
-        &self,
-        slot: Slot,
-        progress: Option<&RefCell<Progress>>,
+    /// How a subject is watched whose figures `progress` shows as they form.
+    pub(super) fn watch_options<'a>(
+        &'a self,
+        progress: Option<&'a RefCell<Progress>>,
         barrier: StartBarrier,
-    ) -> Option<Sample> {
-        let taken = self.measure(slot, progress, barrier);
-        taken.map_or_else(|error| Span::alone(slot).failed(&error), Some)
+    ) -> WatchOptions<'a> {
+        let (place, interrupted) = (self.place, self.interrupted);
+        let system_calls = self.context.system_calls;
+        WatchOptions { place, interrupted, system_calls, progress, barrier }
     }
 
-    fn measure(
-        &self,
-        slot: Slot,
-        progress: Option<&RefCell<Progress>>,
-        barrier: StartBarrier,
-    ) -> anyhow::Result<Sample> {
-        let mut subject = self.launch(slot, progress, barrier)?;
-        let outcome = swarm::run(&subject.load, &mut subject.watch)?;
-        let observations = subject.watch.observations();
-        subject.stop();
-        Ok(self.judge(Span::alone(slot), outcome, observations))
+    /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
+    pub(super) fn take_one(&self, slot: Slot, options: WatchOptions<'_>) -> Option<Sample> {
+        let measure = || {
+            let mut subject = self.launch(slot, options)?;
+            let outcome = swarm::run(&subject.load, &mut subject.watch)?;
+            let observations = subject.watch.observations();
+            subject.stop();
+            Ok(self.judge(Span::alone(slot), outcome, observations))
+        };
+        measure().map_or_else(|error| Span::alone(slot).failed(&error), Some)
     }
 
     /// Starts a subject, or finds the endpoint; says how it is loaded, and watches it.
     pub(super) fn launch<'a>(
         &'a self,
         slot: Slot,
-        progress: Option<&'a RefCell<Progress>>,
-        barrier: StartBarrier,
+        options: WatchOptions<'a>,
     ) -> anyhow::Result<Launched<'a>> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Interrupted.into());
@@ -136,7 +134,7 @@ impl Bench<'_> {
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
-        let watch = self.watch(watched, progress, barrier)?;
+        let watch = Watch::new(watched, options)?;
         Ok(Launched { slot, load, watch, running })
     }
 
@@ -162,7 +160,7 @@ impl Bench<'_> {
         let pids = match Listener::find(&addresses) {
             Ok(listener) => listener.pids,
             Err(not_seen) => {
-                self.remark(Some(&not_seen.to_string()));
+                self.remark(Some(not_seen.to_string()));
                 Vec::new()
             }
         };
@@ -176,21 +174,10 @@ impl Bench<'_> {
         Ok(Watched { pids, address, room, cores, swarm_core: self.cores.of_swarm(1) })
     }
 
-    fn watch<'a>(
-        &'a self,
-        watched: Watched,
-        progress: Option<&'a RefCell<Progress>>,
-        barrier: StartBarrier,
-    ) -> anyhow::Result<Watch<'a>> {
-        let (place, interrupted) = (self.place, self.interrupted);
-        let system_calls = self.context.system_calls;
-        Watch::new(watched, WatchOptions { place, interrupted, system_calls, progress, barrier })
-    }
-
     /// What a reader of the report must know.
-    fn remark(&self, remark: Option<&String>) {
-        if let (Some(remark), Ok(mut told)) = (remark, self.remark.lock()) {
-            *told = Some(remark.clone());
+    fn remark(&self, remark: Option<String>) {
+        if let (Some(_), Ok(mut last)) = (&remark, self.remark.lock()) {
+            *last = remark;
         }
     }
 
@@ -201,7 +188,7 @@ impl Bench<'_> {
         outcome: Outcome,
         mut observations: Observations,
     ) -> Sample {
-        self.remark(observations.remark.as_ref());
+        self.remark(observations.remark.take());
         let evidence = self.evidence(&outcome, &observations);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;

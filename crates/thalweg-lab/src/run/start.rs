@@ -32,7 +32,8 @@ impl Bench<'_> {
         if self.can_live_side_by_side(&turn) {
             return self.side_by_side(&turn, part.rounds, progress);
         }
-        let alone = |slot: &Slot| self.take_one(*slot, Some(progress), StartBarrier::alone());
+        let options = || self.watch_options(Some(progress), StartBarrier::alone());
+        let alone = |slot: &Slot| self.take_one(*slot, options());
         turn.iter().map(alone).collect()
     }
 
@@ -41,10 +42,12 @@ impl Bench<'_> {
         let mut turn = turn.iter().zip(StartBarrier::of(turn.len()));
         let (first, barrier) = turn.next()?;
         thread::scope(|scope| {
-            let others: Vec<_> = turn
-                .map(|(slot, barrier)| scope.spawn(move || self.take_one(*slot, None, barrier)))
-                .collect();
-            let first = self.take_one(*first, Some(progress), barrier);
+            let silently = |(slot, barrier): (&Slot, StartBarrier)| {
+                let slot = *slot;
+                scope.spawn(move || self.take_one(slot, self.watch_options(None, barrier)))
+            };
+            let others: Vec<_> = turn.map(silently).collect();
+            let first = self.take_one(*first, self.watch_options(Some(progress), barrier));
             let others = others.into_iter().map(|other| other.join().ok().flatten());
             std::iter::once(first).chain(others).collect()
         })
@@ -67,7 +70,8 @@ impl Bench<'_> {
     ) -> Option<Vec<Sample>> {
         let (mut launched, mut samples) = (Vec::new(), Vec::new());
         for slot in turn {
-            match self.launch(*slot, Some(progress), StartBarrier::alone()) {
+            let options = self.watch_options(Some(progress), StartBarrier::alone());
+            match self.launch(*slot, options) {
                 Ok(subject) => launched.push(subject),
                 Err(error) => samples.push(Span { slot: *slot, rounds, round: 0 }.failed(&error)?),
             }
