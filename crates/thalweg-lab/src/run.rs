@@ -115,7 +115,7 @@ pub struct OutputOptions {
 pub enum Ended {
     /// With every sample.
     Complete,
-    /// By somebody; what was measured is kept.
+    /// By Ctrl-C or SIGTERM; what was measured is kept.
     Interrupted,
 }
 
@@ -189,8 +189,8 @@ fn begin(
 }
 
 impl OutputOptions {
-    /// Whether the conditions are about somebody, which is to be known before anything is
-    /// measured.
+    /// Whether the conditions name subjects that there are, which is to be known before
+    /// anything is measured.
     fn check(&self, plan: &Plan) -> anyhow::Result<()> {
         self.fail_if.iter().try_for_each(|condition| condition.check(plan)).map_err(misuse)
     }

@@ -119,7 +119,7 @@ impl OutputArgs {
     }
 }
 
-/// Runs the lab as told, or looks at what it has left.
+/// Measures, or asks for runs that are over.
 pub(crate) fn run(args: BenchArgs) -> ExitCode {
     let done = match args.command {
         None => measure::run(args.scenario),

@@ -47,7 +47,7 @@ pub struct Manifest {
     pub ended: String,
     /// Whether samples are missing because somebody stopped the run.
     pub was_interrupted: bool,
-    /// When samples were added, and with what: runs of before could be continued.
+    /// When samples were added, and with what: runs could once be continued.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<Addition>,
     /// The machine.

@@ -23,8 +23,8 @@ pub struct Archive {
     pub plan: Plan,
     /// On what, with what, when.
     pub manifest: Manifest,
-    /// What was measured; of a place in the plan that was measured again, as runs of
-    /// before could, the last.
+    /// What was measured. Of a place in the plan that has several, the last: runs could once
+    /// be continued.
     pub samples: Vec<Sample>,
     /// What a reader must know of the files.
     pub remarks: Vec<String>,
@@ -71,15 +71,11 @@ impl Archive {
                 }
             }
         }
-        let manifest = read_json(folder, "manifest.json");
         let mut remarks: Vec<String> = lines.remark.into_iter().collect();
-        let manifest = match manifest {
-            Ok(manifest) => manifest,
-            Err(error) => {
-                remarks.push(format!("nothing is known of machine and versions: {error:#}"));
-                Manifest::default()
-            }
-        };
+        let manifest = read_json(folder, "manifest.json").unwrap_or_else(|error| {
+            remarks.push(format!("nothing is known of machine and versions: {error:#}"));
+            Manifest::default()
+        });
         Ok(Archive {
             name: name_of(folder),
             folder: folder.to_owned(),

@@ -62,7 +62,7 @@ impl Bundle {
 
     /// Whether some process is adding samples to the run in this folder.
     pub(super) fn is_growing(folder: &Path) -> bool {
-        // Where the file is not there, or cannot be read, nobody is known to.
+        // A file that is not there, as in archives, or cannot be read counts as unlocked.
         let samples = File::open(folder.join(SAMPLES));
         samples.is_ok_and(|it| matches!(it.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }

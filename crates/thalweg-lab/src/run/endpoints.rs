@@ -12,7 +12,7 @@ pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
 }
 
 /// A sentence for each endpoint of the plan that can be looked up. Of a program only its
-/// name is told: its arguments may be secrets.
+/// name is given: its arguments may be secrets.
 pub(super) fn found(plan: &Plan, swarm_core: usize) -> Vec<String> {
     let mut found = Vec::new();
     for subject in plan.subjects() {

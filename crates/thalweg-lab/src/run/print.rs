@@ -1,4 +1,4 @@
-//! What is printed. That nobody reads it, or that its disk is full, ends nothing: the
+//! What is printed. A closed pipe or a full disk ends nothing: the
 //! macros of the standard library panic then.
 
 use std::fmt::Display;
@@ -9,7 +9,7 @@ pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Prints a result on stdout. Whoever reads it may have read enough, as `head` does.
+/// Prints a result on stdout. Its reader may have read enough, as `head` does.
 ///
 /// # Errors
 /// When it cannot be written for another reason.

@@ -192,7 +192,7 @@ impl Bench<'_> {
         let evidence = self.evidence(&outcome, &observations);
         let (verdict, why) = evidence.judge(&outcome.ledger);
         let mut negotiated = outcome.negotiated;
-        negotiated.facts.append(&mut observations.facts);
+        negotiated.facts.append(&mut observations.negotiated);
         Sample {
             verdict,
             why,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One participant's side of a barrier. Who is dropped before it has arrived is not waited
-/// for.
+/// One participant's side of a barrier. One that is dropped before it has arrived is not
+/// waited for.
 #[derive(Debug)]
 pub(super) struct StartBarrier {
     /// Participants that have not arrived.
@@ -20,7 +20,7 @@ impl StartBarrier {
         (0..participants).map(one).collect()
     }
 
-    /// For who has nobody to wait for.
+    /// Of one participant.
     pub(super) fn alone() -> StartBarrier {
         StartBarrier { missing: Arc::new(AtomicUsize::new(1)), has_arrived: false }
     }
@@ -48,14 +48,14 @@ mod tests {
     fn all_begin_when_the_last_has_arrived() {
         let mut barriers = StartBarrier::of(3);
         assert!(!barriers[0].arrive());
-        assert!(!barriers[0].arrive(), "nobody arrives twice");
+        assert!(!barriers[0].arrive(), "arriving twice counts once");
         assert!(!barriers[1].arrive());
         assert!(barriers[2].arrive());
         assert!(barriers[0].arrive());
     }
 
     #[test]
-    fn whoever_fails_is_not_waited_for() {
+    fn one_that_fails_is_not_waited_for() {
         let mut barriers = StartBarrier::of(2);
         assert!(!barriers[0].arrive());
         drop(barriers.pop());
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_waits_for_nobody() {
+    fn one_alone_does_not_wait() {
         assert!(StartBarrier::alone().arrive());
     }
 }

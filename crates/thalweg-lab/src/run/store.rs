@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Where runs are kept unless one is told otherwise.
+/// Where runs are kept unless `--store` says otherwise.
 pub const STORE: &str = "thalweg-runs";
 /// Stands for the newest run.
 const LAST: &str = "last";

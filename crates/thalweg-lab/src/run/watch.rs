@@ -34,7 +34,7 @@ pub(super) struct Observations {
     pub(super) kernel: Option<KernelMemory>,
     pub(super) sockets: Option<SocketMemory>,
     /// How the subject's side of its connections is set.
-    pub(super) facts: Vec<(String, String)>,
+    pub(super) negotiated: Vec<(String, String)>,
     pub(super) timeline: Vec<Point>,
     pub(super) system_calls: Option<SystemCalls>,
     /// Why something could not be observed.
@@ -57,7 +57,7 @@ pub(super) struct CounterSnapshot {
 }
 
 impl Observations {
-    /// The first reason is the one that is told.
+    /// The first reason counts.
     fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
     }
@@ -114,7 +114,7 @@ struct Inspector<'a> {
 
 /// How far the count of system calls is.
 enum Counting {
-    /// Nobody wants it, or it is over.
+    /// Not asked for, or over.
     Nothing,
     Wanted,
     /// Since when.
@@ -198,7 +198,7 @@ impl Inspector<'_> {
             }
         };
         self.observations.sockets = memory(&found);
-        self.observations.facts = facts(&found);
+        self.observations.negotiated = negotiated(&found);
         match kernel_memory(&found, stopped_ports) {
             Ok(kernel) => self.observations.kernel = kernel,
             Err(failure) => self.observations.fail(failure),
@@ -307,16 +307,14 @@ fn memory(sockets: &[Socket]) -> Option<SocketMemory> {
 }
 
 /// What the subject has set, or left to the kernel, of its first connection.
-fn facts(sockets: &[Socket]) -> Vec<(String, String)> {
-    let Some(first) = sockets.first() else {
-        return Vec::new();
-    };
+fn negotiated(sockets: &[Socket]) -> Vec<(String, String)> {
+    let Some(first) = sockets.first() else { return Vec::new() };
     let segment = first.segment_bytes.map(|bytes| bytes.to_string());
-    let facts = [
+    let options = [
         ("subject TCP_MAXSEG", segment),
         ("subject congestion control", first.congestion_control.clone()),
     ];
-    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    options.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// What the kernel holds for the subscribers at `ports`, all of which must still be

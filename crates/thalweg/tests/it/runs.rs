@@ -31,6 +31,7 @@ fn runs_are_listed_shown_and_exported() {
     assert_eq!(ask(&["show", "last"]), ask(&["show", "n-b"]));
     let list: Value = serde_json::from_str(&ask(&["list", "--json"])).expect("JSON");
     assert_eq!((&list[0]["name"], &list[1]["taken"]), (&"run-a".into(), &8.into()));
+    assert_eq!(list[0]["state"], "over");
     let list = ask(&["list"]);
     let name = "run-a\n";
     assert!(list.contains(name) && list.contains(" the CPU per event of limit "), "{list}");
