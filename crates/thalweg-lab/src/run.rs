@@ -20,7 +20,6 @@
 mod archive;
 mod arguments;
 mod bundle;
-mod date;
 mod ending;
 mod endpoints;
 mod eta;
@@ -154,14 +153,15 @@ fn begin(
     let peers = subject::build_peers(&plan, context.output.is_quiet)?;
     let cores = Cores::allowed()?;
     let machine = machine_note(&plan, &cores, place);
-    let begun = SystemTime::now();
+    let begun = now();
     let folder = out.map(Path::to_owned).unwrap_or_else(|| {
+        let (day, _) = begun.split_once('T').unwrap_or_default();
         let (cpu, cores) = (machine.cpu_slug(), machine.cores);
-        context.store.unused(&format!("{}-{cpu}-{cores}-{}", date::day(begun), plan.name))
+        context.store.unused(&format!("{day}-{cpu}-{cores}-{}", plan.name))
     });
     let arguments = arguments::without_folders(&context.arguments);
     let mut manifest = Manifest {
-        begun: date::rfc3339(begun),
+        begun,
         measured: subject::version_of(&context.program)?,
         under: arguments::without_folders(&place.under),
         at: (place.address != Place::default().address).then(|| place.address.to_string()),
@@ -186,6 +186,11 @@ fn begin(
     manifest.was_interrupted = was_interrupted;
     manifest.machine.remarks.extend(bench.remark.into_inner().ok().flatten());
     ending::end(&bundle, &plan, &samples, manifest, &context.output)
+}
+
+/// `2026-11-21T00:43:29Z`
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 impl OutputOptions {

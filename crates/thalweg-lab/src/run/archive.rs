@@ -158,7 +158,7 @@ mod tests {
     use super::super::lines::unpacked;
     use super::super::tests::{ARCHIVE, scratch};
     use super::*;
-    use crate::report::{csv, table};
+    use crate::report::{self, csv, table};
     use serde_json::Value;
 
     /// Some that every kind of run has one of: where a row has them, and where rows had
@@ -237,17 +237,26 @@ mod tests {
         assert!(format!("{:#}", broken.unwrap_err()).contains("line "));
     }
 
+    /// As before runs were taken anew instead.
     #[test]
-    fn what_was_measured_again_counts_once_and_the_last() {
-        let folder = unpacked_copy("again", 0, "");
+    fn a_run_that_was_continued_is_read() {
+        let folder = unpacked_copy("continued", 0, "");
         let text = fs::read_to_string(folder.join("samples.jsonl")).unwrap();
         let first = text.lines().next().unwrap();
-        let mut again: serde_json::Value = serde_json::from_str(first).unwrap();
+        let mut again: Value = serde_json::from_str(first).unwrap();
         again["verdict"] = serde_json::json!({"invalid": "3 missing"});
         fs::write(folder.join("samples.jsonl"), format!("{text}{again}\n")).unwrap();
+        let mut manifest: Value = read_json(&folder, "manifest.json").unwrap();
+        manifest["continued"] = serde_json::json!([{
+            "begun": "later", "ended": "soon", "version": "1", "measured": "2",
+            "command_line": "thalweg bench continue", "samples": 1, "machine": {"cores": 2},
+        }]);
+        fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
         let archive = Archive::read(&folder).unwrap();
         assert_eq!(archive.samples.len(), text.lines().count());
         let last = archive.samples.iter().filter(|it| !it.verdict.is_valid());
         assert_eq!(last.count(), 1);
+        let told = report::manifest(&archive.summary());
+        assert!(told.contains("\nSamples added: at later with 1, measured 2\n"), "{told}");
     }
 }

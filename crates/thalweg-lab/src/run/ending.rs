@@ -1,13 +1,12 @@
 //! What is saved, printed and judged when no more samples are taken.
 
 use super::bundle::Bundle;
-use super::{Ended, OutputOptions, date, endpoints, print, say};
+use super::{Ended, OutputOptions, endpoints, now, print, say};
 use crate::measure::Sample;
 use crate::report::{self, Condition, Hit, Manifest, Summary};
 use crate::scenario::Plan;
 use anyhow::{Context, bail};
 use std::path::Path;
-use std::time::SystemTime;
 
 /// Saves everything, says what was found, and only then what is wrong with it.
 pub(super) fn end(
@@ -17,7 +16,7 @@ pub(super) fn end(
     mut manifest: Manifest,
     output: &OutputOptions,
 ) -> anyhow::Result<Ended> {
-    manifest.ended = date::rfc3339(SystemTime::now());
+    manifest.ended = now();
     let summary = Summary::new(plan, samples, manifest);
     let table = report::table(&summary);
     let has_failed = endpoints::is_only_endpoints(plan) && !summary.has_valid_sample();

@@ -13,11 +13,13 @@ use std::path::Path;
 pub fn entries(store: &Store) -> anyhow::Result<Vec<Result<Entry, String>>> {
     let entry = |name: String| {
         let folder = store.folder_of(&name);
+        // First, as it may end while it is read.
+        let is_growing = Bundle::is_growing(&folder);
         let archive =
             read(&folder).map_err(|error| format!("{name}\n  cannot be read: {error:#}\n"))?;
         let state = match archive.is_complete() {
             true => State::Over,
-            false if Bundle::is_growing(&folder) => State::Running,
+            false if is_growing => State::Running,
             false => State::EndedEarly,
         };
         let (summary, taken) = (archive.summary(), archive.samples.len());

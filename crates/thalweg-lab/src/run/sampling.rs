@@ -19,7 +19,7 @@ pub(super) fn take(bench: &Bench<'_>, bundle: &mut Bundle) -> anyhow::Result<(Ve
     let (mut samples, mut was_interrupted) = (Vec::new(), false);
     let mut budget = Budget::default();
     'cells: for cell in slots.chunk_by(|one, next| (one.part, one.cell) == (next.part, next.cell)) {
-        let until = budget.share_of(plan, cell[0]);
+        let until = budget.share_of(plan, cell[0], Instant::now());
         progress.borrow_mut().begin_cell(plan, cell[0]);
         let first = samples.len();
         for start in cell.chunk_by(|one, next| one.repeat == next.repeat) {
@@ -59,10 +59,9 @@ struct Budget {
 impl Budget {
     /// Until when the slot's cell may be measured, if its part has a budget. What a cell
     /// leaves over is shared out among those that follow.
-    fn share_of(&mut self, plan: &Plan, slot: Slot) -> Option<Instant> {
+    fn share_of(&mut self, plan: &Plan, slot: Slot, now: Instant) -> Option<Instant> {
         let part = plan.part(slot);
         let budget = Duration::from_secs(part.budget_s?);
-        let now = Instant::now();
         let until = match self.part {
             Some((index, until)) if index == slot.part => until,
             _ => now + budget,
@@ -80,4 +79,30 @@ fn is_over(plan: &Plan, slot: Slot, until: Option<Instant>, samples: &[Sample]) 
             || report::next(plan.part(slot), slot.cell, &samples.iter().collect::<Vec<_>>())
                 == Next::Decided
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Changes, read};
+
+    #[test]
+    fn what_a_cell_leaves_of_the_budget_goes_to_the_next() {
+        let text =
+            "name = \"x\"\ndrive = \"posted\"\nbudget_s = 90\n[[cells]]\nconnections = [1, 2, 3]\n";
+        let plan = read(text, &Changes::default(), &[]).unwrap();
+        let cell = |cell| Slot { part: 0, cell, subject: 0, repeat: 0 };
+        let (mut budget, begun) = (Budget::default(), Instant::now());
+        let mut share = |index, after_s| {
+            let now = begun + Duration::from_secs(after_s);
+            budget.share_of(&plan, cell(index), now).unwrap().duration_since(now).as_secs()
+        };
+        assert_eq!(share(0, 0), 30);
+        assert_eq!(share(1, 10), 40);
+        // It took longer than its share: a start is not cut short.
+        assert_eq!(share(2, 80), 10);
+        let without = Changes { repeats: Some(3), ..Changes::default() };
+        let plan = read(text, &without, &[]).unwrap();
+        assert_eq!(Budget::default().share_of(&plan, cell(0), begun), None);
+    }
 }
