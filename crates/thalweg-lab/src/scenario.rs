@@ -3,6 +3,7 @@
 //! Pure: text in, plan or one sentence out.
 //!
 //! - `file`: the file as it is written
+//! - `arrivals`: at which rate connections arrive
 //! - `settings`: everything that may differ between two samples
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `read`: a file and the command line become a plan
@@ -17,6 +18,7 @@
 //! - `error`: the line, what is wrong there, and the nearest right name
 
 mod against;
+mod arrivals;
 mod cell_matrix;
 mod check;
 mod endpoint;
@@ -34,6 +36,7 @@ mod settings;
 mod tests;
 mod uses;
 
+pub use arrivals::Arrivals;
 pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url, places};
 pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
@@ -88,12 +91,26 @@ pub enum Drive {
     Ceiling,
     /// Whoever runs the endpoint: the lab only listens.
     Listen,
+    /// Connections arrive at a stated rate, in stages, beside what the subject sends by
+    /// itself.
+    Ramp,
+    /// Connections come and go: each stays for about a stated time, and another comes as
+    /// it leaves.
+    Churn,
+    /// All connections are lost at once, reconnect and resume.
+    Stampede,
 }
 
 impl Drive {
     /// Whether the lab publishes what the subscribers get.
     pub fn is_posted(self) -> bool {
         matches!(self, Drive::Posted | Drive::Ceiling)
+    }
+
+    /// Whether it is about connections that come to stand: each counts as an event, late
+    /// from when it was due.
+    pub fn is_connecting(self) -> bool {
+        matches!(self, Drive::Ramp | Drive::Churn | Drive::Stampede)
     }
 }
 

@@ -213,6 +213,11 @@ impl Ledger {
     /// many, the subscription goes on at the next that comes.
     pub fn gap(&mut self, subscription: usize, events: Option<u64>) {
         self.counts.gaps += 1;
+        self.excuse(subscription, events);
+    }
+
+    /// The same of a subscription that need not have them.
+    pub fn excuse(&mut self, subscription: usize, events: Option<u64>) {
         let next = self.next[subscription];
         match events {
             _ if next == ANY => {}
@@ -239,10 +244,16 @@ impl Ledger {
         }
     }
 
+    /// The subscription begins again, with whichever comes first.
+    pub fn restart(&mut self, subscription: usize) {
+        self.next[subscription] = ANY;
+        self.adrift.remove(&subscription);
+    }
+
     /// Nothing more will come from a subject that numbers its events itself: of
     /// the first `subscriptions` none may be more than `slack` events behind the
-    /// furthest, and none may have got nothing at all.
-    pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64) {
+    /// furthest, and none may have got nothing at all, unless it may just have begun.
+    pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64, may_have_begun: bool) {
         let next = &self.next[..subscriptions];
         let furthest = next.iter().copied().filter(|next| *next != ANY).max();
         for (subscription, next) in next.iter().enumerate() {
@@ -250,6 +261,7 @@ impl Ledger {
                 _ if self.adrift.contains(&subscription) => 0,
                 Some(furthest) if *next != ANY && next.saturating_add(slack) >= furthest => 0,
                 Some(furthest) if *next != ANY => furthest - next,
+                _ if may_have_begun => 0,
                 _ => 1,
             };
             self.counts.missing = self.counts.missing.saturating_add(missing);
@@ -324,12 +336,12 @@ mod tests {
             if let Some(second) = second {
                 ledger.arrived(1, second);
             }
-            ledger.close_at_furthest(2, 10);
+            ledger.close_at_furthest(2, 10, false);
             ledger.counts().missing
         };
         assert_eq!((behind(Some(95)), behind(Some(50)), behind(None)), (0, 50, 1));
         let mut silent = Ledger::new(3, None);
-        silent.close_at_furthest(3, 10);
+        silent.close_at_furthest(3, 10, false);
         assert_eq!(silent.counts().missing, 3);
     }
 
@@ -386,7 +398,7 @@ mod tests {
         far.arrived(0, SEQ_MAX);
         far.arrived(1, 1);
         far.arrived(2, 2);
-        far.close_at_furthest(3, u64::MAX / 2);
+        far.close_at_furthest(3, u64::MAX / 2, false);
         assert_eq!(far.counts().missing, u64::MAX);
     }
 

@@ -38,20 +38,23 @@ impl PartSummary {
         match self.drive {
             Drive::Posted => self.rows.iter().any(|row| row.settings.rate == 0),
             Drive::RoundTrip | Drive::Publish => true,
-            Drive::SelfDriven | Drive::Ceiling | Drive::Echo | Drive::Idle | Drive::Listen => false,
+            _ => false,
         }
     }
 
     /// A metric's name in a sentence.
     pub(super) fn name_of(&self, metric: Metric) -> &'static str {
         match metric {
+            Metric::Cpu if self.drive.is_connecting() => "CPU per connection",
             Metric::Cpu => "CPU per event",
             Metric::P99 if self.is_closed_loop() => "p99 service time",
+            Metric::P99 if self.drive.is_connecting() => "p99 time from due to standing",
             Metric::P99 => "p99 latency",
             Metric::RoundTrip => "mean round trip",
             Metric::Throughput if self.drive == Drive::Ceiling => {
                 "highest rate within the objective"
             }
+            Metric::Throughput if self.drive.is_connecting() => "connections per second",
             Metric::Throughput => "events per second",
             Metric::Memory => "memory per connection",
         }

@@ -49,6 +49,16 @@ const BATCHING: &[Column] = &[
     ("events per", "envelope", |_, row| figure(row.wire.events_per_envelope)),
     ("", "read", |_, row| figure(row.wire.events_per_read)),
 ];
+const CONNECTING: &[Column] = &[
+    ("connections", "per s", |_, row| {
+        row.throughput.events_per_s.map_or(String::new(), |it| short(it.median))
+    }),
+    ("CPU µs", "each", CPU[0].2),
+    ("CPU", TO_BASELINE, CPU[1].2),
+];
+/// From when a connection was due to when its subscriptions stood.
+const CONNECTING_LATE: &[Column] =
+    &[("due to standing µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
 const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 const MEMORY: &[Column] =
@@ -146,6 +156,7 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
         Drive::Ceiling => vec![CPU, THROUGHPUT, CEILING, LATENCY, BATCHING, MEMORY],
         Drive::SelfDriven => vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
         Drive::Idle => vec![IDLE, MEMORY],
+        Drive::Ramp | Drive::Churn | Drive::Stampede => vec![CONNECTING, CONNECTING_LATE, MEMORY],
         Drive::Listen => vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
         Drive::Publish => vec![CPU, THROUGHPUT, MEMORY],
         Drive::Echo => vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, SCHEDULE, MEMORY],
@@ -211,6 +222,7 @@ pub(super) fn notes(part: &PartSummary) -> String {
                  that is no surprise.\n";
     }
     if part.drive != Drive::Echo
+        && !part.drive.is_connecting()
         && part.rows.iter().any(|row| row.throughput.events_per_s.is_some() && !row.is_ranked)
     {
         text += "(events/s) in brackets: no throughput, for not the subject alone was saturated, or it \
@@ -244,7 +256,9 @@ fn told(part: &PartSummary) -> Vec<Metric> {
         Drive::Ceiling => vec![Metric::Cpu, Metric::P99, Metric::Throughput],
         Drive::Publish => vec![Metric::Cpu],
         Drive::Listen => vec![Metric::P99],
-        Drive::Posted | Drive::SelfDriven => vec![Metric::Cpu, Metric::P99],
+        Drive::Posted | Drive::SelfDriven | Drive::Ramp | Drive::Churn | Drive::Stampede => {
+            vec![Metric::Cpu, Metric::P99]
+        }
     }
 }
 

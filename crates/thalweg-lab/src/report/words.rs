@@ -38,6 +38,20 @@ pub(super) fn drive(part: &PartSummary) -> &'static str {
             "The subject sends the next event when the client has acknowledged the last: one round \
              trip after the other."
         }
+        Drive::Ramp => {
+            "Connections arrive at a rate set in advance, whatever becomes of those before, while \
+             the subject sends to those that stand. Latency is from when a connection was due to \
+             when its subscriptions stood."
+        }
+        Drive::Churn => {
+            "One connection after the other leaves, on a schedule set in advance, and another takes \
+             its place, while the subject sends to those that stand. Latency is from when a \
+             connection was due to when its subscriptions stood."
+        }
+        Drive::Stampede => {
+            "All connections are lost at once, reconnect and resume where they were. Latency is from \
+             then to when the subscriptions of each stood again."
+        }
         Drive::Ceiling => {
             "The lab publishes at rates that rise until the p99 latency is over the objective; \
              shown is the highest rate that was not."
@@ -56,7 +70,7 @@ pub(super) fn effort(part: &PartSummary) -> String {
         );
     }
     match part.drive {
-        Drive::RoundTrip | Drive::Echo => {
+        Drive::RoundTrip | Drive::Echo | Drive::Ramp | Drive::Stampede => {
             format!("{} {samples} of each subject in each cell.", part.repeats)
         }
         _ => format!(

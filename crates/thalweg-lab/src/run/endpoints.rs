@@ -2,13 +2,17 @@
 //! serves them, and on which cores it may run.
 
 use crate::measure::Resources;
-use crate::scenario::{Drive, Endpoint, Plan, Program};
+use crate::scenario::{Endpoint, Plan, Program};
 use crate::subject::{Cores, Listener};
 use crate::swarm;
 
 /// Whether nothing but endpoints is measured.
 pub(super) fn is_only_endpoints(plan: &Plan) -> bool {
-    plan.parts.iter().all(|part| part.drive == Drive::Listen)
+    plan.parts.iter().all(|part| {
+        part.cells
+            .iter()
+            .all(|cell| cell.subjects.iter().all(|it| matches!(it.program, Program::Url(_))))
+    })
 }
 
 /// A sentence for each endpoint of the plan that can be looked up. Of a program only its

@@ -152,6 +152,10 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.event_bytes, |settings, value| settings.event_bytes = value);
     vary(&mut all, &block.connections, |settings, value| settings.connections = value);
     vary(&mut all, &block.stopped, |settings, value| settings.stopped = value);
+    vary(&mut all, &block.slow, |settings, value| settings.slow = value);
+    vary(&mut all, &block.slow_bytes_per_s, |settings, value| settings.slow_bytes_per_s = value);
+    vary(&mut all, &block.arrivals, |settings, value| settings.arrivals = value);
+    vary(&mut all, &block.stay_ms, |settings, value| settings.stay_ms = value);
     vary(&mut all, &block.window, |settings, value| settings.window = value);
     vary(&mut all, &block.rate, |settings, value| settings.rate = value);
     vary(&mut all, &block.p99_us_max, |settings, value| settings.p99_us_max = value);
@@ -174,13 +178,13 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
 }
 
 /// Every combination so far, once for each value of one more axis.
-fn vary<T: Copy>(all: &mut Vec<Settings>, axis: &Option<Axis<T>>, set: impl Fn(&mut Settings, T)) {
+fn vary<T: Clone>(all: &mut Vec<Settings>, axis: &Option<Axis<T>>, set: impl Fn(&mut Settings, T)) {
     let Some(Axis(values)) = axis else { return };
     let shorter = std::mem::take(all);
     for settings in shorter {
-        for &value in values {
+        for value in values {
             let mut longer = settings.clone();
-            set(&mut longer, value);
+            set(&mut longer, value.clone());
             all.push(longer);
         }
     }

@@ -26,6 +26,18 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
         return Err("a self-driven subject needs a batch and an interval".to_owned());
     }
+    if drive == Drive::Ramp && settings.arrivals.are_at_once() {
+        return Err("a ramp needs a rate of arrivals, e.g. arrivals = \"100/s\"".to_owned());
+    }
+    if drive == Drive::Churn && settings.stay_ms == 0 {
+        return Err("a connection that comes and goes stays for at least 1 ms: stay_ms".to_owned());
+    }
+    if drive == Drive::Stampede && *program == Program::Limit {
+        return Err("`limit` has no cursors to resume at: leave it out of a stampede".to_owned());
+    }
+    if drive.is_connecting() && settings.transport == Transport::LongPolling {
+        return Err("who polls connects all the time: take another transport".to_owned());
+    }
     if drive == Drive::Ceiling && settings.p99_us_max == 0 {
         return Err("a ceiling needs a p99_us_max, e.g. 50000".to_owned());
     }
@@ -64,12 +76,14 @@ fn peer(settings: &Settings, drive: Drive, program: &Program) -> Result<(), Stri
 }
 
 fn counts(settings: &Settings) -> Result<(), String> {
-    let Settings { connections, stopped, topics, window, .. } = *settings;
+    let Settings { connections, stopped, slow, topics, window, .. } = *settings;
     if connections == 0 || topics == 0 || window == 0 || settings.shards == 0 {
         return Err("connections, topics, window and shards are at least 1".to_owned());
     }
-    if stopped >= connections {
-        return Err(format!("of {connections} connections {stopped} stop: nobody is left to read"));
+    if stopped.saturating_add(slow) >= connections {
+        return Err(format!(
+            "of {connections} connections {stopped} stop and {slow} are slow: nobody is left to read"
+        ));
     }
     Ok(())
 }
@@ -92,7 +106,7 @@ fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
 
 /// Whom subscribers speak to in their transport's way.
 fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
-    let Settings { transport, stopped, .. } = *settings;
+    let Settings { transport, stopped, slow, .. } = *settings;
     let comes_again = matches!(transport, Transport::ForeverFrame | Transport::LongPolling);
     if *program == Program::Limit && comes_again {
         return Err(format!("`limit` speaks no {transport}: leave it to the other subjects"));
@@ -101,8 +115,8 @@ fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     if *program == Program::Limit && echoes && settings.tls {
         return Err("`limit` echoes without tls only: leave tls out for it".to_owned());
     }
-    if stopped > 0 && transport == Transport::LongPolling {
-        return Err("who polls no more is gone, and not stopped: leave stopped out".to_owned());
+    if stopped + slow > 0 && transport == Transport::LongPolling {
+        return Err("who polls no more is gone: leave stopped and slow out".to_owned());
     }
     Ok(())
 }
@@ -118,7 +132,7 @@ fn http2(settings: &Settings, program: &Program) -> Result<(), String> {
     if settings.transport == Transport::Websocket {
         return Err("a websocket needs HTTP/1.1: leave streams out for it".to_owned());
     }
-    if stopped > 0 || !connections.is_multiple_of(streams) {
+    if stopped + settings.slow > 0 || !connections.is_multiple_of(streams) {
         return Err(format!(
             "{connections} subscribers in connections of {streams} streams: make it a multiple, \
              and let none of them stop"

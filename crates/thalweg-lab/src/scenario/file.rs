@@ -1,6 +1,6 @@
 //! A scenario file as it is written (TOML).
 
-use super::{Answers, Control, Drive, Figure, Mode, Request, Transport};
+use super::{Answers, Arrivals, Control, Drive, Figure, Mode, Request, Transport};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
@@ -166,6 +166,15 @@ pub(super) struct Block {
     pub(super) interval_us: Option<Axis<u64>>,
     /// Subscribers that stop reading once warm-up is over.
     pub(super) stopped: Option<Axis<u32>>,
+    /// Subscribers that read at a trickle from then on.
+    pub(super) slow: Option<Axis<u32>>,
+    /// How much each of these reads a second, bytes.
+    pub(super) slow_bytes_per_s: Option<Axis<u32>>,
+    /// At which rate connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`.
+    /// Without a time the last goes on until all are there.
+    pub(super) arrivals: Option<Axis<Arrivals>>,
+    /// How long a connection of the `churn` drive stays, on average, ms.
+    pub(super) stay_ms: Option<Axis<u64>>,
     /// Threads of `thalweg serve`.
     pub(super) shards: Option<Axis<u32>>,
     /// How `limit` sends.
@@ -241,6 +250,10 @@ of_every_key!(
     batch,
     interval_us,
     stopped,
+    slow,
+    slow_bytes_per_s,
+    arrivals,
+    stay_ms,
     shards,
     mode,
     request,

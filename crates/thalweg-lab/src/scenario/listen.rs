@@ -1,6 +1,7 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
 use super::cell_matrix::combinations_over;
+use super::file::Block;
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
 use super::uses::expect_used;
@@ -27,7 +28,9 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     if forced.rate.is_some() || forced.event_bytes.is_some() {
         return Err(ScenarioError::new(NOTHING_IS_SENT));
     }
-    expect_used(&forced, Drive::Listen).map_err(ScenarioError::new)?;
+    let drive = shape(&forced, changes)?;
+    let own = forced.only(|key| !matches!(key, "arrivals" | "stay_ms"));
+    expect_used(&own, Drive::Listen).map_err(ScenarioError::new)?;
     let all = combinations_over(&forced, &base);
     if all.iter().any(|settings| settings.connections == 0) {
         return Err(ScenarioError::new("connections are at least 1"));
@@ -38,7 +41,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
             program: Program::Url(Box::new(endpoint.clone())),
             settings: Settings { transport: endpoint.transport, ..settings.clone() },
         });
-        let label = settings.label(Drive::Listen);
+        let label = settings.label(drive);
         Cell { label, settings: settings.clone(), subjects: subjects.collect(), baseline: 0 }
     });
     let name = "url".to_owned();
@@ -46,7 +49,7 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     let mut part = Part {
         name: name.clone(),
         title: title.clone(),
-        drive: Drive::Listen,
+        drive,
         figure: None,
         repeats: changes.repeats.unwrap_or(REPEATS),
         rounds: 1,
@@ -61,6 +64,19 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
     }
     part.tell_cells_apart();
     Ok(Plan { name, title, parts: vec![part] })
+}
+
+/// How connections come to the endpoint.
+fn shape(forced: &Block, changes: &Changes) -> Result<Drive, ScenarioError> {
+    match (forced.arrivals.is_some(), forced.stay_ms.is_some(), changes.stampede) {
+        (false, false, false) => Ok(Drive::Listen),
+        (true, false, false) => Ok(Drive::Ramp),
+        (false, true, false) => Ok(Drive::Churn),
+        (false, false, true) => Ok(Drive::Stampede),
+        _ => Err(ScenarioError::new(
+            "a run has one shape: take --arrivals, --stay or --stampede, one run for each",
+        )),
+    }
 }
 
 /// Each by its URL without the query, which may hold secrets; what is called the

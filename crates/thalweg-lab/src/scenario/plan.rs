@@ -172,6 +172,8 @@ impl Plan {
             }
             Drive::RoundTrip => u64::from(settings.requests) * ROUND_TRIP_US,
             Drive::Ceiling => CEILING_STEPS * part.measured_ms * 1000,
+            Drive::Ramp => settings.arrivals.schedule(settings.connections as usize).1,
+            Drive::Stampede => opening_us,
             _ => part.measured_ms * 1000,
         };
         let spans = u64::from(self.rounds(slot));
@@ -189,6 +191,7 @@ impl Part {
             // Where the rate is given, it is the same for everybody.
             Drive::Posted if has_rate() => Figure::Latency,
             Drive::Posted | Drive::SelfDriven | Drive::Publish | Drive::Listen => Figure::Cpu,
+            Drive::Ramp | Drive::Churn | Drive::Stampede => Figure::Latency,
             Drive::Idle => Figure::Memory,
             Drive::Echo | Drive::RoundTrip => Figure::RoundTrip,
             Drive::Ceiling => Figure::Ceiling,

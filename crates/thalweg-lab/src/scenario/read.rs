@@ -28,6 +28,8 @@ pub struct Changes {
     pub transports: Vec<String>,
     /// Which cells have an A/A control, instead of the file's.
     pub control: Option<Control>,
+    /// All connections to an endpoint are lost at once, and come again.
+    pub stampede: bool,
     /// The binary of another build of Thalweg, to be measured beside this one.
     pub against: Option<PathBuf>,
 }

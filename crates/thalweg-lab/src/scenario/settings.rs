@@ -1,6 +1,6 @@
 //! Everything that may differ between two samples.
 
-use super::{Answers, Drive, Mode, Request, Transport};
+use super::{Answers, Arrivals, Drive, Mode, Request, Transport};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -37,6 +37,14 @@ pub struct Settings {
     pub interval_us: u64,
     /// Subscribers that stop reading once warm-up is over.
     pub stopped: u32,
+    /// Subscribers that read at a trickle from then on.
+    pub slow: u32,
+    /// How much each of these reads a second.
+    pub slow_bytes_per_s: u32,
+    /// At which rate connections arrive.
+    pub arrivals: Arrivals,
+    /// How long a connection stays, on average.
+    pub stay_ms: u64,
     /// Threads of `thalweg serve`.
     pub shards: u32,
     /// How `limit` sends.
@@ -79,6 +87,10 @@ impl Default for Settings {
             batch: 1,
             interval_us: 1000,
             stopped: 0,
+            slow: 0,
+            slow_bytes_per_s: 1000,
+            arrivals: Arrivals::default(),
+            stay_ms: 10_000,
             shards: 1,
             mode: Mode::Coalesced,
             request: Request::Ndjson,
@@ -98,16 +110,22 @@ impl Default for Settings {
 impl Settings {
     /// Subscribers that read to the end, and so move the window on.
     pub fn readers(&self) -> u32 {
-        self.connections - self.stopped
+        self.connections - self.stopped - self.slow
     }
 
     /// Whether the load can be stopped, and go on later on the same connections: not where
     /// the subject sends by itself, or where some have stopped reading for good.
     pub fn can_pause(&self, drive: Drive) -> bool {
         match drive {
-            Drive::Posted | Drive::Publish | Drive::RoundTrip => self.stopped == 0,
+            Drive::Posted | Drive::Publish | Drive::RoundTrip => self.stopped + self.slow == 0,
             Drive::Echo => self.dummy_bytes == 0,
-            Drive::SelfDriven | Drive::Idle | Drive::Ceiling | Drive::Listen => false,
+            Drive::SelfDriven
+            | Drive::Idle
+            | Drive::Ceiling
+            | Drive::Listen
+            | Drive::Ramp
+            | Drive::Churn
+            | Drive::Stampede => false,
         }
     }
 
@@ -172,6 +190,12 @@ impl Settings {
             Drive::Echo => self.echo_label(),
             Drive::RoundTrip => format!("{} round trips", self.requests),
             Drive::Listen => format!("{connections} connections"),
+            Drive::Ramp => format!("{} {connections} arrive at {}", self.transport, self.arrivals),
+            Drive::Churn => {
+                let stay = interval_label(self.stay_ms * 1000);
+                format!("{} {connections} stay {stay} each", self.transport)
+            }
+            Drive::Stampede => format!("{} {connections} reconnect at once", self.transport),
         };
         if self.streams > 0 {
             label += &format!(" × {} streams", self.streams);
@@ -184,6 +208,10 @@ impl Settings {
         }
         if self.stopped > 0 {
             label += &format!(", {} stop", self.stopped);
+        }
+        if self.slow > 0 {
+            let rate = bytes_label(self.slow_bytes_per_s);
+            label += &format!(", {} read {rate}/s", self.slow);
         }
         if self.shards > 1 {
             label += &format!(", {} shards", self.shards);

@@ -7,7 +7,10 @@ use super::{Drive, Settings};
 impl Drive {
     /// Whether samples differ by the setting of that name.
     pub(super) fn uses(self, key: &str) -> bool {
-        use Drive::{Ceiling, Echo, Idle, Listen, Posted, Publish, RoundTrip, SelfDriven};
+        use Drive::{
+            Ceiling, Churn, Echo, Idle, Listen, Posted, Publish, Ramp, RoundTrip, SelfDriven,
+            Stampede,
+        };
         match key {
             "connections" | "round" | "subjects" | "baseline" => true,
             "transport" | "receive_buffer_bytes" => !matches!(self, Publish | Listen),
@@ -15,10 +18,12 @@ impl Drive {
             "topics" => matches!(self, Posted | Ceiling | Idle),
             "event_bytes" => matches!(self, Posted | Ceiling | Publish),
             "rate" => matches!(self, Posted | Ceiling),
-            "window" | "stopped" => self == Posted,
+            "window" | "stopped" | "slow" | "slow_bytes_per_s" => self == Posted,
+            "arrivals" => self == Ramp,
+            "stay_ms" => self == Churn,
             "p99_us_max" => self == Ceiling,
-            "batch" => self == SelfDriven,
-            "interval_us" => matches!(self, SelfDriven | Echo),
+            "batch" => matches!(self, SelfDriven | Ramp | Churn | Stampede),
+            "interval_us" => matches!(self, SelfDriven | Echo | Ramp | Churn | Stampede),
             "requests" => matches!(self, Echo | RoundTrip),
             "request_us" | "answers" | "dummy_bytes" | "window_bytes" => self == Echo,
             "request" => self == Publish,
@@ -30,7 +35,7 @@ impl Drive {
     /// Whether the time of a sample is set by `measured_ms`, and not by a number of requests.
     pub(super) fn lasts_as_told(self, settings: &Settings) -> bool {
         match self {
-            Drive::RoundTrip => false,
+            Drive::RoundTrip | Drive::Ramp | Drive::Stampede => false,
             Drive::Echo => settings.requests == 0,
             _ => true,
         }

@@ -63,10 +63,15 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     }
     let (topic, interval) = (topic_name(0), interval(interval_us));
     match launch.drive {
-        Drive::SelfDriven => option(
-            "--source",
-            format!("{topic}=constant,batch={batch},interval={interval},start={}", launch.start_us),
-        ),
+        Drive::SelfDriven | Drive::Ramp | Drive::Churn | Drive::Stampede if interval_us > 0 => {
+            option(
+                "--source",
+                format!(
+                    "{topic}=constant,batch={batch},interval={interval},start={}",
+                    launch.start_us
+                ),
+            )
+        }
         Drive::Echo if dummy_bytes > 0 => {
             option("--source", format!("{topic}=dummy,size={dummy_bytes},interval={interval}"));
         }
@@ -76,6 +81,10 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         | Drive::Idle
         | Drive::Publish
         | Drive::Echo
+        | Drive::SelfDriven
+        | Drive::Ramp
+        | Drive::Churn
+        | Drive::Stampede
         | Drive::Listen => {}
     }
     if launch.settings.tls {
@@ -103,7 +112,7 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
     let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
     let topic = topic_name(0);
     let source = match launch.drive {
-        Drive::SelfDriven => Some(format!(
+        Drive::SelfDriven | Drive::Ramp | Drive::Churn if interval_us > 0 => Some(format!(
             "constant,topic={topic},batch={batch},interval_us={interval_us},start_us={}",
             launch.start_us
         )),

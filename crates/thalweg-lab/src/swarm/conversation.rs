@@ -9,7 +9,7 @@ use super::handshake::Opening;
 use super::http_response::{Body, Part};
 use super::link::Received;
 use super::progress::Progress;
-use super::read_buffer::ReadBuffer;
+use super::read_buffer::{READ_BYTES, ReadBuffer};
 use super::socket::{Poller, Ready, now_us};
 use super::subscribe_request::SubscribeRequest;
 use super::writer::Writer;
@@ -95,43 +95,49 @@ impl Conversation {
             writer, request, transport, head, chunks, carry, decoder, buffer, ..
         } = self;
         let mut replies = Vec::new();
-        let received = buffer.read(&mut writer.link, carry, |bytes| -> anyhow::Result<usize> {
-            let (received_us, mut used) = (now_us(), 0);
-            if head.is_empty() {
-                let Some(response) = request.judge(0, bytes)? else { return Ok(0) };
-                used = response.head.end;
-                *head = bytes[response.head].to_vec();
-                match response.opening {
-                    Ok(Opening::Websocket | Opening::Stream(Body::UntilEnd)) => {}
-                    Ok(Opening::Stream(body)) => *chunks = Some((body, PieceDecoder::default())),
-                    Ok(Opening::Refused(_)) => {
-                        bail!("the subject answered {} to a subscription", response.answer.status)
+        let received =
+            buffer.read(&mut writer.link, carry, READ_BYTES, |bytes| -> anyhow::Result<usize> {
+                let (received_us, mut used) = (now_us(), 0);
+                if head.is_empty() {
+                    let Some(response) = request.judge(0, bytes)? else { return Ok(0) };
+                    used = response.head.end;
+                    *head = bytes[response.head].to_vec();
+                    match response.opening {
+                        Ok(Opening::Websocket | Opening::Stream(Body::UntilEnd)) => {}
+                        Ok(Opening::Stream(body)) => {
+                            *chunks = Some((body, PieceDecoder::default()))
+                        }
+                        Ok(Opening::Refused(_)) => {
+                            bail!(
+                                "the subject answered {} to a subscription",
+                                response.answer.status
+                            )
+                        }
+                        Err(reason) => bail!("the subscription failed: {reason}"),
                     }
-                    Err(reason) => bail!("the subscription failed: {reason}"),
                 }
-            }
-            let on_message = |incoming: Incoming<'_>| {
-                match incoming {
-                    Incoming::Message(kind, message) => {
-                        take(dialect.on_message(kind, message, &mut replies)?, received_us)?;
+                let on_message = |incoming: Incoming<'_>| {
+                    match incoming {
+                        Incoming::Message(kind, message) => {
+                            take(dialect.on_message(kind, message, &mut replies)?, received_us)?;
+                        }
+                        Incoming::Ping(payload) => websocket::pong(payload, &mut replies),
+                        Incoming::SignOfLife => {}
+                        Incoming::Close(_) => bail!("the subject closed the connection"),
                     }
-                    Incoming::Ping(payload) => websocket::pong(payload, &mut replies),
-                    Incoming::SignOfLife => {}
-                    Incoming::Close(_) => bail!("the subject closed the connection"),
+                    Ok(())
+                };
+                let Some((body, pieces)) = chunks else {
+                    return Ok(used + decoder.decode(*transport, &bytes[used..], on_message)?);
+                };
+                let mut on_message = on_message;
+                loop {
+                    let (part, length) = body.step(&bytes[used..])?;
+                    used += length;
+                    let Part::Body(piece) = part else { return Ok(used) };
+                    pieces.decode(*transport, piece, &mut on_message)?;
                 }
-                Ok(())
-            };
-            let Some((body, pieces)) = chunks else {
-                return Ok(used + decoder.decode(*transport, &bytes[used..], on_message)?);
-            };
-            let mut on_message = on_message;
-            loop {
-                let (part, length) = body.step(&bytes[used..])?;
-                used += length;
-                let Part::Body(piece) = part else { return Ok(used) };
-                pieces.decode(*transport, piece, &mut on_message)?;
-            }
-        })?;
+            })?;
         if !replies.is_empty() {
             self.writer.send(poller, |out| out.extend_from_slice(&replies))?;
         }

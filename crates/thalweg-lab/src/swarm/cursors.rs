@@ -58,10 +58,11 @@ impl Cursors {
         std::mem::take(&mut self.must_reload)
     }
 
-    /// Appends them as the rest of a query.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        for Position { length, bytes } in &self.positions {
-            out.extend_from_slice(b"&cursor=");
+    /// Appends them to a target, which may have a query already.
+    pub(super) fn write(&self, out: &mut Vec<u8>, has_query: bool) {
+        for (index, Position { length, bytes }) in self.positions.iter().enumerate() {
+            out.push(if index == 0 && !has_query { b'?' } else { b'&' });
+            out.extend_from_slice(b"cursor=");
             out.extend_from_slice(&bytes[..usize::from(*length)]);
         }
     }
@@ -99,8 +100,8 @@ mod tests {
         cursors.reached(0, b"9f3c21.7").unwrap();
         assert!(cursors.are_known());
         let mut query = Vec::new();
-        cursors.write(&mut query);
-        assert_eq!(query, b"&cursor=9f3c21.7&cursor=ffffffffffffffff.9007199254740991");
+        cursors.write(&mut query, false);
+        assert_eq!(query, b"?cursor=9f3c21.7&cursor=ffffffffffffffff.9007199254740991");
         for bad in [&b""[..], b"1.2 HTTP/1.1", &[b'1'; 34]] {
             assert!(cursors.reached(0, bad).is_err());
         }

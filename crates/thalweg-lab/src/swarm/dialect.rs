@@ -71,6 +71,11 @@ pub(super) trait Dialect: Debug {
         true
     }
 
+    /// Whether a subscription can go on at a position.
+    fn resumes(&self) -> bool {
+        false
+    }
+
     /// Appends what a connection says as soon as its transport stands.
     fn greet(&self, _out: &mut Vec<u8>) {}
 

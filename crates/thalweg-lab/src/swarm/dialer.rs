@@ -103,6 +103,11 @@ impl Dialer {
         if self.is_reached { self.opening_max } else { 1 }
     }
 
+    /// From now on as many are opened at once as are due.
+    pub(super) fn open_all_at_once(&mut self) {
+        self.opening_max = usize::MAX;
+    }
+
     /// Somebody has connected; whether nobody had before.
     pub(super) fn reach(&mut self) -> bool {
         !std::mem::replace(&mut self.is_reached, true)

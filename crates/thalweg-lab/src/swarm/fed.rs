@@ -28,7 +28,7 @@ impl Fed {
     /// The same in this dialect.
     pub(super) fn speaking(dialect: Box<dyn Dialect>, settings: &Settings) -> Fed {
         let request = SubscribeRequest::new(&*dialect, settings, "127.0.0.1:9".to_owned());
-        let mut session = ProtocolSession::new(0, settings);
+        let mut session = ProtocolSession::new(0, settings, false);
         session.stage = Stage::Asked;
         Fed {
             transport: settings.transport,

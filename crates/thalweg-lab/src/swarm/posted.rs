@@ -180,9 +180,11 @@ impl Topic {
                 next = ledger.next(arrival.subscription).unwrap_or(1);
                 continue;
             };
-            tally.came(due_us, arrival.now_us, 1);
-            if arrival.is_reader && next > excused {
-                self.count_reader(index, arrival.now_us);
+            if arrival.is_reader {
+                tally.came(due_us, arrival.now_us, 1);
+                if next > excused {
+                    self.count_reader(index, arrival.now_us);
+                }
             }
             rest = after;
             next += 1;
@@ -208,7 +210,9 @@ impl Topic {
             Some(stamp)
                 if event.len() == self.event_bytes && self.is_published(stamp.seq, event) =>
             {
-                tally.came(stamp.due_us, arrival.now_us, 1);
+                if arrival.is_reader {
+                    tally.came(stamp.due_us, arrival.now_us, 1);
+                }
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
                 let is_counted = stamp.seq <= self.excused_until(arrival.subscription);
                 if is_new && arrival.is_reader && !is_counted {

@@ -32,9 +32,9 @@ pub(super) enum Shape {
     Polls(Polls),
     /// One answer that says where it ends.
     Body(BodyStream),
-    /// A document that may have to be loaded again, on a connection of its own; and its
-    /// body, if that says where it ends.
-    Document(Cursors, Option<BodyStream>),
+    /// An answer that goes on where it was on another connection, such as a document that has
+    /// to be loaded again; and its body, if that says where it ends.
+    Resumable(Cursors, Option<BodyStream>),
     /// The answer says why not.
     Refusal(Refusal),
 }
@@ -47,16 +47,18 @@ pub(super) enum End {
 }
 
 impl ProtocolSession {
-    /// Of the connection with this number.
-    pub(super) fn new(index: usize, settings: &Settings) -> ProtocolSession {
+    /// Of the connection with this number. If it `resumes`, it keeps where it is.
+    pub(super) fn new(index: usize, settings: &Settings, resumes: bool) -> ProtocolSession {
         let Settings { transport, streams, topics, .. } = *settings;
         let shape = match transport {
             _ if streams > 0 => {
                 Some(Shape::Streams(Streams::new(index * streams as usize, settings)))
             }
             Transport::LongPolling => Some(Shape::Polls(Polls::new(topics))),
-            Transport::ForeverFrame => Some(Shape::Document(Cursors::new(topics), None)),
-            Transport::Websocket | Transport::Sse | Transport::HttpStreaming => None,
+            _ if resumes || transport == Transport::ForeverFrame => {
+                Some(Shape::Resumable(Cursors::new(topics), None))
+            }
+            _ => None,
         };
         let (stage, decoder) = (Stage::Connecting, Decoder::default());
         ProtocolSession { stage, shape: shape.map(Box::new), decoder }
@@ -109,10 +111,10 @@ impl ProtocolSession {
         Ok(used
             + match shape.as_deref_mut() {
                 Some(Shape::Body(body)) => body.parse(parser, rest, stage, &mut Nothing)?,
-                Some(Shape::Document(cursors, Some(body))) => {
+                Some(Shape::Resumable(cursors, Some(body))) => {
                     body.parse(parser, rest, stage, cursors)?
                 }
-                Some(Shape::Document(cursors, None)) => {
+                Some(Shape::Resumable(cursors, None)) => {
                     parser.frames(rest, stage, decoder, cursors)?
                 }
                 Some(Shape::Refusal(refusal)) => refusal.receive(rest, parser),
@@ -163,7 +165,7 @@ impl Shape {
     fn open(shape: &mut Option<Box<Shape>>, stream: Option<BodyStream>) {
         match shape.as_deref_mut() {
             None => *shape = stream.map(|stream| Box::new(Shape::Body(stream))),
-            Some(Shape::Document(_, body)) => *body = stream,
+            Some(Shape::Resumable(_, body)) => *body = stream,
             Some(_) => {}
         }
     }

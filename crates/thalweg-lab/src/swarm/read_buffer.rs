@@ -5,7 +5,7 @@ use super::socket::read_behind;
 use std::io;
 
 /// Bytes asked for in one read. Larger reads leave the second-level cache.
-const READ_BYTES: usize = 256 * 1024;
+pub(super) const READ_BYTES: usize = 256 * 1024;
 /// A longer part of a frame stays where it is and grows there; a shorter one
 /// is copied in front of the next read.
 const CARRY_BYTES_MAX: usize = 64 * 1024;
@@ -23,20 +23,21 @@ impl ReadBuffer {
         ReadBuffer { bytes, encrypted: Vec::new() }
     }
 
-    /// Reads once. `parse` is given what `carry` held and what came, and says
+    /// Reads once, at most `room` bytes, which is up to [`READ_BYTES`]. `parse` is given what `carry` held and what came, and says
     /// how much of it is done with; the rest is carried over.
     pub(super) fn read<E: From<io::Error>>(
         &mut self,
         link: &mut Link,
         carry: &mut Vec<u8>,
+        room: usize,
         parse: impl FnOnce(&[u8]) -> Result<usize, E>,
     ) -> Result<Received, E> {
         let held = carry.len();
         if held > CARRY_BYTES_MAX {
-            return self.read_long(link, carry, parse);
+            return self.read_long(link, carry, room, parse);
         }
         let ReadBuffer { bytes, encrypted } = self;
-        let received = link.receive(&mut bytes[held..], READ_BYTES, encrypted)?;
+        let received = link.receive(&mut bytes[held..], room, encrypted)?;
         let Received::Bytes { length: length @ 1.., .. } = received else {
             return Ok(received);
         };
@@ -53,18 +54,19 @@ impl ReadBuffer {
         &mut self,
         link: &mut Link,
         carry: &mut Vec<u8>,
+        room: usize,
         parse: impl FnOnce(&[u8]) -> Result<usize, E>,
     ) -> Result<Received, E> {
-        carry.reserve(READ_BYTES + RECORD_BYTES_MAX);
+        carry.reserve(room + RECORD_BYTES_MAX);
         let held = carry.len();
         let received = match link {
-            Link::Plain(socket) => {
+            Link::Plain(socket) if room == READ_BYTES => {
                 let room = carry.capacity() - held;
                 received(read_behind(socket, carry)?, room)
             }
-            Link::Tls(_) => {
-                carry.resize(held + READ_BYTES + RECORD_BYTES_MAX, 0);
-                let received = link.receive(&mut carry[held..], READ_BYTES, &mut self.encrypted);
+            _ => {
+                carry.resize(held + room + RECORD_BYTES_MAX, 0);
+                let received = link.receive(&mut carry[held..], room, &mut self.encrypted);
                 let length = match received {
                     Ok(Received::Bytes { length, .. }) => length,
                     _ => 0,

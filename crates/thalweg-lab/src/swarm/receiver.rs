@@ -35,6 +35,10 @@ pub(super) struct Receiver {
     /// How many rows a subscription may be behind the furthest at the end: a
     /// second's.
     rows_slack: u64,
+    /// Whether a subscription may just have begun at the end.
+    may_have_begun: bool,
+    /// Gaps that were announced to those that read at a trickle.
+    pub(super) slow_gaps: u64,
     /// Head of the first connection's answer.
     pub(super) head: Vec<u8>,
 }
@@ -52,13 +56,16 @@ enum Expected {
 impl Receiver {
     /// A self-driven subject begins at `start_us`.
     pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Receiver {
-        let Settings { topics, window, event_bytes, .. } = *settings;
+        let Settings { topics, window, event_bytes, interval_us, .. } = *settings;
         let (expected, first) = match drive {
             Drive::Posted | Drive::Ceiling => {
                 let topic = || Topic::new(window, settings.readers(), event_bytes);
                 (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
             }
-            Drive::SelfDriven => {
+            Drive::Ramp | Drive::Churn | Drive::Stampede if interval_us == 0 => {
+                (Expected::Nothing, None)
+            }
+            Drive::SelfDriven | Drive::Ramp | Drive::Churn | Drive::Stampede => {
                 let timetable = Timetable::new(settings, start_us);
                 (Expected::Rows(Rows::new(timetable)), None)
             }
@@ -66,7 +73,8 @@ impl Receiver {
                 (Expected::Nothing, None)
             }
         };
-        Receiver::of(expected, first, settings)
+        let may_have_begun = drive.is_connecting();
+        Receiver { may_have_begun, ..Receiver::of(expected, first, settings) }
     }
 
     /// Of an external endpoint, whose events have a timestamp at this path.
@@ -84,6 +92,8 @@ impl Receiver {
             ledger: Ledger::new(connections as usize * topics as usize, first),
             tally: Tally::default(),
             heard_us: 0,
+            may_have_begun: false,
+            slow_gaps: 0,
             rows_slack: u64::from(settings.batch)
                 * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
             head: Vec::new(),
@@ -119,6 +129,14 @@ impl Receiver {
     pub(super) fn end_read(&mut self, connection: usize) {
         if let Expected::Anything(recorder) = &mut self.expected {
             recorder.end_read(connection, &mut self.tally);
+        }
+    }
+
+    /// A connection has left, and another takes its place.
+    pub(super) fn restart(&mut self, connection: usize) {
+        let topics = self.topic_names.len();
+        for topic in 0..topics {
+            self.ledger.restart(connection * topics + topic);
         }
     }
 
@@ -184,7 +202,8 @@ impl Receiver {
             }
             Expected::Rows(_) => {
                 let subscriptions = readers * self.topic_names.len();
-                self.ledger.close_at_furthest(subscriptions, self.rows_slack);
+                let (slack, may_have_begun) = (self.rows_slack, self.may_have_begun);
+                self.ledger.close_at_furthest(subscriptions, slack, may_have_begun);
             }
             Expected::Anything(_) | Expected::Nothing => {}
         }
@@ -244,9 +263,14 @@ impl Receiver {
         is_reader: bool,
         missed: Option<u64>,
     ) {
-        let Receiver { expected, moved, ledger, heard_us, topic_names, .. } = self;
+        let Receiver { expected, moved, ledger, slow_gaps, heard_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
+            // Who reads too slowly is told so.
+            _ if !is_reader => {
+                *slow_gaps += 1;
+                ledger.excuse(subscription, missed);
+            }
             Expected::Posted(topics) => {
                 let arrival = Arrival { subscription, is_reader, events: b"", now_us: *heard_us };
                 topics[topic].gap(arrival, missed, ledger);

@@ -88,10 +88,21 @@ impl Recorder {
         }
     }
 
-    /// A connection is begun; they are numbered from 0, in this order.
+    /// A connection is begun, again if it was before; they are numbered from 0, in this order.
     pub(super) fn dialed(&mut self, index: usize, now_us: u64) {
-        self.connections.truncate(index);
-        self.connections.push(Connection { dialed_us: now_us, ..Connection::default() });
+        let connection = Connection { dialed_us: now_us, last_us: now_us, ..Connection::default() };
+        match self.connections.get_mut(index) {
+            Some(before) => *before = connection,
+            None => self.connections.push(connection),
+        }
+    }
+
+    /// A connection has left, and another takes its place.
+    pub(super) fn replaced(&mut self, index: usize) {
+        self.heard.connections += 1;
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.is_standing = false;
+        }
     }
 
     /// When a connection was begun.

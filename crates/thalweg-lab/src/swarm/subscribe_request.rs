@@ -92,7 +92,7 @@ impl SubscribeRequest {
         out: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
         let mut target = self.again.clone().into_bytes();
-        cursors.write(&mut target);
+        cursors.write(&mut target, self.again.contains('?'));
         self.on_stream(stream, &target, out)
     }
 
@@ -128,7 +128,7 @@ impl SubscribeRequest {
         out.extend_from_slice(b"GET ");
         out.extend_from_slice(target.as_bytes());
         if let Some(cursors) = cursors {
-            cursors.write(out);
+            cursors.write(out, target.contains('?'));
         }
         out.extend_from_slice(self.behind_target.as_bytes());
         self.handshake.end_request(index, out);

@@ -4,27 +4,32 @@
 //!
 //! - `connection`: one of them
 //! - `ending`: how they come to stand, and how they end
+//! - `coming`: who comes when, leaves, and comes again
+//! - `slow`: who reads at a trickle, or not at all
 
+mod coming;
 mod connection;
 mod ending;
+mod slow;
 
 use super::Load;
 use super::dialect::{self, Dialect};
 use super::dialer::{Dialer, tls_error};
 use super::facts;
 use super::link::Received;
-use super::parser::{Parser, Stage};
+use super::parser::{Over, Parser, Stage};
 use super::protocol_session::{End, ProtocolSession, Shape};
-use super::read_buffer::ReadBuffer;
+use super::read_buffer::{READ_BYTES, ReadBuffer};
 use super::receiver::Receiver;
 use super::socket::{Interest, Poller, Ready, now_us};
 use super::streams::Streams;
 use super::subscribe_request::SubscribeRequest;
 use crate::measure::{Counts, Negotiated};
-use crate::scenario::{Program, Settings};
+use crate::scenario::{Drive, Program, Settings};
 use crate::subject::tls;
 use anyhow::{Context, anyhow};
 use connection::Connection;
+use slow::Slow;
 use std::collections::VecDeque;
 use std::io;
 
@@ -45,8 +50,14 @@ pub(super) struct Subscribers {
     url: Option<String>,
     connections: Vec<Connection>,
     wanted: usize,
+    /// How many may have been begun by now.
+    allowed: usize,
+    /// Whether a connection keeps where it is, to go on there on another.
+    resumes: bool,
     /// Those to be opened again.
     returning: VecDeque<usize>,
+    /// Those that have come to stand since somebody asked, if anybody does.
+    stood: Option<Vec<usize>>,
     /// How many of them read to the end.
     readers: usize,
     /// Handshakes under way.
@@ -55,6 +66,7 @@ pub(super) struct Subscribers {
     oldest: usize,
     /// Connections whose subscriptions all stand.
     standing: usize,
+    slow: Slow,
     /// Those with more to read, and whether their end has been told.
     busy: Vec<(usize, bool)>,
     buffer: ReadBuffer,
@@ -84,30 +96,29 @@ impl Subscribers {
             subscribe_request: SubscribeRequest::new(&*dialect, settings, host),
             settings: settings.clone(),
             dialer,
-            dialect,
             url,
             connections: Vec::with_capacity(wanted),
             wanted,
+            allowed: wanted,
+            resumes: load.drive == Drive::Stampede && dialect.resumes(),
             returning: VecDeque::new(),
+            stood: load.drive.is_connecting().then(Vec::new),
             readers: settings.readers() as usize,
             opening: 0,
             oldest: 0,
             standing: 0,
+            slow: Slow::default(),
             busy: Vec::new(),
             buffer: ReadBuffer::new(),
             replies: Vec::new(),
             receiver,
+            dialect,
         })
     }
 
     /// Whether every subscription stands.
     pub(super) fn all_stand(&self) -> bool {
         self.standing == self.wanted
-    }
-
-    /// Whether every connection stands or is known not to.
-    pub(super) fn is_complete(&self) -> bool {
-        self.opening == 0 && self.returning.is_empty() && self.connections.len() == self.wanted
     }
 
     /// Connections that stand.
@@ -130,7 +141,7 @@ impl Subscribers {
         while self.opening < self.dialer.opening_max() {
             let index = match self.returning.pop_front() {
                 Some(index) => index,
-                None if self.connections.len() < self.wanted => self.connections.len(),
+                None if self.connections.len() < self.allowed => self.connections.len(),
                 None => break,
             };
             if let Some(recorder) = self.receiver.recorder() {
@@ -151,7 +162,7 @@ impl Subscribers {
                 connection.link = link;
                 continue;
             }
-            let session = ProtocolSession::new(index, &self.settings);
+            let session = ProtocolSession::new(index, &self.settings, self.resumes);
             self.connections.push(Connection { link, session, carry: Vec::new(), unsent: None });
         }
         Ok(())
@@ -220,7 +231,7 @@ impl Subscribers {
                 Streams::requests(&self.subscribe_request, streams.count(), request)?;
                 Stage::Asked
             }
-            Some(Shape::Document(cursors, _)) if cursors.are_known() => {
+            Some(Shape::Resumable(cursors, _)) if cursors.are_known() => {
                 self.subscribe_request.again(index, cursors, request);
                 Stage::Returning
             }
@@ -243,7 +254,9 @@ impl Subscribers {
     #[inline]
     fn read(&mut self, index: usize, has_ended: bool, poller: &Poller) -> anyhow::Result<()> {
         for _ in 0..READS_MAX {
-            let may_be_more = self.read_once(index, poller)?;
+            let before = self.connections[index].session.stage;
+            let (may_be_more, over) = self.read_once(index, READ_BYTES, poller)?;
+            self.settle(index, before, over, poller)?;
             let is_over = self.connections.get(index).is_none_or(|it| it.session.stage.is_over());
             if is_over || !may_be_more && !has_ended {
                 return Ok(());
@@ -255,11 +268,16 @@ impl Subscribers {
         Ok(())
     }
 
-    /// Reads once; whether there may be more.
+    /// Reads at most so much; whether there may be more, and whether the connection has come
+    /// to its end, and how.
     #[inline]
-    fn read_once(&mut self, index: usize, poller: &Poller) -> anyhow::Result<bool> {
+    fn read_once(
+        &mut self,
+        index: usize,
+        room: usize,
+        poller: &Poller,
+    ) -> anyhow::Result<(bool, Option<Over>)> {
         let Connection { link, session, carry, .. } = &mut self.connections[index];
-        let before = session.stage;
         let mut over = None;
         let mut parser = Parser {
             receiver: &mut self.receiver,
@@ -271,7 +289,7 @@ impl Subscribers {
             is_reader: index < self.readers,
             over: None,
         };
-        let received = self.buffer.read(link, carry, |bytes| {
+        let received = self.buffer.read(link, carry, room, |bytes| {
             parser.receiver.begin_read(now_us());
             let used = session.receive(&mut parser, bytes);
             over = parser.over.take();
@@ -305,25 +323,7 @@ impl Subscribers {
                 sent?;
             }
         }
-        if before != Stage::Standing || over.is_some() {
-            self.settle(index, before, over, poller)?;
-        }
-        Ok(may_be_more)
-    }
-
-    /// Makes the last connections stop reading; says which ports they come
-    /// from.
-    pub(super) fn stop_readers(&mut self, poller: &Poller) -> anyhow::Result<Vec<u16>> {
-        let mut ports = Vec::new();
-        let first = self.readers / self.settings.streams.max(1) as usize;
-        for connection in &mut self.connections[first..] {
-            if connection.session.stage == Stage::Standing {
-                poller.remove(connection.link.socket())?;
-                connection.session.stage = Stage::Stopped;
-                ports.push(connection.link.local_port()?);
-            }
-        }
-        Ok(ports)
+        Ok((may_be_more, over))
     }
 
     /// What the first connection agreed on.

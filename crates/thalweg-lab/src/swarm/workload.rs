@@ -9,13 +9,18 @@
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
 //! - `listen`: an external endpoint
+//! - `connecting`: connections that come to stand: in a `ramp`, in `churn`, in a `stampede`
 
 mod broadcast;
+mod churn;
+mod connecting;
 mod echo;
 mod firehose;
 mod listen;
 mod posting;
+mod ramp;
 mod round_trip;
+mod stampede;
 
 use super::socket::{Poller, now_us};
 use super::{Load, Moment, Observer, Outcome};
@@ -95,6 +100,9 @@ pub(super) fn of<'a>(
         Drive::RoundTrip => Box::new(round_trip::RoundTrip::new(load, observer)?),
         Drive::Ceiling => Box::new(broadcast::ceiling::Ceiling::new(load, observer)?),
         Drive::Listen => Box::new(listen::Listen::new(load, observer)?),
+        Drive::Ramp => Box::new(ramp::Ramp::new(load, observer)?),
+        Drive::Churn => Box::new(churn::Churn::new(load, observer)?),
+        Drive::Stampede => Box::new(stampede::Stampede::new(load, observer)?),
         Drive::Posted | Drive::SelfDriven | Drive::Idle => {
             Box::new(broadcast::Broadcast::new(load, observer)?)
         }

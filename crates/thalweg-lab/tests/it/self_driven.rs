@@ -61,6 +61,10 @@ fn broadcast(
 }
 
 fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
+    measure_as(Drive::SelfDriven, tick)
+}
+
+fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
     let settings = Settings {
         connections: CONNECTIONS as u32,
         batch: BATCH as u32,
@@ -72,7 +76,7 @@ fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
         address: serve(start_us, tick)?,
         program: &Program::Thalweg,
         settings: &settings,
-        drive: Drive::SelfDriven,
+        drive,
         start_us,
         warm_up: Duration::from_millis(60),
         measured: Duration::from_millis(200),
@@ -161,5 +165,16 @@ fn who_stops_owes_what_is_due() {
         });
         let missing = stopped.unwrap().ledger.missing;
         assert!(missing > 0 && missing.is_multiple_of(BATCH), "{missing}");
+    });
+}
+
+#[test]
+fn who_begins_anew_where_a_client_resumes_is_caught() {
+    undisturbed(|| {
+        // This server has no history: whoever comes again is told everything again.
+        let outcome = measure_as(Drive::Stampede, |_| Some(IN_TIME)).unwrap();
+        assert_eq!(outcome.traffic.events, CONNECTIONS);
+        let ledger = outcome.ledger;
+        assert!(ledger.duplicated > 0 && ledger.missing == 0, "{ledger}");
     });
 }

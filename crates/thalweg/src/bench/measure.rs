@@ -60,6 +60,16 @@ pub(super) struct ScenarioArgs {
     /// Connections in every cell; of several numbers, cells for each.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
+    /// Connections arrive at this rate, in stages, e.g. 100/s or "50/s 10s, 200/s 1m":
+    /// measured is how long each takes from when it was due.
+    #[arg(long, value_name = "RATE", conflicts_with_all = ["stay", "stampede"])]
+    arrivals: Option<String>,
+    /// Connections come and go: each stays about so long, and another comes as it leaves.
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "stampede")]
+    stay: Option<Duration>,
+    /// All connections are lost at once, and come again.
+    #[arg(long, requires = "url")]
+    stampede: bool,
     /// Events per second and topic, on a schedule set in advance; 0 is as fast as the
     /// window allows.
     #[arg(long, value_name = "N", value_delimiter = ',')]
@@ -181,6 +191,12 @@ impl ScenarioArgs {
         };
         add("connections", format!("{:?}", self.connections));
         add("rate", format!("{:?}", self.rate));
+        if let Some(arrivals) = &self.arrivals {
+            add("arrivals", format!("{arrivals:?}"));
+        }
+        if let Some(stay) = self.stay {
+            add("stay_ms", stay.as_millis().to_string());
+        }
         add("event_bytes", format!("{:?}", self.size));
         set
     }
@@ -211,6 +227,7 @@ pub(super) fn run(args: ScenarioArgs) -> anyhow::Result<Ended> {
             against: args.against.map(|binary| Path::new(".").join(binary)),
             control: args.no_control.then_some(Control::None),
             set,
+            stampede: args.stampede,
             transports,
         },
         place: Place {

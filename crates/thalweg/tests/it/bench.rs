@@ -174,6 +174,60 @@ subjects = ["thalweg"]
 }
 
 #[test]
+fn connections_arrive_come_and_go() {
+    let cells = r#"
+[[cells]]
+transport = ["websocket", "sse", "http-streaming"]
+connections = 30
+interval_us = 10000
+"#;
+    for (drive, settings) in
+        [("ramp", "arrivals = \"200/s 50ms, 1000/s\""), ("churn", "stay_ms = 100")]
+    {
+        let samples = bench(drive, drive, &format!("{cells}{settings}\n"));
+        assert_whole(&samples, 6);
+        for sample in samples {
+            let stood = sample["traffic"]["events"].as_u64().expect("a count");
+            // Who stays 100 ms comes about once in the 100 ms that are measured.
+            assert!(if drive == "ramp" { stood == 30 } else { stood >= 10 }, "{sample}");
+        }
+    }
+}
+
+#[test]
+fn all_reconnect_and_resume_at_once() {
+    let cells = r#"
+[[cells]]
+transport = ["websocket", "sse", "http-streaming", "forever-frame"]
+connections = 30
+interval_us = 5000
+tls = [false, true]
+subjects = ["thalweg"]
+"#;
+    let samples = bench("stampede", "stampede", cells);
+    assert_whole(&samples, 8);
+    for sample in samples {
+        assert_eq!(sample["traffic"]["events"], 30, "{sample}");
+    }
+}
+
+#[test]
+fn who_reads_at_a_trickle_is_no_hole_in_the_ledger() {
+    let cells = r#"
+[[cells]]
+connections = 10
+slow = 3
+slow_bytes_per_s = 2000
+rate = 200
+event_bytes = 10000
+receive_buffer_bytes = 4096
+tls = [false, true]
+subjects = ["thalweg"]
+"#;
+    assert_whole(&bench("slow", "posted", cells), 2);
+}
+
+#[test]
 fn round_trips_over_every_transport() {
     let cells = r#"
 [[cells]]

@@ -46,6 +46,12 @@ const P99: Metric = Metric {
     tick: brief_us,
     show: micros,
 };
+const SET_UP_P99: Metric =
+    Metric { key: "set-up-p99-us", title: "From due to standing, p99", ..P99 };
+const SET_UP_CPU: Metric =
+    Metric { key: "set-up-cpu-us", title: "Subject’s CPU per connection, µs", ..CPU };
+const SET_UP: Metric =
+    Metric { key: "set-up-per-s", title: "Connections that came to stand, per second", ..EVENTS };
 const SERVICE_P99: Metric = Metric { title: "Service time, p99", ..P99 };
 const ROUND_TRIP: Metric = Metric {
     key: "round-trip-us",
@@ -113,6 +119,7 @@ pub(super) fn metrics(part: &PartSummary) -> Vec<Metric> {
         Drive::Ceiling => vec![EVENTS, CPU, P99],
         Drive::SelfDriven => vec![EVENTS, BUSY, CPU, P99],
         Drive::Idle => vec![PER_CONNECTION, OPENED],
+        Drive::Ramp | Drive::Churn | Drive::Stampede => vec![SET_UP_P99, SET_UP_CPU, SET_UP],
         Drive::Publish => vec![EVENTS, CPU],
         Drive::Echo => vec![ROUND_TRIP, ROUND_TRIP_WORST, ROUND_TRIP_P99, RECEIVED],
         Drive::Listen => vec![EVENTS, CPU, P99],

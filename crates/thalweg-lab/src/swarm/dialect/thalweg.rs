@@ -22,6 +22,10 @@ impl Dialect for Thalweg {
             .ok_or_else(|| unknown("not an envelope of the wire", message))
     }
 
+    fn resumes(&self) -> bool {
+        true
+    }
+
     fn echo(&self, number: u64) -> (Vec<u8>, Vec<u8>) {
         let data = echo::uuid(number);
         (

@@ -12,6 +12,7 @@ use std::io;
 
 impl Subscribers {
     /// A connection may stand now, or be over.
+    #[inline]
     pub(super) fn settle(
         &mut self,
         index: usize,
@@ -19,9 +20,15 @@ impl Subscribers {
         over: Option<Over>,
         poller: &Poller,
     ) -> anyhow::Result<()> {
+        if before == Stage::Standing && over.is_none() {
+            return Ok(());
+        }
         if before.is_opening() && self.connections[index].session.stage == Stage::Standing {
             self.opening -= 1;
             self.standing += 1;
+            if let Some(stood) = &mut self.stood {
+                stood.push(index);
+            }
             if let Some(recorder) = self.receiver.recorder() {
                 recorder.reached(index, self.dialer.address().to_string(), now_us());
             }
@@ -109,7 +116,7 @@ impl Subscribers {
     fn end(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let Connection { session, link, carry, .. } = &mut self.connections[index];
         let is_reload = match session.shape.as_deref_mut() {
-            Some(Shape::Document(cursors, _)) => cursors.take_reload(),
+            Some(Shape::Resumable(cursors, _)) => cursors.take_reload(),
             _ => false,
         };
         if !is_reload || session.stage != Stage::Standing {
@@ -191,7 +198,7 @@ mod tests {
         subscribers.dialer.redirect(addresses);
         let mut poller = Poller::new()?;
         subscribers.open_more(&poller)?;
-        while !subscribers.is_complete() {
+        while !subscribers.is_settled() {
             for index in 0..poller.wait(1000)? {
                 subscribers.on_ready(poller.ready(index), &poller)?;
             }

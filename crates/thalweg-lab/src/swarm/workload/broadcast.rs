@@ -141,7 +141,8 @@ impl Workload for Broadcast<'_> {
         let swarm_fell_short = outcome.pacing.as_ref().is_some_and(Pacing::is_short);
         let failure = self.subscribers.receiver().broken_schedule();
         let ledger = self.new_counts();
-        let negotiated = self.negotiated.clone();
+        let mut negotiated = self.negotiated.clone();
+        negotiated.facts.extend(self.subscribers.slow_fact());
         Ok(Outcome { latency, swarm_fell_short, failure, ledger, negotiated, ..outcome })
     }
 
@@ -230,6 +231,7 @@ impl<'a> Broadcast<'a> {
                 _ => {}
             }
         }
+        self.subscribers.trickle(now_us(), &self.poller)?;
         let Broadcast { progress, observer, subscribers, begun_us, .. } = self;
         if self.posting == Posting::Schedule {
             let now_us = now_us();

@@ -28,7 +28,7 @@ impl Workload for Listen<'_> {
     fn connect(&mut self) -> anyhow::Result<u64> {
         let begun_us = now_us();
         self.subscribers.open_more(&self.poller)?;
-        while !self.subscribers.is_complete() {
+        while !self.subscribers.is_settled() {
             self.turn(PROGRESS_EVERY_US)?;
             self.subscribers.give_up_late(&self.poller)?;
         }

@@ -1,0 +1,95 @@
+//! Who comes when, leaves, and comes again.
+
+use super::Subscribers;
+use crate::scenario::Transport;
+use crate::swarm::carrier::websocket;
+use crate::swarm::parser::Stage;
+use crate::swarm::protocol_session::ProtocolSession;
+use crate::swarm::socket::Poller;
+
+impl Subscribers {
+    /// Nobody has come yet, and whoever is due comes at once, whatever is under way.
+    pub(in crate::swarm) fn come_when_due(&mut self) {
+        self.allowed = 0;
+        self.come_all_at_once();
+    }
+
+    /// Whoever is due comes at once, whatever is under way.
+    pub(in crate::swarm) fn come_all_at_once(&mut self) {
+        self.dialer.open_all_at_once();
+    }
+
+    /// Whether nobody who is due is under way.
+    pub(in crate::swarm) fn is_settled(&self) -> bool {
+        self.opening == 0 && self.returning.is_empty() && self.connections.len() >= self.allowed
+    }
+
+    /// Whether a connection has ended and does not come again.
+    pub(in crate::swarm) fn is_over(&self, index: usize) -> bool {
+        self.connections.get(index).is_some_and(|it| it.session.stage == Stage::Ended)
+    }
+
+    /// So many are due by now.
+    pub(in crate::swarm) fn allow(
+        &mut self,
+        connections: usize,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        self.allowed = connections.min(self.wanted);
+        self.open_more(poller)
+    }
+
+    /// Those that have come to stand since this was last asked.
+    pub(in crate::swarm) fn take_stood(&mut self) -> Vec<usize> {
+        self.stood.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether a connection stands.
+    pub(in crate::swarm) fn stands(&self, index: usize) -> bool {
+        self.connections.get(index).is_some_and(|it| it.session.stage == Stage::Standing)
+    }
+
+    /// A connection that stands takes leave, and another takes its place.
+    pub(in crate::swarm) fn replace(
+        &mut self,
+        index: usize,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        let connection = &mut self.connections[index];
+        if self.settings.transport == Transport::Websocket {
+            let mut close = Vec::new();
+            websocket::close(&mut close);
+            // What the kernel does not take is lost.
+            let _ = connection.send(index, &close, poller);
+        }
+        connection.session = ProtocolSession::new(index, &self.settings, self.resumes);
+        self.receiver.restart(index);
+        self.lose(index);
+        self.open_more(poller)
+    }
+
+    /// All connections that stand are lost at once, and come again.
+    pub(in crate::swarm) fn stampede(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        let standing: Vec<usize> =
+            (0..self.connections.len()).filter(|&index| self.stands(index)).collect();
+        for &index in &standing {
+            self.connections[index].session.reconnect();
+            self.lose(index);
+        }
+        self.open_more(poller)
+    }
+
+    /// A connection is gone, and comes again.
+    fn lose(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        connection.link.shut_down();
+        connection.carry = Vec::new();
+        connection.unsent = None;
+        if let Some(recorder) = self.receiver.recorder() {
+            recorder.replaced(index);
+        }
+        self.busy.retain(|(busy, _)| *busy != index);
+        self.standing -= 1;
+        self.returning.push_back(index);
+    }
+}

@@ -1,0 +1,70 @@
+//! Subscribers that read at a trickle, or not at all. A subject may tell them of gaps and may
+//! cut them off; the others must not notice.
+
+use super::{Stage, Subscribers};
+use crate::swarm::read_buffer::READ_BYTES;
+use crate::swarm::socket::Poller;
+
+/// A trickle comes in so many pieces a second.
+const PIECES_PER_S: u64 = 10;
+
+/// Those that read at a trickle.
+#[derive(Debug, Default)]
+pub(super) struct Slow {
+    connections: Vec<usize>,
+    /// When they read next.
+    next_us: u64,
+    /// Those that the subject has cut off.
+    cut: u64,
+}
+
+impl Subscribers {
+    /// Makes the last connections stop reading, and those before them read at a trickle; says
+    /// which ports the stopped ones come from.
+    pub(in crate::swarm) fn stop_readers(&mut self, poller: &Poller) -> anyhow::Result<Vec<u16>> {
+        let mut ports = Vec::new();
+        let first = self.readers / self.settings.streams.max(1) as usize;
+        let stopped = first + self.settings.slow as usize;
+        for (index, connection) in self.connections.iter_mut().enumerate().skip(first) {
+            if connection.session.stage != Stage::Standing {
+                continue;
+            }
+            poller.remove(connection.link.socket())?;
+            connection.session.stage = Stage::Stopped;
+            if index < stopped {
+                self.slow.connections.push(index);
+            } else {
+                ports.push(connection.link.local_port()?);
+            }
+        }
+        Ok(ports)
+    }
+
+    /// Reads a piece of each trickle, if it is time to.
+    pub(in crate::swarm) fn trickle(&mut self, now_us: u64, poller: &Poller) -> anyhow::Result<()> {
+        if self.slow.connections.is_empty() || now_us < self.slow.next_us {
+            return Ok(());
+        }
+        self.slow.next_us = now_us + 1_000_000 / PIECES_PER_S;
+        let piece = u64::from(self.settings.slow_bytes_per_s).div_ceil(PIECES_PER_S).max(1);
+        let room = usize::try_from(piece).map_or(READ_BYTES, |bytes| bytes.min(READ_BYTES));
+        for index in std::mem::take(&mut self.slow.connections) {
+            let (_, over) = self.read_once(index, room, poller)?;
+            match over {
+                None => self.slow.connections.push(index),
+                Some(_) => {
+                    self.connections[index].session.stage = Stage::Ended;
+                    self.slow.cut += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of those that read at a trickle, if there are any.
+    pub(in crate::swarm) fn slow_fact(&mut self) -> Option<(String, String)> {
+        let (gaps, cut) = (self.receiver.slow_gaps, self.slow.cut);
+        let fact = format!("{gaps} gaps announced, {cut} of {} cut off", self.settings.slow);
+        (self.settings.slow > 0).then(|| ("slow subscribers".to_owned(), fact))
+    }
+}

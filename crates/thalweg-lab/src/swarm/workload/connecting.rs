@@ -1,0 +1,201 @@
+//! What is about connections that come to stand: `ramp`, `churn` and `stampede`. Each is
+//! due at a time set in advance, and late from then on until its subscriptions stand.
+//! Meanwhile the subject sends what it sends, and the ledger checks it.
+
+use crate::measure::{Counts, Negotiated, Told};
+use crate::swarm::progress::Progress;
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::subscribers::Subscribers;
+use crate::swarm::tally::Tally;
+use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US};
+use anyhow::bail;
+
+/// How long the last connection may take to stand.
+const STAND_WITHIN_US: u64 = 10_000_000;
+/// How long they may take to catch up then.
+const CATCH_UP_WITHIN_US: u64 = 3_000_000;
+
+/// Connections, and when each was due.
+pub(super) struct Connecting<'a> {
+    pub(super) load: Load<'a>,
+    pub(super) observer: &'a mut dyn Observer,
+    pub(super) poller: Poller,
+    pub(super) subscribers: Subscribers,
+    /// When each was due that does not stand yet.
+    due_us: Vec<Option<u64>>,
+    /// Those that have come to stand in the span, and how late.
+    stood: Tally,
+    /// When the span began; 0 before.
+    pub(super) begun_us: u64,
+    progress: Progress,
+    negotiated: Negotiated,
+    told: Told,
+}
+
+impl<'a> Connecting<'a> {
+    pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        if load.settings.connections == 0 {
+            bail!("at least one connection is needed");
+        }
+        Ok(Connecting {
+            load: *load,
+            observer,
+            poller: Poller::new()?,
+            subscribers: Subscribers::new(load)?,
+            due_us: vec![None; load.settings.connections as usize],
+            stood: Tally::default(),
+            begun_us: 0,
+            progress: Progress::default(),
+            negotiated: Negotiated::default(),
+            told: Told::default(),
+        })
+    }
+
+    /// Opens all connections; says how long that took, µs.
+    pub(super) fn open_all(&mut self) -> anyhow::Result<u64> {
+        let begun_us = now_us();
+        self.subscribers.open_more(&self.poller)?;
+        self.stand(begun_us)?;
+        Ok(now_us() - begun_us)
+    }
+
+    /// Until every connection stands that is due, or is known not to.
+    pub(super) fn stand(&mut self, since_us: u64) -> anyhow::Result<()> {
+        while !self.subscribers.is_settled() {
+            self.turn(PROGRESS_EVERY_US)?;
+            if now_us() - since_us > STAND_WITHIN_US + 1000 * self.due_us.len() as u64 {
+                let standing = self.subscribers.standing();
+                bail!("only {standing} of {} connections stood in time", self.due_us.len());
+            }
+        }
+        if let Some(why) = self.subscribers.why_nobody() {
+            bail!(why);
+        }
+        Ok(())
+    }
+
+    /// Until everybody has what was due by now. What does not come in time is missing.
+    pub(super) fn catch_up(&mut self) -> anyhow::Result<()> {
+        let begun_us = now_us();
+        let last = self.subscribers.receiver().last_due(begun_us);
+        while !self.subscribers.have(&last) && now_us() - begun_us < CATCH_UP_WITHIN_US {
+            self.turn(PROGRESS_EVERY_US)?;
+        }
+        Ok(())
+    }
+
+    /// When the warm-up is over: it begins when the subject has begun to send.
+    pub(super) fn warm_at_us(&mut self) -> u64 {
+        let is_sending = self.subscribers.receiver().recorder().is_none();
+        let begins_us = if is_sending { self.load.start_us } else { 0 };
+        now_us().max(begins_us) + self.load.warm_up.as_micros() as u64
+    }
+
+    /// A connection is due then.
+    pub(super) fn is_due(&mut self, index: usize, due_us: u64) {
+        self.due_us[index] = Some(due_us);
+    }
+
+    /// The span begins.
+    pub(super) fn begin(&mut self, now_us: u64) {
+        self.begun_us = now_us;
+        self.stood.reset();
+        self.subscribers.receiver().begin_recording(now_us);
+    }
+
+    /// The span is over: each connection that has come to stand in it counts as an event.
+    pub(super) fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        let receiver = self.subscribers.receiver();
+        let heard = receiver.recorder().is_some();
+        let heard = heard.then(|| receiver.end_recording(self.begun_us, end_us)).transpose()?;
+        let mut traffic = receiver.tally.end(end_us);
+        traffic.events = self.stood.traffic.events;
+        let failure = receiver.broken_schedule();
+        Ok(Outcome {
+            heard,
+            traffic,
+            latency: std::mem::take(&mut self.stood.latency),
+            failure,
+            ledger: self.new_counts(),
+            negotiated: self.negotiated.clone(),
+            ..Outcome::default()
+        })
+    }
+
+    pub(super) fn collect(&mut self) -> anyhow::Result<Counts> {
+        self.subscribers.close_ledger();
+        self.subscribers.leave(&self.poller);
+        Ok(self.new_counts())
+    }
+
+    /// What the ledger has counted since this was last asked.
+    fn new_counts(&mut self) -> Counts {
+        let counts = self.subscribers.receiver().ledger.counts().clone();
+        self.told.new_in(counts)
+    }
+
+    /// Waits once and handles everyone who is ready.
+    pub(super) fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
+        let count = match self.subscribers.is_busy() {
+            true => self.poller.wait(0)?,
+            false => self.poller.wait_awake(timeout_us, SPIN_US)?,
+        };
+        self.subscribers.go_on(&self.poller)?;
+        for index in 0..count {
+            self.subscribers.on_ready(self.poller.ready(index), &self.poller)?;
+        }
+        self.subscribers.give_up_late(&self.poller)?;
+        let stood = self.subscribers.take_stood();
+        if !stood.is_empty() && self.negotiated.facts.is_empty() {
+            // Before the kernel makes the buffers larger.
+            self.negotiated = self.subscribers.negotiated();
+        }
+        let now_us = now_us();
+        for index in stood {
+            if let Some(due_us) = self.due_us[index].take() {
+                self.stood.came(due_us, now_us, 1);
+            }
+        }
+        let Connecting { progress, observer, subscribers, begun_us, stood, .. } = self;
+        progress.tell(*observer, |now_us| {
+            Figures::of_span(subscribers.standing(), stood, *begun_us, now_us)
+        })
+    }
+
+    /// Until then, whatever comes.
+    pub(super) fn run_until(&mut self, until_us: u64) -> anyhow::Result<()> {
+        loop {
+            let now_us = now_us();
+            if now_us >= until_us {
+                return Ok(());
+            }
+            self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
+        }
+    }
+}
+
+/// Passes on what all of them have in common.
+macro_rules! as_connecting {
+    () => {
+        fn begin(&mut self, now_us: u64) {
+            self.0.begin(now_us);
+        }
+
+        fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+            self.0.end(end_us)
+        }
+
+        fn collect(&mut self) -> anyhow::Result<Counts> {
+            self.0.collect()
+        }
+
+        fn poller(&mut self) -> &mut Poller {
+            &mut self.0.poller
+        }
+
+        fn observer(&mut self) -> &mut dyn Observer {
+            self.0.observer
+        }
+    };
+}
+pub(super) use as_connecting;

@@ -1,0 +1,47 @@
+//! All connections are lost at once, reconnect and resume where they were: what a restart, a
+//! proxy or a network does to a server. The span goes on until all stand again and have what
+//! was due; nothing may be missing.
+
+use super::Workload;
+use super::connecting::{Connecting, as_connecting};
+use crate::measure::{Counts, WarmUp};
+use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::{Load, Observer, Outcome};
+use std::time::Duration;
+
+/// A stampede.
+pub(super) struct Stampede<'a>(Connecting<'a>);
+
+impl<'a> Stampede<'a> {
+    pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
+        Ok(Stampede(Connecting::new(load, observer)?))
+    }
+}
+
+impl Workload for Stampede<'_> {
+    fn connect(&mut self) -> anyhow::Result<u64> {
+        let open_us = self.0.open_all()?;
+        self.0.subscribers.come_all_at_once();
+        Ok(open_us)
+    }
+
+    fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        let until_us = self.0.warm_at_us();
+        self.0.run_until(until_us)?;
+        Ok(WarmUp::default())
+    }
+
+    fn run(&mut self, _: Duration) -> anyhow::Result<()> {
+        let begun_us = now_us();
+        for index in 0..self.0.load.settings.connections as usize {
+            if self.0.subscribers.stands(index) {
+                self.0.is_due(index, begun_us);
+            }
+        }
+        self.0.subscribers.stampede(&self.0.poller)?;
+        self.0.stand(begun_us)?;
+        self.0.catch_up()
+    }
+
+    as_connecting!();
+}
