@@ -70,7 +70,7 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
                     "{topic}=constant,batch={batch},interval={interval},start={}",
                     launch.start_us
                 ),
-            )
+            );
         }
         Drive::Echo if dummy_bytes > 0 => {
             option("--source", format!("{topic}=dummy,size={dummy_bytes},interval={interval}"));

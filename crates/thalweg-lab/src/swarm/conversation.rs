@@ -105,7 +105,7 @@ impl Conversation {
                     match response.opening {
                         Ok(Opening::Websocket | Opening::Stream(Body::UntilEnd)) => {}
                         Ok(Opening::Stream(body)) => {
-                            *chunks = Some((body, PieceDecoder::default()))
+                            *chunks = Some((body, PieceDecoder::default()));
                         }
                         Ok(Opening::Refused(_)) => {
                             bail!(
