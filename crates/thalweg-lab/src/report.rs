@@ -10,6 +10,7 @@
 //! - `curves`: what only a chart shows
 //! - `findings`: what was found and how sure it is, in words
 //! - `published`: what others have published of the same experiments
+//! - `workload`: what is shown of each workload; `columns`: what tables may have
 //! - `table`: for a terminal
 //! - `html`: one page for everyone, with charts
 //! - `markdown`: for a repository
@@ -19,6 +20,7 @@
 //! - `words`: what a report says besides; `number`: how figures are written
 
 mod choice;
+mod columns;
 mod comparisons;
 mod condition;
 mod connections;
@@ -38,6 +40,7 @@ mod row;
 mod summary;
 mod table;
 mod words;
+mod workload;
 
 pub use comparisons::{next, so_far};
 pub use condition::{Condition, Hit};

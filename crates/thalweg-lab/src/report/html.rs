@@ -12,7 +12,7 @@ mod against;
 mod curve;
 mod facets;
 mod markup;
-mod metric;
+pub(super) mod metric;
 mod overview;
 mod page;
 mod part;

@@ -6,7 +6,7 @@ use super::published::published;
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::table::{columns, notes};
-use super::words;
+use super::{words, workload};
 
 /// The whole report.
 pub fn markdown(summary: &Summary) -> String {
@@ -17,7 +17,7 @@ pub fn markdown(summary: &Summary) -> String {
     text += &list(&found.trust);
     for part in summary.parts.iter().filter(|part| !part.rows.is_empty()) {
         text += &format!("\n## {}\n\n{}\n", safe(&part.name), safe(&part.title));
-        text += &format!("\n{} {}\n\n", words::drive(part), words::effort(part));
+        text += &format!("\n{} {}\n\n", workload::of(part).sentence, words::effort(part));
         text += &table(part);
         for note in notes(part).lines().filter(|line| !line.is_empty()) {
             text += &format!("\n{}\n", safe(note));

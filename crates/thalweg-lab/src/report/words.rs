@@ -4,61 +4,6 @@ use super::summary::{Addition, PartSummary, Summary};
 use crate::measure::MachineNote;
 use crate::scenario::Drive;
 
-/// How the subjects of a part were driven, in a sentence or two.
-pub(super) fn drive(part: &PartSummary) -> &'static str {
-    let has_rate = part.rows.iter().any(|row| row.settings.rate > 0);
-    match part.drive {
-        Drive::Posted if has_rate => {
-            "The lab publishes at a rate set in advance, whatever happens. Latency is from when an \
-             event should have been sent to when the swarm has read it."
-        }
-        Drive::Posted => {
-            "The lab publishes the next event as soon as every subscriber has what the window \
-             allows: a subject is always given as much as it can take. Service time is from \
-             publishing to when the swarm has read it; what would have queued is not in it."
-        }
-        Drive::SelfDriven => {
-            "The subject broadcasts by itself, on a schedule it was told at its start. Latency is \
-             from when a batch was due to when the swarm has read it."
-        }
-        Drive::Listen => {
-            "The lab only listens to an endpoint that somebody runs: nobody knows what should have \
-             come. Latency is from the time an event names to when the swarm has read it."
-        }
-        Drive::Idle => "Nobody sends anything: the connections only stand there.",
-        Drive::Publish => {
-            "The lab publishes as fast as the subject takes it; nobody subscribes. Events are those \
-             that were taken."
-        }
-        Drive::Echo => {
-            "Over a WebSocket the client asks on a schedule and must be answered, while the subject \
-             pushes other data to it, on the same connection unless the cell says otherwise."
-        }
-        Drive::RoundTrip => {
-            "The subject sends the next event when the client has acknowledged the last: one round \
-             trip after the other."
-        }
-        Drive::Ramp => {
-            "Connections arrive at a rate set in advance, whatever becomes of those before, while \
-             the subject sends to those that stand. Latency is from when a connection was due to \
-             when its subscriptions stood."
-        }
-        Drive::Churn => {
-            "One connection after the other leaves, on a schedule set in advance, and another takes \
-             its place, while the subject sends to those that stand. Latency is from when a \
-             connection was due to when its subscriptions stood."
-        }
-        Drive::Stampede => {
-            "All connections are lost at once, reconnect and resume where they were. Latency is from \
-             then to when the subscriptions of each stood again."
-        }
-        Drive::Ceiling => {
-            "The lab publishes at rates that rise until the p99 latency is over the objective; \
-             shown is the highest rate that was not."
-        }
-    }
-}
-
 /// `5 samples of 2 s for each subject in each cell`
 pub(super) fn effort(part: &PartSummary) -> String {
     let samples = if part.repeats == 1 { "sample" } else { "samples" };

@@ -63,7 +63,8 @@ fn samples(summary: &Summary) -> String {
 
 /// Whether the lab knows what had to come.
 fn is_in_ledger(summary: &Summary) -> bool {
-    !summary.parts.iter().any(|part| matches!(part.drive, Drive::Idle | Drive::Listen))
+    let is_idle = summary.parts.iter().any(|part| part.drive == Drive::Idle);
+    !is_idle && rows(summary).all(|row| row.heard.is_none())
 }
 
 /// Samples that are valid and not as good as others.

@@ -8,7 +8,7 @@ use super::series::Series;
 use crate::report::number::{brief_us, round};
 use crate::report::row::Row;
 use crate::report::summary::PartSummary;
-use crate::scenario::Drive;
+use crate::report::workload;
 
 /// Cells whose curves are shown at once; more are folded away.
 const SHOWN_MAX: usize = 4;
@@ -68,9 +68,7 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary, series: &[Series]) {
             });
         }
     }
-    if part.drive == Drive::Echo {
-        let note = "Latency here is from when a request was due, the round trip above from when it \
-                    was sent.";
+    if let Some(note) = workload::of(part).note {
         markup.leaf("p", &[("class", &"note")], note);
     }
 }

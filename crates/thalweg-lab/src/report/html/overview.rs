@@ -3,7 +3,7 @@
 //! was measured.
 
 use super::markup::Markup;
-use super::metric::{Metric, metrics};
+use super::metric::Metric;
 use super::scale::Scale;
 use super::series::{CIRCLE, DIAMOND, SQUARE, Series, mark, series, swatch};
 use super::strips::{Line, Point, Strip, Strips};
@@ -13,6 +13,7 @@ use crate::measure::statistics::Estimate;
 use crate::report::number::round;
 use crate::report::row::Row;
 use crate::report::summary::{PartSummary, Summary};
+use crate::report::workload;
 
 /// Cells that have a strip each; more share one for each subject.
 const STRIPS_MAX: usize = 34;
@@ -203,7 +204,7 @@ fn key(markup: &mut Markup, words: &[Word], has_noise: bool) {
 fn without_comparison(markup: &mut Markup, summary: &Summary) {
     let Some((part, metric)) = summary.parts.iter().find_map(|part| {
         let has = |metric: &Metric| part.rows.iter().any(|row| (metric.of)(row).is_some());
-        Some((part, metrics(part).into_iter().find(has)?))
+        Some((part, workload::of(part).charts.into_iter().find(has)?))
     }) else {
         return;
     };

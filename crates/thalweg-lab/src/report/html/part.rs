@@ -3,20 +3,19 @@
 use super::against::Against;
 use super::facets::facets;
 use super::markup::Markup;
-use super::metric::metrics;
 use super::series::{legend, series};
 use super::{curve, overview, table};
 use crate::report::heard;
 use crate::report::published::{Published, published};
 use crate::report::row::Row;
 use crate::report::summary::PartSummary;
-use crate::report::words;
+use crate::report::{words, workload};
 
 pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
     markup.element("section", &[("class", &"part")], |markup| {
         markup.leaf("h2", &[], &part.name);
         markup.leaf("p", &[("class", &"title")], &part.title);
-        let asked = format!("{} {}", words::drive(part), words::effort(part));
+        let asked = format!("{} {}", workload::of(part).sentence, words::effort(part));
         markup.leaf("p", &[("class", &"asked")], &asked);
         markup.leaf("h3", &[], "Charts");
         charts(markup, part);
@@ -45,7 +44,7 @@ fn what_was_heard(markup: &mut Markup, row: &Row) {
 
 fn charts(markup: &mut Markup, part: &PartSummary) {
     let series = series(part);
-    let metrics = metrics(part);
+    let metrics = workload::of(part).charts;
     let published = published(&part.name);
     let facets = facets(part);
     let against = facets.axis.map(|axis| Against {

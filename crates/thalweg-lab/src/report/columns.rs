@@ -1,0 +1,120 @@
+//! What tables may have: a column for each figure of a row.
+
+use super::number::{digits, short};
+use super::row::Row;
+use super::summary::PartSummary;
+use crate::measure::comparison::Metric;
+
+/// A column: the two lines of its head, and what it shows of a part's row. An empty first
+/// line continues the one before.
+pub(super) type Column = (&'static str, &'static str, fn(&PartSummary, &Row) -> String);
+
+/// Columns of this name are there only where somebody is compared.
+pub(super) const TO_BASELINE: &str = "× baseline";
+/// Columns of this name are there only where the swarm had a schedule.
+pub(super) const LATE: &str = "p99 µs";
+pub(super) const CPU: &[Column] = &[
+    ("CPU µs", "per event", |_, row| figure(row.cpu.us_per_event.map(|it| it.median))),
+    ("CPU", TO_BASELINE, |part, row| compared(part, row, Metric::Cpu)),
+];
+pub(super) const THROUGHPUT: &[Column] =
+    &[("events", "per s", |_, row| match row.throughput.events_per_s {
+        Some(events) if row.is_at_least => format!("≥ {}", short(events.median)),
+        Some(events) if row.is_ranked => short(events.median),
+        Some(events) => format!("({})", short(events.median)),
+        None => String::new(),
+    })];
+pub(super) const SCHEDULE: &[Column] = &[("% of", "schedule", |_, row| {
+    row.throughput.share_of_schedule.map_or(String::new(), percent)
+})];
+pub(super) const LATENCY: &[Column] = &[
+    ("latency µs", "p50", |_, row| whole(row.latency.p50_us)),
+    ("", "p99", |_, row| match withholds_p99(row) {
+        true => "–".to_owned(),
+        false => whole(row.latency.p99_us),
+    }),
+    ("", "p99.9", |_, row| whole(row.latency.p999_us)),
+    ("published late", LATE, |_, row| whole(row.latency.published_late_p99_us)),
+    ("p99", TO_BASELINE, |part, row| compared(part, row, Metric::P99)),
+];
+/// Of a closed loop the same is the time of service.
+pub(super) const SERVICE: &[Column] =
+    &[("service time µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
+pub(super) const CEILING: &[Column] =
+    &[("events/s", TO_BASELINE, |part, row| compared(part, row, Metric::Throughput))];
+pub(super) const BATCHING: &[Column] = &[
+    ("wire B", "per event", |_, row| figure(row.wire.bytes_per_event)),
+    ("events per", "envelope", |_, row| figure(row.wire.events_per_envelope)),
+    ("", "read", |_, row| figure(row.wire.events_per_read)),
+];
+pub(super) const CONNECTING: &[Column] = &[
+    ("connections", "per s", |_, row| {
+        row.throughput.events_per_s.map_or(String::new(), |it| short(it.median))
+    }),
+    ("CPU µs", "each", CPU[0].2),
+    ("CPU", TO_BASELINE, CPU[1].2),
+];
+/// From when a connection was due to when its subscriptions stood.
+pub(super) const CONNECTING_LATE: &[Column] =
+    &[("due to standing µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
+pub(super) const TOPICS: &[Column] =
+    &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
+pub(super) const MEMORY: &[Column] =
+    &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
+pub(super) const STOPPED: &[Column] = &[
+    ("KiB per stopped", "mean", |_, row| {
+        figure(row.memory.stopped_bytes_mean.map(|it| it / 1024.0))
+    }),
+    ("", "max", |_, row| figure(row.memory.stopped_bytes_max.map(|it| it / 1024.0))),
+];
+pub(super) const IDLE: &[Column] = &[
+    ("RSS KiB per", "connection", |_, row| {
+        figure(row.memory.rss_bytes_per_connection.map(|it| it / 1024.0))
+    }),
+    ("RSS", TO_BASELINE, |part, row| compared(part, row, Metric::Memory)),
+    ("opened", "in ms", |_, row| whole(row.load.open_ms)),
+];
+pub(super) const ROUND_TRIP: &[Column] = &[
+    ("round trip µs", "mean", |_, row| figure(row.round_trip.mean_us)),
+    ("", "worst run", |_, row| figure(row.round_trip.mean_us_worst)),
+    ("", "p50", |_, row| whole(row.round_trip.p50_us)),
+    ("", "p99", |_, row| whole(row.round_trip.p99_us)),
+    ("mean", TO_BASELINE, |part, row| compared(part, row, Metric::RoundTrip)),
+];
+pub(super) const TOTAL: &[Column] = &[("total", "ms", |_, row| figure(row.round_trip.total_ms))];
+pub(super) const FROM_INTENDED: &[Column] = &[
+    ("from intended µs", "p50", |_, row| whole(row.latency.p50_us)),
+    ("", "p99", |_, row| whole(row.latency.p99_us)),
+];
+pub(super) const RECEIVED: &[Column] =
+    &[("received", "MB/s", |_, row| figure(row.throughput.mb_per_s))];
+pub(super) const LOAD: &[Column] = &[
+    ("% of core", "subject", |_, row| row.load.subject_busy.map_or(String::new(), percent)),
+    ("", "swarm", |_, row| row.load.swarm_busy.map_or(String::new(), percent)),
+    ("limited", "by", |_, row| row.verdict.clone()),
+];
+
+fn figure(value: Option<f64>) -> String {
+    value.map_or(String::new(), digits)
+}
+
+fn percent(share: f64) -> String {
+    digits(share * 100.0)
+}
+
+fn whole(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value:.0}"))
+}
+
+fn compared(part: &PartSummary, row: &Row, metric: Metric) -> String {
+    match part.comparison(metric, row) {
+        _ if row.is_baseline => "baseline".to_owned(),
+        Some(comparison) => comparison.in_short(),
+        None => String::new(),
+    }
+}
+
+/// Whether the swarm published too late for a p99.
+pub(super) fn withholds_p99(row: &Row) -> bool {
+    row.latency.published_late_p99_us.is_some() && row.latency.p99_us.is_none()
+}

@@ -1,0 +1,160 @@
+//! What a report shows of each workload, one arm for each: how it loads the subjects, what is
+//! in its table, what is compared, what its charts show.
+
+use super::columns::{
+    BATCHING, CEILING, CONNECTING, CONNECTING_LATE, CPU, Column, FROM_INTENDED, IDLE, LATENCY,
+    MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE, THROUGHPUT, TOTAL,
+};
+use super::html::metric::{self as chart};
+use super::summary::PartSummary;
+use crate::measure::comparison::Metric;
+use crate::scenario::{Drive, Figure};
+
+/// What is shown of a part.
+pub(super) struct Shown {
+    /// How the subjects are loaded.
+    pub(super) sentence: &'static str,
+    /// Groups of columns.
+    pub(super) columns: Vec<&'static [Column]>,
+    /// What the table compares.
+    pub(super) compared: &'static [Metric],
+    /// The most telling first.
+    pub(super) charts: Vec<chart::Metric>,
+    /// Whether events per second are a throughput where the subject is saturated.
+    pub(super) has_throughput: bool,
+    /// What a reader must know of the charts.
+    pub(super) note: Option<&'static str>,
+}
+
+const CPU_AND_P99: &[Metric] = &[Metric::Cpu, Metric::P99];
+
+/// Of a part.
+pub(super) fn of(part: &PartSummary) -> Shown {
+    match part.drive {
+        Drive::Posted if part.is_closed_loop() => Shown {
+            sentence: "The lab publishes the next event as soon as every subscriber has what the \
+                window allows: a subject is always given as much as it can take. Service time is \
+                from publishing to when the swarm has read it; what would have queued is not in it.",
+            columns: vec![CPU, THROUGHPUT, SERVICE, BATCHING, MEMORY],
+            charts: match part.figure {
+                Figure::Latency => vec![chart::SERVICE_P99, chart::EVENTS, chart::CPU],
+                _ => vec![chart::EVENTS, chart::CPU, chart::SERVICE_P99],
+            },
+            ..Shown::default()
+        },
+        Drive::Posted => Shown {
+            sentence: "The lab publishes at a rate set in advance, whatever happens. Latency is from \
+                when an event should have been sent to when the swarm has read it.",
+            columns: vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
+            charts: match part.figure {
+                Figure::Cpu => vec![chart::CPU, chart::BUSY, chart::P99],
+                // Where the rate is given, what it takes of the CPU is the next question.
+                _ => vec![chart::P99, chart::BUSY, chart::EVENTS],
+            },
+            ..Shown::default()
+        },
+        Drive::Ceiling => Shown {
+            sentence: "The lab publishes at rates that rise until the p99 latency is over the \
+                objective; shown is the highest rate that was not.",
+            columns: vec![CPU, THROUGHPUT, CEILING, LATENCY, BATCHING, MEMORY],
+            compared: &[Metric::Cpu, Metric::P99, Metric::Throughput],
+            charts: vec![chart::EVENTS, chart::CPU, chart::P99],
+            ..Shown::default()
+        },
+        Drive::SelfDriven => Shown {
+            sentence: "The subject broadcasts by itself, on a schedule it was told at its start. \
+                Latency is from when a batch was due to when the swarm has read it.",
+            columns: vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],
+            charts: vec![chart::EVENTS, chart::BUSY, chart::CPU, chart::P99],
+            ..Shown::default()
+        },
+        Drive::Idle => Shown {
+            sentence: "Nobody sends anything: the connections only stand there.",
+            columns: vec![IDLE, MEMORY],
+            compared: &[Metric::Memory],
+            charts: vec![chart::PER_CONNECTION, chart::OPENED],
+            ..Shown::default()
+        },
+        Drive::Publish => Shown {
+            sentence: "The lab publishes as fast as the subject takes it; nobody subscribes. Events \
+                are those that were taken.",
+            columns: vec![CPU, THROUGHPUT, MEMORY],
+            compared: &[Metric::Cpu],
+            charts: vec![chart::EVENTS, chart::CPU],
+            ..Shown::default()
+        },
+        Drive::Echo => Shown {
+            sentence: "Over a WebSocket the client asks on a schedule and must be answered, while the \
+                subject pushes other data to it, on the same connection unless the cell says \
+                otherwise.",
+            columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, SCHEDULE, MEMORY],
+            compared: &[Metric::RoundTrip],
+            charts: vec![
+                chart::ROUND_TRIP,
+                chart::ROUND_TRIP_WORST,
+                chart::ROUND_TRIP_P99,
+                chart::RECEIVED,
+            ],
+            has_throughput: false,
+            note: Some(
+                "Latency here is from when a request was due, the round trip above from when it \
+                    was sent.",
+            ),
+        },
+        Drive::RoundTrip => Shown {
+            sentence: "The subject sends the next event when the client has acknowledged the last: \
+                one round trip after the other.",
+            columns: vec![TOTAL, ROUND_TRIP, CPU, MEMORY],
+            compared: &[Metric::Cpu, Metric::RoundTrip],
+            charts: vec![chart::TOTAL, chart::ROUND_TRIP_P99, chart::CPU],
+            ..Shown::default()
+        },
+        Drive::Listen => Shown {
+            sentence: "The lab only listens to an endpoint that somebody runs: nobody knows what \
+                should have come. Latency is from the time an event names to when the swarm has \
+                read it.",
+            columns: vec![THROUGHPUT, RECEIVED, LATENCY, MEMORY],
+            compared: &[Metric::P99],
+            charts: vec![chart::EVENTS, chart::CPU, chart::P99],
+            ..Shown::default()
+        },
+        Drive::Ramp => connecting(
+            "Connections arrive at a rate set in advance, whatever becomes of those before, while \
+             the subject sends to those that stand. Latency is from when a connection was due to \
+             when its subscriptions stood.",
+        ),
+        Drive::Churn => connecting(
+            "One connection after the other leaves, on a schedule set in advance, and another takes \
+             its place, while the subject sends to those that stand. Latency is from when a \
+             connection was due to when its subscriptions stood.",
+        ),
+        Drive::Stampede => connecting(
+            "All connections are lost at once, reconnect and resume where they were. Latency is \
+             from then to when the subscriptions of each stood again.",
+        ),
+    }
+}
+
+/// Of connections that come to stand.
+fn connecting(sentence: &'static str) -> Shown {
+    Shown {
+        sentence,
+        columns: vec![CONNECTING, CONNECTING_LATE, MEMORY],
+        charts: vec![chart::SET_UP_P99, chart::SET_UP_CPU, chart::SET_UP],
+        has_throughput: false,
+        ..Shown::default()
+    }
+}
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown {
+            sentence: "",
+            columns: Vec::new(),
+            compared: CPU_AND_P99,
+            charts: Vec::new(),
+            has_throughput: true,
+            note: None,
+        }
+    }
+}
