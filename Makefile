@@ -106,7 +106,12 @@ setup: toolchain
 	fi
 	@$(HAS_NODE) || { echo "make test needs Node 20 or newer: this one is $$(node --version)."; exit 1; }
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
-	@$(MAKE) --no-print-directory target/python/installed
+	@$(MAKE) --no-print-directory target/python/installed lab/subjects/socketio/node_modules/.package-lock.json
+
+# The lab installs it itself on demand; here it is at hand before a test takes its time.
+lab/subjects/socketio/node_modules/.package-lock.json: lab/subjects/socketio/package-lock.json
+	@cd lab/subjects/socketio && npm ci --omit=dev --no-audit --no-fund
+	@touch $@
 
 target/python/installed: examples/python/requirements.txt
 	@rm -rf target/python

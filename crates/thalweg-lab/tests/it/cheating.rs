@@ -3,14 +3,18 @@
 use crate::fake::{self, Fault};
 use crate::quiet::undisturbed;
 use crate::swarm::{ALL, measure_at};
-use std::io;
-use std::net::SocketAddr;
-use thalweg_lab::scenario::{Program, Transport};
+use thalweg_lab::scenario::{Peer, Program, Transport};
 
-/// A subject's dialect, the transports it has, and a subject that speaks it and cheats.
-type Cheater = (Program, &'static [Transport], fn(Fault) -> io::Result<SocketAddr>);
-
-const CHEATERS: [Cheater; 1] = [(Program::Thalweg, &ALL, |fault| fake::serve(fault))];
+/// What speaks each dialect that has a ledger, and the transports it has.
+fn cheaters() -> [(Program, &'static [Transport]); 3] {
+    let socketio = include_str!("../../../../lab/subjects/socketio/subject.toml");
+    let socketio = Peer::read(socketio, "").map(Box::new).map(Program::Peer);
+    [
+        (Program::Thalweg, &ALL),
+        (Program::Limit, &[Transport::Websocket, Transport::Sse, Transport::HttpStreaming]),
+        (socketio.unwrap(), &[Transport::Websocket]),
+    ]
+}
 
 /// From this event on nobody can take what is cheated for the first event, and its number has
 /// as many digits as those near it.
@@ -30,9 +34,9 @@ fn check(cheat: impl Fn(&str) -> Vec<String> + Clone + Send + 'static, expected:
 
 fn check_fault(fault: impl Fn() -> Fault, expected: &str) {
     undisturbed(|| {
-        for (program, transports, serve) in &CHEATERS {
+        for (program, transports) in &cheaters() {
             for &transport in *transports {
-                let outcome = serve(fault())
+                let outcome = fake::serve(fault())
                     .map_err(anyhow::Error::from)
                     .and_then(|address| measure_at(address, program, 3, transport));
                 let found = match outcome {

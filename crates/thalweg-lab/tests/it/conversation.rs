@@ -2,7 +2,7 @@
 //! to answer.
 
 use crate::fake::{RELOAD, cursor, envelope};
-use crate::listen::{listen, read_head, upgraded};
+use crate::listen::{listen, read_head, read_message, text_frame, upgraded};
 use crate::quiet::undisturbed;
 use crate::swarm::{Blind, knows_what_was_agreed};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,39 +29,16 @@ fn attend(mut connection: TcpStream, answer: Answer) -> std::io::Result<()> {
     let mut reader = BufReader::new(connection.try_clone()?);
     let head = read_head(&mut reader)?;
     connection.write_all(upgraded(&head, "").as_bytes())?;
-    send(&mut connection, r#"{"topic":"bench/0","position":"1.0","first":1,"events":[]}"#)?;
+    let confirmed = r#"{"topic":"bench/0","position":"1.0","first":1,"events":[]}"#;
+    connection.write_all(&text_frame(confirmed))?;
     for number in 1.. {
         let message = read_message(&mut reader)?;
         thread::sleep(DELAY);
         for said in answer(number, &message) {
-            send(&mut connection, &said)?;
+            connection.write_all(&text_frame(&said))?;
         }
     }
     Ok(())
-}
-
-/// A masked text frame.
-fn read_message(reader: &mut impl Read) -> std::io::Result<String> {
-    let mut head = [0; 2];
-    reader.read_exact(&mut head)?;
-    let length = match head[1] & 0x7F {
-        126 => {
-            let mut long = [0; 2];
-            reader.read_exact(&mut long)?;
-            usize::from(u16::from_be_bytes(long))
-        }
-        short => usize::from(short),
-    };
-    let mut rest = vec![0; 4 + length];
-    reader.read_exact(&mut rest)?;
-    let (mask, payload) = rest.split_at(4);
-    let message = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
-    Ok(String::from_utf8_lossy(&message.collect::<Vec<_>>()).into_owned())
-}
-
-fn send(connection: &mut TcpStream, message: &str) -> std::io::Result<()> {
-    let length = (message.len() as u16).to_be_bytes();
-    connection.write_all(&[&[0x81, 126], &length[..], message.as_bytes()].concat())
 }
 
 fn measure(drive: Drive, program: &Program, answer: Answer) -> anyhow::Result<Outcome> {

@@ -1,7 +1,7 @@
-//! A server of Thalweg's wire, small and slow: a thread per connection, one
-//! envelope per event, and a fault of one's choice.
+//! A server of Thalweg's wire and of Socket.IO, small and slow: a thread per connection, one
+//! message per event, and a fault of one's choice.
 
-use crate::listen::{lines_in_chunks, listen, read_head, upgraded};
+use crate::listen::{lines_in_chunks, listen, read_head, read_message, text_frame, upgraded};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
@@ -17,6 +17,12 @@ pub(crate) const DOCUMENT_ENVELOPES: usize = 10;
 const WAIT: Duration = Duration::from_millis(1);
 
 pub(crate) const RELOAD: &str = r#"{"close":{"code":4003,"reason":"reload","reconnect":true}}"#;
+
+/// What opens a subscription over Socket.IO: what the server says, and is answered with.
+const SOCKETIO_OPENING: [(&str, &str); 2] = [
+    (r#"0{"sid":"e","upgrades":[],"pingInterval":25000,"pingTimeout":20000}"#, "40"),
+    (r#"40{"sid":"s"}"#, r#"420["subscribe",["bench/0"]]"#),
+];
 
 /// Serves until the process ends.
 pub(crate) fn serve(
@@ -54,6 +60,7 @@ struct Subscriber {
 #[derive(Clone, Copy, PartialEq)]
 enum Framing {
     Websocket,
+    SocketIo,
     Sse,
     Ndjson,
     Script,
@@ -70,7 +77,9 @@ impl Topic {
         if head.contains("transport=long-polling") {
             return self.polls(head, &mut reader, connection);
         }
-        let framing = if head.contains("Upgrade: websocket") {
+        let framing = if head.contains("/socket.io/") {
+            Framing::SocketIo
+        } else if head.contains("Upgrade: websocket") {
             Framing::Websocket
         } else if head.contains("text/event-stream") {
             Framing::Sse
@@ -79,28 +88,37 @@ impl Topic {
         } else {
             Framing::Ndjson
         };
-        self.subscribe(framing, &head, connection)
+        self.subscribe(framing, &head, &mut reader, connection)
     }
 
     fn subscribe(
         &self,
         framing: Framing,
         head: &str,
+        reader: &mut impl BufRead,
         mut socket: TcpStream,
     ) -> std::io::Result<()> {
         let answer = match framing {
-            Framing::Websocket => upgraded(head, ""),
+            Framing::Websocket | Framing::SocketIo => upgraded(head, ""),
             Framing::Sse => "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n".to_owned(),
             _ => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
         };
         socket.write_all(answer.as_bytes())?;
+        if framing == Framing::SocketIo {
+            for (said, expected) in SOCKETIO_OPENING {
+                socket.write_all(&text_frame(said))?;
+                if read_message(reader)? != expected {
+                    return Err(std::io::ErrorKind::InvalidData.into());
+                }
+            }
+        }
         let mut state = locked(&self.state);
         let from = cursor(head).unwrap_or(state.history.len());
-        socket.write_all(&frame(framing, &envelope(from as u64, "")))?;
+        socket.write_all(&frame(framing, &message(framing, from as u64, "")))?;
         let mut subscriber = Subscriber { framing, socket, sent: 0 };
         let missed: Vec<String> = state.history[from..].to_vec();
         for (number, event) in (from as u64 + 1..).zip(missed) {
-            if !subscriber.send(&[envelope(number, &event)]) {
+            if !subscriber.send(number, &[event]) {
                 return Ok(());
             }
         }
@@ -167,8 +185,7 @@ impl Topic {
                 let _ = subscriber.socket.shutdown(std::net::Shutdown::Write);
                 return true;
             }
-            let said: Vec<String> = events.iter().map(|event| envelope(number, event)).collect();
-            subscriber.send(&said)
+            subscriber.send(number, &events)
         });
         self.has_more.notify_all();
     }
@@ -176,11 +193,12 @@ impl Topic {
 
 impl Subscriber {
     /// Whether it is to be sent more.
-    fn send(&mut self, envelopes: &[String]) -> bool {
-        for envelope in envelopes {
+    fn send(&mut self, number: u64, events: &[String]) -> bool {
+        for event in events {
             self.sent += 1;
+            let message = message(self.framing, number, event);
             // Whoever has gone, has gone.
-            let _ = self.socket.write_all(&frame(self.framing, envelope));
+            let _ = self.socket.write_all(&frame(self.framing, &message));
         }
         let is_full = self.framing == Framing::Script && self.sent >= DOCUMENT_ENVELOPES;
         if is_full {
@@ -211,6 +229,15 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// What says an event; without one, that a subscription stands.
+fn message(framing: Framing, number: u64, event: &str) -> String {
+    match (framing, event) {
+        (Framing::SocketIo, "") => "430[]".to_owned(),
+        (Framing::SocketIo, event) => format!(r#"42["event","bench/0",{event}]"#),
+        _ => envelope(number, event),
+    }
+}
+
 pub(crate) fn envelope(number: u64, event: &str) -> String {
     if event.starts_with("{\"topic\"") {
         return event.to_owned();
@@ -226,12 +253,6 @@ fn frame(framing: Framing, envelope: &str) -> Vec<u8> {
         Framing::Script => {
             format!("<script nonce=\"x\">receive('{envelope}')</script>\n").into_bytes()
         }
-        Framing::Websocket => text_frame(envelope),
+        Framing::Websocket | Framing::SocketIo => text_frame(envelope),
     }
-}
-
-/// An unmasked text message.
-pub(crate) fn text_frame(envelope: &str) -> Vec<u8> {
-    let length = (envelope.len() as u16).to_be_bytes();
-    [&[0x81, 126], &length[..], envelope.as_bytes()].concat()
 }

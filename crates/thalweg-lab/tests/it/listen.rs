@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
-use std::io::{BufRead, Result};
+use std::io::{BufRead, Read, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
@@ -51,6 +51,31 @@ pub(crate) fn read_head(reader: &mut impl BufRead) -> Result<String> {
         }
     }
     Ok(head)
+}
+
+/// A message that a client sends on a WebSocket: one masked frame of text.
+pub(crate) fn read_message(reader: &mut impl Read) -> Result<String> {
+    let mut head = [0; 2];
+    reader.read_exact(&mut head)?;
+    let length = match head[1] & 0x7F {
+        126 => {
+            let mut long = [0; 2];
+            reader.read_exact(&mut long)?;
+            usize::from(u16::from_be_bytes(long))
+        }
+        short => usize::from(short),
+    };
+    let mut rest = vec![0; 4 + length];
+    reader.read_exact(&mut rest)?;
+    let (mask, payload) = rest.split_at(4);
+    let message = payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask);
+    Ok(String::from_utf8_lossy(&message.collect::<Vec<_>>()).into_owned())
+}
+
+/// A text message as a server sends it.
+pub(crate) fn text_frame(message: &str) -> Vec<u8> {
+    let length = (message.len() as u16).to_be_bytes();
+    [&[0x81, 126], &length[..], message.as_bytes()].concat()
 }
 
 /// A header of a request; empty if there is none.

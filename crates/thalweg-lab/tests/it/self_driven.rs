@@ -1,7 +1,6 @@
 //! A subject that broadcasts on a schedule of its own, and does not keep it.
 
-use crate::fake::text_frame;
-use crate::listen::{listen, read_head, upgraded};
+use crate::listen::{listen, read_head, text_frame, upgraded};
 use crate::quiet::undisturbed;
 use crate::swarm::Blind;
 use std::io::{BufReader, Write};

@@ -7,6 +7,8 @@ use std::sync::{PoisonError, RwLock};
 
 use serde_json::Value;
 
+use crate::harness::skipped;
+
 const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
 
 /// Whoever starves the swarm does so alone: the others have the same cores.
@@ -15,11 +17,11 @@ static CORES: RwLock<()> = RwLock::new(());
 /// Runs a scenario with these cells; what its samples say, subject by subject.
 fn bench(name: &str, drive: &str, cells: &str) -> Vec<Value> {
     let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
-    bench_alone(name, drive, cells)
+    bench_alone(name, drive, cells, &[])
 }
 
-/// The same, for whoever has the cores.
-fn bench_alone(name: &str, drive: &str, cells: &str) -> Vec<Value> {
+/// The same with more options, for whoever has the cores.
+fn bench_alone(name: &str, drive: &str, cells: &str, options: &[&str]) -> Vec<Value> {
     let folder = folder(name);
     let scenario = format!(
         r#"
@@ -43,8 +45,9 @@ program = "thalweg"
     let file = folder.join("scenario.toml");
     std::fs::write(&file, scenario).expect("write the scenario");
     let out = folder.join("run");
-    let ran = Command::new(THALWEG).arg("bench").arg(&file).arg("--out").arg(&out).output();
-    let ran = ran.expect("start the binary");
+    let mut command = Command::new(THALWEG);
+    command.arg("bench").arg(&file).args(options).arg("--out").arg(&out);
+    let ran = command.output().expect("start the binary");
     let samples = std::fs::read_to_string(out.join("samples.jsonl")).unwrap_or_default();
     let samples: Vec<Value> =
         samples.lines().map(|line| serde_json::from_str(line).expect("a sample")).collect();
@@ -275,6 +278,32 @@ subjects = ["thalweg"]
     }
 }
 
+/// A peer that somebody else wrote, in a dialect of its own. What it needs npm installs.
+#[test]
+fn socketio_beside_thalweg() {
+    if Command::new("npm").arg("--version").output().is_err() {
+        return skipped("Socket.IO in the lab: there is no npm");
+    }
+    let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
+    let peers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/subjects");
+    let socketio = "subjects = [\"thalweg\", \"socketio\"]\n[[subjects]]\nprogram = \"socketio\"";
+    let measure = |drive: &str, cell: &str, options: &[&str]| {
+        let cells = format!("[[cells]]\n{cell}\n{socketio}");
+        let options = [&["--peers", peers], options].concat();
+        let samples = bench_alone(&format!("socketio-{drive}"), drive, &cells, &options);
+        assert_whole(&samples, 2);
+        samples
+    };
+    let cell = "connections = 20\nevent_bytes = 300\ntopics = 2";
+    for sample in measure("posted", cell, &["--duration", "1s"]) {
+        assert!(sample["ledger"]["delivered"].as_u64() > Some(1000), "{sample}");
+        assert!(sample["verdict"].is_string() || allowed_cores().len() < 2, "{sample}");
+    }
+    for sample in measure("echo", "connections = 1\nrequests = 50", &[]) {
+        assert_eq!(sample["round_trips"]["count"], 50, "{sample}");
+    }
+}
+
 #[test]
 fn a_starved_swarm_says_so() {
     let cores = allowed_cores();
@@ -302,7 +331,7 @@ connections = 50
     // machine's sample: once in a few it is not.
     let mut said = Vec::new();
     while said.len() < 12 && !said.iter().any(|(verdict, _)| verdict == "swarm") {
-        for sample in bench_alone("starved", "posted", cells) {
+        for sample in bench_alone("starved", "posted", cells, &[]) {
             said.push((sample["verdict"].clone(), sample["why"].to_string()));
         }
     }
