@@ -30,7 +30,7 @@ pub mod statistics;
 mod steady;
 mod verdict;
 
-pub use heard::{Answer, Heard, Reasons, Spread, Timestamps, Unit};
+pub use heard::{Answer, Exchanged, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger, Told};
 pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen};

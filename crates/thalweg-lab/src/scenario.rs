@@ -37,6 +37,7 @@ mod tests;
 mod uses;
 
 pub use arrivals::Arrivals;
+pub(crate) use endpoint::TOKEN;
 pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url, places};
 pub use error::{ScenarioError, unknown};
 pub use library::{LIBRARY, find, titles};
@@ -99,6 +100,8 @@ pub enum Drive {
     Churn,
     /// All connections are lost at once, reconnect and resume.
     Stampede,
+    /// The same, and the lab sends messages to it at a fixed rate whatever happens.
+    Send,
 }
 
 impl Drive {

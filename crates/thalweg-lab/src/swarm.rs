@@ -16,7 +16,8 @@
 //! - `subscribe_request`, `handshake` and `cursors`: what is asked, whether the response opens
 //!   the transport, and where those go on whose answers have an end
 //! - `receiver`: what arrives, entered in the ledger; `recorder`: the same of an external
-//!   endpoint, where there is none
+//!   endpoint, where there is none; `exchange`: what it is sent and what comes back, with
+//!   `template`, what the messages say
 //! - `posted`, `rows`: what must arrive under either drive; `timetable`: when rows must
 //! - `publisher`: a long-lived publish connection; `pace`: when it publishes
 //! - `conversation`: a subscriber that talks back; `http_client` and `http_response`: HTTP's
@@ -33,6 +34,7 @@ mod cursors;
 mod dialect;
 mod dialer;
 mod event;
+mod exchange;
 mod facts;
 #[cfg(test)]
 mod fed;
@@ -59,6 +61,7 @@ mod streams;
 mod subscribe_request;
 mod subscribers;
 mod tally;
+mod template;
 mod timetable;
 mod workload;
 mod writer;

@@ -55,6 +55,9 @@ pub struct Heard {
     pub json_found: u64,
     /// Where events were to have a timestamp.
     pub timestamps: Option<Timestamps>,
+    /// Where it is sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchanged: Option<Exchanged>,
 }
 
 /// What an endpoint answered.
@@ -90,6 +93,20 @@ pub struct Timestamps {
     pub missing: u64,
     /// How the first was written: latencies are no finer.
     pub unit: Option<Unit>,
+}
+
+/// What an endpoint was sent in the span, and what of it came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchanged {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Those of them whose id came back on the same connection.
+    pub answered: u64,
+    /// Those whose id did not, until for long none had. Messages without an id are in
+    /// neither.
+    pub unanswered: u64,
+    /// From when a message was due to when its id came back; of the answered ones.
+    pub latency: Option<Spread>,
 }
 
 /// How a timestamp is written.

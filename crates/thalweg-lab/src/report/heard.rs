@@ -2,7 +2,7 @@
 
 use super::number::{digits, short};
 use super::row::Row;
-use crate::measure::{Heard, Reasons, Spread, Timestamps};
+use crate::measure::{Exchanged, Heard, Reasons, Spread, Timestamps};
 
 /// Everything that was heard; nothing where nobody listened so.
 pub(super) fn lines(row: &Row) -> String {
@@ -26,6 +26,7 @@ pub(super) fn facts(heard: &Heard) -> Vec<(&'static str, String)> {
         ("intervals", format!("{}; longest silence of a connection {silence}", spread(it)))
     }));
     facts.extend(heard.timestamps.as_ref().map(|it| ("timestamps", timestamps(it))));
+    facts.extend(heard.exchanged.map(|it| ("sent", exchanged(it))));
     facts
 }
 
@@ -91,6 +92,18 @@ fn timestamps(found: &Timestamps) -> String {
         let most = time(found.ahead_us_max);
         text +=
             &format!("; {} events ahead of this machine's clock, by {most} at most", found.ahead);
+    }
+    text
+}
+
+fn exchanged(exchanged: Exchanged) -> String {
+    let Exchanged { sent, answered, unanswered, latency } = exchanged;
+    let mut text = format!("{sent} messages");
+    if answered + unanswered > 0 {
+        text += &format!(", {answered} answered, {unanswered} unanswered");
+    }
+    if let Some(latency) = latency {
+        text += &format!("; from due to answered {}", spread(latency));
     }
     text
 }

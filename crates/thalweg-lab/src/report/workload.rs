@@ -118,6 +118,16 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             charts: vec![chart::EVENTS, chart::CPU, chart::P99],
             ..Shown::default()
         },
+        Drive::Send => Shown {
+            sentence: "The lab sends messages to an endpoint that somebody runs, at a rate set in \
+                advance, whatever happens. Latency is from when a message was due to when what \
+                comes back with its id was read, a round trip from when it was sent.",
+            columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
+            compared: &[Metric::RoundTrip, Metric::P99],
+            charts: vec![chart::P99, chart::ROUND_TRIP, chart::EVENTS],
+            has_throughput: false,
+            ..Shown::default()
+        },
         Drive::Ramp => connecting(
             "Connections arrive at a rate set in advance, whatever becomes of those before, while \
              the subject sends to those that stand. Latency is from when a connection was due to \

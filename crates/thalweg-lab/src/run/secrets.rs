@@ -19,6 +19,10 @@ pub(super) fn hide(plan: &mut Plan) {
             NOT_KEPT.clone_into(value);
         }
         endpoint.send_on_open.fill(NOT_KEPT.to_owned());
+        for secret in [&mut endpoint.data, &mut endpoint.tokens] {
+            secret.truncate(1);
+            secret.fill(NOT_KEPT.to_owned());
+        }
         endpoint.cacert = endpoint.cacert.take().and_then(|path| Some(path.file_name()?.into()));
     }
 }
@@ -28,13 +32,14 @@ pub(super) fn expect_all_kept(plan: &Plan) -> anyhow::Result<()> {
     let lacks = |endpoint: &Endpoint| {
         String::from(endpoint.url.clone()).contains("(not-kept")
             || endpoint.headers.iter().any(|(_, value)| value == NOT_KEPT)
-            || endpoint.send_on_open.iter().any(|text| text == NOT_KEPT)
+            || [&endpoint.send_on_open, &endpoint.data, &endpoint.tokens]
+                .iter()
+                .any(|texts| texts.iter().any(|text| text == NOT_KEPT))
             || endpoint.cacert.is_some()
     };
     if plan.subjects().any(|it| matches!(&it.program, Program::Url(endpoint) if lacks(endpoint))) {
         return Err(misuse(
-            "values of headers and queries, texts sent on opening and where --cacert lies are not \
-             kept, as they may be secrets: take this run anew with `thalweg bench --url`",
+            "values of headers and queries, messages, tokens and where --cacert lies are not kept, as they may be secrets: take this run anew with `thalweg bench --url`",
         ));
     }
     Ok(())
@@ -71,6 +76,7 @@ mod tests {
     use super::*;
     use crate::scenario::{Changes, Subject, Typed, listen};
 
+    /// Texts are sent on opening, and as messages.
     fn archived(urls: &[&str], headers: &[&str], texts: &[&str]) -> Plan {
         let owned =
             |all: &[&str]| -> Vec<String> { all.iter().map(|it| (*it).to_owned()).collect() };
@@ -79,12 +85,16 @@ mod tests {
                 url: (*url).to_owned(),
                 headers: owned(headers),
                 send_on_open: owned(texts),
+                data: (!texts.is_empty()).then(|| owned(texts)),
+                tokens: (!texts.is_empty()).then(|| owned(&["s3cret"; 10])),
                 ..Typed::default()
             })
             .unwrap()
         };
         let endpoints: Vec<Endpoint> = urls.iter().map(endpoint).collect();
-        let mut plan = listen(&endpoints, &Changes::default()).unwrap();
+        let set = endpoints[0].data.first().map(|_| "rate=1".to_owned());
+        let changes = Changes { set: set.into_iter().collect(), ..Changes::default() };
+        let mut plan = listen(&endpoints, &changes).unwrap();
         hide(&mut plan);
         plan
     }
@@ -102,7 +112,7 @@ mod tests {
         };
         check(&["ws://h/live?token=s3cret"], &[], &[], false);
         check(&["ws://h/"], &["Authorization: s3cret"], &[], false);
-        check(&["ws://h/"], &[], &["s3cret {}"], false);
+        check(&["ws://h/"], &[], &["s3cret {token}"], false);
         check(&["ws://h/"], &[], &[], true);
         check(&["ws://h/a", "ws://h/b?"], &[], &[], true);
     }

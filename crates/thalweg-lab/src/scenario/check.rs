@@ -5,12 +5,12 @@ use super::{Answers, Dialect, Drive, Program, Settings, Transport};
 /// The least a posted event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
 /// The wire's own limit.
-const EVENT_BYTES_MAX: u32 = 1 << 20;
+pub(super) const EVENT_BYTES_MAX: u32 = 1 << 20;
 /// The least a dummy event needs.
 const DUMMY_BYTES_MIN: u32 = 64;
 
 /// Events per second and topic: as fast as one thread could write them.
-const RATE_MAX: u32 = 10_000_000;
+pub(super) const RATE_MAX: u32 = 10_000_000;
 
 /// Whether `program` can be measured so; if not, why.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
@@ -41,7 +41,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive == Drive::Ceiling && settings.p99_us_max == 0 {
         return Err("a ceiling needs a p99_us_max, e.g. 50000".to_owned());
     }
-    if drive == Drive::Listen {
+    if matches!(drive, Drive::Listen | Drive::Send) {
         return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
     }
     if settings.answers == Answers::Beside

@@ -55,6 +55,12 @@ pub struct Typed {
     pub cacert: Option<PathBuf>,
     /// `--insecure`.
     pub insecure: bool,
+    /// The lines of `--data`, if it was said.
+    pub data: Option<Vec<String>>,
+    /// The lines of `--tokens`, if it was said.
+    pub tokens: Option<Vec<String>>,
+    /// `--binary`.
+    pub binary: bool,
 }
 
 /// A WebSocket, SSE or HTTP-streaming endpoint, and how to ask it.
@@ -82,9 +88,29 @@ pub struct Endpoint {
     /// Whether any certificate is taken.
     #[serde(default)]
     pub insecure: bool,
+    /// What messages say, in turn: `{id}`, `{connection}` and `{token}` are filled in. Empty:
+    /// the lab's own messages, of a given size.
+    #[serde(default)]
+    pub data: Vec<String>,
+    /// What stands for `{token}` in URL, headers and messages, of one connection each.
+    #[serde(default)]
+    pub tokens: Vec<String>,
+    /// Whether messages are sent as binary ones.
+    #[serde(default)]
+    pub binary: bool,
 }
 
+/// Where a connection's own token is to stand.
+pub(crate) const TOKEN: &str = "{token}";
+/// Where the id of a message is to stand.
+const ID: &str = "{id}";
+
 impl Endpoint {
+    /// Whether what it is sent is to come back: each message holds an id.
+    pub(super) fn is_to_answer(&self) -> bool {
+        self.data.is_empty() || self.data.iter().any(|line| line.contains(ID))
+    }
+
     /// Reads what was typed. The error is one sentence with the remedy.
     pub fn read(typed: &Typed) -> Result<Endpoint, ScenarioError> {
         let url = typed.url.parse::<Url>()?;
@@ -116,7 +142,7 @@ impl Endpoint {
                 "`{name}` is no name of a subprotocol: write one name, such as graphql-transport-ws"
             )));
         }
-        Ok(Endpoint {
+        let endpoint = Endpoint {
             url,
             transport,
             headers: typed.headers.iter().map(|typed| header(typed)).collect::<Result<_, _>>()?,
@@ -125,7 +151,50 @@ impl Endpoint {
             timestamp: typed.timestamp.as_deref().map(str::parse).transpose()?,
             cacert: typed.cacert.clone(),
             insecure: typed.insecure,
-        })
+            data: lines("--data", "a message", typed.data.as_deref())?,
+            tokens: lines("--tokens", "a token", typed.tokens.as_deref())?,
+            binary: typed.binary,
+        };
+        endpoint.expect_use_of_tokens()?;
+        Ok(endpoint)
+    }
+
+    fn expect_use_of_tokens(&self) -> Result<(), ScenarioError> {
+        if self.tokens.is_empty() {
+            return Ok(());
+        }
+        let is_used_in_head = self.url.target().contains(TOKEN)
+            || self.headers.iter().any(|(_, value)| value.contains(TOKEN));
+        let mut messages = self.send_on_open.iter().chain(&self.data);
+        if !is_used_in_head && !messages.any(|message| message.contains(TOKEN)) {
+            return Err(ScenarioError::new(
+                "nothing asks for a token: write {token} where it is to stand, in the URL, a \
+                 --header, --send-on-open or --data",
+            ));
+        }
+        let cannot_stand =
+            |token: &String| !token.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        let in_target = |token: &String| self.url.target().contains(TOKEN) && token.contains(' ');
+        let wrong = |token: &String| is_used_in_head && cannot_stand(token) || in_target(token);
+        match self.tokens.iter().position(wrong) {
+            None => Ok(()),
+            Some(at) => Err(ScenarioError::new(format!(
+                "line {} of --tokens cannot stand in a URL or a header: percent-encode spaces and \
+                 what is not ASCII",
+                at + 1
+            ))),
+        }
+    }
+}
+
+/// The lines of a file; none of one that was not named.
+fn lines(option: &str, what: &str, typed: Option<&[String]>) -> Result<Vec<String>, ScenarioError> {
+    match typed {
+        None => Ok(Vec::new()),
+        Some([]) => Err(ScenarioError::new(format!(
+            "the file of {option} is empty: write {what} on each line"
+        ))),
+        Some(lines) => Ok(lines.to_vec()),
     }
 }
 

@@ -1,11 +1,12 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
 use super::cell_matrix::combinations_over;
+use super::check::{EVENT_BYTES_MAX, RATE_MAX};
 use super::file::Block;
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
 use super::uses::expect_used;
-use super::{Drive, Endpoint, Program, ScenarioError, Settings};
+use super::{Drive, Endpoint, Program, ScenarioError, Settings, Transport};
 
 /// Samples of each endpoint, unless told otherwise.
 const REPEATS: u32 = 3;
@@ -14,26 +15,28 @@ const MEASURED_MS: u64 = 5000;
 /// Somebody else's server is not to be surprised by many.
 const CONNECTIONS: u32 = 10;
 
-/// What is asked for by `--rate` and `--size`: to send so many messages of so many bytes a
-/// second on each connection. That takes a workload of its own, which counts from when each
-/// was due; until there is one they are refused.
-const NOTHING_IS_SENT: &str = "an endpoint is listened to and not sent to, so --rate and --size \
-    have no effect: what a WebSocket is to be told once it stands is --send-on-open";
+/// The lab's own messages are JSON with an id.
+const MESSAGE_BYTES_MIN: u32 = 33;
 
-/// Listens to each endpoint in turn; what they are compared with is the first.
-/// `--connections` may say how many connections.
+/// Listens to each endpoint in turn, and sends to it if there is a `--rate`; what they are
+/// compared with is the first.
 pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, ScenarioError> {
-    let base = Settings { connections: CONNECTIONS, ..Settings::default() };
-    let forced = forced_block(changes)?;
-    if forced.rate.is_some() || forced.event_bytes.is_some() {
-        return Err(ScenarioError::new(NOTHING_IS_SENT));
+    let mut base = Settings { connections: CONNECTIONS, ..Settings::default() };
+    if endpoints.iter().any(|endpoint| !endpoint.data.is_empty()) {
+        // Each line has its own.
+        base.event_bytes = 0;
     }
+    let forced = forced_block(changes)?;
     let drive = shape(&forced, changes)?;
+    for endpoint in endpoints {
+        sendable(&forced, drive, endpoint).map_err(ScenarioError::new)?;
+    }
     let own = forced.only(|key| !matches!(key, "arrivals" | "stay_ms"));
-    expect_used(&own, Drive::Listen).map_err(ScenarioError::new)?;
+    let sends = if drive == Drive::Send { Drive::Send } else { Drive::Listen };
+    expect_used(&own, sends).map_err(ScenarioError::new)?;
     let all = combinations_over(&forced, &base);
-    if all.iter().any(|settings| settings.connections == 0) {
-        return Err(ScenarioError::new("connections are at least 1"));
+    for settings in &all {
+        expect_possible(settings, drive, endpoints).map_err(ScenarioError::new)?;
     }
     let cells = all.into_iter().map(|settings| {
         let subjects = endpoints.iter().zip(names(endpoints)).map(|(endpoint, name)| Subject {
@@ -68,15 +71,82 @@ pub fn listen(endpoints: &[Endpoint], changes: &Changes) -> Result<Plan, Scenari
 
 /// How connections come to the endpoint.
 fn shape(forced: &Block, changes: &Changes) -> Result<Drive, ScenarioError> {
-    match (forced.arrivals.is_some(), forced.stay_ms.is_some(), changes.stampede) {
-        (false, false, false) => Ok(Drive::Listen),
-        (true, false, false) => Ok(Drive::Ramp),
-        (false, true, false) => Ok(Drive::Churn),
-        (false, false, true) => Ok(Drive::Stampede),
+    let sends = forced.rate.is_some();
+    match (forced.arrivals.is_some(), forced.stay_ms.is_some(), changes.stampede, sends) {
+        (false, false, false, false) => Ok(Drive::Listen),
+        (true, false, false, false) => Ok(Drive::Ramp),
+        (false, true, false, false) => Ok(Drive::Churn),
+        (false, false, true, false) => Ok(Drive::Stampede),
+        (false, false, false, true) => Ok(Drive::Send),
         _ => Err(ScenarioError::new(
-            "a run has one shape: take --arrivals, --stay or --stampede, one run for each",
+            "a run has one shape: take --arrivals, --stay, --stampede or --rate, one run \
+             for each",
         )),
     }
+}
+
+/// Refuses what says something of messages, where none are sent, or where they are others.
+fn sendable(forced: &Block, drive: Drive, endpoint: &Endpoint) -> Result<(), String> {
+    if drive != Drive::Send {
+        let of_messages = [
+            ("--size", forced.event_bytes.is_some()),
+            ("--data", !endpoint.data.is_empty()),
+            ("--binary", endpoint.binary),
+        ];
+        return match of_messages.iter().find(|(_, is_said)| *is_said) {
+            None => Ok(()),
+            Some((option, _)) => Err(format!(
+                "{option} is about messages that are sent: say how many a second with --rate, or \
+                 leave it out"
+            )),
+        };
+    }
+    if endpoint.transport != Transport::Websocket {
+        return Err(
+            "--rate needs a WebSocket, for over SSE and HTTP streaming there is no way to \
+                    send: write the URL with ws:// or wss://, or leave it out"
+                .to_owned(),
+        );
+    }
+    if forced.event_bytes.is_some() && !endpoint.data.is_empty() {
+        return Err("--data says how long messages are: leave --size out".to_owned());
+    }
+    if endpoint.timestamp.is_some() && endpoint.is_to_answer() {
+        return Err("latency is of what comes back, and --timestamp would be another: leave it \
+                    out, or send lines of --data without {id}"
+            .to_owned());
+    }
+    Ok(())
+}
+
+fn expect_possible(
+    settings: &Settings,
+    drive: Drive,
+    endpoints: &[Endpoint],
+) -> Result<(), String> {
+    let Settings { connections, rate, event_bytes, .. } = *settings;
+    if connections == 0 {
+        return Err("connections are at least 1".to_owned());
+    }
+    if let Some(few) = endpoints.iter().map(|it| it.tokens.len()).find(|count| *count > 0)
+        && few < connections as usize
+    {
+        return Err(format!(
+            "--tokens has {few} lines for {connections} connections: each needs one of its own"
+        ));
+    }
+    if drive == Drive::Send && !(1..=RATE_MAX).contains(&rate) {
+        return Err(format!("a rate is 1 to {RATE_MAX} messages a second on each connection"));
+    }
+    let has_size = MESSAGE_BYTES_MIN..=EVENT_BYTES_MAX;
+    let makes_them = endpoints.iter().all(|endpoint| endpoint.data.is_empty());
+    if drive == Drive::Send && makes_them && !has_size.contains(&event_bytes) {
+        return Err(format!(
+            "a message that is sent has {MESSAGE_BYTES_MIN} to {EVENT_BYTES_MAX} bytes; --data \
+             may say something shorter"
+        ));
+    }
+    Ok(())
 }
 
 /// Each by its URL without the query, which may hold secrets; what is called the

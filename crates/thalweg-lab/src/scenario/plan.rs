@@ -192,6 +192,7 @@ impl Part {
             Drive::Posted if has_rate() => Figure::Latency,
             Drive::Posted | Drive::SelfDriven | Drive::Publish | Drive::Listen => Figure::Cpu,
             Drive::Ramp | Drive::Churn | Drive::Stampede => Figure::Latency,
+            Drive::Send => Figure::RoundTrip,
             Drive::Idle => Figure::Memory,
             Drive::Echo | Drive::RoundTrip => Figure::RoundTrip,
             Drive::Ceiling => Figure::Ceiling,

@@ -123,6 +123,7 @@ impl Settings {
             | Drive::Idle
             | Drive::Ceiling
             | Drive::Listen
+            | Drive::Send
             | Drive::Ramp
             | Drive::Churn
             | Drive::Stampede => false,
@@ -196,6 +197,13 @@ impl Settings {
                 format!("{} {connections} stay {stay} each", self.transport)
             }
             Drive::Stampede => format!("{} {connections} reconnect at once", self.transport),
+            Drive::Send => {
+                let bytes = match self.event_bytes {
+                    0 => String::new(),
+                    bytes => format!(" × {}", bytes_label(bytes)),
+                };
+                format!("{connections} connections, {}/s{bytes} each", self.rate)
+            }
         };
         if self.streams > 0 {
             label += &format!(" × {} streams", self.streams);

@@ -8,16 +8,16 @@ impl Drive {
     /// Whether samples differ by the setting of that name.
     pub(super) fn uses(self, key: &str) -> bool {
         use Drive::{
-            Ceiling, Churn, Echo, Idle, Listen, Posted, Publish, Ramp, RoundTrip, SelfDriven,
+            Ceiling, Churn, Echo, Idle, Listen, Posted, Publish, Ramp, RoundTrip, SelfDriven, Send,
             Stampede,
         };
         match key {
             "connections" | "round" | "subjects" | "baseline" => true,
-            "transport" | "receive_buffer_bytes" => !matches!(self, Publish | Listen),
+            "transport" | "receive_buffer_bytes" => !matches!(self, Publish | Listen | Send),
             "streams" => matches!(self, Posted | Ceiling | SelfDriven | Idle),
             "topics" => matches!(self, Posted | Ceiling | Idle),
-            "event_bytes" => matches!(self, Posted | Ceiling | Publish),
-            "rate" => matches!(self, Posted | Ceiling),
+            "event_bytes" => matches!(self, Posted | Ceiling | Publish | Send),
+            "rate" => matches!(self, Posted | Ceiling | Send),
             "window" | "stopped" | "slow" | "slow_bytes_per_s" => self == Posted,
             "arrivals" => self == Ramp,
             "stay_ms" => self == Churn,
@@ -28,7 +28,7 @@ impl Drive {
             "request_us" | "answers" | "dummy_bytes" | "window_bytes" => self == Echo,
             "request" => self == Publish,
             // Of every subject that the lab starts.
-            _ => self != Listen,
+            _ => !matches!(self, Listen | Send),
         }
     }
 
@@ -52,7 +52,7 @@ fn unused(key: &str, drive: Drive) -> String {
     let used = Block::KEYS.iter().filter(|key| drive.uses(key)).filter(is_setting);
     let used: Vec<String> = used.map(|key| named(key)).collect();
     let drive = match drive {
-        Drive::Listen => "--url".to_owned(),
+        Drive::Listen | Drive::Send => "--url".to_owned(),
         _ => serde_json::to_string(&drive).unwrap_or_default().replace('"', "`"),
     };
     format!("{} has no effect with {drive}, which uses {}", named(key), used.join(", "))

@@ -85,7 +85,8 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         | Drive::Ramp
         | Drive::Churn
         | Drive::Stampede
-        | Drive::Listen => {}
+        | Drive::Listen
+        | Drive::Send => {}
     }
     if launch.settings.tls {
         arguments.push("--tls-self-signed".to_owned());

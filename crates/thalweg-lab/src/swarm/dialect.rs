@@ -76,8 +76,11 @@ pub(super) trait Dialect: Debug {
         false
     }
 
+    /// Puts what a connection has of its own into its request.
+    fn personalise(&self, _connection: usize, _request: &mut Vec<u8>) {}
+
     /// Appends what a connection says as soon as its transport stands.
-    fn greet(&self, _out: &mut Vec<u8>) {}
+    fn greet(&self, _connection: usize, _out: &mut Vec<u8>) {}
 
     /// What a message says. Appends to `replies` what it must be answered with. The error is
     /// that it is nothing of this dialect.

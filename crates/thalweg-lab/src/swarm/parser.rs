@@ -109,7 +109,7 @@ impl Parser<'_> {
             Ok(Opening::Stream(body)) => opened.body = Some(body),
         }
         *stage = self.opened(*stage);
-        self.dialect.greet(self.replies);
+        self.dialect.greet(self.index, self.replies);
         self.receiver.opened(self.index, &bytes[head], answer);
         Some(opened)
     }
@@ -197,7 +197,7 @@ impl Parser<'_> {
                 self.receiver.tally.traffic.envelopes += 1;
                 self.receiver.receive(self.index, topic, self.is_reader, events);
             }
-            Message::Event(kind, event) => self.receiver.event(kind, event),
+            Message::Event(kind, event) => self.receiver.event(self.index, kind, event),
             Message::Gap { topic, position, missed } => {
                 let topic = self.receiver.topic_index(topic)?;
                 memory.reached(topic, position)?;

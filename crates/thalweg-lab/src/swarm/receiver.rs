@@ -69,9 +69,7 @@ impl Receiver {
                 let timetable = Timetable::new(settings, start_us);
                 (Expected::Rows(Rows::new(timetable)), None)
             }
-            Drive::Idle | Drive::Publish | Drive::Echo | Drive::RoundTrip | Drive::Listen => {
-                (Expected::Nothing, None)
-            }
+            _ => (Expected::Nothing, None),
         };
         let may_have_begun = drive.is_connecting();
         Receiver { may_have_begun, ..Receiver::of(expected, first, settings) }
@@ -248,9 +246,9 @@ impl Receiver {
 
     /// A message came that is an event by itself.
     #[inline]
-    pub(super) fn event(&mut self, kind: Kind, event: &[u8]) {
+    pub(super) fn event(&mut self, connection: usize, kind: Kind, event: &[u8]) {
         if let Expected::Anything(recorder) = &mut self.expected {
-            recorder.event(kind, event, &mut self.tally);
+            recorder.event(connection, kind, event, &mut self.tally);
         }
     }
 

@@ -8,6 +8,7 @@ mod json;
 mod timestamp;
 
 use super::carrier::Kind;
+use super::exchange::Exchange;
 use super::tally::Tally;
 use crate::measure::{Answer, Heard, Latency, Spread, Timestamps};
 use crate::scenario::{JsonPath, places};
@@ -29,6 +30,8 @@ pub(super) struct Recorder {
     connections: Vec<Connection>,
     span: Span,
     read: Read,
+    /// Of one that is sent to.
+    pub(super) exchange: Option<Box<Exchange>>,
 }
 
 /// What came in the span.
@@ -85,6 +88,7 @@ impl Recorder {
             connections: Vec::new(),
             span: Span::default(),
             read: Read::default(),
+            exchange: None,
         }
     }
 
@@ -153,6 +157,9 @@ impl Recorder {
     /// A span begins.
     pub(super) fn begin_span(&mut self, now_us: u64) {
         self.span = Span::default();
+        if let Some(exchange) = &mut self.exchange {
+            exchange.begin_span();
+        }
         for connection in &mut self.connections {
             (connection.events, connection.last_us) = (0, now_us);
         }
@@ -192,8 +199,17 @@ impl Recorder {
 
     /// An event came.
     #[inline]
-    pub(super) fn event(&mut self, kind: Kind, payload: &[u8], tally: &mut Tally) {
+    pub(super) fn event(
+        &mut self,
+        connection: usize,
+        kind: Kind,
+        payload: &[u8],
+        tally: &mut Tally,
+    ) {
         self.read.events += 1;
+        if let Some(exchange) = &mut self.exchange {
+            exchange.came(connection, payload, self.read.now_us);
+        }
         let span = &mut self.span;
         match kind {
             Kind::Text => span.text_events += 1,
@@ -313,7 +329,7 @@ mod tests {
         for (now_us, events) in reads {
             recorder.begin_read(*now_us, || REAL_NS);
             for event in *events {
-                recorder.event(Kind::Text, event.as_bytes(), &mut tally);
+                recorder.event(0, Kind::Text, event.as_bytes(), &mut tally);
             }
             recorder.end_read(0, &mut tally);
         }

@@ -240,6 +240,7 @@ impl Subscribers {
                 Stage::Asked
             }
         };
+        self.dialect.personalise(index, request);
         connection.send(index, request, poller)?;
         connection.session.stage = stage;
         request.clear();
@@ -324,6 +325,23 @@ impl Subscribers {
             }
         }
         Ok((may_be_more, over))
+    }
+
+    /// Sends these bytes on a connection; `false` if it does not stand, any more perhaps.
+    pub(super) fn send(
+        &mut self,
+        index: usize,
+        bytes: &[u8],
+        poller: &Poller,
+    ) -> anyhow::Result<bool> {
+        let Some(connection) = self.connections.get_mut(index) else { return Ok(false) };
+        if connection.session.stage != Stage::Standing {
+            return Ok(false);
+        }
+        match connection.send(index, bytes, poller) {
+            Ok(()) => Ok(true),
+            Err(error) => self.fail(index, &error, poller).map(|()| false),
+        }
     }
 
     /// What the first connection agreed on.

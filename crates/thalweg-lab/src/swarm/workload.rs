@@ -8,7 +8,7 @@
 //! - `posting`: publishers without subscribers
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
-//! - `listen`: an external endpoint
+//! - `listen`: an external endpoint; `send`: one that is sent to
 //! - `connecting`: connections that come to stand: in a `ramp`, in `churn`, in a `stampede`
 
 mod broadcast;
@@ -20,6 +20,7 @@ mod listen;
 mod posting;
 mod ramp;
 mod round_trip;
+mod send;
 mod stampede;
 
 use super::socket::{Poller, now_us};
@@ -100,6 +101,7 @@ pub(super) fn of<'a>(
         Drive::RoundTrip => Box::new(round_trip::RoundTrip::new(load, observer)?),
         Drive::Ceiling => Box::new(broadcast::ceiling::Ceiling::new(load, observer)?),
         Drive::Listen => Box::new(listen::Listen::new(load, observer)?),
+        Drive::Send => Box::new(send::Send::new(load, observer)?),
         Drive::Ramp => Box::new(ramp::Ramp::new(load, observer)?),
         Drive::Churn => Box::new(churn::Churn::new(load, observer)?),
         Drive::Stampede => Box::new(stampede::Stampede::new(load, observer)?),

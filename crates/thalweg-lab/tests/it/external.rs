@@ -1,6 +1,7 @@
 //! Endpoints that know nothing of the lab: servers that live in the test.
 
 mod misbehaving;
+mod sending;
 mod server;
 mod timestamps;
 mod trust;
@@ -44,14 +45,26 @@ fn run(
     measured_ms: u64,
     observer: &mut dyn Observer,
 ) -> anyhow::Result<Outcome> {
+    let settings = Settings { connections, ..Settings::default() };
+    run_with(typed, settings, warm_up_ms, measured_ms, observer)
+}
+
+/// The same with other settings: with a rate it is sent to.
+fn run_with(
+    typed: &Typed,
+    settings: Settings,
+    warm_up_ms: u64,
+    measured_ms: u64,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<Outcome> {
     let endpoint = Endpoint::read(typed)?;
-    let settings = Settings { transport: endpoint.transport, connections, ..Settings::default() };
+    let settings = Settings { transport: endpoint.transport, ..settings };
     let load = Load {
         // The endpoint has its own.
         address: SocketAddr::from(([0, 0, 0, 0], 0)),
         program: &Program::Url(Box::new(endpoint)),
         settings: &settings,
-        drive: Drive::Listen,
+        drive: if settings.rate > 0 { Drive::Send } else { Drive::Listen },
         start_us: 0,
         warm_up: Duration::from_millis(warm_up_ms),
         measured: Duration::from_millis(measured_ms),

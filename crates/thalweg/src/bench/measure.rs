@@ -34,6 +34,16 @@ pub(super) struct ScenarioArgs {
     /// Send this text on each WebSocket once it stands, e.g. to subscribe; not kept.
     #[arg(long, value_name = "TEXT", requires = "url")]
     send_on_open: Vec<String>,
+    /// Send the lines of this file in turn as messages, at --rate; not kept. {id} in a line
+    /// is filled in and makes it want an answer, {connection} is the connection's number.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    data: Option<PathBuf>,
+    /// A line for each connection, for {token} in URL, headers and messages; not kept.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    tokens: Option<PathBuf>,
+    /// Send messages as binary ones.
+    #[arg(long, requires = "url")]
+    binary: bool,
     /// Where an event says when it was made, e.g. data.ts, $.items[0].time or /data/ts:
     /// seconds to nanoseconds since 1970, or RFC 3339.
     #[arg(long, value_name = "PATH", requires = "url")]
@@ -71,10 +81,11 @@ pub(super) struct ScenarioArgs {
     #[arg(long, requires = "url")]
     stampede: bool,
     /// Events per second and topic, on a schedule set in advance; 0 is as fast as the
-    /// window allows.
+    /// window allows. With --url messages per second on each WebSocket; what comes back with
+    /// a message's id is its answer.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     rate: Vec<u32>,
-    /// Bytes of an event, e.g. 100 or 16KiB.
+    /// Bytes of an event, or of a message that is sent, e.g. 100 or 16KiB.
     #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = parse_bytes)]
     size: Vec<usize>,
     /// Only these transports, e.g. websocket,sse.
@@ -166,6 +177,7 @@ impl ScenarioArgs {
         if self.transports.len() > 1 {
             return Err(Misuse("an endpoint is asked for one of --transports".to_owned()).into());
         }
+        let (data, tokens) = (lines("--data", &self.data)?, lines("--tokens", &self.tokens)?);
         let read = |url: &String| {
             Endpoint::read(&Typed {
                 url: url.clone(),
@@ -176,6 +188,9 @@ impl ScenarioArgs {
                 timestamp: self.timestamp.clone(),
                 cacert: self.cacert.clone(),
                 insecure: self.insecure,
+                data: data.clone(),
+                tokens: tokens.clone(),
+                binary: self.binary,
             })
         };
         Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))
@@ -200,6 +215,14 @@ impl ScenarioArgs {
         add("event_bytes", format!("{:?}", self.size));
         set
     }
+}
+
+/// The lines of a file, without those that are empty.
+fn lines(option: &str, path: &Option<PathBuf>) -> anyhow::Result<Option<Vec<String>>> {
+    let Some(path) = path else { return Ok(None) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Misuse(format!("{option} {}: {error}", path.display())))?;
+    Ok(Some(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()))
 }
 
 /// Reads `10s`, and `10` as well.

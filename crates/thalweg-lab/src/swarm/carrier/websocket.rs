@@ -128,6 +128,11 @@ pub(in crate::swarm) fn text(payload: &[u8], out: &mut Vec<u8>) {
     frame(TEXT, payload, out);
 }
 
+/// Appends a binary message.
+pub(in crate::swarm) fn binary(payload: &[u8], out: &mut Vec<u8>) {
+    frame(BINARY, payload, out);
+}
+
 /// Appends the answer to a ping.
 pub(in crate::swarm) fn pong(payload: &[u8], out: &mut Vec<u8>) {
     frame(PONG, payload, out);

@@ -2,7 +2,7 @@
 //! what should have come.
 
 use super::{Dialect, Field, Message, Wanted};
-use crate::scenario::{Endpoint, Transport};
+use crate::scenario::{Endpoint, TOKEN, Transport};
 use crate::swarm::carrier::{Kind, websocket};
 use anyhow::bail;
 
@@ -48,9 +48,18 @@ impl Dialect for External {
         false
     }
 
-    fn greet(&self, out: &mut Vec<u8>) {
+    fn personalise(&self, connection: usize, request: &mut Vec<u8>) {
+        if let Some(token) = self.endpoint.tokens.get(connection) {
+            // What was typed is checked to be text.
+            let text = String::from_utf8_lossy(request);
+            *request = text.replace(TOKEN, token).into_bytes();
+        }
+    }
+
+    fn greet(&self, connection: usize, out: &mut Vec<u8>) {
+        let token = self.endpoint.tokens.get(connection).map_or(TOKEN, String::as_str);
         for message in &self.endpoint.send_on_open {
-            websocket::text(message.as_bytes(), out);
+            websocket::text(message.replace(TOKEN, token).as_bytes(), out);
         }
     }
 

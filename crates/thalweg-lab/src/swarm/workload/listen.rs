@@ -3,6 +3,7 @@
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, WarmUp};
+use crate::swarm::exchange::Exchange;
 use crate::swarm::progress::Progress;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::subscribers::Subscribers;
@@ -58,7 +59,7 @@ impl Workload for Listen<'_> {
         let until_us = now_us() + time.as_micros() as u64;
         loop {
             let now_us = now_us();
-            if now_us >= until_us || self.subscribers.standing() == 0 {
+            if now_us >= until_us || !self.has_somebody() {
                 return Ok(());
             }
             self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
@@ -107,7 +108,29 @@ impl<'a> Listen<'a> {
         })
     }
 
-    fn expect_somebody(&mut self) -> anyhow::Result<()> {
+    /// From now on what is sent is to come back.
+    pub(super) fn expect_answers(&mut self, exchange: Exchange) {
+        if let Some(recorder) = self.subscribers.receiver().recorder() {
+            recorder.exchange = Some(Box::new(exchange));
+        }
+    }
+
+    /// What is sent, and what comes back.
+    pub(super) fn exchange(&mut self) -> Option<&mut Exchange> {
+        self.subscribers.receiver().recorder()?.exchange.as_deref_mut()
+    }
+
+    /// Sends these bytes on a connection; `false` if it does not stand.
+    pub(super) fn send(&mut self, connection: usize, bytes: &[u8]) -> anyhow::Result<bool> {
+        self.subscribers.send(connection, bytes, &self.poller)
+    }
+
+    /// Whether a connection stands.
+    pub(super) fn has_somebody(&self) -> bool {
+        self.subscribers.standing() > 0
+    }
+
+    pub(super) fn expect_somebody(&mut self) -> anyhow::Result<()> {
         match self.subscribers.why_nobody() {
             Some(why) => bail!(why),
             None => Ok(()),
@@ -115,7 +138,7 @@ impl<'a> Listen<'a> {
     }
 
     /// Waits once and handles everyone who is ready.
-    fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
+    pub(super) fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
         let count = match self.subscribers.is_busy() {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
@@ -127,7 +150,11 @@ impl<'a> Listen<'a> {
         let Listen { progress, observer, subscribers, begun_us, .. } = self;
         progress.tell(*observer, |now_us| {
             let connections = subscribers.standing();
-            Figures::of_span(connections, &subscribers.receiver().tally, *begun_us, now_us)
+            let receiver = subscribers.receiver();
+            let exchange = receiver.recorder().and_then(|it| it.exchange.as_deref());
+            let round_trip_us = exchange.and_then(Exchange::mean_us);
+            let figures = Figures::of_span(connections, &receiver.tally, *begun_us, now_us);
+            Figures { round_trip_us, ..figures }
         })
     }
 }

@@ -119,16 +119,6 @@ impl Peer {
 
     /// A client's frame: its first byte, its mask and what it says.
     pub(crate) fn read_frame(&mut self) -> io::Result<(u8, [u8; 4], Vec<u8>)> {
-        let mut head = [0; 6];
-        self.socket.read_exact(&mut head)?;
-        let [first, length, mask @ ..] = head;
-        // The tests' clients say little.
-        if length & 0x80 == 0 || length & 0x7F > 125 {
-            return Err(io::Error::other("a frame without a mask, or a long one"));
-        }
-        let mut payload = vec![0; usize::from(length & 0x7F)];
-        self.socket.read_exact(&mut payload)?;
-        payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
-        Ok((first, mask, payload))
+        listen::read_frame(&mut self.socket)
     }
 }

@@ -1,9 +1,11 @@
 //! Endpoints that cannot be measured, and what is refused before it is tried; another build.
 
+use std::fs;
 use std::net::TcpListener;
 
 use super::place::{Place, THALWEG};
 use super::secrets::endpoint;
+use crate::harness::Server;
 
 /// What a visit of that URL says that fails, and leaves nothing but what was asked for.
 fn failure(name: &str, words: &[&str]) -> String {
@@ -46,12 +48,52 @@ fn what_has_no_effect_on_an_endpoint_is_refused() {
         said.ended_with(2);
         assert!(said.stderr.contains(expected), "{}", said.stderr);
     };
-    refused(&["--rate", "10"], "listened to and not sent to");
-    refused(&["--size", "1KiB"], "--send-on-open");
+    refused(&["--size", "1KiB"], "say how many a second with --rate");
+    refused(&["--binary"], "say how many a second with --rate");
+    refused(&["--rate", "0"], "a rate is 1 to ");
+    refused(&["--rate", "1", "--size", "32"], "a message that is sent has 33 to");
+    refused(&["--rate", "1", "--timestamp", "ts"], "leave it out, or send lines");
+    refused(&["--data", "nothing.txt"], "--data nothing.txt: No such file");
+    fs::write(place.folder.join("two.txt"), "a {id}\n\nb\n").expect("write lines");
+    fs::write(place.folder.join("none.txt"), "\n").expect("write no lines");
+    refused(&["--data", "none.txt"], "the file of --data is empty");
+    refused(&["--data", "two.txt"], "say how many a second with --rate");
+    refused(&["--data", "two.txt", "--rate", "1", "--size", "99"], "leave --size out");
+    refused(&["--tokens", "two.txt"], "nothing asks for a token");
+    let hello = ["--send-on-open", "{token}", "--tokens", "two.txt"];
+    refused(&hello, "--tokens has 2 lines for 10 connections");
+    fs::write(place.folder.join("far.txt"), "fine\nä\n").expect("write lines");
+    refused(&["--header", "A: {token}", "--tokens", "far.txt"], "line 2 of --tokens cannot");
     refused(&["--set", "window=4"], "window has no effect with --url, which uses connections");
     refused(&["--transports", "sse,websocket"], "one of --transports");
+    let http = ["--url", "http://127.0.0.1:1/", "--rate", "1"];
+    let said = place.bench(&http);
+    said.ended_with(2);
+    assert!(said.stderr.contains("--rate needs a WebSocket"), "{}", said.stderr);
     refused(&["--no-control"], "cannot be used with");
     refused(&["--duration", "soon"], "is no duration");
+}
+
+#[test]
+fn what_is_sent_and_what_comes_back_is_told() {
+    let server = Server::start(&[]);
+    let place = Place::new("sending");
+    let line = r#"{"command":"echo","id":{id},"data":"{connection}"}"#;
+    fs::write(place.folder.join("lines.txt"), line).expect("write lines");
+    let url = format!("ws://{}/v1/topics/numbers", server.address);
+    let sends = ["--url", &url, "--rate", "50", "--data", "lines.txt", "--connections", "4"];
+    let short = ["--duration", "200ms", "--repeats", "1", "--out", "store/run-a"];
+    let said = place.bench(&[&sends[..], &short].concat());
+    assert!(said.stdout.contains("4 connections, 50/s each\n"), "{}", said.stdout);
+    assert!(said.stdout.contains(" answered, 0 unanswered; from due to "), "{}", said.stdout);
+    let summary = place.json("run-a", "summary.json");
+    let row = &summary["parts"][0]["rows"][0];
+    let exchanged = &row["heard"]["exchanged"];
+    assert_eq!(exchanged["sent"], exchanged["answered"]);
+    assert!((38..=42).contains(&exchanged["sent"].as_u64().expect("a count")), "{exchanged}");
+    assert!(row["round_trip"]["p50_us"].as_f64() > Some(0.0), "{row}");
+    let page = place.text("run-a", "report.html");
+    assert!(page.contains("answered, 0 unanswered"), "{page}");
 }
 
 /// The other build is this one: what stands beside each other is looked at, and no figure.

@@ -54,7 +54,10 @@ fn secrets_are_kept_nowhere_and_such_a_run_is_taken_anew() {
     let (at, asked) = endpoint();
     let url = format!("http://{at}/live?token={SECRET}-query&{SECRET}");
     let (header, out) = (format!("Authorization: Bearer {SECRET}-header"), "store/run-a");
-    let secrets = ["--url", &url, "--header", &header];
+    let tokens: Vec<String> = (0..2).map(|number| format!("{SECRET}-token{number}")).collect();
+    fs::write(place.folder.join("tokens.txt"), tokens.join("\n")).expect("write tokens");
+    let each = ["--header", "X-Token: {token}", "--tokens", "tokens.txt"];
+    let secrets = [&["--url", &url, "--header", &header][..], &each].concat();
     let short = ["--repeats", "2", "--seconds", "0.1", "--set", "connections=2"];
     let junit = ["--junit", "store/run-a/results.xml", "--out", out];
     let taken = place.bench(&[&secrets[..], &short, &junit].concat());
@@ -71,5 +74,8 @@ fn secrets_are_kept_nowhere_and_such_a_run_is_taken_anew() {
     for head in asked.iter() {
         assert!(head.contains(&format!("token={SECRET}-query&{SECRET} ")), "{head}");
         assert!(head.contains(&format!("Bearer {SECRET}-header")), "{head}");
+    }
+    for token in &tokens {
+        assert!(asked.iter().any(|head| head.contains(&format!("X-Token: {token}"))), "{token}");
     }
 }

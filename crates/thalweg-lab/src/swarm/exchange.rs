@@ -1,0 +1,176 @@
+//! What is sent to an external endpoint, and what of it comes back: every message carries an
+//! id of its own, and what comes on the same connection and holds that id anywhere is its
+//! answer. So a round trip needs no timestamp and no clock but this one. Pure.
+
+use super::event::number;
+use crate::measure::{Exchanged, Latency, RoundTrips, Spread};
+use memchr::memmem::Finder;
+use std::ops::Range;
+
+/// Digits of an id. A JSON number of so many is exact, whoever reads it (2^53).
+pub(super) const ID_DIGITS: usize = 15;
+/// Digits that the ids of a sample begin with, and others do not.
+const OWN: Range<u64> = 100_000..1_000_000;
+/// The others count, from 0.
+const COUNTED: u64 = 1_000_000_000;
+
+/// Messages and their answers.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    /// What ids begin with.
+    own: u64,
+    finder: Finder<'static>,
+    /// Number of the next message that wants an answer.
+    next: u64,
+    /// Those of the span that want one; the last has the number before `next`.
+    asked: Vec<Asked>,
+    /// Messages of the span.
+    sent: u64,
+    answered: u64,
+    /// From sent to come back, of each that was answered.
+    round_trips_us: Vec<u64>,
+    /// From when each was due.
+    latency: Latency,
+}
+
+/// A message that wants an answer.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    connection: u32,
+    is_answered: bool,
+    due_us: u64,
+    sent_us: u64,
+}
+
+impl Exchange {
+    pub(super) fn new() -> Exchange {
+        let own = fastrand::u64(OWN);
+        Exchange {
+            own,
+            finder: Finder::new(&own.to_string()).into_owned(),
+            next: 0,
+            asked: Vec::new(),
+            sent: 0,
+            answered: 0,
+            round_trips_us: Vec::new(),
+            latency: Latency::default(),
+        }
+    }
+
+    /// The span begins: what was sent before does not count, and neither do its answers.
+    pub(super) fn begin_span(&mut self) {
+        self.asked.clear();
+        self.round_trips_us.clear();
+        self.latency.clear();
+        (self.sent, self.answered) = (0, 0);
+    }
+
+    /// The id of the next message.
+    pub(super) fn next_id(&self) -> u64 {
+        self.own * COUNTED + self.next % COUNTED
+    }
+
+    /// A message was sent on a connection; if `has_id`, with the next id.
+    pub(super) fn sent(&mut self, connection: usize, has_id: bool, due_us: u64, sent_us: u64) {
+        self.sent += 1;
+        if has_id {
+            self.next += 1;
+            let connection = connection as u32;
+            self.asked.push(Asked { connection, is_answered: false, due_us, sent_us });
+        }
+    }
+
+    /// A message came on a connection: which of those that were sent there it answers.
+    #[inline]
+    pub(super) fn came(&mut self, connection: usize, message: &[u8], now_us: u64) {
+        let Exchange { finder, next, asked, .. } = self;
+        let first = *next - asked.len() as u64;
+        for at in finder.find_iter(message) {
+            let counted = message.get(at + finder.needle().len()..at + ID_DIGITS);
+            let place = counted.and_then(number).and_then(|it| it.checked_sub(first));
+            let Some(asked) = place.and_then(|it| asked.get_mut(usize::try_from(it).ok()?)) else {
+                continue;
+            };
+            if asked.connection as usize != connection || asked.is_answered {
+                continue;
+            }
+            asked.is_answered = true;
+            self.answered += 1;
+            self.round_trips_us.push(now_us.saturating_sub(asked.sent_us));
+            self.latency.record(now_us.saturating_sub(asked.due_us), 1);
+        }
+    }
+
+    /// Messages that want an answer and have none.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.asked.len() as u64 - self.answered
+    }
+
+    /// Mean of the round trips so far.
+    pub(super) fn mean_us(&self) -> Option<f64> {
+        let count = self.round_trips_us.len();
+        (count > 0).then(|| self.round_trips_us.iter().sum::<u64>() as f64 / count as f64)
+    }
+
+    /// What the span came to, which was so long.
+    pub(super) fn end_span(&mut self, span_us: u64) -> (Exchanged, Option<RoundTrips>, Latency) {
+        let exchanged = Exchanged {
+            sent: self.sent,
+            answered: self.answered,
+            unanswered: self.unanswered(),
+            latency: Spread::of(&self.latency),
+        };
+        let round_trips = RoundTrips::of(std::mem::take(&mut self.round_trips_us), span_us);
+        (exchanged, round_trips, std::mem::take(&mut self.latency))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three messages that want an answer were sent on connections 0, 1 and 0 again.
+    fn exchange() -> (Exchange, [String; 3]) {
+        let mut exchange = Exchange::new();
+        exchange.sent(9, true, 0, 0);
+        exchange.begin_span();
+        let ids = [(0, 1000), (1, 1010), (0, 1020)].map(|(connection, due_us)| {
+            let id = exchange.next_id().to_string();
+            exchange.sent(connection, true, due_us, due_us + 5);
+            id
+        });
+        (exchange, ids)
+    }
+
+    #[test]
+    fn what_holds_an_id_is_an_answer_wherever_it_stands() {
+        let (mut exchange, [a, b, c]) = exchange();
+        assert!(a.len() == ID_DIGITS && a.parse::<f64>().unwrap() < 2f64.powi(53));
+        exchange.sent(0, false, 0, 0);
+        exchange.came(0, format!("{{\"of\":[\"x{c}\",{a}]}}").as_bytes(), 2000);
+        assert_eq!(exchange.unanswered(), 1);
+        exchange.came(1, b.as_bytes(), 2010);
+        let (exchanged, trips, latency) = exchange.end_span(1_000_000);
+        assert_eq!((exchanged.sent, exchanged.answered, exchanged.unanswered), (4, 3, 0));
+        let trips = trips.unwrap();
+        assert_eq!((trips.count, trips.p50_us, trips.max_us), (3, 995, 995));
+        assert_eq!(latency.quantile_us(1.0), Some(1000));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_none() {
+        let (mut exchange, [a, b, _]) = exchange();
+        let own = &a[..6];
+        let before = format!("{own}{:09}", 0);
+        let never = format!("{own}{:09}", 4);
+        // Of another connection, cut off, of before the span, and never sent.
+        for message in [&*b, &a[..14], own, &before, &never, "", "x"] {
+            exchange.came(0, message.as_bytes(), 2000);
+        }
+        assert_eq!(exchange.unanswered(), 3);
+        exchange.came(0, a.as_bytes(), 2000);
+        exchange.came(0, a.as_bytes(), 3000);
+        assert_eq!(exchange.unanswered(), 2);
+        assert_eq!(exchange.mean_us(), Some(995.0), "an answer comes once");
+    }
+}
