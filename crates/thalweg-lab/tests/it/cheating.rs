@@ -12,7 +12,7 @@ fn cheaters() -> [(Program, &'static [Transport]); 3] {
     [
         (Program::Thalweg, &ALL),
         (Program::Limit, &[Transport::Websocket, Transport::Sse, Transport::HttpStreaming]),
-        (socketio.unwrap(), &[Transport::Websocket]),
+        (socketio.expect("its subject.toml"), &[Transport::Websocket]),
     ]
 }
 
