@@ -5,6 +5,7 @@ mod listener;
 use std::{
     io,
     net::SocketAddr,
+    panic::resume_unwind,
     rc::Rc,
     sync::{Arc, atomic::Ordering::Relaxed},
     thread,
@@ -15,9 +16,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use thiserror::Error;
 use tokio::{
     net::TcpListener,
-    runtime,
+    runtime::{self, LocalOptions},
     sync::{mpsc, oneshot, watch},
-    task::{LocalSet, spawn_local},
+    task::spawn_local,
     time::{Instant, sleep, timeout_at},
 };
 
@@ -276,7 +277,8 @@ fn run_shard(
 ) -> io::Result<()> {
     let (shards, inputs) = (common.peers.len(), Arc::clone(&common.inputs));
     let prepare = || {
-        let runtime = runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;
         let entered = runtime.enter();
         let handle = Handle::new(id, common)?;
         let from_std = |(listener, connection_limits)| {
@@ -295,7 +297,7 @@ fn run_shard(
         }
     };
     let _ = started.send(Ok(()));
-    LocalSet::new().block_on(&runtime, async move {
+    runtime.block_on(async move {
         let is_own = |topic: &&Topic| home_of(topic, shards) == id;
         inputs.events.iter().filter(is_own).for_each(|topic| handle.keep_input(topic));
         for scheduled in sources {
@@ -312,15 +314,17 @@ fn run_shard(
             ))
         };
         let accepting: Vec<_> = listeners.into_iter().map(accept).collect();
-        let serve = |arrival| {
+        let serve = move |arrival| {
             spawn_local(serve_connection(Rc::clone(&http), arrival));
         };
-        let ended = shard::run(Rc::clone(&handle), mailbox, serve).await;
+        // A task of its own: what wakes it is queued behind what else is ready. The runtime looks
+        // at all sockets before it polls the future given to `block_on` again.
+        let ended = spawn_local(shard::run(handle, mailbox, serve)).await;
         drop(serving);
         for accepting in accepting {
             let _ = accepting.await;
         }
-        ended
+        ended.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     })
 }
 
