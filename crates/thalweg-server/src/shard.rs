@@ -26,7 +26,7 @@
 //!   walk            visits to dirty connections, within budgets
 //!   upkeep          heartbeats and stalls
 //!   answering       answers that clients do not read
-//!   poll            the shard's own epoll and timer
+//!   poll            the shard's own epoll
 //!
 //! ingest            events in: from requests, commands, sources and other shards
 //!   sources         running sources: their ticks, inputs and outputs
@@ -35,8 +35,10 @@
 //!
 //! mail              messages between shards
 //! timers            what is due at a time
+//! alarm, wake       what wakes the loop besides sockets and mail
 //! ```
 
+mod alarm;
 mod answering;
 mod commands;
 mod demand;
@@ -63,6 +65,7 @@ mod topic_limits;
 mod topics;
 mod turn;
 mod upkeep;
+mod wake;
 mod walk;
 
 use std::{
@@ -96,10 +99,12 @@ use crate::{
     source::{Inputs, Scheduled},
     stream::Payloads,
 };
+use alarm::Alarm;
 use ingest::{Ingest, PendingPublish};
 use read_queue::ReadQueue;
 use subscribers::Subscribers;
 use topics::Topics;
+use wake::Wake;
 
 /// What all shards of a server have in common.
 #[derive(Clone)]
@@ -141,7 +146,7 @@ pub(crate) struct Handle {
     pub(crate) counts: Rc<Counts>,
     shard: RefCell<Shard>,
     /// Wakes the turn after a step that made work for it.
-    wake: Notify,
+    wake: Wake,
     draining: Cell<bool>,
     /// Ends the tasks of requests once draining.
     drain: Notify,
@@ -156,6 +161,8 @@ struct Shard {
     topics: Topics,
     subscribers: Subscribers,
     ingest: Ingest,
+    /// Wakes the loop when something is due by time.
+    alarm: Alarm,
     /// When the next sweep is due, in µs.
     sweep_us: u64,
 }
@@ -171,6 +178,7 @@ impl Handle {
             topics: Topics::new(id, common.clone(), &counts),
             subscribers: Subscribers::new(common.clone(), &counts)?,
             ingest: Ingest::new(id, common.clone(), &counts),
+            alarm: Alarm::new()?,
             common: common.clone(),
             sweep_us: 0,
         };
@@ -179,7 +187,7 @@ impl Handle {
             common,
             counts,
             shard: RefCell::new(shard),
-            wake: Notify::new(),
+            wake: Wake::default(),
             draining: Cell::new(false),
             drain: Notify::new(),
             serving: Cell::new(0),
@@ -190,7 +198,7 @@ impl Handle {
     /// One synchronous step. Then the turn is woken to process what it left.
     fn with_shard<T>(&self, step: impl FnOnce(&mut Shard) -> T) -> T {
         let result = step(&mut self.shard.borrow_mut());
-        self.wake.notify_one();
+        self.wake.wake();
         result
     }
 
@@ -221,7 +229,7 @@ impl Handle {
             shard.ingest.publish(&mut shard.topics, topic, payloads, idempotency_key)
         };
         if let PendingPublish::Done(_) = appending {
-            self.wake.notify_one();
+            self.wake.wake();
         }
         appending.result().await
     }
@@ -249,6 +257,6 @@ pub(crate) struct Serving<'a>(&'a Handle);
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         self.0.serving.set(self.0.serving.get() - 1);
-        self.0.wake.notify_one();
+        self.0.wake.wake();
     }
 }

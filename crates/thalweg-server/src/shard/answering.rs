@@ -32,7 +32,7 @@ impl Handle {
         let subscribers = &mut self.shard.borrow_mut().subscribers;
         subscribers.answers.track(account, address, now_us);
         if subscribers.has_too_many_answers() {
-            self.wake.notify_one();
+            self.wake.wake();
         }
     }
 

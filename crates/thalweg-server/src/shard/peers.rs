@@ -87,7 +87,7 @@ impl Handle {
         for peer in self.others() {
             peer.mail.closed().await;
         }
-        self.wake.notify_one();
+        self.wake.wake();
     }
 
     fn others(&self) -> impl Iterator<Item = &Peer> {

@@ -1,4 +1,9 @@
-use std::{io, rc::Rc};
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll},
+};
 
 use thalweg_wire::{ErrorCode, close};
 use tokio::task::yield_now;
@@ -18,14 +23,12 @@ const AGAIN_US: u64 = 1_000;
 /// The shard's loop, until it has drained. It calls `accept` with each socket to serve.
 ///
 /// # Errors
-/// When the runtime cannot watch the shard's epoll.
+/// When the runtime is shutting down.
 pub(crate) async fn run(
     handle: Rc<Handle>,
-    mailbox: Mailbox,
+    mut mailbox: Mailbox,
     accept: impl Fn(Arrival),
 ) -> io::Result<()> {
-    let Mailbox { mut mail, mut publishes } = mailbox;
-    let readiness = handle.shard.borrow().subscribers.poll.readiness()?;
     handle.with_shard(Shard::start);
     let mut messages = Vec::with_capacity(MAIL_PER_TURN);
     // Whether something may have happened to the sockets. Looking costs a system call, and most
@@ -42,28 +45,31 @@ pub(crate) async fn run(
         if handle.is_drained() {
             return Ok(());
         }
+        is_ready = busy;
         if busy {
             // Let requests and accepts run. The next slice sends what they publish.
             yield_now().await;
-            is_ready = true;
-        } else {
-            is_ready = false;
-            tokio::select! {
-                biased;
-                ready = readiness.readable() => {
-                    ready?.clear_ready();
-                    is_ready = true;
-                }
-                () = handle.wake.notified() => {}
-                Some(message) = mail.recv() => messages.push(message),
-                Some(message) = publishes.recv() => messages.push(message),
-            }
         }
-        // Each queue gets its share, so that neither waits for the other.
-        for queue in [&mut mail, &mut publishes] {
+        poll_fn(|cx| {
+            let Shard { subscribers, alarm, .. } = &mut *handle.shard.borrow_mut();
+            is_ready |= subscribers.poll.has_events(cx)?;
+            let has_rung = alarm.has_rung(cx)?;
+            let is_woken = handle.wake.is_woken(cx);
+            mailbox.take(cx, &mut messages);
+            let has_work = is_ready || has_rung || is_woken || !messages.is_empty();
+            if has_work { Poll::Ready(io::Result::Ok(())) } else { Poll::Pending }
+        })
+        .await?;
+    }
+}
+
+impl Mailbox {
+    /// Takes mail. Each queue gets its share, so that neither waits for the other.
+    fn take(&mut self, cx: &mut Context<'_>, messages: &mut Vec<Mail>) {
+        for queue in [&mut self.mail, &mut self.publishes] {
             let share = messages.len() + MAIL_PER_TURN / 2;
             while messages.len() < share
-                && let Ok(message) = queue.try_recv()
+                && let Poll::Ready(Some(message)) = queue.poll_recv(cx)
             {
                 messages.push(message);
             }
@@ -116,7 +122,7 @@ impl Shard {
             self.ingest.sources.timers.next_us(),
             again_us,
         ];
-        self.subscribers.poll.wake_at(due.into_iter().flatten().fold(self.sweep_us, u64::min));
+        self.alarm.wake_at(due.into_iter().flatten().fold(self.sweep_us, u64::min));
     }
 
     /// Seals what is due, and marks its readers.
