@@ -1,10 +1,9 @@
 //! What the server counts, for `/metrics`.
 //!
-//! A shard counts in plain numbers of its own and stores them here once per
-//! turn: there is no read-modify-write, and no line is shared, on the hot path.
+//! Each shard counts in numbers of its own, and only its thread writes them. So counting is a
+//! plain load and a plain store, and no cache line is shared until somebody asks for the metrics.
 
 use std::{
-    cell::Cell,
     fmt::{Display, Write},
     sync::{
         Arc,
@@ -37,17 +36,18 @@ impl ExpositionFormat {
     }
 }
 
-/// A counter or a gauge of one shard. Whatever runs on the shard's thread counts in it.
+/// A counter or a gauge of one shard. Whatever runs on the shard's thread counts in it, and
+/// nothing else: two threads that count at the same time lose counts.
 #[derive(Debug, Default)]
-pub(crate) struct Metric(Cell<u64>);
+pub(crate) struct Metric(AtomicU64);
 
 impl Metric {
     pub(crate) fn get(&self) -> u64 {
-        self.0.get()
+        self.0.load(Relaxed)
     }
 
     pub(crate) fn set(&self, value: u64) {
-        self.0.set(value);
+        self.0.store(value, Relaxed);
     }
 
     pub(crate) fn add(&self, value: u64) {
@@ -169,9 +169,6 @@ counts! {
 }
 
 impl Counts {
-    /// Number of all values.
-    const LEN: usize = Self::ALL.len() + ErrorCode::ALL.len() + close::ALL.len();
-
     /// One more refusal.
     pub(crate) fn count_refused(&self, code: ErrorCode) {
         self.refused[code as usize].add(1);
@@ -207,49 +204,38 @@ enum Kind {
 
 /// All shards' counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Metrics(Arc<Vec<[AtomicU64; Counts::LEN]>>);
+pub(crate) struct Metrics(Arc<[Arc<Counts>]>);
 
 impl Metrics {
     /// For this many shards.
     pub(crate) fn new(shards: usize) -> Self {
-        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
-        Self(Arc::new((0..shards).map(|_| zeros()).collect()))
+        Self((0..shards).map(|_| Arc::default()).collect())
     }
 
-    /// Stores a shard's counts.
-    pub(crate) fn store(&self, shard: usize, counts: &Counts) {
-        let (singles, by_code) = self.0[shard].split_at(Counts::ALL.len());
-        let (refused, closed) = by_code.split_at(counts.refused.len());
-        store(singles, &counts.singles());
-        store(refused, &counts.refused.each_ref().map(Metric::get));
-        store(closed, &counts.closed.each_ref().map(Metric::get));
+    /// A shard's counts. Only its thread may count in them.
+    pub(crate) fn of(&self, shard: usize) -> Arc<Counts> {
+        Arc::clone(&self.0[shard])
     }
 
     /// All counts.
     pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
-        let of_shards = |index: usize| self.0.iter().map(move |cells| cells[index].load(Relaxed));
-        let sum = |index: usize| of_shards(index).sum();
-        let first = Counts::ALL.len();
-        let codes = ErrorCode::ALL.iter().map(|code| code.name()).zip((first..).map(sum));
+        let sum = |of: &dyn Fn(&Counts) -> u64| self.0.iter().map(|counts| of(counts)).sum();
+        let refused = |index: usize| sum(&|counts| counts.refused[index].get());
+        let codes = ErrorCode::ALL.iter().map(|code| code.name()).zip((0..).map(refused));
         family(&mut out, form, &REFUSED, "code", codes);
-        let first = first + ErrorCode::ALL.len();
-        let codes = close::ALL.iter().map(|close| close.code).zip((first..).map(sum));
+        let closed = |index: usize| sum(&|counts| counts.closed[index].get());
+        let codes = close::ALL.iter().map(|close| close.code).zip((0..).map(closed));
         family(&mut out, form, &CLOSED, "code", codes);
+        let singles: Vec<_> = self.0.iter().map(|counts| counts.singles()).collect();
         for (index, description) in Counts::ALL.iter().enumerate() {
-            family(&mut out, form, description, "shard", of_shards(index).enumerate());
+            let of_shards = singles.iter().map(|values| values[index]).enumerate();
+            family(&mut out, form, description, "shard", of_shards);
         }
         if form == ExpositionFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }
         out
-    }
-}
-
-/// The loop is simple, so that the compiler needs no bounds checks and no branches.
-fn store(cells: &[AtomicU64], values: &[u64]) {
-    for (cell, value) in cells.iter().zip(values) {
-        cell.store(*value, Relaxed);
     }
 }
 

@@ -143,7 +143,7 @@ pub(crate) struct Mailbox {
 pub(crate) struct Handle {
     pub(crate) id: usize,
     pub(crate) common: Common,
-    pub(crate) counts: Rc<Counts>,
+    pub(crate) counts: Arc<Counts>,
     shard: RefCell<Shard>,
     /// Wakes the turn after a step that made work for it.
     wake: Wake,
@@ -173,7 +173,7 @@ impl Handle {
     /// # Errors
     /// When the kernel has no epoll or timer left.
     pub(crate) fn new(id: usize, common: Common) -> io::Result<Rc<Self>> {
-        let counts = Rc::<Counts>::default();
+        let counts = common.metrics.of(id);
         let shard = Shard {
             topics: Topics::new(id, common.clone(), &counts),
             subscribers: Subscribers::new(common.clone(), &counts)?,

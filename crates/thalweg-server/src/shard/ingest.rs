@@ -1,6 +1,6 @@
 //! Events in: from requests, commands, sources and other shards.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use thalweg_wire::Topic;
 use tokio::sync::{
@@ -24,7 +24,7 @@ pub(super) struct Ingest {
     common: Common,
     pub(super) idempotency_cache: IdempotencyCache,
     pub(super) sources: Sources,
-    counts: Rc<Counts>,
+    counts: Arc<Counts>,
 }
 
 /// Events on their way to their topic's home. A home on this shard appends them at once.
@@ -56,9 +56,9 @@ impl PendingPublish {
 }
 
 impl Ingest {
-    pub(super) fn new(shard: usize, common: Common, counts: &Rc<Counts>) -> Self {
+    pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
         let sources = Sources::new(common.clone(), counts);
-        let counts = Rc::clone(counts);
+        let counts = Arc::clone(counts);
         Self { shard, common, idempotency_cache: IdempotencyCache::default(), sources, counts }
     }
 

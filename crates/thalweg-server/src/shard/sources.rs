@@ -1,7 +1,7 @@
 //! Running sources: their ticks, the events they read, and whether somebody wants their events.
 //! The events of a source are appended to its output. The home of the output is this shard.
 
-use std::{collections::HashMap, rc::Rc};
+use std::{collections::HashMap, sync::Arc};
 
 use thalweg_wire::{Offset, Position, Topic};
 use tokio::sync::mpsc::error::TrySendError;
@@ -44,7 +44,7 @@ pub(super) struct Sources {
     unposted_acks: Vec<Ack>,
     /// When they tick.
     pub(super) timers: Timers<usize>,
-    counts: Rc<Counts>,
+    counts: Arc<Counts>,
 }
 
 /// A running source.
@@ -69,7 +69,7 @@ struct InputCursor {
 }
 
 impl Sources {
-    pub(super) fn new(common: Common, counts: &Rc<Counts>) -> Self {
+    pub(super) fn new(common: Common, counts: &Arc<Counts>) -> Self {
         Self {
             common,
             running: Vec::new(),
@@ -78,7 +78,7 @@ impl Sources {
             pending_inputs: Vec::new(),
             unposted_acks: Vec::new(),
             timers: Timers::default(),
-            counts: Rc::clone(counts),
+            counts: Arc::clone(counts),
         }
     }
 
@@ -210,7 +210,7 @@ impl Sources {
                 break;
             }
             bytes += batch.event_bytes(from.max(batch.first()));
-            batches.push(std::sync::Arc::clone(batch));
+            batches.push(Arc::clone(batch));
         }
         self.run(topics, source, now_us, |running, out| {
             for event in batches.iter().flat_map(|batch| batch.events_from(from)) {

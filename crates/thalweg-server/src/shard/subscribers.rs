@@ -4,7 +4,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     io,
-    rc::Rc,
     sync::Arc,
 };
 
@@ -54,7 +53,7 @@ pub(super) struct Subscribers {
     /// The time that this turn may still spend on reading.
     pub(super) slice: Slice,
     pub(super) heartbeat_slot: usize,
-    pub(super) counts: Rc<Counts>,
+    pub(super) counts: Arc<Counts>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +101,7 @@ pub(super) enum Phase {
 impl Subscribers {
     /// # Errors
     /// When the kernel has no epoll or timer left.
-    pub(super) fn new(common: Common, counts: &Rc<Counts>) -> io::Result<Self> {
+    pub(super) fn new(common: Common, counts: &Arc<Counts>) -> io::Result<Self> {
         Ok(Self {
             common,
             connections: Slab::new(),
@@ -120,7 +119,7 @@ impl Subscribers {
             read_buffer: vec![0; SOCKET_READ_BYTES],
             slice: Slice::default(),
             heartbeat_slot: 0,
-            counts: Rc::clone(counts),
+            counts: Arc::clone(counts),
         })
     }
 

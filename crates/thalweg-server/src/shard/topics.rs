@@ -1,7 +1,7 @@
 //! The topics of a shard: their order, their batches, their history. [`Topics::news`] says what
 //! is new for their readers on this shard.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use thalweg_wire::{Format, Topic};
 
@@ -36,7 +36,7 @@ pub(crate) struct Topics {
     history_bytes: usize,
     /// The turn takes and processes it.
     pub(super) news: News,
-    counts: Rc<Counts>,
+    counts: Arc<Counts>,
 }
 
 /// What has happened to topics since the turn last took it.
@@ -49,7 +49,7 @@ pub(super) struct News {
 }
 
 impl Topics {
-    pub(super) fn new(shard: usize, common: Common, counts: &Rc<Counts>) -> Self {
+    pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
         Self {
             shard,
             feeds: FeedTable::new(Arc::clone(&common.config), Arc::clone(&common.shares)),
@@ -61,7 +61,7 @@ impl Topics {
             attachments: 0,
             history_bytes: 0,
             news: News::default(),
-            counts: Rc::clone(counts),
+            counts: Arc::clone(counts),
         }
     }
 

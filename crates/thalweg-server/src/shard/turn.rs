@@ -107,7 +107,6 @@ impl Shard {
         let is_posted = self.post();
         self.subscribers.walk(&mut self.topics);
         let looks_again = self.subscribers.keep_answers_within(&mut self.topics);
-        handle.common.metrics.store(handle.id, &handle.counts);
         self.set_alarm(is_posted);
         let has_more = self.subscribers.has_work() || !self.topics.due.is_empty();
         more_ready || looks_again || has_more || self.ingest.sources.has_pending_inputs()
