@@ -7,28 +7,31 @@ use crate::stream::Payloads;
 pub(super) struct Constant {
     rows_per_tick: u64,
     sequence: u64,
+    /// A row after its sequence number, made once per tick.
+    rest: Vec<u8>,
 }
 
 const REST: &[u8] = br#",1,116.9232297,40.676318,4745,"c00070",78,"32.07","1970-01-01T00:00:00Z","column 1","another field"]"#;
 
 impl Constant {
     pub(super) fn new(rows_per_tick: u64) -> Self {
-        Self { rows_per_tick, sequence: 0 }
+        Self { rows_per_tick, sequence: 0, rest: Vec::new() }
     }
 }
 
 impl Source for Constant {
     fn tick(&mut self, due_us: u64, out: &mut Payloads) {
-        // Made once per tick: the part after the sequence number.
-        let mut rest = vec![b','];
+        let Self { sequence, rest, .. } = self;
+        rest.clear();
+        rest.push(b',');
         rest.extend_from_slice(itoa::Buffer::new().format(due_us).as_bytes());
         rest.extend_from_slice(REST);
         for _ in 0..self.rows_per_tick {
-            self.sequence += 1;
+            *sequence += 1;
             push(out, |row| {
                 row.push(b'[');
-                row.extend_from_slice(itoa::Buffer::new().format(self.sequence).as_bytes());
-                row.extend_from_slice(&rest);
+                row.extend_from_slice(itoa::Buffer::new().format(*sequence).as_bytes());
+                row.extend_from_slice(rest);
             });
         }
     }
