@@ -29,3 +29,37 @@ impl Wake {
         is_woken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    };
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_wake_is_told_once_whether_the_loop_waits_or_not() {
+        let (wake, woken) = (Wake::default(), Arc::new(Woken::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let context = Context::from_waker(&waker);
+        wake.wake();
+        assert!(wake.is_woken(&context), "woken before anybody waited");
+        assert!(!wake.is_woken(&context));
+        wake.wake();
+        wake.wake();
+        assert_eq!(woken.0.load(Relaxed), 1);
+        assert!(wake.is_woken(&context));
+        assert!(!wake.is_woken(&context));
+    }
+}
