@@ -4,13 +4,14 @@
 //!
 //! - `file`: the file as it is written
 //! - `arrivals`: at which rate connections arrive
+//! - `drive`: what makes the load, one arm for each in every table
 //! - `settings`: everything that may differ between two samples
 //! - `peer`: a subject of somebody else's, as its `subject.toml` describes it
 //! - `read`: a file and the command line become a plan
 //! - `against`: another build of Thalweg beside the one that is measured
 //! - `cell_matrix`: who takes part in which cells: every combination of the axes
 //! - `plan`: what is to be measured, in order
-//! - `check`: what cannot be measured; `uses`: which settings have an effect
+//! - `check`: what cannot be measured; `uses`: which have no effect
 //! - `schema`: what an editor is told of a file; made by the tests from the code
 //! - `library`: the scenarios that come with Thalweg
 //! - `listen`: a plan for endpoints that somebody runs
@@ -21,6 +22,7 @@ mod against;
 mod arrivals;
 mod cell_matrix;
 mod check;
+mod drive;
 mod endpoint;
 mod error;
 mod file;
@@ -37,6 +39,7 @@ mod tests;
 mod uses;
 
 pub use arrivals::Arrivals;
+pub use drive::{Drive, Source};
 pub(crate) use endpoint::TOKEN;
 pub use endpoint::{Endpoint, JsonPath, Scheme, Step, Typed, Url, places};
 pub use error::{ScenarioError, unknown};
@@ -66,55 +69,6 @@ pub enum Transport {
     ForeverFrame,
     /// A request for every answer.
     LongPolling,
-}
-
-/// Who makes the subject broadcast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Drive {
-    /// The lab publishes: event n + window as soon as all subscribers have n, or
-    /// at a fixed rate whatever happens.
-    Posted,
-    /// The subject broadcasts on a schedule announced once, at its start.
-    SelfDriven,
-    /// Nobody: the connections only stand there.
-    Idle,
-    /// The lab publishes as fast as the subject takes it, nobody subscribes.
-    Publish,
-    /// Experiment C: requests on a schedule, answered beside a firehose on the
-    /// same WebSocket.
-    Echo,
-    /// Experiment B: the subject sends the next event when the last is acked.
-    RoundTrip,
-    /// The lab publishes at rates that rise until the latency is over the
-    /// objective: the highest that is not.
-    Ceiling,
-    /// Whoever runs the endpoint: the lab only listens.
-    Listen,
-    /// Connections arrive at a stated rate, in stages, beside what the subject sends by
-    /// itself.
-    Ramp,
-    /// Connections come and go: each stays for about a stated time, and another comes as
-    /// it leaves.
-    Churn,
-    /// All connections are lost at once, reconnect and resume.
-    Stampede,
-    /// The same, and the lab sends messages to it at a fixed rate whatever happens.
-    Send,
-}
-
-impl Drive {
-    /// Whether the lab publishes what the subscribers get.
-    pub fn is_posted(self) -> bool {
-        matches!(self, Drive::Posted | Drive::Ceiling)
-    }
-
-    /// Whether it is about connections that come to stand: each counts as an event, late
-    /// from when it was due.
-    pub fn is_connecting(self) -> bool {
-        matches!(self, Drive::Ramp | Drive::Churn | Drive::Stampede)
-    }
 }
 
 /// The figure that a scenario is about: by it subjects are told apart first.

@@ -41,7 +41,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive == Drive::Ceiling && settings.p99_us_max == 0 {
         return Err("a ceiling needs a p99_us_max, e.g. 50000".to_owned());
     }
-    if matches!(drive, Drive::Listen | Drive::Send) {
+    if drive.is_of_endpoints() {
         return Err("to listen to an endpoint there is `thalweg bench --url`".to_owned());
     }
     if settings.answers == Answers::Beside

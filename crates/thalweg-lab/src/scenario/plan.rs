@@ -8,10 +8,6 @@ use std::time::Duration;
 const STARTING_MS: u64 = 60;
 /// What a connection takes to open and to close, about.
 const OPENING_US: u64 = 150;
-/// What a round trip takes, about.
-const ROUND_TRIP_US: u64 = 100;
-/// Spans of a search for the highest rate, about.
-const CEILING_STEPS: u64 = 15;
 
 /// What to measure, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,16 +162,7 @@ impl Plan {
     pub fn expected_time(&self, slot: Slot) -> Duration {
         let (part, settings) = (self.part(slot), &self.subject(slot).settings);
         let opening_us = u64::from(settings.connections) * OPENING_US;
-        let measured_us = match part.drive {
-            Drive::Echo if settings.requests > 0 => {
-                u64::from(settings.requests) * settings.request_us
-            }
-            Drive::RoundTrip => u64::from(settings.requests) * ROUND_TRIP_US,
-            Drive::Ceiling => CEILING_STEPS * part.measured_ms * 1000,
-            Drive::Ramp => settings.arrivals.schedule(settings.connections as usize).1,
-            Drive::Stampede => opening_us,
-            _ => part.measured_ms * 1000,
-        };
+        let measured_us = part.drive.span_us(settings, part.measured_ms);
         let spans = u64::from(self.rounds(slot));
         Duration::from_millis(STARTING_MS + part.warm_up_ms)
             + Duration::from_micros(opening_us + spans * measured_us)
@@ -185,18 +172,12 @@ impl Plan {
 impl Part {
     /// What it is about.
     pub fn figure(&self) -> Figure {
-        let subjects = || self.cells.iter().flat_map(|cell| &cell.subjects);
-        let has_rate = || subjects().all(|subject| subject.settings.rate > 0);
-        self.figure.unwrap_or_else(|| match self.drive {
-            // Where the rate is given, it is the same for everybody.
-            Drive::Posted if has_rate() => Figure::Latency,
-            Drive::Posted | Drive::SelfDriven | Drive::Publish | Drive::Listen => Figure::Cpu,
-            Drive::Ramp | Drive::Churn | Drive::Stampede => Figure::Latency,
-            Drive::Send => Figure::RoundTrip,
-            Drive::Idle => Figure::Memory,
-            Drive::Echo | Drive::RoundTrip => Figure::RoundTrip,
-            Drive::Ceiling => Figure::Ceiling,
-        })
+        let subjects = self.cells.iter().flat_map(|cell| &cell.subjects);
+        let mut figures = subjects.map(|subject| self.drive.figure(&subject.settings));
+        let first = figures.next().unwrap_or(Figure::Cpu);
+        // What is about different things is about what all of it costs.
+        let common = if figures.all(|figure| figure == first) { first } else { Figure::Cpu };
+        self.figure.unwrap_or(common)
     }
 
     /// Cells whose labels are equal get a label each: what differs in them stands

@@ -164,10 +164,8 @@ fn read_part(
             "at least one repeat, one round and some time to measure are needed",
         ));
     }
-    let is_scheduled = |subject: &Subject| match part.drive {
-        Drive::Posted => subject.settings.rate > 0,
-        drive => drive == Drive::SelfDriven,
-    };
+    let is_scheduled =
+        |subject: &Subject| subject.settings.scheduled_events_per_s(part.drive).is_some();
     if part.concurrent && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
         return Err(ScenarioError::new(
             "concurrent needs a rate, or the self-driven drive: otherwise each takes all of the core",

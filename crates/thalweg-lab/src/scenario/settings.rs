@@ -1,6 +1,6 @@
 //! Everything that may differ between two samples.
 
-use super::{Answers, Arrivals, Drive, Mode, Request, Transport};
+use super::{Answers, Arrivals, Mode, Request, Transport};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -113,23 +113,6 @@ impl Settings {
         self.connections - self.stopped - self.slow
     }
 
-    /// Whether the load can be stopped, and go on later on the same connections: not where
-    /// the subject sends by itself, or where some have stopped reading for good.
-    pub fn can_pause(&self, drive: Drive) -> bool {
-        match drive {
-            Drive::Posted | Drive::Publish | Drive::RoundTrip => self.stopped + self.slow == 0,
-            Drive::Echo => self.dummy_bytes == 0,
-            Drive::SelfDriven
-            | Drive::Idle
-            | Drive::Ceiling
-            | Drive::Listen
-            | Drive::Send
-            | Drive::Ramp
-            | Drive::Churn
-            | Drive::Stampede => false,
-        }
-    }
-
     /// The shortest span at a slow rate: one of fewer events would measure little else than
     /// when it began.
     pub fn slow_span(&self) -> Duration {
@@ -137,134 +120,5 @@ impl Settings {
             0 => Duration::ZERO,
             rate => SLOW_SPAN_EVENTS * Duration::from_secs(1) / rate,
         }
-    }
-
-    /// Events per second, over all subscribers, that the schedule offers, where
-    /// there is one; of the `echo` drive, what the firehose is to push.
-    pub fn scheduled_events_per_s(&self, drive: Drive) -> Option<f64> {
-        let readers = f64::from(self.readers());
-        match drive {
-            Drive::SelfDriven => {
-                Some(f64::from(self.batch) * readers * 1e6 / self.interval_us.max(1) as f64)
-            }
-            Drive::Posted if self.rate > 0 => {
-                Some(f64::from(self.rate) * f64::from(self.topics) * readers)
-            }
-            Drive::Echo if self.dummy_bytes > 0 => Some(1e6 / self.interval_us.max(1) as f64),
-            _ => None,
-        }
-    }
-
-    /// What a cell is called: the settings that matter under its drive.
-    pub fn label(&self, drive: Drive) -> String {
-        let connections = self.connections;
-        let mut label = match drive {
-            Drive::Posted => {
-                let pace = match self.rate {
-                    0 => format!("W{}", self.window),
-                    rate => format!("{rate}/s"),
-                };
-                let bytes = bytes_label(self.event_bytes);
-                format!("{} {connections} × {bytes} {pace}", self.transport)
-            }
-            Drive::Ceiling => format!(
-                "{} {connections} × {}, p99 ≤ {}",
-                self.transport,
-                bytes_label(self.event_bytes),
-                interval_label(self.p99_us_max)
-            ),
-            Drive::SelfDriven => format!(
-                "{} {connections} × {} / {}",
-                self.transport,
-                if self.batch == 1 { "1 row".to_owned() } else { format!("{} rows", self.batch) },
-                interval_label(self.interval_us)
-            ),
-            Drive::Idle => format!("{} {connections} idle", self.transport),
-            Drive::Publish => format!(
-                "{} {connections} × {}",
-                match self.request {
-                    Request::Ndjson => "ndjson",
-                    Request::Single => "single posts",
-                },
-                bytes_label(self.event_bytes)
-            ),
-            Drive::Echo => self.echo_label(),
-            Drive::RoundTrip => format!("{} round trips", self.requests),
-            Drive::Listen => format!("{connections} connections"),
-            Drive::Ramp => format!("{} {connections} arrive at {}", self.transport, self.arrivals),
-            Drive::Churn => {
-                let stay = interval_label(self.stay_ms * 1000);
-                format!("{} {connections} stay {stay} each", self.transport)
-            }
-            Drive::Stampede => format!("{} {connections} reconnect at once", self.transport),
-            Drive::Send => {
-                let bytes = match self.event_bytes {
-                    0 => String::new(),
-                    bytes => format!(" × {}", bytes_label(bytes)),
-                };
-                format!("{connections} connections, {}/s{bytes} each", self.rate)
-            }
-        };
-        if self.streams > 0 {
-            label += &format!(" × {} streams", self.streams);
-        }
-        if self.tls {
-            label += " TLS";
-        }
-        if self.topics > 1 {
-            label += &format!(" × {} topics", self.topics);
-        }
-        if self.stopped > 0 {
-            label += &format!(", {} stop", self.stopped);
-        }
-        if self.slow > 0 {
-            let rate = bytes_label(self.slow_bytes_per_s);
-            label += &format!(", {} read {rate}/s", self.slow);
-        }
-        if self.shards > 1 {
-            label += &format!(", {} shards", self.shards);
-        }
-        if self.round > 0 {
-            label += &format!(", round {}", self.round);
-        }
-        label
-    }
-
-    fn echo_label(&self) -> String {
-        let asks = match self.requests {
-            0 => "no echo".to_owned(),
-            _ => format!("echo every {}", interval_label(self.request_us)),
-        };
-        let place = match self.answers {
-            Answers::Same => "",
-            Answers::Beside => ", on a connection of its own",
-        };
-        match self.dummy_bytes {
-            0 => format!("{asks}, no firehose{place}"),
-            bytes => {
-                let every = interval_label(self.interval_us);
-                format!("{asks} beside {} / {every}{place}", bytes_label(bytes))
-            }
-        }
-    }
-}
-
-fn bytes_label(bytes: u32) -> String {
-    if bytes >= 1024 && bytes.is_multiple_of(1024) {
-        format!("{} KiB", bytes / 1024)
-    } else if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) {
-        format!("{} MB", bytes / 1_000_000)
-    } else if bytes >= 1000 && bytes.is_multiple_of(1000) {
-        format!("{} kB", bytes / 1000)
-    } else {
-        format!("{bytes} B")
-    }
-}
-
-fn interval_label(interval_us: u64) -> String {
-    if interval_us.is_multiple_of(1000) {
-        format!("{} ms", interval_us / 1000)
-    } else {
-        format!("{interval_us} µs")
     }
 }

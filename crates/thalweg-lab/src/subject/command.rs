@@ -1,7 +1,7 @@
 //! How each program is started: its command line is all the lab knows of it
 //! besides the wire.
 
-use crate::scenario::{Drive, Mode, Peer, Program, Settings};
+use crate::scenario::{Drive, Mode, Peer, Program, Settings, Source};
 use std::net::SocketAddr;
 
 /// What to start, and for what.
@@ -62,31 +62,14 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
         option("--unsent", unsent_bytes.to_string());
     }
     let (topic, interval) = (topic_name(0), interval(interval_us));
-    match launch.drive {
-        Drive::SelfDriven | Drive::Ramp | Drive::Churn | Drive::Stampede if interval_us > 0 => {
-            option(
-                "--source",
-                format!(
-                    "{topic}=constant,batch={batch},interval={interval},start={}",
-                    launch.start_us
-                ),
-            );
-        }
-        Drive::Echo if dummy_bytes > 0 => {
-            option("--source", format!("{topic}=dummy,size={dummy_bytes},interval={interval}"));
-        }
-        Drive::RoundTrip => option("--source", format!("{topic}=runner,ack={topic}/acks")),
-        Drive::Posted
-        | Drive::Ceiling
-        | Drive::Idle
-        | Drive::Publish
-        | Drive::Echo
-        | Drive::SelfDriven
-        | Drive::Ramp
-        | Drive::Churn
-        | Drive::Stampede
-        | Drive::Listen
-        | Drive::Send => {}
+    let start_us = launch.start_us;
+    let source = launch.drive.source(launch.settings).map(|source| match source {
+        Source::Rows => format!("constant,batch={batch},interval={interval},start={start_us}"),
+        Source::Dummies => format!("dummy,size={dummy_bytes},interval={interval}"),
+        Source::Runners => format!("runner,ack={topic}/acks"),
+    });
+    if let Some(source) = source {
+        option("--source", format!("{topic}={source}"));
     }
     if launch.settings.tls {
         arguments.push("--tls-self-signed".to_owned());
@@ -112,16 +95,17 @@ fn limit(launch: &Launch<'_>) -> Vec<String> {
     let mut arguments = vec!["limit".to_owned(), "--mode".to_owned(), mode.to_owned()];
     let Settings { batch, interval_us, dummy_bytes, .. } = *launch.settings;
     let topic = topic_name(0);
-    let source = match launch.drive {
-        Drive::SelfDriven | Drive::Ramp | Drive::Churn if interval_us > 0 => Some(format!(
+    let source = launch.drive.source(launch.settings).and_then(|source| match source {
+        Source::Rows => Some(format!(
             "constant,topic={topic},batch={batch},interval_us={interval_us},start_us={}",
             launch.start_us
         )),
-        Drive::Echo if dummy_bytes > 0 => {
+        Source::Dummies => {
             Some(format!("dummy,topic={topic},size={dummy_bytes},interval_us={interval_us}"))
         }
-        _ => None,
-    };
+        // What the client says comes back.
+        Source::Runners => None,
+    });
     if let Some(source) = source {
         arguments.extend(["--source".to_owned(), source]);
     }

@@ -1,0 +1,368 @@
+//! What makes the load: everything about it that is known before a run, one arm for each.
+//!
+//! A new workload is an arm here, one in `report/workload.rs`, and a file under
+//! `swarm/workload/`.
+
+use super::{Answers, Figure, Request, Settings};
+use serde::{Deserialize, Serialize};
+
+/// What a round trip takes, about.
+const ROUND_TRIP_US: u64 = 100;
+/// What a connection takes to open again, about.
+const OPENING_US: u64 = 150;
+/// Spans of a search for the highest rate, about.
+const CEILING_STEPS: u64 = 15;
+/// Settings of every subscriber.
+const SUBSCRIBER: [&str; 2] = ["transport", "receive_buffer_bytes"];
+/// Settings that every drive uses.
+const OF_ALL: [&str; 4] = ["connections", "round", "subjects", "baseline"];
+/// Settings of every subject that the lab starts.
+const OF_SUBJECTS: [&str; 5] = ["shards", "mode", "tls", "send_buffer_bytes", "unsent_bytes"];
+
+/// Who makes the subject broadcast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Drive {
+    /// The lab publishes: event n + window as soon as all subscribers have n, or
+    /// at a fixed rate whatever happens.
+    Posted,
+    /// The subject broadcasts on a schedule announced once, at its start.
+    SelfDriven,
+    /// Nobody: the connections only stand there.
+    Idle,
+    /// The lab publishes as fast as the subject takes it, nobody subscribes.
+    Publish,
+    /// Experiment C: requests on a schedule, answered beside a firehose on the
+    /// same WebSocket.
+    Echo,
+    /// Experiment B: the subject sends the next event when the last is acked.
+    RoundTrip,
+    /// The lab publishes at rates that rise until the latency is over the
+    /// objective: the highest that is not.
+    Ceiling,
+    /// Whoever runs the endpoint: the lab only listens.
+    Listen,
+    /// Connections arrive at a stated rate, in stages, beside what the subject sends by
+    /// itself.
+    Ramp,
+    /// Connections come and go: each stays for about a stated time, and another comes as
+    /// it leaves.
+    Churn,
+    /// All connections are lost at once, reconnect and resume.
+    Stampede,
+    /// The lab listens to an endpoint, and sends messages to it at a fixed rate whatever
+    /// happens.
+    Send,
+}
+
+/// What a subject sends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Batches of rows at an interval.
+    Rows,
+    /// Experiment C's firehose.
+    Dummies,
+    /// Experiment B's Runners, the next when the last is acked.
+    Runners,
+}
+
+/// What is particular about a drive under some settings.
+struct Kind {
+    /// Settings that have an effect, beside those of all.
+    keys: Vec<&'static str>,
+    /// What a cell is called: the settings that matter.
+    label: String,
+    /// What it is about, if the file does not say.
+    figure: Figure,
+    /// Whether the load can be stopped, and go on later on the same connections.
+    can_pause: bool,
+    /// Events per second that its schedule asks for over all subscribers, if it has one.
+    scheduled_per_s: Option<f64>,
+    /// What the subject sends by itself.
+    source: Option<Source>,
+    /// How long a span takes that does not last as long as it is told.
+    span_us: Option<u64>,
+}
+
+impl Drive {
+    /// Whether the lab publishes what the subscribers get.
+    pub fn is_posted(self) -> bool {
+        matches!(self, Drive::Posted | Drive::Ceiling)
+    }
+
+    /// Whether it is about connections that come to stand: each counts as an event, late
+    /// from when it was due.
+    pub fn is_connecting(self) -> bool {
+        matches!(self, Drive::Ramp | Drive::Churn | Drive::Stampede)
+    }
+
+    /// Whether it is of an endpoint that somebody runs, and of no subject.
+    pub fn is_of_endpoints(self) -> bool {
+        matches!(self, Drive::Listen | Drive::Send)
+    }
+
+    /// Whether samples differ by the setting of that name.
+    pub(super) fn uses(self, key: &str) -> bool {
+        let of_subjects = !self.is_of_endpoints() && OF_SUBJECTS.contains(&key);
+        OF_ALL.contains(&key) || of_subjects || self.kind(&Settings::default()).keys.contains(&key)
+    }
+
+    /// Whether a sample lasts for `measured_ms`, and not for as long as its requests take.
+    pub(super) fn lasts_as_told(self, settings: &Settings) -> bool {
+        self.kind(settings).span_us.is_none()
+    }
+
+    /// How long a span takes, about, µs.
+    pub(super) fn span_us(self, settings: &Settings, measured_ms: u64) -> u64 {
+        let spans = if self == Drive::Ceiling { CEILING_STEPS } else { 1 };
+        self.kind(settings).span_us.unwrap_or(spans * measured_ms * 1000)
+    }
+
+    /// What it is about, if the file does not say.
+    pub(super) fn figure(self, settings: &Settings) -> Figure {
+        self.kind(settings).figure
+    }
+
+    /// What the subject sends by itself.
+    pub fn source(self, settings: &Settings) -> Option<Source> {
+        self.kind(settings).source
+    }
+
+    fn kind(self, settings: &Settings) -> Kind {
+        let Settings { transport, connections, batch, interval_us, .. } = *settings;
+        let readers = f64::from(settings.readers());
+        let subscribers = format!("{transport} {connections}");
+        let bytes = bytes_label(settings.event_bytes);
+        let rows = (interval_us > 0).then_some(Source::Rows);
+        let keys = |own: &[&'static str]| [&SUBSCRIBER, own].concat();
+        let plain = Kind {
+            keys: Vec::new(),
+            label: String::new(),
+            figure: Figure::Cpu,
+            can_pause: false,
+            scheduled_per_s: None,
+            source: None,
+            span_us: None,
+        };
+        match self {
+            Drive::Posted => {
+                let rate = f64::from(settings.rate) * f64::from(settings.topics) * readers;
+                let (pace, figure, scheduled_per_s) = match settings.rate {
+                    0 => (format!("W{}", settings.window), Figure::Cpu, None),
+                    // Where the rate is given, it is the same for everybody.
+                    per_s => (format!("{per_s}/s"), Figure::Latency, Some(rate)),
+                };
+                Kind {
+                    keys: keys(&[
+                        "streams",
+                        "topics",
+                        "event_bytes",
+                        "rate",
+                        "window",
+                        "stopped",
+                        "slow",
+                        "slow_bytes_per_s",
+                    ]),
+                    label: format!("{subscribers} × {bytes} {pace}"),
+                    figure,
+                    // Some have stopped reading for good.
+                    can_pause: settings.stopped + settings.slow == 0,
+                    scheduled_per_s,
+                    ..plain
+                }
+            }
+            Drive::Ceiling => Kind {
+                keys: keys(&["streams", "topics", "event_bytes", "rate", "p99_us_max"]),
+                label: format!(
+                    "{subscribers} × {bytes}, p99 ≤ {}",
+                    interval_label(settings.p99_us_max)
+                ),
+                figure: Figure::Ceiling,
+                ..plain
+            },
+            Drive::SelfDriven => {
+                let rows_label =
+                    if batch == 1 { "1 row".to_owned() } else { format!("{batch} rows") };
+                let per_s = f64::from(batch) * readers * 1e6 / interval_us.max(1) as f64;
+                Kind {
+                    keys: keys(&["streams", "batch", "interval_us"]),
+                    label: format!(
+                        "{subscribers} × {rows_label} / {}",
+                        interval_label(interval_us)
+                    ),
+                    scheduled_per_s: Some(per_s),
+                    source: rows,
+                    ..plain
+                }
+            }
+            Drive::Idle => Kind {
+                keys: keys(&["streams", "topics"]),
+                label: format!("{subscribers} idle"),
+                figure: Figure::Memory,
+                ..plain
+            },
+            Drive::Publish => {
+                let how = match settings.request {
+                    Request::Ndjson => "ndjson",
+                    Request::Single => "single posts",
+                };
+                Kind {
+                    keys: vec!["event_bytes", "request"],
+                    label: format!("{how} {connections} × {bytes}"),
+                    can_pause: true,
+                    ..plain
+                }
+            }
+            Drive::Echo => {
+                let has_firehose = settings.dummy_bytes > 0;
+                let requests = u64::from(settings.requests);
+                Kind {
+                    keys: keys(&[
+                        "interval_us",
+                        "requests",
+                        "request_us",
+                        "answers",
+                        "dummy_bytes",
+                        "window_bytes",
+                    ]),
+                    label: echo_label(settings),
+                    figure: Figure::RoundTrip,
+                    can_pause: !has_firehose,
+                    // What the firehose is to push.
+                    scheduled_per_s: has_firehose.then(|| 1e6 / interval_us.max(1) as f64),
+                    source: has_firehose.then_some(Source::Dummies),
+                    span_us: (requests > 0).then_some(requests * settings.request_us),
+                }
+            }
+            Drive::RoundTrip => Kind {
+                keys: keys(&["requests"]),
+                label: format!("{} round trips", settings.requests),
+                figure: Figure::RoundTrip,
+                can_pause: true,
+                source: Some(Source::Runners),
+                span_us: Some(u64::from(settings.requests) * ROUND_TRIP_US),
+                ..plain
+            },
+            Drive::Listen => Kind { label: format!("{connections} connections"), ..plain },
+            Drive::Send => {
+                let bytes = match settings.event_bytes {
+                    0 => String::new(),
+                    _ => format!(" × {bytes}"),
+                };
+                Kind {
+                    keys: vec!["rate", "event_bytes"],
+                    label: format!("{connections} connections, {}/s{bytes} each", settings.rate),
+                    figure: Figure::RoundTrip,
+                    ..plain
+                }
+            }
+            Drive::Ramp => Kind {
+                keys: keys(&["arrivals", "batch", "interval_us"]),
+                label: format!("{subscribers} arrive at {}", settings.arrivals),
+                figure: Figure::Latency,
+                source: rows,
+                span_us: Some(settings.arrivals.schedule(connections as usize).1),
+                ..plain
+            },
+            Drive::Churn => Kind {
+                keys: keys(&["stay_ms", "batch", "interval_us"]),
+                label: format!(
+                    "{subscribers} stay {} each",
+                    interval_label(settings.stay_ms * 1000)
+                ),
+                figure: Figure::Latency,
+                source: rows,
+                ..plain
+            },
+            Drive::Stampede => Kind {
+                keys: keys(&["batch", "interval_us"]),
+                label: format!("{subscribers} reconnect at once"),
+                figure: Figure::Latency,
+                source: rows,
+                span_us: Some(u64::from(connections) * OPENING_US),
+                ..plain
+            },
+        }
+    }
+}
+
+impl Settings {
+    /// Whether the load can be stopped, and go on later on the same connections: not where
+    /// the subject sends by itself, or where some have stopped reading for good.
+    pub fn can_pause(&self, drive: Drive) -> bool {
+        drive.kind(self).can_pause
+    }
+
+    /// Events per second, over all subscribers, that the schedule offers, where
+    /// there is one; of the `echo` drive, what the firehose is to push.
+    pub fn scheduled_events_per_s(&self, drive: Drive) -> Option<f64> {
+        drive.kind(self).scheduled_per_s
+    }
+
+    /// What a cell is called: the settings that matter under its drive.
+    pub fn label(&self, drive: Drive) -> String {
+        let mut label = drive.kind(self).label;
+        if self.streams > 0 {
+            label += &format!(" × {} streams", self.streams);
+        }
+        if self.tls {
+            label += " TLS";
+        }
+        if self.topics > 1 {
+            label += &format!(" × {} topics", self.topics);
+        }
+        if self.stopped > 0 {
+            label += &format!(", {} stop", self.stopped);
+        }
+        if self.slow > 0 {
+            let rate = bytes_label(self.slow_bytes_per_s);
+            label += &format!(", {} read {rate}/s", self.slow);
+        }
+        if self.shards > 1 {
+            label += &format!(", {} shards", self.shards);
+        }
+        if self.round > 0 {
+            label += &format!(", round {}", self.round);
+        }
+        label
+    }
+}
+
+fn echo_label(settings: &Settings) -> String {
+    let asks = match settings.requests {
+        0 => "no echo".to_owned(),
+        _ => format!("echo every {}", interval_label(settings.request_us)),
+    };
+    let place = match settings.answers {
+        Answers::Same => "",
+        Answers::Beside => ", on a connection of its own",
+    };
+    match settings.dummy_bytes {
+        0 => format!("{asks}, no firehose{place}"),
+        bytes => {
+            let every = interval_label(settings.interval_us);
+            format!("{asks} beside {} / {every}{place}", bytes_label(bytes))
+        }
+    }
+}
+
+fn bytes_label(bytes: u32) -> String {
+    if bytes >= 1024 && bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) {
+        format!("{} MB", bytes / 1_000_000)
+    } else if bytes >= 1000 && bytes.is_multiple_of(1000) {
+        format!("{} kB", bytes / 1000)
+    } else {
+        format!("{bytes} B")
+    }
+}
+
+fn interval_label(interval_us: u64) -> String {
+    if interval_us.is_multiple_of(1000) {
+        format!("{} ms", interval_us / 1000)
+    } else {
+        format!("{interval_us} µs")
+    }
+}
