@@ -73,6 +73,9 @@ pub struct Answer {
     pub content_type: Option<String>,
     /// The WebSocket's subprotocol.
     pub subprotocol: Option<String>,
+    /// What was agreed on to compress: the WebSocket's extension, or the content coding.
+    #[serde(default)]
+    pub compression: Option<String>,
     /// Whether an HTTP answer came in chunks.
     pub is_chunked: bool,
 }

@@ -36,6 +36,7 @@ fn answer(heard: &Heard) -> String {
         answer.server.as_ref().map(|server| format!("server {server}")),
         answer.content_type.clone(),
         answer.subprotocol.as_ref().map(|name| format!("subprotocol {name}")),
+        answer.compression.clone(),
         answer.is_chunked.then(|| "in chunks".to_owned()),
     ];
     let extras: Vec<String> = extras.into_iter().flatten().collect();

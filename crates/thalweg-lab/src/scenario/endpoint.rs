@@ -29,8 +29,8 @@ const OWN_HEADERS: [(&str, &str); 10] = [
     ("sec-websocket-key", "leave it out: each connection has a random one"),
     ("sec-websocket-version", "leave it out: it is 13"),
     ("sec-websocket-protocol", "say it with --subprotocol"),
-    ("sec-websocket-extensions", "leave it out: extensions are not spoken"),
-    ("accept-encoding", "leave it out: compressed answers are not read"),
+    ("sec-websocket-extensions", "--compress offers permessage-deflate, and no other is spoken"),
+    ("accept-encoding", "--compress offers gzip, and nothing else that is compressed is read"),
     ("content-length", "leave it out: the request has no body"),
     ("transfer-encoding", "leave it out: the request has no body"),
     ("expect", "leave it out: the request has no body"),
@@ -61,6 +61,8 @@ pub struct Typed {
     pub tokens: Option<Vec<String>>,
     /// `--binary`.
     pub binary: bool,
+    /// `--compress`.
+    pub compress: bool,
 }
 
 /// A WebSocket, SSE or HTTP-streaming endpoint, and how to ask it.
@@ -98,6 +100,9 @@ pub struct Endpoint {
     /// Whether messages are sent as binary ones.
     #[serde(default)]
     pub binary: bool,
+    /// Whether compression is offered.
+    #[serde(default)]
+    pub compress: bool,
 }
 
 /// Where a connection's own token is to stand.
@@ -154,6 +159,7 @@ impl Endpoint {
             data: lines("--data", "a message", typed.data.as_deref())?,
             tokens: lines("--tokens", "a token", typed.tokens.as_deref())?,
             binary: typed.binary,
+            compress: typed.compress,
         };
         endpoint.expect_use_of_tokens()?;
         Ok(endpoint)

@@ -1,6 +1,7 @@
 //! A stream over HTTP/1.1 whose body says where it ends (RFC 9112 §6.3): chunks, or so many
-//! bytes. It may be cut anywhere in a frame of the transport.
+//! bytes. It may be cut anywhere in a frame of the transport, and compressed.
 
+use super::carrier::deflate::Gunzip;
 use super::carrier::{PieceDecoder, lines};
 use super::cursors::Memory;
 use super::http_response::{Body, Part};
@@ -14,14 +15,27 @@ pub(super) const IS_OVER: &str = "the answer was over";
 #[derive(Debug)]
 pub(super) struct BodyStream {
     body: Body,
+    gunzip: Option<Box<Gunzip>>,
     decoder: PieceDecoder,
 }
 
 impl BodyStream {
-    /// The body behind a head; `None` of one that ends with its connection.
-    pub(super) fn new(body: Body) -> Option<BodyStream> {
-        let decoder = PieceDecoder::default();
-        (body != Body::UntilEnd).then_some(BodyStream { body, decoder })
+    /// The body behind a head; `None` of one that ends with its connection and is not
+    /// compressed: its bytes are the transport's.
+    pub(super) fn new(body: Body, is_gzip: bool) -> Option<BodyStream> {
+        let gunzip = is_gzip.then(|| Box::new(Gunzip::new()));
+        let is_plain = body == Body::UntilEnd && !is_gzip;
+        (!is_plain).then(|| BodyStream { body, gunzip, decoder: PieceDecoder::default() })
+    }
+
+    /// Whether it ends with its connection.
+    pub(super) fn ends_with_connection(&self) -> bool {
+        self.body == Body::UntilEnd
+    }
+
+    /// What is incomplete.
+    pub(super) fn rest(&self) -> &[u8] {
+        self.decoder.rest()
     }
 
     /// Takes the connection's bytes apart; says how many are done with.
@@ -33,13 +47,17 @@ impl BodyStream {
         stage: &mut Stage,
         memory: &mut impl Memory,
     ) -> anyhow::Result<usize> {
-        let BodyStream { body, decoder } = self;
+        let BodyStream { body, gunzip, decoder } = self;
         let mut used = 0;
         loop {
             let (part, length) = body.step(&bytes[used..])?;
             used += length;
             match part {
-                Part::Body(piece) => parser.piece(piece, stage, decoder, memory)?,
+                Part::Body(piece) => match gunzip {
+                    None => parser.piece(piece, stage, decoder, memory)?,
+                    Some(gunzip) => gunzip
+                        .inflate(piece, |piece| parser.piece(piece, stage, decoder, memory))?,
+                },
                 Part::End => {
                     end_line(parser, decoder.rest(), stage, memory)?;
                     parser.over = Some(Over::Ended(IS_OVER.to_owned()));
@@ -104,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_body_that_ends_with_its_connection_has_no_end_of_its_own() {
-        assert!(BodyStream::new(Body::UntilEnd).is_none());
-        assert!(BodyStream::new(Body::Length(5)).is_some());
+        assert!(BodyStream::new(Body::UntilEnd, false).is_none());
+        assert!(BodyStream::new(Body::Length(5), false).is_some());
     }
 }

@@ -5,6 +5,7 @@
 //! whoever read it, and only a message that comes in several frames or lines, and has
 //! begun, is kept here.
 
+pub(super) mod deflate;
 mod forever_frame;
 pub(super) mod http2;
 pub(super) mod lines;
@@ -65,6 +66,8 @@ struct Partial {
     bytes: Vec<u8>,
     /// It has been handed on and may go.
     is_whole: bool,
+    /// Its bytes are compressed.
+    is_deflated: bool,
     /// The last byte was a CR: an LF now belongs to it.
     is_behind_cr: bool,
 }
@@ -72,6 +75,8 @@ struct Partial {
 /// Takes one connection's bytes apart.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
+    /// Whether messages of a WebSocket may come compressed.
+    pub(super) inflates: bool,
     /// What the bytes that were incomplete need not be searched for again.
     searched: u32,
     has_begun: bool,
@@ -123,13 +128,13 @@ impl Decoder {
         transport: Transport,
         bytes: &'a [u8],
     ) -> Result<Step<'a>, CarrierError> {
-        let Decoder { searched, has_begun, partial } = self;
+        let Decoder { inflates, searched, has_begun, partial } = self;
         let searched = (std::mem::take(searched) as usize).min(bytes.len());
         if partial.as_ref().is_some_and(|partial| partial.is_whole) {
             *partial = None;
         }
         let step = match transport {
-            Transport::Websocket => websocket::step(bytes, partial)?,
+            Transport::Websocket => websocket::step(bytes, partial, *inflates)?,
             Transport::Sse => sse::step(bytes, searched, has_begun, partial)?,
             Transport::HttpStreaming | Transport::LongPolling => lines::step(bytes, searched),
             Transport::ForeverFrame => forever_frame::step(bytes, searched)?,
@@ -171,7 +176,8 @@ impl PieceDecoder {
 impl Partial {
     /// A message that has begun.
     fn begin(kind: Kind) -> Box<Partial> {
-        Box::new(Partial { kind, bytes: Vec::new(), is_whole: false, is_behind_cr: false })
+        let (is_whole, is_deflated, is_behind_cr) = (false, false, false);
+        Box::new(Partial { kind, bytes: Vec::new(), is_whole, is_deflated, is_behind_cr })
     }
 
     /// More of it.
@@ -180,6 +186,12 @@ impl Partial {
             return Err(too_long());
         }
         self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// All of it has come compressed.
+    fn inflate(&mut self) -> Result<(), CarrierError> {
+        self.bytes = deflate::inflate(&self.bytes)?;
         Ok(())
     }
 

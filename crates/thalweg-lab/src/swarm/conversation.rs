@@ -107,7 +107,12 @@ impl Conversation {
                         Ok(Opening::Stream(body)) => {
                             *chunks = Some((body, PieceDecoder::default()));
                         }
-                        Ok(Opening::Refused(_)) => {
+                        // Nobody has offered to read what is compressed.
+                        Ok(
+                            Opening::Refused(_)
+                            | Opening::DeflatedWebsocket
+                            | Opening::GzipStream(_),
+                        ) => {
                             bail!(
                                 "the subject answered {} to a subscription",
                                 response.answer.status

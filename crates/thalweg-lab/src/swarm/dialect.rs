@@ -65,6 +65,11 @@ pub(super) trait Dialect: Debug {
         None
     }
 
+    /// Whether compression is offered: permessage-deflate, or gzip.
+    fn compresses(&self) -> bool {
+        false
+    }
+
     /// Whether the subject confirms what was asked for. If not, a subscription stands as
     /// soon as its transport does.
     fn confirms(&self) -> bool {

@@ -1,6 +1,7 @@
 //! How a transport is opened: the fields of a request over HTTP/1.1, and whether the
 //! response opens it (RFC 6455 §4, RFC 9112, WHATWG HTML §9.2). The same for every dialect.
 
+use super::carrier::deflate;
 use super::dialect::{Dialect, Field};
 use super::http_response::{Body, Head, shown};
 use crate::scenario::Transport;
@@ -21,6 +22,8 @@ pub(super) fn accept(key: &str) -> String {
 pub(super) struct Handshake {
     transport: Transport,
     subprotocol: Option<String>,
+    /// Whether compression is offered.
+    compresses: bool,
     /// From it and the number of a connection comes the connection's key: so it need not
     /// be kept for each.
     seed: u64,
@@ -30,8 +33,12 @@ pub(super) struct Handshake {
 #[derive(Debug)]
 pub(super) enum Opening {
     Websocket,
+    /// The same, and messages may be compressed.
+    DeflatedWebsocket,
     /// Events, or lines.
     Stream(Body),
+    /// The same, compressed.
+    GzipStream(Body),
     /// It was refused; the body says why.
     Refused(Body),
 }
@@ -39,7 +46,8 @@ pub(super) enum Opening {
 impl Handshake {
     pub(super) fn new(transport: Transport, dialect: &dyn Dialect) -> Handshake {
         let subprotocol = dialect.subprotocol().map(str::to_owned);
-        Handshake { transport, subprotocol, seed: fastrand::u64(..) }
+        let (compresses, seed) = (dialect.compresses(), fastrand::u64(..));
+        Handshake { transport, subprotocol, compresses, seed }
     }
 
     /// What an `Accept` header asks for.
@@ -68,6 +76,12 @@ impl Handshake {
                 ("Sec-WebSocket-Version", "13"),
             ]),
             _ => fields.push(("Accept", self.accepted_type())),
+        }
+        if self.compresses {
+            fields.push(match self.transport {
+                Transport::Websocket => ("Sec-WebSocket-Extensions", deflate::OFFER),
+                _ => ("Accept-Encoding", deflate::GZIP),
+            });
         }
         fields.extend(self.subprotocol.as_deref().map(|it| ("Sec-WebSocket-Protocol", it)));
         let own = dialect.fields();
@@ -102,7 +116,7 @@ impl Handshake {
             ));
         }
         match head.status {
-            101 if is_websocket => self.upgrade(index, head).map(|()| Opening::Websocket),
+            101 if is_websocket => self.upgrade(index, head),
             101 => Err("it switches protocols (101), which was not asked for".to_owned()),
             200 if is_websocket => Err("it answers 200 OK and not 101 Switching Protocols: no \
                                         WebSocket is there; measure it with http:// or https://"
@@ -112,7 +126,7 @@ impl Handshake {
         }
     }
 
-    fn upgrade(&self, index: usize, head: &Head<'_>) -> Result<(), String> {
+    fn upgrade(&self, index: usize, head: &Head<'_>) -> Result<Opening, String> {
         let has = |name, token: &str| head.list(name).iter().any(|it| it == token);
         if !has("upgrade", "websocket") || !has("connection", "upgrade") {
             return Err("its 101 lacks Upgrade: websocket or Connection: Upgrade (RFC 6455 §4.1)"
@@ -124,12 +138,19 @@ impl Handshake {
                 "its Sec-WebSocket-Accept does not belong to the key (RFC 6455 §4.1)".to_owned()
             );
         }
-        if let Some(extension) = head.list("sec-websocket-extensions").first() {
-            return Err(format!("it wants the extension {extension}, which was not offered"));
-        }
+        let opening = match head.list("sec-websocket-extensions").as_slice() {
+            [] => Opening::Websocket,
+            [only] if self.compresses => {
+                deflate::check(only)?;
+                Opening::DeflatedWebsocket
+            }
+            [first, ..] => {
+                return Err(format!("it wants the extension {first}, which was not offered"));
+            }
+        };
         let chosen = head.field("sec-websocket-protocol");
         match (self.subprotocol.as_deref(), chosen.as_deref()) {
-            (wanted, chosen) if wanted == chosen => Ok(()),
+            (wanted, chosen) if wanted == chosen => Ok(opening),
             (None, Some(chosen)) => {
                 Err(format!("it chose the subprotocol {chosen}, which was not offered"))
             }
@@ -140,18 +161,21 @@ impl Handshake {
             (Some(wanted), Some(chosen)) => {
                 Err(format!("it chose the subprotocol {chosen} where {wanted} was offered"))
             }
-            (None, None) => Ok(()),
+            (None, None) => Ok(opening),
         }
     }
 
     fn stream(&self, head: &Head<'_>) -> Result<Opening, String> {
         let codings = head.list("content-encoding");
-        if let Some(coding) = codings.iter().find(|coding| *coding != "identity") {
+        let mut codings = codings.iter().filter(|coding| *coding != "identity");
+        let is_gzip = self.compresses && codings.clone().eq([deflate::GZIP]);
+        if let Some(coding) = codings.next().filter(|_| !is_gzip) {
             return Err(format!("its answer is compressed ({coding}), which was not asked for"));
         }
         let body = Body::of(head).map_err(|error| format!("its answer has {error}"))?;
+        let opening = if is_gzip { Opening::GzipStream(body) } else { Opening::Stream(body) };
         if self.transport != Transport::Sse {
-            return Ok(Opening::Stream(body));
+            return Ok(opening);
         }
         let kind = head.field("content-type").unwrap_or("no Content-Type".into());
         let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -162,7 +186,7 @@ impl Handshake {
                 shown(&kind)
             ));
         }
-        Ok(Opening::Stream(body))
+        Ok(opening)
     }
 }
 
@@ -171,7 +195,8 @@ mod tests {
     use super::*;
 
     fn handshake(transport: Transport, subprotocol: Option<&str>) -> Handshake {
-        Handshake { transport, subprotocol: subprotocol.map(str::to_owned), seed: 7 }
+        let subprotocol = subprotocol.map(str::to_owned);
+        Handshake { transport, subprotocol, compresses: false, seed: 7 }
     }
 
     #[test]
@@ -183,9 +208,11 @@ mod tests {
         assert_eq!(STANDARD.decode(handshake.key(3)).unwrap().len(), 16);
     }
 
-    /// The answer to the key of connection 3 is written as A.
+    /// The answer to the key of connection 3 is written as A; `compresses` stands in the head
+    /// if that was offered.
     fn judge(transport: Transport, head: &str) -> Result<Opening, String> {
-        let handshake = handshake(transport, head.contains("offered").then_some("p"));
+        let mut handshake = handshake(transport, head.contains("offered").then_some("p"));
+        handshake.compresses = head.contains("compresses");
         let accept = format!("Accept: {}", accept(&handshake.key(3)));
         let bytes = format!("HTTP/1.1 {head}\r\n\r\n").replace("Accept: A", &accept);
         Head::read(bytes.as_bytes(), |head| handshake.judge(3, head)).unwrap().unwrap().0
@@ -207,6 +234,11 @@ mod tests {
         check(&format!("{UP}A\r\nX: offered"), "does not speak the subprotocol p");
         check(&format!("{UP}A\r\nX: offered\r\nSec-WebSocket-Protocol: p"), "Websocket");
         check(&format!("{UP}A\r\nX: offered\r\nSec-WebSocket-Protocol: q"), "where p was offered");
+        const DEFLATE: &str = "\r\nX: compresses\r\nSec-WebSocket-Extensions: permessage-deflate";
+        let no_context = format!("{UP}A{DEFLATE}; server_no_context_takeover");
+        check(&no_context, "DeflatedWebsocket");
+        check(&format!("{UP}A{DEFLATE}"), "lacks server_no_context_takeover");
+        check(&format!("{no_context}, permessage-deflate"), "not offered");
         check("200 OK", "no WebSocket is there");
         check("302 Found\r\nLocation: wss://h/x?k=v", "302 Found: it redirects to wss://h/x;");
         check("503 No\r\nContent-Length: 3", "Refused(Length(3))");
@@ -228,6 +260,10 @@ mod tests {
         check(Transport::HttpStreaming, "200 OK\r\nContent-Length: +7", "+7");
         check(Transport::HttpStreaming, "200 OK\r\nTransfer-Encoding: gzip, chunked", "gzip");
         check(Transport::HttpStreaming, "200 OK\r\nContent-Encoding: br", "compressed (br)");
+        let gzip = "200 OK\r\nX: compresses\r\nContent-Encoding: gzip";
+        check(Transport::HttpStreaming, gzip, "GzipStream(UntilEnd)");
+        check(Transport::HttpStreaming, &gzip.replace("compresses", ""), "compressed (gzip)");
+        check(Transport::HttpStreaming, &format!("{gzip}, br"), "compressed (gzip)");
         check(Transport::HttpStreaming, "204 No Content", "Refused");
         check(Transport::HttpStreaming, "101 X", "not asked for");
     }

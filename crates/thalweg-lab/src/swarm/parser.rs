@@ -74,6 +74,8 @@ pub(super) struct Opened {
     pub(super) length: usize,
     /// How the body comes; `None` of a WebSocket, and of what was refused for its head.
     pub(super) body: Option<Body>,
+    /// Whether what comes behind it may be compressed.
+    pub(super) is_compressed: bool,
     /// The first line of a refusal's head, if its body says why.
     pub(super) refusal: Option<String>,
 }
@@ -81,7 +83,8 @@ pub(super) struct Opened {
 impl Parser<'_> {
     /// Opens a transport, or says that it was refused. `None` while the head is incomplete.
     pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Option<Opened> {
-        let mut opened = Opened { length: bytes.len(), body: None, refusal: None };
+        let (length, body, is_compressed, refusal) = (bytes.len(), None, false, None);
+        let mut opened = Opened { length, body, is_compressed, refusal };
         if bytes.starts_with(TLS_ALERT) {
             let reason = "it speaks TLS: write the URL with wss:// or https://";
             self.over = Some(Over::Refused(reason.to_owned()));
@@ -106,7 +109,11 @@ impl Parser<'_> {
                 return Some(opened);
             }
             Ok(Opening::Websocket) => {}
+            Ok(Opening::DeflatedWebsocket) => opened.is_compressed = true,
             Ok(Opening::Stream(body)) => opened.body = Some(body),
+            Ok(Opening::GzipStream(body)) => {
+                (opened.body, opened.is_compressed) = (Some(body), true);
+            }
         }
         *stage = self.opened(*stage);
         self.dialect.greet(self.index, self.replies);

@@ -101,7 +101,8 @@ impl ProtocolSession {
                     let refusal = Refusal { status_line, body, text: Vec::new() };
                     *shape = Some(Box::new(Shape::Refusal(refusal)));
                 }
-                (_, body) => Shape::open(shape, body.and_then(BodyStream::new)),
+                (_, Some(body)) => Shape::open(shape, BodyStream::new(body, opened.is_compressed)),
+                (_, None) => decoder.inflates = opened.is_compressed,
             }
         }
         if parser.over.is_some() {
@@ -146,8 +147,17 @@ impl ProtocolSession {
                 body_stream::end_line(parser, rest, stage, &mut Nothing)?;
                 Over::Ended(IS_OVER.to_owned())
             }
+            (Some(Shape::Body(body)), _) if end == End::Orderly && body.ends_with_connection() => {
+                body_stream::end_line(parser, body.rest(), stage, &mut Nothing)?;
+                Over::Ended(IS_OVER.to_owned())
+            }
             _ => Over::Ended(format!("{how} in the middle of the answer")),
         })
+    }
+
+    /// Whether messages may be compressed.
+    pub(super) fn deflates(&self) -> bool {
+        self.decoder.inflates
     }
 
     /// Why it will not stand, when nobody waits any longer; `reason` if it has said nothing.

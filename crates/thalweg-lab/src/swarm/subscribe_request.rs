@@ -155,6 +155,7 @@ fn answer(head: &Head<'_>) -> Answer {
         server: field("server"),
         content_type: field("content-type"),
         subprotocol: field("sec-websocket-protocol"),
+        compression: field("sec-websocket-extensions").or_else(|| field("content-encoding")),
         is_chunked: head.list("transfer-encoding").iter().any(|coding| coding == "chunked"),
     }
 }

@@ -13,6 +13,7 @@ mod ending;
 mod slow;
 
 use super::Load;
+use super::carrier::{Kind, websocket};
 use super::dialect::{self, Dialect};
 use super::dialer::{Dialer, tls_error};
 use super::facts;
@@ -327,18 +328,24 @@ impl Subscribers {
         Ok((may_be_more, over))
     }
 
-    /// Sends these bytes on a connection; `false` if it does not stand, any more perhaps.
+    /// Sends a message on a WebSocket, compressed if that was agreed on; `false` if it does not
+    /// stand, any more perhaps.
     pub(super) fn send(
         &mut self,
         index: usize,
-        bytes: &[u8],
+        kind: Kind,
+        message: &[u8],
         poller: &Poller,
     ) -> anyhow::Result<bool> {
         let Some(connection) = self.connections.get_mut(index) else { return Ok(false) };
         if connection.session.stage != Stage::Standing {
             return Ok(false);
         }
-        match connection.send(index, bytes, poller) {
+        let frame = &mut self.replies;
+        websocket::message(kind, connection.session.deflates(), message, frame);
+        let sent = connection.send(index, frame, poller);
+        frame.clear();
+        match sent {
             Ok(()) => Ok(true),
             Err(error) => self.fail(index, &error, poller).map(|()| false),
         }

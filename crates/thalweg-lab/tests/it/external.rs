@@ -1,5 +1,6 @@
 //! Endpoints that know nothing of the lab: servers that live in the test.
 
+mod compressed;
 mod misbehaving;
 mod sending;
 mod server;

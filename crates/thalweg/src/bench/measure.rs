@@ -44,6 +44,9 @@ pub(super) struct ScenarioArgs {
     /// Send messages as binary ones.
     #[arg(long, requires = "url")]
     binary: bool,
+    /// Offer compression: permessage-deflate without context takeover, or gzip.
+    #[arg(long, requires = "url")]
+    compress: bool,
     /// Where an event says when it was made, e.g. data.ts, $.items[0].time or /data/ts:
     /// seconds to nanoseconds since 1970, or RFC 3339.
     #[arg(long, value_name = "PATH", requires = "url")]
@@ -191,6 +194,7 @@ impl ScenarioArgs {
                 data: data.clone(),
                 tokens: tokens.clone(),
                 binary: self.binary,
+                compress: self.compress,
             })
         };
         Ok(PlanSource::Endpoints(self.url.iter().map(read).collect::<Result<_, _>>()?))

@@ -22,8 +22,15 @@ fn said(incoming: Incoming<'_>) -> Result<String, CarrierError> {
 /// What a connection hands on, which carries over what is incomplete; and what was wrong.
 /// The same must come of pieces.
 pub(super) fn received(transport: Transport, pieces: &[&[u8]]) -> Vec<String> {
-    let (mut found, mut carried, mut decoder) = (Vec::new(), Vec::new(), Decoder::default());
-    let (mut again, mut piece_decoder) = (Vec::new(), PieceDecoder::default());
+    received_by(false, transport, pieces)
+}
+
+fn received_by(inflates: bool, transport: Transport, pieces: &[&[u8]]) -> Vec<String> {
+    let decoder = || Decoder { inflates, ..Decoder::default() };
+    let (mut found, mut carried) = (Vec::new(), Vec::new());
+    let (mut again, mut piece_decoder) =
+        (Vec::new(), PieceDecoder { decoder: decoder(), ..PieceDecoder::default() });
+    let mut decoder = decoder();
     let mut is_closed = false;
     for piece in pieces {
         if is_closed {
@@ -59,6 +66,7 @@ pub(super) fn received(transport: Transport, pieces: &[&[u8]]) -> Vec<String> {
 #[test]
 fn golden_streams() {
     golden::check("websocket", |pieces| received(Transport::Websocket, pieces));
+    golden::check("deflate", |pieces| received_by(true, Transport::Websocket, pieces));
     golden::check("sse", |pieces| received(Transport::Sse, pieces));
     golden::check("lines", |pieces| received(Transport::HttpStreaming, pieces));
 }

@@ -1,7 +1,10 @@
 //! WebSocket frames from a server (RFC 6455 §5): text and binary messages, whole or in
-//! fragments, with control frames between them; and a client's frames.
+//! fragments, with control frames between them, compressed (RFC 7692) if that was agreed on;
+//! and a client's frames.
 
-use super::{CarrierError, Incoming, Kind, MESSAGE_BYTES_MAX, Partial, Step, too_long, wrong};
+use super::{
+    CarrierError, Incoming, Kind, MESSAGE_BYTES_MAX, Partial, Step, deflate, too_long, wrong,
+};
 
 const CONTINUATION: u8 = 0x0;
 const TEXT: u8 = 0x1;
@@ -13,17 +16,21 @@ const FINAL: u8 = 0x80;
 const WHOLE_TEXT: u8 = FINAL | TEXT;
 const WHOLE_BINARY: u8 = FINAL | BINARY;
 const RESERVED: u8 = 0x70;
+/// Of the first frame of a message: it is compressed (RFC 7692 §6).
+const DEFLATED: u8 = 0x40;
 const MASKED: u8 = 0x80;
 /// Control frames are no longer than this (§5.5).
 const CONTROL_BYTES_MAX: usize = 125;
 /// Normal closure (§7.4.1).
 const NORMAL: u16 = 1000;
 
-/// `partial` is the message whose fragments are under way.
+/// `partial` is the message whose fragments are under way; `inflates` says that messages may
+/// be compressed.
 #[inline]
 pub(super) fn step<'a>(
     bytes: &'a [u8],
     partial: &'a mut Option<Box<Partial>>,
+    inflates: bool,
 ) -> Result<Step<'a>, CarrierError> {
     const INCOMPLETE: Result<Step<'_>, CarrierError> = Ok(Step::Incomplete { searched: 0 });
     let &[first, second, ref rest @ ..] = bytes else {
@@ -49,7 +56,7 @@ pub(super) fn step<'a>(
             None => INCOMPLETE,
         };
     }
-    check(first, second, end - head, partial.as_deref())?;
+    check(first & !deflated(first, inflates), second, end - head, partial.as_deref())?;
     let Some(payload) = bytes.get(head..end) else {
         return INCOMPLETE;
     };
@@ -60,13 +67,22 @@ pub(super) fn step<'a>(
         opcode => {
             let kind = if opcode == TEXT { Kind::Text } else { Kind::Binary };
             let partial = partial.get_or_insert_with(|| Partial::begin(kind));
+            partial.is_deflated |= first & DEFLATED != 0;
             partial.push(payload)?;
-            match first & FINAL {
-                0 => Step::Skip(end),
-                _ => Step::Incoming(partial.finish(), end),
+            if first & FINAL == 0 {
+                return Ok(Step::Skip(end));
             }
+            if partial.is_deflated {
+                partial.inflate()?;
+            }
+            Step::Incoming(partial.finish(), end)
         }
     })
+}
+
+/// The bit that says that a message is compressed, where it may.
+fn deflated(first: u8, inflates: bool) -> u8 {
+    if inflates && matches!(first & 0x0F, TEXT | BINARY) { DEFLATED } else { 0 }
 }
 
 /// Whether such a frame may come now, as its head says.
@@ -128,9 +144,19 @@ pub(in crate::swarm) fn text(payload: &[u8], out: &mut Vec<u8>) {
     frame(TEXT, payload, out);
 }
 
-/// Appends a binary message.
-pub(in crate::swarm) fn binary(payload: &[u8], out: &mut Vec<u8>) {
-    frame(BINARY, payload, out);
+/// Appends a message, compressed if `deflates`.
+pub(in crate::swarm) fn message(kind: Kind, deflates: bool, payload: &[u8], out: &mut Vec<u8>) {
+    let opcode = match kind {
+        Kind::Text => TEXT,
+        Kind::Binary => BINARY,
+    };
+    if deflates {
+        let mut deflated = Vec::new();
+        deflate::deflate(payload, &mut deflated);
+        frame(DEFLATED | opcode, &deflated, out);
+    } else {
+        frame(opcode, payload, out);
+    }
 }
 
 /// Appends the answer to a ping.

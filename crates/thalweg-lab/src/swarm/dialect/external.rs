@@ -44,6 +44,10 @@ impl Dialect for External {
         self.endpoint.subprotocol.as_deref()
     }
 
+    fn compresses(&self) -> bool {
+        self.endpoint.compress
+    }
+
     fn confirms(&self) -> bool {
         false
     }

@@ -4,8 +4,11 @@ use crate::swarm::carrier::Kind;
 use crate::swarm::dialect::{self, Dialect, Message};
 use crate::swarm::fed::Fed;
 use crate::swarm::{golden, handshake};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use std::cell::RefCell;
+use std::io::Write;
 use std::rc::Rc;
 
 /// An endpoint's dialect that says what it was told.
@@ -13,6 +16,10 @@ use std::rc::Rc;
 struct Told(Box<dyn Dialect>, Rc<RefCell<Vec<String>>>);
 
 impl Dialect for Told {
+    fn compresses(&self) -> bool {
+        self.0.compresses()
+    }
+
     fn confirms(&self) -> bool {
         self.0.confirms()
     }
@@ -31,12 +38,15 @@ impl Dialect for Told {
     }
 }
 
-/// What was received, and how it ended: `+` is open, `-` was refused, `.` is over,
+/// Compression is offered where it is accepted. What was received, and how it ended: `+` is open, `-` was refused, `.` is over,
 /// `!` is malformed, `?` waits for the head.
 fn received(transport: Transport, bytes: &[u8], cuts: &[usize], end: Option<End>) -> Vec<String> {
     let url = if transport == Transport::Websocket { "ws://h/" } else { "http://h/" };
     let transport_name = Some(transport.to_string());
-    let typed = Typed { url: url.to_owned(), transport: transport_name, ..Typed::default() };
+    let compress =
+        ["gzip", "-deflate"].iter().any(|it| memchr::memmem::find(bytes, it.as_bytes()).is_some());
+    let url = url.to_owned();
+    let typed = Typed { url, transport: transport_name, compress, ..Typed::default() };
     let program = Program::Url(Box::new(Endpoint::read(&typed).unwrap()));
     let settings = Settings { transport, ..Settings::default() };
     let found = Rc::new(RefCell::new(Vec::new()));
@@ -166,5 +176,54 @@ proptest! {
             let whole = unquoted(received(transport, &bytes, &[], end));
             prop_assert_eq!(unquoted(received(transport, &bytes, &[cut], end)), whole);
         }
+    }
+}
+
+/// What is said so far can be read so far, and all of it whichever way the body ends.
+#[test]
+fn a_compressed_body_is_the_same_however_it_is_cut_and_delimited() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(b"data: one\n\n").unwrap();
+    gzip.flush().unwrap();
+    let first = gzip.get_ref().len();
+    gzip.write_all(b"data: two\n\n:life\n").unwrap();
+    let body = gzip.finish().unwrap();
+    let with_head = |more: &str, body: &[u8]| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\n\
+             {more}\r\n"
+        );
+        [head.as_bytes(), body].concat()
+    };
+    let chunk =
+        |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    let chunks = [chunk(&body[..first]), chunk(&body[first..]), b"0\r\n\r\n".to_vec()].concat();
+    let is_over = format!(".{IS_OVER}");
+    for bytes in [
+        with_head("Transfer-Encoding: chunked\r\n", &chunks),
+        with_head(&format!("Content-Length: {}\r\n", body.len()), &body),
+        with_head("", &body),
+    ] {
+        golden::cut_everywhere(&bytes, |pieces| {
+            let cuts: Vec<usize> = pieces.iter().map(|piece| piece.len()).collect();
+            let found = received(Transport::Sse, &bytes, &cuts, Some(End::Orderly));
+            assert_eq!(found, ["one", "two", &is_over]);
+        });
+    }
+    let begun = with_head("", &body[..first]);
+    assert_eq!(received(Transport::Sse, &begun, &[], None), ["one", "+"]);
+}
+
+/// RFC 7692 §7.2.3.1, behind a handshake that agrees on it.
+#[test]
+fn messages_of_a_websocket_are_inflated_if_that_was_agreed_on() {
+    let head = b"HTTP/1.1 101 X\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        Sec-WebSocket-Accept: A\r\nSec-WebSocket-Extensions: permessage-deflate; \
+        server_no_context_takeover\r\n\r\n";
+    let hello = b"\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00\x81\x02hi";
+    let bytes = [&head[..], hello].concat();
+    for cut in 0..bytes.len() {
+        let found = received(Transport::Websocket, &bytes, &[cut], None);
+        assert_eq!(found, ["Hello", "hi", "+"], "{cut}");
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Workload;
 use crate::measure::{Counts, Negotiated, WarmUp};
+use crate::swarm::carrier::Kind;
 use crate::swarm::exchange::Exchange;
 use crate::swarm::progress::Progress;
 use crate::swarm::socket::{Poller, now_us};
@@ -120,9 +121,14 @@ impl<'a> Listen<'a> {
         self.subscribers.receiver().recorder()?.exchange.as_deref_mut()
     }
 
-    /// Sends these bytes on a connection; `false` if it does not stand.
-    pub(super) fn send(&mut self, connection: usize, bytes: &[u8]) -> anyhow::Result<bool> {
-        self.subscribers.send(connection, bytes, &self.poller)
+    /// Sends a message on a connection; `false` if it does not stand.
+    pub(super) fn send(
+        &mut self,
+        connection: usize,
+        kind: Kind,
+        message: &[u8],
+    ) -> anyhow::Result<bool> {
+        self.subscribers.send(connection, kind, message, &self.poller)
     }
 
     /// Whether a connection stands.

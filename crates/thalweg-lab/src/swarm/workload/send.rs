@@ -6,7 +6,7 @@ use super::Workload;
 use super::listen::Listen;
 use crate::measure::{Counts, Pacing, WarmUp};
 use crate::scenario::{Endpoint, Program};
-use crate::swarm::carrier::websocket;
+use crate::swarm::carrier::Kind;
 use crate::swarm::exchange::{Exchange, ID_DIGITS};
 use crate::swarm::pace::Schedule;
 use crate::swarm::socket::{self, Poller, now_us};
@@ -30,7 +30,6 @@ pub(super) struct Send<'a> {
     /// Messages that were due.
     turns: u64,
     payload: Vec<u8>,
-    frame: Vec<u8>,
 }
 
 impl Workload for Send<'_> {
@@ -124,13 +123,13 @@ impl<'a> Send<'a> {
             schedule: Schedule::default(),
             turns: 0,
             payload: Vec::new(),
-            frame: Vec::new(),
         })
     }
 
     /// Connections take turns. The turn of one that does not stand is nobody's.
     fn send_what_is_due(&mut self, now_us: u64) -> anyhow::Result<()> {
         let connections = u64::from(self.load.settings.connections);
+        let kind = if self.endpoint.binary { Kind::Binary } else { Kind::Text };
         while let Some(due_us) = self.schedule.take(0, now_us) {
             let connection = (self.turns % connections) as usize;
             // Each connection begins at another line.
@@ -140,16 +139,11 @@ impl<'a> Send<'a> {
             let Some(exchange) = self.listen.exchange() else { continue };
             let token = self.endpoint.tokens.get(connection).map(String::as_str);
             self.payload.clear();
-            self.frame.clear();
             line.write(Filling { id: exchange.next_id(), connection, token }, &mut self.payload);
-            match self.endpoint.binary {
-                true => websocket::binary(&self.payload, &mut self.frame),
-                false => websocket::text(&self.payload, &mut self.frame),
-            }
             // Before the call, as it takes all of a wake-up on loopback.
             let sent_us = socket::now_us();
             self.schedule.publish(sent_us);
-            if self.listen.send(connection, &self.frame)?
+            if self.listen.send(connection, kind, &self.payload)?
                 && let Some(exchange) = self.listen.exchange()
             {
                 exchange.sent(connection, line.has_id(), due_us, sent_us);

@@ -1,0 +1,222 @@
+//! Compressed bytes. Messages of a WebSocket (permessage-deflate, RFC 7692) without a context
+//! from one to the next, on either side: so a connection keeps nothing for it, and one
+//! compressor serves all. The body of a response (gzip, RFC 1952) is one stream and has a
+//! context of its own.
+
+use super::{CarrierError, MESSAGE_BYTES_MAX, too_long, wrong};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use std::cell::RefCell;
+
+/// What is offered for a WebSocket.
+pub(in crate::swarm) const OFFER: &str =
+    "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+/// What is offered for a response.
+pub(in crate::swarm) const GZIP: &str = "gzip";
+/// Every message ends with it, and is sent without (RFC 7692 §7.2.1).
+const TAIL: &[u8] = &[0x00, 0x00, 0xFF, 0xFF];
+/// 2^15 bytes, the largest window that there is.
+const WINDOW_BITS: u8 = 15;
+/// Of a body so much is inflated at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+const BROKEN: CarrierError = wrong("compressed bytes that cannot be inflated");
+
+thread_local! {
+    static INFLATE: RefCell<Decompress> = RefCell::new(Decompress::new(false));
+    static DEFLATE: RefCell<Compress> = RefCell::new(Compress::new(Compression::fast(), false));
+}
+
+/// Whether the extension that a server has chosen is the one that was offered. The error says
+/// what is wrong with it.
+pub(in crate::swarm) fn check(chosen: &str) -> Result<(), String> {
+    let mut words = chosen.split(';').map(str::trim);
+    if words.next() != Some("permessage-deflate") {
+        return Err(format!("it wants the extension {chosen}, which was not offered"));
+    }
+    let mut has_no_context = false;
+    for word in words {
+        match word.split('=').next().unwrap_or_default().trim() {
+            "server_no_context_takeover" => has_no_context = true,
+            "client_no_context_takeover" | "server_max_window_bits" => {}
+            other => {
+                return Err(format!("its permessage-deflate has {other}, which was not offered"));
+            }
+        }
+    }
+    match has_no_context {
+        true => Ok(()),
+        false => Err("its permessage-deflate lacks server_no_context_takeover, which was asked \
+                      for (RFC 7692 §7.1.1.1); leave --compress out"
+            .to_owned()),
+    }
+}
+
+/// What a message says.
+pub(super) fn inflate(message: &[u8]) -> Result<Vec<u8>, CarrierError> {
+    INFLATE.with_borrow_mut(|inflate| {
+        inflate.reset(false);
+        let mut out = Vec::new();
+        for input in [message, TAIL] {
+            let left = inflate_into(inflate, input, &mut out, |out| match out.len() {
+                ..=MESSAGE_BYTES_MAX => Ok(()),
+                _ => Err(too_long()),
+            })?;
+            if left.is_some() {
+                break;
+            }
+        }
+        Ok(out)
+    })
+}
+
+/// Appends a message as it is sent.
+pub(in crate::swarm) fn deflate(message: &[u8], out: &mut Vec<u8>) {
+    DEFLATE.with_borrow_mut(|deflate| {
+        deflate.reset();
+        let (mut rest, begun) = (message, out.len());
+        loop {
+            out.reserve(message.len() / 2 + 64);
+            let before = deflate.total_in();
+            // Nothing but a full buffer keeps it from going on.
+            let _ = deflate.compress_vec(rest, out, FlushCompress::Sync);
+            rest = &rest[(deflate.total_in() - before) as usize..];
+            if rest.is_empty() && out.len() < out.capacity() {
+                break;
+            }
+        }
+        if out[begun..].ends_with(TAIL) {
+            out.truncate(out.len() - TAIL.len());
+        }
+    });
+}
+
+/// The body of one response, of any number of members (RFC 1952 §2.2).
+#[derive(Debug)]
+pub(in crate::swarm) struct Gunzip(Decompress);
+
+impl Gunzip {
+    pub(in crate::swarm) fn new() -> Gunzip {
+        Gunzip(Decompress::new_gzip(WINDOW_BITS))
+    }
+
+    /// Hands on what these bytes say, in pieces that are bounded.
+    pub(in crate::swarm) fn inflate<E: From<CarrierError>>(
+        &mut self,
+        mut bytes: &[u8],
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut out = Vec::with_capacity(PIECE_BYTES);
+        loop {
+            let left = inflate_into(&mut self.0, bytes, &mut out, |out| {
+                take(out)?;
+                out.clear();
+                Ok::<(), E>(())
+            })?;
+            let Some(left) = left else { break };
+            self.0 = Decompress::new_gzip(WINDOW_BITS);
+            bytes = &bytes[bytes.len() - left..];
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        if out.is_empty() { Ok(()) } else { take(&out) }
+    }
+}
+
+/// Inflates all of the input, or up to its end: then it says how many bytes are left. Of an
+/// output that is full `make_room` is told first, and it grows if it still is then.
+fn inflate_into<E: From<CarrierError>>(
+    inflate: &mut Decompress,
+    mut input: &[u8],
+    out: &mut Vec<u8>,
+    mut make_room: impl FnMut(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<Option<usize>, E> {
+    loop {
+        if out.len() == out.capacity() {
+            make_room(out)?;
+            if out.len() == out.capacity() {
+                let more = out.len().max(input.len() * 2).max(256);
+                out.reserve_exact(more.min(MESSAGE_BYTES_MAX + 1 - out.len()));
+            }
+        }
+        let (before_in, before_out) = (inflate.total_in(), out.len());
+        let status = inflate.decompress_vec(input, out, FlushDecompress::Sync);
+        let taken = (inflate.total_in() - before_in) as usize;
+        input = &input[taken..];
+        match status {
+            Err(_) => return Err(BROKEN.into()),
+            Ok(Status::StreamEnd) => return Ok(Some(input.len())),
+            Ok(_) if input.is_empty() && out.len() < out.capacity() => return Ok(None),
+            Ok(_) if taken > 0 || out.len() > before_out || out.len() == out.capacity() => {}
+            Ok(_) => return Err(BROKEN.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    proptest! {
+        #[test]
+        fn what_is_deflated_inflates(
+            words in prop::collection::vec("[a-c]{0,40}", 0..200),
+            cuts in prop::collection::vec(1usize..97, 0..40),
+        ) {
+            let message = words.concat().into_bytes();
+            let mut sent = b"before".to_vec();
+            deflate(&message, &mut sent);
+            prop_assert!(sent.starts_with(b"before") && !sent.ends_with(TAIL));
+            prop_assert_eq!(inflate(&sent[6..]).unwrap(), message.clone());
+
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
+            gzip.write_all(&message).unwrap();
+            // A second member.
+            let bytes = gzip.finish().unwrap().repeat(2);
+            let (mut gunzip, mut said) = (Gunzip::new(), Vec::new());
+            for piece in crate::swarm::golden::cut(&bytes, &cuts) {
+                let taken = gunzip.inflate(piece, |piece| {
+                    said.extend_from_slice(piece);
+                    Ok::<(), CarrierError>(())
+                });
+                prop_assert_eq!(taken, Ok(()));
+            }
+            prop_assert_eq!(said, message.repeat(2));
+        }
+
+        #[test]
+        fn what_is_no_deflate_is_an_error_or_something(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = inflate(&bytes);
+            let _ = Gunzip::new().inflate(&bytes, |_| Ok::<(), CarrierError>(()));
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_bounded() {
+        let mut bomb = Vec::new();
+        deflate(&vec![0; MESSAGE_BYTES_MAX + MESSAGE_BYTES_MAX / 2], &mut bomb);
+        assert!(bomb.len() < 1 << 20);
+        assert_eq!(inflate(&bomb).err(), Some(too_long()));
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&vec![0; 10 << 20]).unwrap();
+        let mut pieces = Vec::new();
+        let taken = Gunzip::new().inflate(&gzip.finish().unwrap(), |piece| {
+            pieces.push(piece.len());
+            Ok::<(), CarrierError>(())
+        });
+        assert_eq!((taken, pieces.iter().sum::<usize>()), (Ok(()), 10 << 20));
+        assert!(pieces.iter().all(|bytes| *bytes <= 2 * PIECE_BYTES), "{pieces:?}");
+    }
+
+    #[test]
+    fn what_was_not_offered_is_refused() {
+        let refused = |chosen: &str| check(chosen).err().unwrap_or_default();
+        assert_eq!(refused("permessage-deflate; server_no_context_takeover"), "");
+        assert_eq!(refused(&format!("{OFFER}; server_max_window_bits=10")), "");
+        assert!(refused("permessage-deflate").contains("lacks server_no_context_takeover"));
+        assert!(refused(&format!("{OFFER}; client_max_window_bits=9")).contains("client_max_"));
+        assert!(refused("x-webkit-deflate-frame").contains("was not offered"));
+    }
+}
