@@ -244,6 +244,11 @@ impl Ledger {
         }
     }
 
+    /// A subscription should have got something, and has not.
+    pub fn got_nothing(&mut self) {
+        self.counts.missing = self.counts.missing.saturating_add(1);
+    }
+
     /// The subscription begins again, with whichever comes first.
     pub fn restart(&mut self, subscription: usize) {
         self.next[subscription] = ANY;
@@ -252,8 +257,8 @@ impl Ledger {
 
     /// Nothing more will come from a subject that numbers its events itself: of
     /// the first `subscriptions` none may be more than `slack` events behind the
-    /// furthest, and none may have got nothing at all, unless it may just have begun.
-    pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64, may_have_begun: bool) {
+    /// furthest, and none may have got nothing at all.
+    pub fn close_at_furthest(&mut self, subscriptions: usize, slack: u64) {
         let next = &self.next[..subscriptions];
         let furthest = next.iter().copied().filter(|next| *next != ANY).max();
         for (subscription, next) in next.iter().enumerate() {
@@ -261,7 +266,6 @@ impl Ledger {
                 _ if self.adrift.contains(&subscription) => 0,
                 Some(furthest) if *next != ANY && next.saturating_add(slack) >= furthest => 0,
                 Some(furthest) if *next != ANY => furthest - next,
-                _ if may_have_begun => 0,
                 _ => 1,
             };
             self.counts.missing = self.counts.missing.saturating_add(missing);
@@ -336,12 +340,12 @@ mod tests {
             if let Some(second) = second {
                 ledger.arrived(1, second);
             }
-            ledger.close_at_furthest(2, 10, false);
+            ledger.close_at_furthest(2, 10);
             ledger.counts().missing
         };
         assert_eq!((behind(Some(95)), behind(Some(50)), behind(None)), (0, 50, 1));
         let mut silent = Ledger::new(3, None);
-        silent.close_at_furthest(3, 10, false);
+        silent.close_at_furthest(3, 10);
         assert_eq!(silent.counts().missing, 3);
     }
 
@@ -398,7 +402,7 @@ mod tests {
         far.arrived(0, SEQ_MAX);
         far.arrived(1, 1);
         far.arrived(2, 2);
-        far.close_at_furthest(3, u64::MAX / 2, false);
+        far.close_at_furthest(3, u64::MAX / 2);
         assert_eq!(far.counts().missing, u64::MAX);
     }
 

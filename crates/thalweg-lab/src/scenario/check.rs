@@ -6,6 +6,8 @@ use super::{Answers, Dialect, Drive, Program, Settings, Transport};
 const EVENT_BYTES_MIN: u32 = 96;
 /// The wire's own limit.
 pub(super) const EVENT_BYTES_MAX: u32 = 1 << 20;
+/// More is no trickle.
+const SLOW_BYTES_MAX: u32 = 1_000_000;
 /// The least a dummy event needs.
 const DUMMY_BYTES_MIN: u32 = 64;
 
@@ -26,12 +28,7 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
         return Err("a self-driven subject needs a batch and an interval".to_owned());
     }
-    if drive == Drive::Ramp && settings.arrivals.are_at_once() {
-        return Err("a ramp needs a rate of arrivals, e.g. arrivals = \"100/s\"".to_owned());
-    }
-    if drive == Drive::Churn && settings.stay_ms == 0 {
-        return Err("a connection that comes and goes stays for at least 1 ms: stay_ms".to_owned());
-    }
+    connecting(settings, drive)?;
     if drive == Drive::Stampede && *program == Program::Limit {
         return Err("`limit` has no cursors to resume at: leave it out of a stampede".to_owned());
     }
@@ -51,6 +48,21 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     if settings.rate > RATE_MAX {
         return Err(format!("a rate is up to {RATE_MAX}/s"));
+    }
+    Ok(())
+}
+
+/// Whether connections can come so.
+pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String> {
+    let due = || settings.arrivals.schedule(settings.connections as usize).0;
+    if drive == Drive::Ramp && settings.arrivals.are_at_once() {
+        return Err("a ramp needs a rate of arrivals, e.g. arrivals = \"100/s\"".to_owned());
+    }
+    if drive == Drive::Ramp && due().is_empty() {
+        return Err(format!("nobody arrives at {}: let it last longer", settings.arrivals));
+    }
+    if drive == Drive::Churn && settings.stay_ms == 0 {
+        return Err("a connection that comes and goes stays for at least 1 ms: stay_ms".to_owned());
     }
     Ok(())
 }
@@ -114,6 +126,9 @@ fn transport(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
     let echoes = matches!(drive, Drive::Echo | Drive::RoundTrip);
     if *program == Program::Limit && echoes && settings.tls {
         return Err("`limit` echoes without tls only: leave tls out for it".to_owned());
+    }
+    if slow > 0 && !(1..=SLOW_BYTES_MAX).contains(&settings.slow_bytes_per_s) {
+        return Err(format!("a slow subscriber reads 1 to {SLOW_BYTES_MAX} bytes a second"));
     }
     if stopped + slow > 0 && transport == Transport::LongPolling {
         return Err("who polls no more is gone: leave stopped and slow out".to_owned());

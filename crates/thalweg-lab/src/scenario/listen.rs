@@ -1,7 +1,7 @@
 //! A plan for endpoints that somebody runs: `thalweg bench --url`.
 
 use super::cell_matrix::combinations_over;
-use super::check::{EVENT_BYTES_MAX, RATE_MAX};
+use super::check::{EVENT_BYTES_MAX, RATE_MAX, connecting};
 use super::file::Block;
 use super::plan::{Cell, Part, Plan, Subject};
 use super::read::{Changes, forced_block};
@@ -128,6 +128,7 @@ fn expect_possible(
     if connections == 0 {
         return Err("connections are at least 1".to_owned());
     }
+    connecting(settings, drive)?;
     if let Some(few) = endpoints.iter().map(|it| it.tokens.len()).find(|count| *count > 0)
         && few < connections as usize
     {

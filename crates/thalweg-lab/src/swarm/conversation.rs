@@ -99,7 +99,10 @@ impl Conversation {
             buffer.read(&mut writer.link, carry, READ_BYTES, |bytes| -> anyhow::Result<usize> {
                 let (received_us, mut used) = (now_us(), 0);
                 if head.is_empty() {
-                    let Some(response) = request.judge(0, bytes)? else { return Ok(0) };
+                    let response = match request.judge(0, bytes)? {
+                        Ok(response) => response,
+                        Err(done) => return Ok(done),
+                    };
                     used = response.head.end;
                     *head = bytes[response.head].to_vec();
                     match response.opening {

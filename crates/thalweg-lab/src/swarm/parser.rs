@@ -81,32 +81,33 @@ pub(super) struct Opened {
 }
 
 impl Parser<'_> {
-    /// Opens a transport, or says that it was refused. `None` while the head is incomplete.
-    pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Option<Opened> {
+    /// Opens a transport, or says that it was refused. While the head is incomplete, says how
+    /// many bytes are done with.
+    pub(super) fn open(&mut self, bytes: &[u8], stage: &mut Stage) -> Result<Opened, usize> {
         let (length, body, is_compressed, refusal) = (bytes.len(), None, false, None);
         let mut opened = Opened { length, body, is_compressed, refusal };
         if bytes.starts_with(TLS_ALERT) {
             let reason = "it speaks TLS: write the URL with wss:// or https://";
             self.over = Some(Over::Refused(reason.to_owned()));
-            return Some(opened);
+            return Ok(opened);
         }
         let Response { head, opening, answer } = match self.request.judge(self.index, bytes) {
-            Ok(None) => return None,
-            Ok(Some(response)) => response,
+            Ok(Err(done)) => return Err(done),
+            Ok(Ok(response)) => response,
             Err(error) => {
                 self.over = Some(Over::Refused(format!("it sent {error}")));
-                return Some(opened);
+                return Ok(opened);
             }
         };
         opened.length = head.end;
         match opening {
             Err(reason) => {
                 self.over = Some(Over::Refused(reason));
-                return Some(opened);
+                return Ok(opened);
             }
             Ok(Opening::Refused(body)) => {
                 (opened.body, opened.refusal) = (Some(body), Some(answer.status));
-                return Some(opened);
+                return Ok(opened);
             }
             Ok(Opening::Websocket) => {}
             Ok(Opening::DeflatedWebsocket) => opened.is_compressed = true,
@@ -118,7 +119,7 @@ impl Parser<'_> {
         *stage = self.opened(*stage);
         self.dialect.greet(self.index, self.replies);
         self.receiver.opened(self.index, &bytes[head], answer);
-        Some(opened)
+        Ok(opened)
     }
 
     /// What a transport is at that has just opened. One that stood before is not
@@ -216,6 +217,10 @@ impl Parser<'_> {
             Message::Opening => {}
             Message::Heartbeat => self.receiver.tally.traffic.heartbeats += 1,
             Message::Reload if memory.reload() => {}
+            // Who reads too slowly may be told to go.
+            Message::Close if !self.is_reader => {
+                self.over = Some(Over::Closed("closed".to_owned()));
+            }
             Message::Answer(_) => bail!("the subject answered what was not asked"),
             Message::Reload | Message::Close => {
                 bail!("the subject closed connection {}", self.index)

@@ -68,6 +68,11 @@ impl ProtocolSession {
     pub(super) fn reconnect(&mut self) {
         self.stage = Stage::Connecting;
         self.decoder = Decoder::default();
+        match self.shape.as_deref_mut() {
+            Some(Shape::Resumable(_, body)) => *body = None,
+            // Of what the connection before has begun, nothing goes on.
+            _ => self.shape = None,
+        }
     }
 
     /// Takes bytes apart, and says how many are done with: the others are to be shown again,
@@ -94,7 +99,10 @@ impl ProtocolSession {
         }
         let mut used = 0;
         if matches!(stage, Stage::Asked | Stage::Returning) && !is_refusal(shape) {
-            let Some(opened) = parser.open(bytes, stage) else { return Ok(0) };
+            let opened = match parser.open(bytes, stage) {
+                Ok(opened) => opened,
+                Err(done) => return Ok(done),
+            };
             used = opened.length;
             match (opened.refusal, opened.body) {
                 (Some(status_line), Some(body)) => {

@@ -35,8 +35,6 @@ pub(super) struct Receiver {
     /// How many rows a subscription may be behind the furthest at the end: a
     /// second's.
     rows_slack: u64,
-    /// Whether a subscription may just have begun at the end.
-    may_have_begun: bool,
     /// Gaps that were announced to those that read at a trickle.
     pub(super) slow_gaps: u64,
     /// Head of the first connection's answer.
@@ -71,8 +69,7 @@ impl Receiver {
             }
             _ => (Expected::Nothing, None),
         };
-        let may_have_begun = drive.is_connecting();
-        Receiver { may_have_begun, ..Receiver::of(expected, first, settings) }
+        Receiver::of(expected, first, settings)
     }
 
     /// Of an external endpoint, whose events have a timestamp at this path.
@@ -90,7 +87,6 @@ impl Receiver {
             ledger: Ledger::new(connections as usize * topics as usize, first),
             tally: Tally::default(),
             heard_us: 0,
-            may_have_begun: false,
             slow_gaps: 0,
             rows_slack: u64::from(settings.batch)
                 * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
@@ -200,8 +196,7 @@ impl Receiver {
             }
             Expected::Rows(_) => {
                 let subscriptions = readers * self.topic_names.len();
-                let (slack, may_have_begun) = (self.rows_slack, self.may_have_begun);
-                self.ledger.close_at_furthest(subscriptions, slack, may_have_begun);
+                self.ledger.close_at_furthest(subscriptions, self.rows_slack);
             }
             Expected::Anything(_) | Expected::Nothing => {}
         }

@@ -97,22 +97,23 @@ impl SubscribeRequest {
     }
 
     /// Judges the response that the bytes of a connection begin with, behind any that are
-    /// interim (RFC 9110 §15.2). `None` while its head is incomplete.
+    /// interim (RFC 9110 §15.2). While its head is incomplete, says how many bytes of these
+    /// are done with.
     pub(super) fn judge(
         &self,
         index: usize,
         bytes: &[u8],
-    ) -> Result<Option<Response>, CarrierError> {
+    ) -> Result<Result<Response, usize>, CarrierError> {
         let mut begin = 0;
         loop {
             let read = Head::read(&bytes[begin..], |head| {
                 (!head.is_interim()).then(|| (self.handshake.judge(index, head), answer(head)))
             })?;
             match read {
-                None => return Ok(None),
+                None => return Ok(Err(begin)),
                 Some((None, length)) => begin += length,
                 Some((Some((opening, answer)), length)) => {
-                    return Ok(Some(Response { head: begin..begin + length, opening, answer }));
+                    return Ok(Ok(Response { head: begin..begin + length, opening, answer }));
                 }
             }
         }

@@ -36,6 +36,8 @@ use std::io;
 
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 4;
+/// Answers to pings that may wait for a socket that takes nothing.
+const REPLIES_BYTES_MAX: usize = 64 * 1024;
 /// How long a connection to an external endpoint may take to stand.
 const OPEN_WITHIN_US: u64 = 10_000_000;
 
@@ -159,6 +161,7 @@ impl Subscribers {
             };
             poller.add(link.socket(), index as u64, Interest::ReadAndWrite)?;
             self.opening += 1;
+            self.oldest = self.oldest.min(index);
             if let Some(connection) = self.connections.get_mut(index) {
                 connection.link = link;
                 continue;
@@ -175,7 +178,7 @@ impl Subscribers {
         while let Some(connection) = self.connections.get(self.oldest) {
             if connection.session.stage.is_opening() {
                 let recorded = self.receiver.recorder().and_then(|it| it.dialed_us(self.oldest));
-                if recorded.is_none_or(|dialed_us| now_us - dialed_us < OPEN_WITHIN_US) {
+                if recorded.is_none_or(|us| now_us.saturating_sub(us) < OPEN_WITHIN_US) {
                     break;
                 }
                 let seconds = OPEN_WITHIN_US / 1_000_000;
@@ -218,7 +221,10 @@ impl Subscribers {
     /// Goes on with those that had more to read.
     pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
         for (index, has_ended) in std::mem::take(&mut self.busy) {
-            self.read(index, has_ended, poller)?;
+            let stage = self.connections[index].session.stage;
+            if !stage.is_over() && stage != Stage::Stopped {
+                self.read(index, has_ended, poller)?;
+            }
         }
         Ok(())
     }
@@ -306,7 +312,11 @@ impl Subscribers {
                 parser.receiver.tally.traffic.wire_bytes += wire_bytes as u64;
                 may_be_more = !is_all;
             }
-            Ok(Received::End) => over = Some(session.end(End::Orderly, carry, &mut parser)?),
+            Ok(Received::End) => {
+                parser.receiver.begin_read(now_us());
+                over = Some(session.end(End::Orderly, carry, &mut parser)?);
+                parser.receiver.end_read(index);
+            }
             Err(error) => match error.downcast_ref::<io::Error>() {
                 Some(error) => {
                     over = Some(match tls_error(error) {
@@ -318,8 +328,14 @@ impl Subscribers {
             },
         }
         if !self.replies.is_empty() {
-            // One that cannot be written to is found out by reading.
-            let sent = self.connections[index].send(index, &self.replies, poller);
+            let connection = &mut self.connections[index];
+            // Of pings that came while the socket was full, none need an answer. One that
+            // cannot be written to is found out by reading.
+            let has_room = connection.unsent_bytes() < REPLIES_BYTES_MAX;
+            let sent = match has_room {
+                true => connection.send(index, &self.replies, poller),
+                false => Ok(()),
+            };
             self.replies.clear();
             if over.is_none() && self.url.is_none() {
                 sent?;

@@ -76,6 +76,16 @@ impl Timetable {
         seq.saturating_add(ticks.saturating_mul(self.batch)).checked_sub(1)
     }
 
+    /// Whether rows were due by then, and none has come to anybody.
+    pub(super) fn is_silent(&self, time_us: u64) -> bool {
+        self.first.is_none() && time_us > self.start_us.saturating_add(2 * self.interval_us)
+    }
+
+    /// Whether a batch was due for sure between these times.
+    pub(super) fn has_due(&self, from_us: u64, until_us: u64) -> bool {
+        until_us.saturating_sub(from_us.max(self.start_us)) > 2 * self.interval_us
+    }
+
     /// The batches in rows `from..=last`: when each was due, and how many rows it is.
     pub(super) fn batches(&self, from: u64, last: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let first = self.first.into_iter();

@@ -24,6 +24,9 @@ struct Tick {
 
 const IN_TIME: Tick = Tick { late_us: 0, stamped_late_us: 0 };
 
+/// Not while a test lasts.
+const NEVER: Tick = Tick { late_us: 3_600_000_000, stamped_late_us: 0 };
+
 /// Serves until the process ends; `tick` says what becomes of each, if anything.
 fn serve(start_us: u64, tick: fn(u64) -> Option<Tick>) -> std::io::Result<SocketAddr> {
     listen(move |connection| broadcast(connection, start_us, tick))
@@ -68,6 +71,8 @@ fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Out
         connections: CONNECTIONS as u32,
         batch: BATCH as u32,
         interval_us: INTERVAL_US,
+        arrivals: "1000/s".parse().expect("a rate"),
+        stay_ms: 100,
         ..Settings::default()
     };
     let start_us = monotonic_us() + 300_000;
@@ -175,5 +180,27 @@ fn who_begins_anew_where_a_client_resumes_is_caught() {
         assert_eq!(outcome.traffic.events, CONNECTIONS);
         let ledger = outcome.ledger;
         assert!(ledger.duplicated > 0 && ledger.missing == 0, "{ledger}");
+    });
+}
+
+#[test]
+fn who_sends_nothing_to_connections_that_come_is_caught() {
+    undisturbed(|| {
+        for drive in [Drive::Ramp, Drive::Churn, Drive::Stampede] {
+            let error = measure_as(drive, |_| Some(NEVER)).unwrap_err().to_string();
+            assert!(error.contains("silent"), "{drive:?}: {error}");
+        }
+    });
+}
+
+#[test]
+fn who_stops_sending_to_connections_that_come_is_caught() {
+    undisturbed(|| {
+        for drive in [Drive::Ramp, Drive::Churn, Drive::Stampede] {
+            // It sends while the others come, and then no more.
+            let outcome =
+                measure_as(drive, |number| Some(if number < 5 { IN_TIME } else { NEVER })).unwrap();
+            assert!(outcome.ledger.missing > 0, "{drive:?}: {}", outcome.ledger);
+        }
     });
 }

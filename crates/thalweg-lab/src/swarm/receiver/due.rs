@@ -55,6 +55,32 @@ impl Receiver {
         }
     }
 
+    /// Whether rows should have come by then, and none has come to anybody.
+    pub(in crate::swarm) fn is_silent(&self, time_us: u64) -> bool {
+        match &self.expected {
+            Expected::Rows(rows) => rows.timetable.is_silent(time_us),
+            _ => false,
+        }
+    }
+
+    /// A connection that has stood since `stood_us` leaves, or all end: what was due to it by
+    /// `time_us` and has not come, is missing.
+    pub(in crate::swarm) fn close(&mut self, connection: usize, stood_us: u64, time_us: u64) {
+        let Receiver { expected: Expected::Rows(rows), ledger, topic_names, .. } = self else {
+            return;
+        };
+        let Some(last) = rows.timetable.due_before(time_us) else { return };
+        for topic in 0..topic_names.len() {
+            let subscription = connection * topic_names.len() + topic;
+            match ledger.next(subscription) {
+                Some(_) => ledger.close(subscription, last),
+                // Its first row may just be under way.
+                None if rows.timetable.has_due(stood_us, time_us) => ledger.got_nothing(),
+                None => {}
+            }
+        }
+    }
+
     /// Why a subject's own schedule was not kept, if it was not.
     pub(in crate::swarm) fn broken_schedule(&self) -> Option<String> {
         match &self.expected {
@@ -73,21 +99,21 @@ mod tests {
     fn only_rows_of_the_span_are_late_whatever_their_numbers() {
         let settings =
             Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
-        let mut inbox = Receiver::new(&settings, Drive::SelfDriven, 1_000_000);
+        let mut receiver = Receiver::new(&settings, Drive::SelfDriven, 1_000_000);
         // The first is far from what the other connection gets.
-        inbox.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
-        inbox.receive(1, 0, true, br#"[1,1000000,"rest"]"#);
-        inbox.begin_span(2_000_000);
-        inbox.tally.end(2_100_000);
-        let last = inbox.last_due(2_100_000);
-        assert!(!inbox.have(2, &last));
-        inbox.count_late(2, &last, 2_200_000);
+        receiver.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
+        receiver.receive(1, 0, true, br#"[1,1000000,"rest"]"#);
+        receiver.begin_span(2_000_000);
+        receiver.tally.end(2_100_000);
+        let last = receiver.last_due(2_100_000);
+        assert!(!receiver.have(2, &last));
+        receiver.count_late(2, &last, 2_200_000);
         // Two rows in each of ten ticks, on both.
-        let buckets: Vec<_> = inbox.tally.latency.buckets().collect();
+        let buckets: Vec<_> = receiver.tally.latency.buckets().collect();
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 40);
-        assert_eq!(inbox.tally.traffic.events, 0);
+        assert_eq!(receiver.tally.traffic.events, 0);
         assert!(buckets.iter().all(|(us, _)| (109_900..200_200).contains(us)), "{buckets:?}");
-        inbox.count_missing(2, &last);
-        assert!(inbox.have(2, &last));
+        receiver.count_missing(2, &last);
+        assert!(receiver.have(2, &last));
     }
 }

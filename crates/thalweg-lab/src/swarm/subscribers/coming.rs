@@ -24,11 +24,6 @@ impl Subscribers {
         self.opening == 0 && self.returning.is_empty() && self.connections.len() >= self.allowed
     }
 
-    /// Whether a connection has ended and does not come again.
-    pub(in crate::swarm) fn is_over(&self, index: usize) -> bool {
-        self.connections.get(index).is_some_and(|it| it.session.stage == Stage::Ended)
-    }
-
     /// So many are due by now.
     pub(in crate::swarm) fn allow(
         &mut self,
@@ -64,7 +59,7 @@ impl Subscribers {
         }
         connection.session = ProtocolSession::new(index, &self.settings, self.resumes);
         self.receiver.restart(index);
-        self.lose(index);
+        self.lose(index, poller)?;
         self.open_more(poller)
     }
 
@@ -74,14 +69,16 @@ impl Subscribers {
             (0..self.connections.len()).filter(|&index| self.stands(index)).collect();
         for &index in &standing {
             self.connections[index].session.reconnect();
-            self.lose(index);
+            self.lose(index, poller)?;
         }
         self.open_more(poller)
     }
 
     /// A connection is gone, and comes again.
-    fn lose(&mut self, index: usize) {
+    fn lose(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
         let connection = &mut self.connections[index];
+        // Its end is not to be told under the key of the connection that follows.
+        poller.remove(connection.link.socket())?;
         connection.link.shut_down();
         connection.carry = Vec::new();
         connection.unsent = None;
@@ -91,5 +88,6 @@ impl Subscribers {
         self.busy.retain(|(busy, _)| *busy != index);
         self.standing -= 1;
         self.returning.push_back(index);
+        Ok(())
     }
 }

@@ -23,6 +23,11 @@ pub(super) struct Connection {
 pub(super) struct Unsent(Vec<u8>);
 
 impl Connection {
+    /// Bytes that the kernel has not taken yet.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        self.unsent.as_ref().map_or(0, |unsent| unsent.0.len())
+    }
+
     /// Sends what waits, and these bytes behind it; what the kernel does not take waits. The
     /// poller reports when it takes more.
     pub(super) fn send(
@@ -45,12 +50,13 @@ impl Connection {
                 None => break,
             }
         }
-        if rest.len() > UNSENT_BYTES_MAX {
-            bail!("it does not read what it is sent: {} bytes wait", rest.len());
-        }
+        let unsent_bytes = rest.len();
         let must_wait = !rest.is_empty() || self.link.has_unsent();
         if must_wait {
             self.unsent = Some(Box::new(Unsent(rest.to_vec())));
+        }
+        if unsent_bytes > UNSENT_BYTES_MAX {
+            bail!("it does not read what it is sent: {unsent_bytes} bytes wait");
         }
         if must_wait != waits {
             let interest = if must_wait { Interest::ReadAndWrite } else { Interest::Read };

@@ -96,6 +96,10 @@ impl Subscribers {
             io::ErrorKind::ConnectionRefused if self.url.is_some() => {
                 anyhow!("nothing listens at {name}: start the server first, or check the port")
             }
+            io::ErrorKind::AddrNotAvailable => anyhow!(
+                "this machine has no local port left for {name}: take fewer connections, or let \
+                 them stay longer"
+            ),
             _ => anyhow!("{name} cannot be reached: {error}"),
         }
     }

@@ -8,7 +8,7 @@ use crate::swarm::socket::Poller;
 /// A trickle comes in so many pieces a second.
 const PIECES_PER_S: u64 = 10;
 
-/// Those that read at a trickle.
+/// Those that read at a trickle, and how they fared.
 #[derive(Debug, Default)]
 pub(super) struct Slow {
     connections: Vec<usize>,
@@ -45,7 +45,9 @@ impl Subscribers {
         if self.slow.connections.is_empty() || now_us < self.slow.next_us {
             return Ok(());
         }
-        self.slow.next_us = now_us + 1_000_000 / PIECES_PER_S;
+        // What was missed is not made up for at once.
+        let every_us = 1_000_000 / PIECES_PER_S;
+        self.slow.next_us = (self.slow.next_us + every_us).max(now_us.saturating_sub(every_us));
         let piece = u64::from(self.settings.slow_bytes_per_s).div_ceil(PIECES_PER_S).max(1);
         let room = usize::try_from(piece).map_or(READ_BYTES, |bytes| bytes.min(READ_BYTES));
         for index in std::mem::take(&mut self.slow.connections) {

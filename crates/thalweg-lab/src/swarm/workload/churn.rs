@@ -6,7 +6,7 @@ use super::Workload;
 use super::connecting::{Connecting, as_connecting};
 use crate::measure::{Counts, WarmUp};
 use crate::swarm::socket::{Poller, now_us};
-use crate::swarm::{Load, Observer, Outcome};
+use crate::swarm::{Load, Observer, Outcome, PROGRESS_EVERY_US};
 use std::time::Duration;
 
 /// Comings and goings.
@@ -17,35 +17,38 @@ impl<'a> Churn<'a> {
         Ok(Churn(Connecting::new(load, observer)?))
     }
 
-    /// Lets connections come and go until then.
+    /// Lets connections come and go until then. A going that is due waits for a connection that
+    /// stands, and no other waits for it; what was due and never began is as late as it is.
     fn go_on_until(&mut self, until_us: u64) -> anyhow::Result<()> {
         let connections = self.0.load.settings.connections as usize;
+        let stay_us = u128::from(self.0.load.settings.stay_ms) * 1000;
         let begun_us = now_us();
         let mut turns: Vec<usize> = (0..connections).collect();
         fastrand::shuffle(&mut turns);
+        let mut turns = turns.into_iter().cycle();
         // Each leaves once in the time that one stays.
-        for (number, index) in turns.into_iter().cycle().enumerate() {
-            let stay_us = u128::from(self.0.load.settings.stay_ms) * 1000;
-            let due_us = begun_us + (number as u128 * stay_us / connections as u128) as u64;
-            if due_us >= until_us {
+        let mut due = (0u128..)
+            .map(|number| begun_us + (number * stay_us / connections as u128) as u64)
+            .take_while(|due_us| *due_us < until_us)
+            .peekable();
+        while let Some(&due_us) = due.peek() {
+            let now_us = now_us();
+            if now_us >= until_us {
                 break;
             }
-            self.0.run_until(due_us)?;
-            // One that does not stand yet has its turn when it does: it is late for both.
-            while !self.0.subscribers.stands(index) && self.0.subscribers.standing() > 0 {
-                if now_us() >= until_us {
-                    return Ok(());
-                }
-                self.0.turn(crate::swarm::PROGRESS_EVERY_US)?;
-                if self.0.subscribers.is_over(index) {
-                    break;
-                }
+            let waits_us = if self.0.subscribers.standing() > 0 { 0 } else { PROGRESS_EVERY_US };
+            let until_due_us = due_us.saturating_sub(now_us);
+            self.0.turn(until_due_us.max(waits_us).min(PROGRESS_EVERY_US))?;
+            if until_due_us > 0 {
+                continue;
             }
-            if self.0.subscribers.stands(index) {
-                self.0.is_due(index, due_us);
-                self.0.subscribers.replace(index, &self.0.poller)?;
+            let leaver = turns.by_ref().take(connections).find(|&it| self.0.subscribers.stands(it));
+            if let Some(index) = leaver {
+                self.0.replace(index, due_us)?;
+                due.next();
             }
         }
+        due.for_each(|due_us| self.0.not_begun(due_us));
         self.0.run_until(until_us)
     }
 }

@@ -1,4 +1,4 @@
-//! What is about connections that come to stand: `ramp`, `churn` and `stampede`. Each is
+//! Connections that come to stand, in `ramp`, `churn` and `stampede`. Each is
 //! due at a time set in advance, and late from then on until its subscriptions stand.
 //! Meanwhile the subject sends what it sends, and the ledger checks it.
 
@@ -14,6 +14,8 @@ use anyhow::bail;
 const STAND_WITHIN_US: u64 = 10_000_000;
 /// How long they may take to catch up then.
 const CATCH_UP_WITHIN_US: u64 = 3_000_000;
+/// How late a row may be to a connection that leaves, before it counts as missing.
+const ROWS_LATE_US_MAX: u64 = 1_000_000;
 
 /// Connections, and when each was due.
 pub(super) struct Connecting<'a> {
@@ -23,6 +25,8 @@ pub(super) struct Connecting<'a> {
     pub(super) subscribers: Subscribers,
     /// When each was due that does not stand yet.
     due_us: Vec<Option<u64>>,
+    /// When each came to stand.
+    stood_us: Vec<u64>,
     /// Those that have come to stand in the span, and how late.
     stood: Tally,
     /// When the span began; 0 before.
@@ -43,6 +47,7 @@ impl<'a> Connecting<'a> {
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,
             due_us: vec![None; load.settings.connections as usize],
+            stood_us: vec![0; load.settings.connections as usize],
             stood: Tally::default(),
             begun_us: 0,
             progress: Progress::default(),
@@ -74,14 +79,42 @@ impl<'a> Connecting<'a> {
         Ok(())
     }
 
-    /// Until everybody has what was due by now. What does not come in time is missing.
+    /// Until everybody has what was due by now. What has not come when this takes too long, is
+    /// missing. The error is that nothing has come to anybody.
     pub(super) fn catch_up(&mut self) -> anyhow::Result<()> {
         let begun_us = now_us();
-        let last = self.subscribers.receiver().last_due(begun_us);
-        while !self.subscribers.have(&last) && now_us() - begun_us < CATCH_UP_WITHIN_US {
+        loop {
+            let receiver = self.subscribers.receiver();
+            let is_silent = receiver.is_silent(begun_us);
+            let last = receiver.last_due(begun_us);
+            let is_over = now_us() - begun_us > CATCH_UP_WITHIN_US;
+            if is_silent && is_over {
+                bail!("the subject has been silent: nothing of what it was to send has come");
+            }
+            if is_over || !is_silent && self.subscribers.have(&last) {
+                break;
+            }
             self.turn(PROGRESS_EVERY_US)?;
         }
+        for index in 0..self.stood_us.len() {
+            if self.subscribers.stands(index) {
+                self.subscribers.receiver().close(index, self.stood_us[index], begun_us);
+            }
+        }
         Ok(())
+    }
+
+    /// A connection that stands leaves; the one that takes its place was due then.
+    pub(super) fn replace(&mut self, index: usize, due_us: u64) -> anyhow::Result<()> {
+        let by_us = now_us().saturating_sub(ROWS_LATE_US_MAX);
+        self.subscribers.receiver().close(index, self.stood_us[index], by_us);
+        self.due_us[index] = Some(due_us);
+        self.subscribers.replace(index, &self.poller)
+    }
+
+    /// One that was due then was not even begun: it is late so far.
+    pub(super) fn not_begun(&mut self, due_us: u64) {
+        self.stood.late(due_us, now_us(), 1);
     }
 
     /// When the warm-up is over: it begins when the subject has begun to send.
@@ -105,6 +138,10 @@ impl<'a> Connecting<'a> {
 
     /// The span is over: each connection that has come to stand in it counts as an event.
     pub(super) fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        // Who was refused, or does not stand yet, is late so far.
+        for due_us in self.due_us.iter_mut().filter_map(Option::take) {
+            self.stood.late(due_us, end_us, 1);
+        }
         let receiver = self.subscribers.receiver();
         let heard = receiver.recorder().is_some();
         let heard = heard.then(|| receiver.end_recording(self.begun_us, end_us)).transpose()?;
@@ -123,7 +160,7 @@ impl<'a> Connecting<'a> {
     }
 
     pub(super) fn collect(&mut self) -> anyhow::Result<Counts> {
-        self.subscribers.close_ledger();
+        self.catch_up()?;
         self.subscribers.leave(&self.poller);
         Ok(self.new_counts())
     }
@@ -152,6 +189,7 @@ impl<'a> Connecting<'a> {
         }
         let now_us = now_us();
         for index in stood {
+            self.stood_us[index] = now_us;
             if let Some(due_us) = self.due_us[index].take() {
                 self.stood.came(due_us, now_us, 1);
             }
