@@ -13,7 +13,7 @@
 //! - `protocol_session`: what is said on one connection, with `parser`: one answer
 //!   (`body_stream`), answer after answer (`polls`), those that share an HTTP/2 connection
 //!   (`streams`)
-//! - `subscribe_request`, `handshake` and `cursors`: what is asked, whether the response opens
+//! - `subscribe_request`, `handshake` and `resume_state`: what is asked, whether the response opens
 //!   the transport, and where those go on whose answers have an end
 //! - `receiver`: what arrives, entered in the ledger; `recorder`: the same of an external
 //!   endpoint, where there is none; `exchange`: what it is sent and what comes back, with
@@ -30,12 +30,10 @@
 mod body_stream;
 mod carrier;
 mod conversation;
-mod cursors;
 mod dialect;
 mod dialer;
 mod event;
 mod exchange;
-mod facts;
 #[cfg(test)]
 mod fed;
 #[cfg(test)]
@@ -44,6 +42,7 @@ mod handshake;
 mod http_client;
 mod http_response;
 mod link;
+mod negotiated;
 mod pace;
 mod parser;
 mod polls;
@@ -54,13 +53,14 @@ mod publisher;
 mod read_buffer;
 mod receiver;
 mod recorder;
+mod resume_state;
 mod rows;
 mod session;
 mod socket;
+mod span_statistics;
 mod streams;
 mod subscribe_request;
 mod subscribers;
-mod tally;
 mod template;
 mod timetable;
 mod workload;

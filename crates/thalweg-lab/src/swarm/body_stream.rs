@@ -3,9 +3,9 @@
 
 use super::carrier::deflate::Gunzip;
 use super::carrier::{PieceDecoder, lines};
-use super::cursors::Memory;
 use super::http_response::{Body, Part};
 use super::parser::{Over, Parser, Stage};
+use super::resume_state::ResumeState;
 use crate::scenario::Transport;
 
 /// How a stream ends that has ended as it should.
@@ -45,7 +45,7 @@ impl BodyStream {
         parser: &mut Parser<'_>,
         bytes: &[u8],
         stage: &mut Stage,
-        memory: &mut impl Memory,
+        resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<usize> {
         let BodyStream { body, gunzip, decoder } = self;
         let mut used = 0;
@@ -54,12 +54,13 @@ impl BodyStream {
             used += length;
             match part {
                 Part::Body(piece) => match gunzip {
-                    None => parser.piece(piece, stage, decoder, memory)?,
-                    Some(gunzip) => gunzip
-                        .inflate(piece, |piece| parser.piece(piece, stage, decoder, memory))?,
+                    None => parser.piece(piece, stage, decoder, resume_state)?,
+                    Some(gunzip) => gunzip.inflate(piece, |piece| {
+                        parser.piece(piece, stage, decoder, resume_state)
+                    })?,
                 },
                 Part::End => {
-                    end_line(parser, decoder.rest(), stage, memory)?;
+                    end_line(parser, decoder.rest(), stage, resume_state)?;
                     parser.over = Some(Over::Ended(IS_OVER.to_owned()));
                     return Ok(bytes.len());
                 }
@@ -74,11 +75,11 @@ pub(super) fn end_line(
     parser: &mut Parser<'_>,
     rest: &[u8],
     stage: &mut Stage,
-    memory: &mut impl Memory,
+    resume_state: &mut impl ResumeState,
 ) -> anyhow::Result<()> {
     match lines::last(rest) {
         Some(last) if parser.transport == Transport::HttpStreaming => {
-            parser.incoming(last, stage, memory)
+            parser.incoming(last, stage, resume_state)
         }
         _ => Ok(()),
     }
@@ -114,7 +115,7 @@ mod tests {
             let mut fed = Fed::new(&Program::Thalweg, &settings);
             fed.feed_cut(&bytes, &cuts).unwrap();
             prop_assert_eq!((fed.carried_bytes(), fed.session.stage), (0, Stage::Standing));
-            prop_assert_eq!(fed.receiver.tally.traffic.envelopes, events);
+            prop_assert_eq!(fed.receiver.statistics.traffic.envelopes, events);
             fed.feed(b"0\r\n\r\n").unwrap();
             prop_assert_eq!(fed.over, Some(Over::Ended(IS_OVER.to_owned())));
         }

@@ -4,10 +4,10 @@
 use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
 use super::dialect::{Dialect, Message, Wanted};
 use super::dialer::Dialer;
-use super::facts;
 use super::handshake::Opening;
 use super::http_response::{Body, Part};
 use super::link::Received;
+use super::negotiated;
 use super::progress::Progress;
 use super::read_buffer::{READ_BYTES, ReadBuffer};
 use super::socket::{Poller, Ready, now_us};
@@ -70,7 +70,7 @@ impl Conversation {
 
     /// What was agreed on.
     pub(super) fn negotiated(&self) -> Negotiated {
-        facts::of(&self.writer.link, Some(&self.head))
+        negotiated::of(&self.writer.link, Some(&self.head))
     }
 
     /// Says a WebSocket message.

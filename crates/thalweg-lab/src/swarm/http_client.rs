@@ -2,9 +2,9 @@
 
 use super::carrier::MESSAGE_BYTES_MAX;
 use super::dialer::Dialer;
-use super::facts;
 use super::http_response::{self, HttpResponse};
 use super::link::{RECORD_BYTES_MAX, Received};
+use super::negotiated;
 use super::socket::Poller;
 use super::writer::Writer;
 use crate::measure::Negotiated;
@@ -60,7 +60,7 @@ impl HttpClient {
 
     /// What was agreed on, as the first answer says.
     pub(super) fn negotiated(&self) -> Negotiated {
-        facts::of(&self.writer.link, Some(&self.head))
+        negotiated::of(&self.writer.link, Some(&self.head))
     }
 
     /// Sends a request.

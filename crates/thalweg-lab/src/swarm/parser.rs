@@ -2,11 +2,11 @@
 //! the receiver is told of.
 
 use super::carrier::{Decoder, Incoming, PieceDecoder, websocket};
-use super::cursors::Memory;
 use super::dialect::{Dialect, Message};
 use super::handshake::Opening;
 use super::http_response::Body;
 use super::receiver::Receiver;
+use super::resume_state::ResumeState;
 use super::subscribe_request::{Response, SubscribeRequest};
 use crate::scenario::Transport;
 use anyhow::bail;
@@ -142,9 +142,10 @@ impl Parser<'_> {
         bytes: &[u8],
         stage: &mut Stage,
         decoder: &mut Decoder,
-        memory: &mut impl Memory,
+        resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<usize> {
-        decoder.decode(self.transport, bytes, |incoming| self.incoming(incoming, stage, memory))
+        decoder
+            .decode(self.transport, bytes, |incoming| self.incoming(incoming, stage, resume_state))
     }
 
     /// The same, of what comes in pieces that are cut anywhere, such as chunks, or
@@ -155,9 +156,10 @@ impl Parser<'_> {
         piece: &[u8],
         stage: &mut Stage,
         decoder: &mut PieceDecoder,
-        memory: &mut impl Memory,
+        resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<()> {
-        decoder.decode(self.transport, piece, |incoming| self.incoming(incoming, stage, memory))
+        decoder
+            .decode(self.transport, piece, |incoming| self.incoming(incoming, stage, resume_state))
     }
 
     #[inline]
@@ -165,18 +167,18 @@ impl Parser<'_> {
         &mut self,
         incoming: Incoming<'_>,
         stage: &mut Stage,
-        memory: &mut impl Memory,
+        resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<()> {
         match incoming {
             Incoming::Message(kind, message) => {
                 let message = self.dialect.on_message(kind, message, self.replies)?;
-                self.on_message(message, stage, memory)?;
+                self.on_message(message, stage, resume_state)?;
             }
             Incoming::Ping(payload) => {
-                self.receiver.tally.traffic.heartbeats += 1;
+                self.receiver.statistics.traffic.heartbeats += 1;
                 websocket::pong(payload, self.replies);
             }
-            Incoming::SignOfLife => self.receiver.tally.traffic.heartbeats += 1,
+            Incoming::SignOfLife => self.receiver.statistics.traffic.heartbeats += 1,
             Incoming::Close(payload) => {
                 let how = websocket::close_reason(payload)?;
                 websocket::close_back(payload, self.replies);
@@ -191,32 +193,32 @@ impl Parser<'_> {
         &mut self,
         message: Message<'_>,
         stage: &mut Stage,
-        memory: &mut impl Memory,
+        resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<()> {
         match message {
             Message::Events { topic, position, events } => {
                 let topic = self.receiver.topic_index(topic)?;
-                memory.reached(topic, position)?;
+                resume_state.reached(topic, position)?;
                 if events.is_empty() {
                     confirm(stage, 1);
                     return Ok(());
                 }
                 // With those that only confirm, polls would have twice as many.
-                self.receiver.tally.traffic.envelopes += 1;
+                self.receiver.statistics.traffic.envelopes += 1;
                 self.receiver.receive(self.index, topic, self.is_reader, events);
             }
             Message::Event(kind, event) => self.receiver.event(self.index, kind, event),
             Message::Gap { topic, position, missed } => {
                 let topic = self.receiver.topic_index(topic)?;
-                memory.reached(topic, position)?;
+                resume_state.reached(topic, position)?;
                 if !confirm(stage, 1) {
                     self.receiver.gap(self.index, topic, self.is_reader, missed);
                 }
             }
             Message::Confirmed => drop(confirm(stage, self.receiver.topic_count())),
             Message::Opening => {}
-            Message::Heartbeat => self.receiver.tally.traffic.heartbeats += 1,
-            Message::Reload if memory.reload() => {}
+            Message::Heartbeat => self.receiver.statistics.traffic.heartbeats += 1,
+            Message::Reload if resume_state.reload() => {}
             // Who reads too slowly may be told to go.
             Message::Close if !self.is_reader => {
                 self.over = Some(Over::Closed("closed".to_owned()));

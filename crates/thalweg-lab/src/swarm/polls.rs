@@ -2,22 +2,22 @@
 //! is kept open, each followed at once by the next poll.
 
 use super::carrier::PieceDecoder;
-use super::cursors::Cursors;
 use super::http_response::{Part, Reader};
 use super::parser::{Parser, Stage};
+use super::resume_state::Positions;
 use anyhow::bail;
 
 /// The polls of one subscriber.
 #[derive(Debug)]
 pub(super) struct Polls {
-    cursors: Cursors,
+    cursors: Positions,
     reader: Reader,
     decoder: PieceDecoder,
 }
 
 impl Polls {
     pub(super) fn new(topics: u32) -> Polls {
-        let cursors = Cursors::new(topics);
+        let cursors = Positions::new(topics);
         Polls { cursors, reader: Reader::default(), decoder: PieceDecoder::default() }
     }
 
@@ -108,7 +108,7 @@ mod tests {
             Settings { transport: Transport::LongPolling, topics: 2, ..Settings::default() };
         let mut fed = Fed::new(&Program::Thalweg, &settings);
         fed.feed_cut(bytes, cuts)?;
-        Ok((String::from_utf8(fed.replies)?, fed.receiver.tally.traffic.envelopes))
+        Ok((String::from_utf8(fed.replies)?, fed.receiver.statistics.traffic.envelopes))
     }
 
     proptest! {

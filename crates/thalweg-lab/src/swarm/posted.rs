@@ -6,7 +6,7 @@
 //! it must.
 
 use super::event::{self, Stamp};
-use super::tally::Tally;
+use super::span_statistics::SpanStatistics;
 use crate::measure::{Ledger, littles};
 use std::collections::HashMap;
 
@@ -164,9 +164,14 @@ impl Topic {
     }
 
     /// Compares what arrived with what was published, byte for byte, and
-    /// enters it in ledger and tally.
+    /// enters it in ledger and statistics.
     #[inline]
-    pub(super) fn receive(&mut self, arrival: Arrival<'_>, ledger: &mut Ledger, tally: &mut Tally) {
+    pub(super) fn receive(
+        &mut self,
+        arrival: Arrival<'_>,
+        ledger: &mut Ledger,
+        statistics: &mut SpanStatistics,
+    ) {
         let mut rest = arrival.events;
         let mut next = ledger.next(arrival.subscription).unwrap_or(1);
         let mut in_order = 0;
@@ -176,12 +181,12 @@ impl Topic {
             let Some((after, due_us)) = self.ring[index].matches(next, rest) else {
                 ledger.in_order(arrival.subscription, in_order);
                 in_order = 0;
-                rest = self.receive_unexpected(arrival, rest, ledger, tally);
+                rest = self.receive_unexpected(arrival, rest, ledger, statistics);
                 next = ledger.next(arrival.subscription).unwrap_or(1);
                 continue;
             };
             if arrival.is_reader {
-                tally.came(due_us, arrival.now_us, 1);
+                statistics.came(due_us, arrival.now_us, 1);
                 if next > excused {
                     self.count_reader(index, arrival.now_us);
                 }
@@ -200,7 +205,7 @@ impl Topic {
         arrival: Arrival<'a>,
         rest: &'a [u8],
         ledger: &mut Ledger,
-        tally: &mut Tally,
+        statistics: &mut SpanStatistics,
     ) -> &'a [u8] {
         // Neither numbers nor padding hold a brace.
         let end = memchr::memchr(b'}', rest).map_or(rest.len(), |at| at + 1);
@@ -211,7 +216,7 @@ impl Topic {
                 if event.len() == self.event_bytes && self.is_published(stamp.seq, event) =>
             {
                 if arrival.is_reader {
-                    tally.came(stamp.due_us, arrival.now_us, 1);
+                    statistics.came(stamp.due_us, arrival.now_us, 1);
                 }
                 let is_new = ledger.arrived(arrival.subscription, stamp.seq);
                 let is_counted = stamp.seq <= self.excused_until(arrival.subscription);

@@ -1,7 +1,7 @@
 //! The observer hears how it goes, about ten times a second.
 
 use super::socket::now_us;
-use super::tally::Tally;
+use super::span_statistics::SpanStatistics;
 use super::{Figures, Interrupted, Observer, PROGRESS_EVERY_US};
 use std::ops::ControlFlow;
 
@@ -41,19 +41,19 @@ impl Figures {
     /// Of a span that began at `begun_us`, or did not yet (0).
     pub(super) fn of_span(
         connections: usize,
-        tally: &Tally,
+        statistics: &SpanStatistics,
         begun_us: u64,
         now_us: u64,
     ) -> Figures {
         if begun_us == 0 {
             return Figures { connections, ..Figures::default() };
         }
-        let events = tally.traffic.events;
+        let events = statistics.traffic.events;
         Figures {
             connections,
             events,
             events_per_s: events as f64 * 1e6 / (now_us - begun_us).max(1) as f64,
-            p99_us: tally.latency.quantile_us(0.99),
+            p99_us: statistics.latency.quantile_us(0.99),
             round_trip_us: None,
         }
     }

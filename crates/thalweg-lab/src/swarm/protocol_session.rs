@@ -3,10 +3,10 @@
 
 use super::body_stream::{self, BodyStream, IS_OVER};
 use super::carrier::{CarrierError, Decoder};
-use super::cursors::{Cursors, Nothing};
 use super::http_response::{Body, Part, shown};
 use super::parser::{Over, Parser, Stage};
 use super::polls::Polls;
+use super::resume_state::{Nothing, Positions};
 use super::streams::Streams;
 use crate::scenario::{Settings, Transport};
 use anyhow::anyhow;
@@ -34,7 +34,7 @@ pub(super) enum Shape {
     Body(BodyStream),
     /// An answer that goes on where it was on another connection, such as a document that has
     /// to be loaded again; and its body, if that says where it ends.
-    Resumable(Cursors, Option<BodyStream>),
+    Resumable(Positions, Option<BodyStream>),
     /// The answer says why not.
     Refusal(Refusal),
 }
@@ -56,7 +56,7 @@ impl ProtocolSession {
             }
             Transport::LongPolling => Some(Shape::Polls(Polls::new(topics))),
             _ if resumes || transport == Transport::ForeverFrame => {
-                Some(Shape::Resumable(Cursors::new(topics), None))
+                Some(Shape::Resumable(Positions::new(topics), None))
             }
             _ => None,
         };

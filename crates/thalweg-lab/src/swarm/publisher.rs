@@ -2,8 +2,8 @@
 //! each burst of events one chunk (RFC 9112 §7.1).
 
 use super::dialer::Dialer;
-use super::facts;
 use super::link::{RECORD_BYTES_MAX, Received};
+use super::negotiated;
 use super::socket::Poller;
 use super::writer::Writer;
 use anyhow::bail;
@@ -42,7 +42,7 @@ impl Publisher {
 
     /// What the connection is like, once that is agreed on.
     pub(super) fn facts(&self) -> Option<Vec<(String, String)>> {
-        self.0.link.is_agreed().then(|| facts::of_link(&self.0.link))
+        self.0.link.is_agreed().then(|| negotiated::of_link(&self.0.link))
     }
 
     /// Ends the request.

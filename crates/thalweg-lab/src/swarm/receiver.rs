@@ -9,7 +9,7 @@ use super::posted::{Arrival, Topic};
 use super::recorder::Recorder;
 use super::rows::Rows;
 use super::socket::now_real_ns;
-use super::tally::Tally;
+use super::span_statistics::SpanStatistics;
 use super::timetable::Timetable;
 use crate::measure::{Answer, Counts, Heard, Ledger};
 use crate::scenario::{Drive, JsonPath, Settings};
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
     moved: Vec<usize>,
     pub(super) ledger: Ledger,
     /// What came in since the span began.
-    pub(super) tally: Tally,
+    pub(super) statistics: SpanStatistics,
     /// When something last arrived.
     pub(super) heard_us: u64,
     /// How many rows a subscription may be behind the furthest at the end: a
@@ -85,7 +85,7 @@ impl Receiver {
             expected,
             moved: (0..topics as usize).rev().collect(),
             ledger: Ledger::new(connections as usize * topics as usize, first),
-            tally: Tally::default(),
+            statistics: SpanStatistics::default(),
             heard_us: 0,
             slow_gaps: 0,
             rows_slack: u64::from(settings.batch)
@@ -122,7 +122,7 @@ impl Receiver {
     #[inline]
     pub(super) fn end_read(&mut self, connection: usize) {
         if let Expected::Anything(recorder) = &mut self.expected {
-            recorder.end_read(connection, &mut self.tally);
+            recorder.end_read(connection, &mut self.statistics);
         }
     }
 
@@ -146,13 +146,13 @@ impl Receiver {
     /// The span begins: what came before does not count, and no latency of what was
     /// due before `due_us`.
     pub(super) fn begin_span(&mut self, due_us: u64) {
-        self.tally.begin(due_us);
+        self.statistics.begin(due_us);
         self.topics().iter_mut().for_each(Topic::begin_span);
     }
 
     /// The span of an external endpoint begins.
     pub(super) fn begin_recording(&mut self, now_us: u64) {
-        self.tally.reset();
+        self.statistics.reset();
         if let Some(recorder) = self.recorder() {
             recorder.begin_span(now_us);
         }
@@ -161,11 +161,11 @@ impl Receiver {
     /// The span of an external endpoint is over: what was heard in it. The error is that no
     /// event has a time where it should be.
     pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Heard> {
-        let Receiver { expected: Expected::Anything(recorder), tally, .. } = self else {
+        let Receiver { expected: Expected::Anything(recorder), statistics, .. } = self else {
             return Ok(Heard::default());
         };
         recorder.expect_timestamps()?;
-        Ok(recorder.end_span(tally, begun_us, end_us - begun_us))
+        Ok(recorder.end_span(statistics, begun_us, end_us - begun_us))
     }
 
     /// The topics that the lab publishes to.
@@ -224,17 +224,19 @@ impl Receiver {
         is_reader: bool,
         events: &[u8],
     ) {
-        let Receiver { expected, moved, ledger, tally, heard_us, topic_names, .. } = self;
+        let Receiver { expected, moved, ledger, statistics, heard_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
             Expected::Posted(topics) => {
                 let arrival = Arrival { subscription, is_reader, events, now_us: *heard_us };
-                topics[topic].receive(arrival, ledger, tally);
+                topics[topic].receive(arrival, ledger, statistics);
                 if topics[topic].has_moved() {
                     moved.push(topic);
                 }
             }
-            Expected::Rows(rows) => rows.receive(subscription, events, *heard_us, ledger, tally),
+            Expected::Rows(rows) => {
+                rows.receive(subscription, events, *heard_us, ledger, statistics);
+            }
             Expected::Anything(_) | Expected::Nothing => {}
         }
     }
@@ -243,7 +245,7 @@ impl Receiver {
     #[inline]
     pub(super) fn event(&mut self, connection: usize, kind: Kind, event: &[u8]) {
         if let Expected::Anything(recorder) = &mut self.expected {
-            recorder.event(connection, kind, event, &mut self.tally);
+            recorder.event(connection, kind, event, &mut self.statistics);
         }
     }
 

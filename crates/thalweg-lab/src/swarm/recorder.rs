@@ -9,7 +9,7 @@ mod timestamp;
 
 use super::carrier::Kind;
 use super::exchange::Exchange;
-use super::tally::Tally;
+use super::span_statistics::SpanStatistics;
 use crate::measure::{Answer, Heard, Latency, Spread, Timestamps};
 use crate::scenario::{JsonPath, places};
 use anyhow::anyhow;
@@ -175,7 +175,7 @@ impl Recorder {
 
     /// Everything in it has come: how its connection is doing.
     #[inline]
-    pub(super) fn end_read(&mut self, index: usize, tally: &mut Tally) {
+    pub(super) fn end_read(&mut self, index: usize, statistics: &mut SpanStatistics) {
         let (Read { now_us, events, .. }, Some(connection)) =
             (self.read, self.connections.get_mut(index))
         else {
@@ -194,7 +194,7 @@ impl Recorder {
         }
         connection.last_us = now_us;
         connection.events += events;
-        tally.traffic.events += events;
+        statistics.traffic.events += events;
     }
 
     /// An event came.
@@ -204,7 +204,7 @@ impl Recorder {
         connection: usize,
         kind: Kind,
         payload: &[u8],
-        tally: &mut Tally,
+        statistics: &mut SpanStatistics,
     ) {
         self.read.events += 1;
         if let Some(exchange) = &mut self.exchange {
@@ -224,12 +224,12 @@ impl Recorder {
             span.json_found += u64::from(is_json);
         }
         if self.timestamp.is_some() {
-            self.stamp(payload, tally);
+            self.stamp(payload, statistics);
         }
     }
 
     #[inline]
-    fn stamp(&mut self, payload: &[u8], tally: &mut Tally) {
+    fn stamp(&mut self, payload: &[u8], statistics: &mut SpanStatistics) {
         let (Some(path), stamps) = (&self.timestamp, &mut self.span.stamps) else { return };
         let made = json::find(payload, path.steps()).as_ref().and_then(timestamp::read);
         let Some((made_ns, unit)) = made else {
@@ -244,7 +244,7 @@ impl Recorder {
         match real_ns.checked_sub(made_ns) {
             Some(late_ns) => {
                 stamps.read += 1;
-                tally.latency.record(late_ns / 1000, 1);
+                statistics.latency.record(late_ns / 1000, 1);
             }
             None => {
                 stamps.ahead += 1;
@@ -255,7 +255,12 @@ impl Recorder {
     }
 
     /// Everything that was recorded, by the end of a span that was `span_us` long.
-    pub(super) fn end_span(&self, tally: &Tally, begun_us: u64, span_us: u64) -> Heard {
+    pub(super) fn end_span(
+        &self,
+        statistics: &SpanStatistics,
+        begun_us: u64,
+        span_us: u64,
+    ) -> Heard {
         let span = &self.span;
         let has_lasting = self.connections.iter().any(|connection| connection.is_standing);
         let lasted = || {
@@ -271,9 +276,9 @@ impl Recorder {
         Heard {
             span_us,
             set_up: Spread::of(&self.set_up),
-            events: tally.traffic.events,
-            wire_bytes: tally.traffic.wire_bytes,
-            signs_of_life: tally.traffic.heartbeats,
+            events: statistics.traffic.events,
+            wire_bytes: statistics.traffic.wire_bytes,
+            signs_of_life: statistics.traffic.heartbeats,
             text_events: span.text_events,
             binary_events: span.binary_events,
             payload_bytes: span.payload_bytes,
@@ -281,10 +286,10 @@ impl Recorder {
             json_tried: span.json_tried,
             json_found: span.json_found,
             intervals: Spread::of(&span.intervals),
-            timestamps: self
-                .timestamp
-                .is_some()
-                .then(|| Timestamps { latency: Spread::of(&tally.latency), ..span.stamps.clone() }),
+            timestamps: self.timestamp.is_some().then(|| Timestamps {
+                latency: Spread::of(&statistics.latency),
+                ..span.stamps.clone()
+            }),
             events_per_connection_min: events().min().unwrap_or(0),
             events_per_connection_max: events().max().unwrap_or(0),
             silence_us_max: still.max().unwrap_or(0).max(span.silence_us_max),
@@ -316,24 +321,24 @@ mod tests {
 
     /// Reads at these times (µs), with their events; the span began at 0.9 s.
     fn received(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> Heard {
-        let (recorder, tally) = listen(timestamp, reads);
-        recorder.end_span(&tally, 900_000, 103_000)
+        let (recorder, statistics) = listen(timestamp, reads);
+        recorder.end_span(&statistics, 900_000, 103_000)
     }
 
-    fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Recorder, Tally) {
+    fn listen(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> (Recorder, SpanStatistics) {
         let mut recorder = Recorder::new(timestamp.map(|path| path.parse().unwrap()), 1);
-        let mut tally = Tally::default();
+        let mut statistics = SpanStatistics::default();
         recorder.dialed(0, 0);
         recorder.reached(0, String::new(), 7);
         recorder.begin_span(900_000);
         for (now_us, events) in reads {
             recorder.begin_read(*now_us, || REAL_NS);
             for event in *events {
-                recorder.event(0, Kind::Text, event.as_bytes(), &mut tally);
+                recorder.event(0, Kind::Text, event.as_bytes(), &mut statistics);
             }
-            recorder.end_read(0, &mut tally);
+            recorder.end_read(0, &mut statistics);
         }
-        (recorder, tally)
+        (recorder, statistics)
     }
 
     const REAL_NS: u64 = 1_795_262_400_000_000_000;

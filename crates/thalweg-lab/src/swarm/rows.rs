@@ -7,7 +7,7 @@
 //! at the speed of memory, and numbers are parsed once per batch.
 
 use super::event::number;
-use super::tally::{EARLY_US, Tally};
+use super::span_statistics::{EARLY_US, SpanStatistics};
 use super::timetable::Timetable;
 use crate::measure::Ledger;
 
@@ -46,7 +46,7 @@ impl Rows {
         rows: &[u8],
         now_us: u64,
         ledger: &mut Ledger,
-        tally: &mut Tally,
+        statistics: &mut SpanStatistics,
     ) {
         let mut rest = rows;
         self.expect(ledger.next(subscription));
@@ -58,18 +58,18 @@ impl Rows {
                 self.count_up();
                 continue;
             }
-            self.enter(now_us, in_order, ledger, tally);
+            self.enter(now_us, in_order, ledger, statistics);
             ledger.in_order(subscription, in_order);
             in_order = 0;
-            rest = self.first_of_batch(subscription, rest, now_us, ledger, tally);
+            rest = self.first_of_batch(subscription, rest, now_us, ledger, statistics);
         }
-        self.enter(now_us, in_order, ledger, tally);
+        self.enter(now_us, in_order, ledger, statistics);
         ledger.in_order(subscription, in_order);
     }
 
     /// So many rows of this batch came.
-    fn enter(&self, now_us: u64, rows: u64, ledger: &mut Ledger, tally: &mut Tally) {
-        tally.came(self.due_us, now_us, rows);
+    fn enter(&self, now_us: u64, rows: u64, ledger: &mut Ledger, statistics: &mut SpanStatistics) {
+        statistics.came(self.due_us, now_us, rows);
         if self.stamp_us > now_us + EARLY_US {
             ledger.early(rows);
         }
@@ -94,7 +94,7 @@ impl Rows {
         rest: &'a [u8],
         now_us: u64,
         ledger: &mut Ledger,
-        tally: &mut Tally,
+        statistics: &mut SpanStatistics,
     ) -> &'a [u8] {
         // No column of experiment A holds a bracket.
         let end = memchr::memchr(b']', rest).map_or(rest.len(), |at| at + 1);
@@ -107,7 +107,7 @@ impl Rows {
                 self.expected.extend_from_slice(row);
                 self.seq_end = 1 + decimal_digits(seq);
                 ledger.arrived(subscription, seq);
-                self.enter(now_us, 1, ledger, tally);
+                self.enter(now_us, 1, ledger, statistics);
                 self.expect(ledger.next(subscription));
             }
             _ => ledger.corrupt(),
@@ -182,15 +182,15 @@ mod tests {
         Rows::new(Timetable::new(&settings, 0))
     }
 
-    fn check(envelopes: &[Vec<String>], expected: &str) -> Tally {
+    fn check(envelopes: &[Vec<String>], expected: &str) -> SpanStatistics {
         let mut rows = rows();
-        let mut tally = Tally::default();
+        let mut statistics = SpanStatistics::default();
         let mut ledger = Ledger::new(1, None);
         for envelope in envelopes {
-            rows.receive(0, envelope.join(",").as_bytes(), 2000, &mut ledger, &mut tally);
+            rows.receive(0, envelope.join(",").as_bytes(), 2000, &mut ledger, &mut statistics);
         }
         assert_eq!(ledger.counts().to_string(), expected, "{envelopes:?}");
-        tally
+        statistics
     }
 
     #[test]
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn a_subscription_begins_at_its_own_first_row() {
-        let (mut rows, mut tally) = (rows(), Tally::default());
+        let (mut rows, mut statistics) = (rows(), SpanStatistics::default());
         let mut ledger = Ledger::new(2, None);
         let mut receive = |subscription, seqs: &[u64], ledger: &mut Ledger| {
             let said: Vec<String> = seqs.iter().map(|&seq| row(seq, 1000)).collect();
-            rows.receive(subscription, said.join(",").as_bytes(), 2000, ledger, &mut tally);
+            rows.receive(subscription, said.join(",").as_bytes(), 2000, ledger, &mut statistics);
         };
         receive(0, &[7, 8], &mut ledger);
         // Just the row that would be the other's next.
@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn each_batch_has_its_own_intended_time() {
-        let tally = check(&[vec![row(1, 1000), row(2, 1000), row(3, 1900)]], "whole");
-        assert_eq!(tally.traffic.events, 3);
-        let buckets: Vec<_> = tally.latency.buckets().collect();
+        let statistics = check(&[vec![row(1, 1000), row(2, 1000), row(3, 1900)]], "whole");
+        assert_eq!(statistics.traffic.events, 3);
+        let buckets: Vec<_> = statistics.latency.buckets().collect();
         assert_eq!(buckets, [(100, 1), (1000, 2)]);
     }
 
@@ -253,8 +253,8 @@ mod tests {
                 .iter()
                 .map(|&size| (0..size).map(|_| { seq += 1; row(seq, 1000 + seq / 7) }).collect())
                 .collect();
-            let tally = check(&envelopes, "whole");
-            prop_assert_eq!(tally.traffic.events, sizes.iter().sum::<u64>());
+            let statistics = check(&envelopes, "whole");
+            prop_assert_eq!(statistics.traffic.events, sizes.iter().sum::<u64>());
         }
     }
 }

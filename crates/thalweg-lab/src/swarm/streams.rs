@@ -3,9 +3,9 @@
 
 use super::carrier::PieceDecoder;
 use super::carrier::http2::{self, CONNECTION_WINDOW_BYTES, Frame, STREAM_WINDOW_BYTES};
-use super::cursors::{Cursors, Nothing};
 use super::parser::{Parser, Stage};
 use super::polls;
+use super::resume_state::{Nothing, Positions};
 use super::subscribe_request::SubscribeRequest;
 use crate::scenario::{Settings, Transport};
 use anyhow::{anyhow, bail};
@@ -38,7 +38,7 @@ struct Stream {
 /// Which stream a subscriber is on, and where it goes on.
 #[derive(Debug)]
 struct Returns {
-    cursors: Vec<Cursors>,
+    cursors: Vec<Positions>,
     /// Subscribers by the streams that they are on.
     indices: HashMap<u32, usize>,
     next: u32,
@@ -50,7 +50,7 @@ impl Streams {
         let count = settings.streams as usize;
         let returns = match settings.transport {
             Transport::LongPolling | Transport::ForeverFrame => Some(Box::new(Returns {
-                cursors: (0..count).map(|_| Cursors::new(settings.topics)).collect(),
+                cursors: (0..count).map(|_| Positions::new(settings.topics)).collect(),
                 indices: (0..count).map(|index| (id(index), index)).collect(),
                 next: id(count),
             })),

@@ -2,10 +2,10 @@
 //! connection had one, again at their cursors.
 
 use super::carrier::{CarrierError, http2};
-use super::cursors::Cursors;
 use super::dialect::{Dialect, Wanted};
 use super::handshake::{Handshake, Opening};
 use super::http_response::{Head, shown};
+use super::resume_state::Positions;
 use crate::measure::Answer;
 use crate::scenario::{Settings, Transport};
 use std::ops::Range;
@@ -80,7 +80,7 @@ impl SubscribeRequest {
     }
 
     /// Appends the request that follows, over HTTP/1.1.
-    pub(super) fn again(&self, index: usize, cursors: &Cursors, out: &mut Vec<u8>) {
+    pub(super) fn again(&self, index: usize, cursors: &Positions, out: &mut Vec<u8>) {
         self.over_http_1(index, &self.again, Some(cursors), out);
     }
 
@@ -88,7 +88,7 @@ impl SubscribeRequest {
     pub(super) fn again_on(
         &self,
         stream: u32,
-        cursors: &Cursors,
+        cursors: &Positions,
         out: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
         let mut target = self.again.clone().into_bytes();
@@ -123,7 +123,7 @@ impl SubscribeRequest {
         &self,
         index: usize,
         target: &str,
-        cursors: Option<&Cursors>,
+        cursors: Option<&Positions>,
         out: &mut Vec<u8>,
     ) {
         out.extend_from_slice(b"GET ");

@@ -16,8 +16,8 @@ use super::Load;
 use super::carrier::{Kind, websocket};
 use super::dialect::{self, Dialect};
 use super::dialer::{Dialer, tls_error};
-use super::facts;
 use super::link::Received;
+use super::negotiated;
 use super::parser::{Over, Parser, Stage};
 use super::protocol_session::{End, ProtocolSession, Shape};
 use super::read_buffer::{READ_BYTES, ReadBuffer};
@@ -308,8 +308,8 @@ impl Subscribers {
         match received {
             Ok(Received::Nothing) => {}
             Ok(Received::Bytes { wire_bytes, is_all, .. }) => {
-                parser.receiver.tally.traffic.reads += 1;
-                parser.receiver.tally.traffic.wire_bytes += wire_bytes as u64;
+                parser.receiver.statistics.traffic.reads += 1;
+                parser.receiver.statistics.traffic.wire_bytes += wire_bytes as u64;
                 may_be_more = !is_all;
             }
             Ok(Received::End) => {
@@ -373,7 +373,7 @@ impl Subscribers {
             return Negotiated::default();
         };
         let is_http2 = matches!(first.session.shape.as_deref(), Some(Shape::Streams(_)));
-        facts::of(&first.link, (!is_http2).then_some(self.receiver.head.as_slice()))
+        negotiated::of(&first.link, (!is_http2).then_some(self.receiver.head.as_slice()))
     }
 
     /// Whether all readers have everything up to these, or were told of a gap.

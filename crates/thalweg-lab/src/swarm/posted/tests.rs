@@ -4,7 +4,7 @@ use super::*;
 /// what the first subscriber gets, the second gets them as published.
 fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
     let mut topic = Topic::new(5, 2, 128);
-    let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut lines = Vec::new();
     topic.publish(1000, &mut lines);
     let lines = String::from_utf8(lines).unwrap();
@@ -14,7 +14,7 @@ fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
     for (subscription, events) in [changed, intact].iter().enumerate() {
         let events = events.join(",").into_bytes();
         let arrival = Arrival { subscription, is_reader: true, events: &events, now_us: 1500 };
-        topic.receive(arrival, &mut ledger, &mut tally);
+        topic.receive(arrival, &mut ledger, &mut statistics);
     }
     for subscription in 0..2 {
         ledger.close(subscription, topic.published());
@@ -49,7 +49,7 @@ fn a_subject_that_misbehaves_is_caught() {
 #[test]
 fn late_events_are_compared_however_many_are_outstanding() {
     let mut topic = Topic::new(4, 1, 128);
-    let (mut ledger, mut tally) = (Ledger::new(1, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
     let mut heard = 0;
     for burst in [3u64, 700, 5, 2000, 1] {
         let mut lines = Vec::new();
@@ -64,26 +64,26 @@ fn late_events_are_compared_however_many_are_outstanding() {
             let arrival = Arrival { subscription: 0, is_reader: true, events, now_us: 5000 };
             let next = ledger.next(0).unwrap();
             assert!(topic.ring[topic.index(next)].matches(next, events).is_some(), "{next}");
-            topic.receive(arrival, &mut ledger, &mut tally);
+            topic.receive(arrival, &mut ledger, &mut statistics);
         }
         assert_eq!((topic.waits_since_us(), topic.outstanding()), (None, 0));
     }
     assert_eq!(ledger.counts().to_string(), "whole");
-    assert_eq!(tally.traffic.events, heard);
+    assert_eq!(statistics.traffic.events, heard);
     // Exact to three digits.
-    assert!((4000..4005).contains(&tally.latency.quantile_us(1.0).unwrap()));
+    assert!((4000..4005).contains(&statistics.latency.quantile_us(1.0).unwrap()));
 }
 
 #[test]
 fn the_window_moves_when_the_last_reader_has_an_event() {
     let mut topic = Topic::new(1, 2, 128);
-    let (mut ledger, mut tally) = (Ledger::new(3, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(3, Some(1)), SpanStatistics::default());
     let mut line = Vec::new();
     topic.publish(0, &mut line);
     line.pop();
     let mut arrive = |subscription, is_reader, topic: &mut Topic| {
         let arrival = Arrival { subscription, is_reader, events: &line, now_us: 0 };
-        topic.receive(arrival, &mut ledger, &mut tally);
+        topic.receive(arrival, &mut ledger, &mut statistics);
         topic.has_moved()
     };
     assert!(!arrive(0, true, &mut topic));
@@ -99,7 +99,7 @@ fn the_window_moves_when_the_last_reader_has_an_event() {
 /// `counted`.
 fn littles(fast: u64, counted: f64) -> f64 {
     let mut topic = Topic::new(2, 1, 128);
-    let (mut ledger, mut tally) = (Ledger::new(1, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
     let mut lines = Vec::new();
     topic.publish(0, &mut lines);
     topic.begin_span();
@@ -108,11 +108,11 @@ fn littles(fast: u64, counted: f64) -> f64 {
         let now_us = number * 1000 * fast;
         let events = events.as_bytes();
         let arrival = Arrival { subscription: 0, is_reader: true, events, now_us };
-        topic.receive(arrival, &mut ledger, &mut tally);
+        topic.receive(arrival, &mut ledger, &mut statistics);
         lines.clear();
         topic.publish(now_us, &mut lines);
     }
-    littles_ratio(&[topic], tally.traffic.events as f64 * counted, 100_000).unwrap()
+    littles_ratio(&[topic], statistics.traffic.events as f64 * counted, 100_000).unwrap()
 }
 
 /// 100 ms with one outstanding in each of two topics: of the first for 1 ms, of the
@@ -120,7 +120,7 @@ fn littles(fast: u64, counted: f64) -> f64 {
 #[test]
 fn littles_law_is_one_sum_over_unequal_topics() {
     let mut topics = [Topic::new(1, 1, 128), Topic::new(1, 1, 128)];
-    let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut lines = [Vec::new(), Vec::new()];
     for (topic, line) in topics.iter_mut().zip(&mut lines) {
         topic.publish(0, line);
@@ -134,12 +134,12 @@ fn littles_law_is_one_sum_over_unequal_topics() {
             let line = std::mem::take(&mut lines[subscription]);
             let events = line.trim_ascii_end();
             let arrival = Arrival { subscription, is_reader: true, events, now_us };
-            topics[subscription].receive(arrival, &mut ledger, &mut tally);
+            topics[subscription].receive(arrival, &mut ledger, &mut statistics);
             topics[subscription].publish(now_us, &mut lines[subscription]);
         }
     }
-    assert_eq!((ledger.counts().to_string().as_str(), tally.traffic.events), ("whole", 110));
-    let ratio = littles_ratio(&topics, tally.traffic.events as f64, 100_000).unwrap();
+    assert_eq!((ledger.counts().to_string().as_str(), statistics.traffic.events), ("whole", 110));
+    let ratio = littles_ratio(&topics, statistics.traffic.events as f64, 100_000).unwrap();
     assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
 }
 
@@ -148,7 +148,7 @@ fn littles_law_is_one_sum_over_unequal_topics() {
 /// and what the ledger says at the end.
 fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
     let mut topic = Topic::new(3, 2, 128);
-    let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut published = Vec::new();
     topic.publish(0, &mut published);
     let mut receive = |subscription, numbers: &[u64], topic: &mut Topic, lines: &[u8], gap| {
@@ -158,7 +158,7 @@ fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
         let arrival = Arrival { subscription, is_reader: true, events: &events, now_us: 9 };
         match gap {
             Some(missed) => topic.gap(arrival, missed, &mut ledger),
-            None => topic.receive(arrival, &mut ledger, &mut tally),
+            None => topic.receive(arrival, &mut ledger, &mut statistics),
         }
         ledger.counts().to_string()
     };
@@ -190,7 +190,7 @@ fn the_window_does_not_wait_for_what_was_announced_as_missed() {
 #[test]
 fn whoever_was_excused_counts_once() {
     let mut topic = Topic::new(1, 2, 128);
-    let (mut ledger, mut tally) = (Ledger::new(2, Some(1)), Tally::default());
+    let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut line = Vec::new();
     topic.publish(0, &mut line);
     line.pop();
@@ -198,9 +198,9 @@ fn whoever_was_excused_counts_once() {
         |subscription, events| Arrival { subscription, is_reader: true, events, now_us: 0 };
     topic.gap(arrival(0, &b""[..]), None, &mut ledger);
     assert!(!topic.is_due(), "the other reader does not have it");
-    topic.receive(arrival(0, &line), &mut ledger, &mut tally);
+    topic.receive(arrival(0, &line), &mut ledger, &mut statistics);
     assert!(!topic.is_due(), "nor now that the first has it after all");
-    topic.receive(arrival(1, &line), &mut ledger, &mut tally);
+    topic.receive(arrival(1, &line), &mut ledger, &mut statistics);
     assert!(topic.is_due());
 }
 

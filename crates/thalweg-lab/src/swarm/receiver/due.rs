@@ -36,14 +36,16 @@ impl Receiver {
     /// Rows of the span up to these that the first `readers` connections do not have:
     /// they are at least so late as they are now.
     pub(in crate::swarm) fn count_late(&mut self, readers: usize, last: &[u64], now_us: u64) {
-        let Receiver { expected: Expected::Rows(rows), ledger, tally, .. } = self else { return };
-        let before = rows.timetable.due_before(tally.begun_us());
+        let Receiver { expected: Expected::Rows(rows), ledger, statistics, .. } = self else {
+            return;
+        };
+        let before = rows.timetable.due_before(statistics.begun_us());
         let first = before.map_or(0, |last| last.saturating_add(1));
         for subscription in 0..readers * last.len() {
             let Some(next) = ledger.next(subscription) else { continue };
             let last = last[subscription % last.len()];
             for (due_us, count) in rows.timetable.batches(next.max(first), last) {
-                tally.late(due_us, now_us, count);
+                statistics.late(due_us, now_us, count);
             }
         }
     }
@@ -104,14 +106,14 @@ mod tests {
         receiver.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
         receiver.receive(1, 0, true, br#"[1,1000000,"rest"]"#);
         receiver.begin_span(2_000_000);
-        receiver.tally.end(2_100_000);
+        receiver.statistics.end(2_100_000);
         let last = receiver.last_due(2_100_000);
         assert!(!receiver.have(2, &last));
         receiver.count_late(2, &last, 2_200_000);
         // Two rows in each of ten ticks, on both.
-        let buckets: Vec<_> = receiver.tally.latency.buckets().collect();
+        let buckets: Vec<_> = receiver.statistics.latency.buckets().collect();
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 40);
-        assert_eq!(receiver.tally.traffic.events, 0);
+        assert_eq!(receiver.statistics.traffic.events, 0);
         assert!(buckets.iter().all(|(us, _)| (109_900..200_200).contains(us)), "{buckets:?}");
         receiver.count_missing(2, &last);
         assert!(receiver.have(2, &last));

@@ -5,8 +5,8 @@
 use crate::measure::{Counts, Negotiated, Told};
 use crate::swarm::progress::Progress;
 use crate::swarm::socket::{Poller, now_us};
+use crate::swarm::span_statistics::SpanStatistics;
 use crate::swarm::subscribers::Subscribers;
-use crate::swarm::tally::Tally;
 use crate::swarm::{Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SPIN_US};
 use anyhow::bail;
 
@@ -28,7 +28,7 @@ pub(super) struct Connecting<'a> {
     /// When each came to stand.
     stood_us: Vec<u64>,
     /// Those that have come to stand in the span, and how late.
-    stood: Tally,
+    stood: SpanStatistics,
     /// When the span began; 0 before.
     pub(super) begun_us: u64,
     progress: Progress,
@@ -48,7 +48,7 @@ impl<'a> Connecting<'a> {
             subscribers: Subscribers::new(load)?,
             due_us: vec![None; load.settings.connections as usize],
             stood_us: vec![0; load.settings.connections as usize],
-            stood: Tally::default(),
+            stood: SpanStatistics::default(),
             begun_us: 0,
             progress: Progress::default(),
             negotiated: Negotiated::default(),
@@ -145,7 +145,7 @@ impl<'a> Connecting<'a> {
         let receiver = self.subscribers.receiver();
         let heard = receiver.recorder().is_some();
         let heard = heard.then(|| receiver.end_recording(self.begun_us, end_us)).transpose()?;
-        let mut traffic = receiver.tally.end(end_us);
+        let mut traffic = receiver.statistics.end(end_us);
         traffic.events = self.stood.traffic.events;
         let failure = receiver.broken_schedule();
         Ok(Outcome {

@@ -15,7 +15,7 @@ use crate::swarm::conversation::{Attention, Conversation, mean_us, unknown};
 use crate::swarm::dialect::{self, Dialect, Message, Wanted};
 use crate::swarm::dialer::Dialer;
 use crate::swarm::socket::{self, Poller, now_us};
-use crate::swarm::tally::Tally;
+use crate::swarm::span_statistics::SpanStatistics;
 use crate::swarm::{
     CALM, Figures, Load, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_TALK_US,
 };
@@ -68,7 +68,7 @@ struct Received {
     /// From sent to come back, of each.
     round_trips_us: Vec<u64>,
     ledger: Counts,
-    tally: Tally,
+    statistics: SpanStatistics,
 }
 
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Workload for Echo<'_> {
     }
 
     fn begin(&mut self, now_us: u64) {
-        self.received.tally.reset();
+        self.received.statistics.reset();
         for line in &mut self.lines {
             (line.talk.wire_bytes, line.talk.reads) = (0, 0);
         }
@@ -142,7 +142,7 @@ impl Workload for Echo<'_> {
         let ledger = self.new_counts();
         let Echo { received, lines, load, .. } = self;
         let scheduled = load.settings.scheduled_events_per_s(Drive::Echo);
-        let mut traffic = std::mem::take(&mut received.tally.traffic);
+        let mut traffic = std::mem::take(&mut received.statistics.traffic);
         traffic.wire_bytes = lines.iter().map(|line| line.talk.wire_bytes).sum();
         traffic.reads = lines.iter().map(|line| line.talk.reads).sum();
         Ok(Outcome {
@@ -151,7 +151,7 @@ impl Workload for Echo<'_> {
                 came: traffic.events,
             }),
             traffic,
-            latency: std::mem::take(&mut received.tally.latency),
+            latency: std::mem::take(&mut received.statistics.latency),
             round_trips: RoundTrips::of(std::mem::take(&mut received.round_trips_us), span_us),
             ledger,
             negotiated: self.negotiated.clone(),
@@ -241,7 +241,7 @@ impl Echo<'_> {
                 // last there is the deadline.
                 attention.heard_us = now_us;
             }
-            let events = received.tally.traffic.events;
+            let events = received.statistics.traffic.events;
             attention.tell(|| Figures {
                 connections: 1,
                 events,
@@ -317,7 +317,7 @@ impl Received {
             early: HashSet::new(),
             round_trips_us: Vec::new(),
             ledger: Counts::default(),
-            tally: Tally::default(),
+            statistics: SpanStatistics::default(),
         }
     }
 
@@ -339,24 +339,24 @@ impl Received {
             }
             Message::Answer(message) => return Err(unknown(message)),
             Message::Event(_, push) => {
-                self.tally.traffic.events += self.firehose.push(push);
-                self.tally.traffic.envelopes += 1;
+                self.statistics.traffic.events += self.firehose.push(push);
+                self.statistics.traffic.envelopes += 1;
             }
             Message::Events { events: b"", .. } | Message::Confirmed => self.confirmed += 1,
             Message::Events { topic, position, events } => {
                 match topic == topic_name(0).as_bytes() {
-                    true => self.tally.traffic.events += self.firehose.pushes(events),
+                    true => self.statistics.traffic.events += self.firehose.pushes(events),
                     false => self.firehose.corrupt(),
                 }
-                self.tally.traffic.envelopes += 1;
+                self.statistics.traffic.envelopes += 1;
                 self.position = position.to_vec();
             }
             Message::Gap { position, missed, .. } => {
                 self.firehose.gap(missed);
-                self.tally.traffic.envelopes += 1;
+                self.statistics.traffic.envelopes += 1;
                 self.position = position.to_vec();
             }
-            Message::Heartbeat => self.tally.traffic.heartbeats += 1,
+            Message::Heartbeat => self.statistics.traffic.heartbeats += 1,
             Message::Opening => {}
             Message::Close | Message::Reload => bail!("the subject closed the connection"),
         }
@@ -372,7 +372,7 @@ impl Received {
             self.ledger.reordered += u64::from(at > 0);
             self.ledger.delivered += 1;
             self.round_trips_us.push(heard_us.saturating_sub(sent_us));
-            self.tally.latency.record(heard_us.saturating_sub(due_us), 1);
+            self.statistics.latency.record(heard_us.saturating_sub(due_us), 1);
         }
         true
     }

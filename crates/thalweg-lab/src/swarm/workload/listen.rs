@@ -72,8 +72,8 @@ impl Workload for Listen<'_> {
         let heard = receiver.end_recording(self.begun_us, end_us)?;
         Ok(Outcome {
             heard: Some(heard),
-            traffic: receiver.tally.end(end_us),
-            latency: std::mem::take(&mut receiver.tally.latency),
+            traffic: receiver.statistics.end(end_us),
+            latency: std::mem::take(&mut receiver.statistics.latency),
             negotiated: self.negotiated.clone(),
             ..Outcome::default()
         })
@@ -159,7 +159,7 @@ impl<'a> Listen<'a> {
             let receiver = subscribers.receiver();
             let exchange = receiver.recorder().and_then(|it| it.exchange.as_deref());
             let round_trip_us = exchange.and_then(Exchange::mean_us);
-            let figures = Figures::of_span(connections, &receiver.tally, *begun_us, now_us);
+            let figures = Figures::of_span(connections, &receiver.statistics, *begun_us, now_us);
             Figures { round_trip_us, ..figures }
         })
     }

@@ -8,9 +8,9 @@ use crate::subject::tls;
 use crate::swarm::dialect;
 use crate::swarm::dialer::Dialer;
 use crate::swarm::event::{self, Stamp};
-use crate::swarm::facts;
 use crate::swarm::http_client::{self, HttpClient};
 use crate::swarm::http_response::{self, HttpResponse};
+use crate::swarm::negotiated;
 use crate::swarm::progress::Progress;
 use crate::swarm::publisher::Publisher;
 use crate::swarm::socket::{Poller, now_us};
@@ -287,7 +287,7 @@ impl Stream {
             bail!("the subject acknowledged a publish request before its end");
         }
         let (head, facts) = (&self.answer[..answer.head_length], self.facts.take());
-        self.negotiated = Some(facts::together(Some(head), facts.unwrap_or_default()));
+        self.negotiated = Some(negotiated::joined(Some(head), facts.unwrap_or_default()));
         self.answer.drain(..answer.length);
         Ok(())
     }

@@ -192,7 +192,7 @@ impl<'a> Ceiling<'a> {
         };
         let late = self.let_come()?;
         let receiver = self.swarm.subscribers.receiver();
-        outcome.latency = std::mem::take(&mut receiver.tally.latency);
+        outcome.latency = std::mem::take(&mut receiver.statistics.latency);
         outcome.ledger = receiver.ledger.counts().since(&before);
         Ok(Offered { outcome, failure: behind.or(late), took_us, swarm_busy })
     }

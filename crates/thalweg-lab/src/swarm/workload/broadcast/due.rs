@@ -35,7 +35,8 @@ impl Broadcast<'_> {
             self.post_on_schedule(0)?;
         }
         let is_closed = self.posting == Posting::Window;
-        let traffic = self.subscribers.receiver().tally.end(if is_closed { 0 } else { end_us });
+        let traffic =
+            self.subscribers.receiver().statistics.end(if is_closed { 0 } else { end_us });
         Ok(Outcome { traffic, pacing, littles_ratio, ..Outcome::default() })
     }
 
@@ -57,6 +58,6 @@ impl Broadcast<'_> {
                 }
             }
         }
-        Ok(std::mem::take(&mut self.subscribers.receiver().tally.latency))
+        Ok(std::mem::take(&mut self.subscribers.receiver().statistics.latency))
     }
 }

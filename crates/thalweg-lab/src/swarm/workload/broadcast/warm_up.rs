@@ -24,13 +24,13 @@ impl Broadcast<'_> {
         let slice = steadiness.slice(tick);
         loop {
             let slice_us = now_us();
-            self.subscribers.receiver().tally.reset();
+            self.subscribers.receiver().statistics.reset();
             self.run(slice)?;
             let slice_us = (now_us() - slice_us).max(1);
-            let tally = &self.subscribers.receiver().tally;
+            let statistics = &self.subscribers.receiver().statistics;
             steadiness.push(Slice {
-                events_per_s: tally.traffic.events as f64 * 1e6 / slice_us as f64,
-                mean_us: tally.latency.mean_us().unwrap_or(0.0),
+                events_per_s: statistics.traffic.events as f64 * 1e6 / slice_us as f64,
+                mean_us: statistics.latency.mean_us().unwrap_or(0.0),
             });
             let elapsed = elapsed();
             let is_steady = match steadiness.after(elapsed) {
@@ -48,17 +48,17 @@ impl Broadcast<'_> {
             return None;
         }
         let receiver = self.subscribers.receiver();
-        let delivered = receiver.tally.traffic.events as f64;
+        let delivered = receiver.statistics.traffic.events as f64;
         posted::littles_ratio(receiver.topics(), delivered, span_us)
     }
 
     /// The same load behind the span, for as long as the observer wants it.
     pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
-        self.subscribers.receiver().tally.reset();
+        self.subscribers.receiver().statistics.reset();
         if self.posting == Posting::Schedule && self.observer.wants_more(0) {
             self.offer(f64::from(self.load.settings.rate));
         }
-        while self.observer.wants_more(self.subscribers.receiver().tally.traffic.events) {
+        while self.observer.wants_more(self.subscribers.receiver().statistics.traffic.events) {
             self.run(MOMENT)?;
         }
         Ok(())

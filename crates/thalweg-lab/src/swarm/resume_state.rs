@@ -7,7 +7,7 @@ use anyhow::bail;
 const POSITION_BYTES_MAX: usize = 33;
 
 /// What a subscriber keeps of what it hears.
-pub(super) trait Memory {
+pub(super) trait ResumeState {
     /// Everything of this topic up to the position has come.
     fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()>;
     /// The document is to be loaded again. Says whether that can be done.
@@ -17,7 +17,7 @@ pub(super) trait Memory {
 /// Nothing is kept where one answer is to last.
 pub(super) struct Nothing;
 
-impl Memory for Nothing {
+impl ResumeState for Nothing {
     #[inline]
     fn reached(&mut self, _topic: usize, _position: &[u8]) -> anyhow::Result<()> {
         Ok(())
@@ -30,7 +30,7 @@ impl Memory for Nothing {
 
 /// A subscriber's cursor in each of its topics.
 #[derive(Debug)]
-pub(super) struct Cursors {
+pub(super) struct Positions {
     positions: Box<[Position]>,
     must_reload: bool,
 }
@@ -42,10 +42,10 @@ struct Position {
     bytes: [u8; POSITION_BYTES_MAX],
 }
 
-impl Cursors {
-    pub(super) fn new(topics: u32) -> Cursors {
+impl Positions {
+    pub(super) fn new(topics: u32) -> Positions {
         let unknown = Position { length: 0, bytes: [0; POSITION_BYTES_MAX] };
-        Cursors { positions: vec![unknown; topics as usize].into(), must_reload: false }
+        Positions { positions: vec![unknown; topics as usize].into(), must_reload: false }
     }
 
     /// Whether it has been told where all its topics are.
@@ -68,7 +68,7 @@ impl Cursors {
     }
 }
 
-impl Memory for Cursors {
+impl ResumeState for Positions {
     fn reached(&mut self, topic: usize, position: &[u8]) -> anyhow::Result<()> {
         let Some(room) = self.positions.get_mut(topic) else { return Ok(()) };
         // It goes into the next request as it is.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn every_topic_goes_on_where_it_was() {
-        let mut cursors = Cursors::new(2);
+        let mut cursors = Positions::new(2);
         cursors.reached(1, b"ffffffffffffffff.9007199254740991").unwrap();
         assert!(!cursors.are_known());
         cursors.reached(0, b"9f3c21.1042").unwrap();

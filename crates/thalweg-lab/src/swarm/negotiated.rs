@@ -14,12 +14,12 @@ const NONE: &str = "none";
 /// Of a connection whose answer has this head; `None` over HTTP/2, where fields are
 /// compressed and are not looked at.
 pub(super) fn of(link: &Link, head: Option<&[u8]>) -> Negotiated {
-    together(head, of_link(link))
+    joined(head, of_link(link))
 }
 
 /// The same, if what is said of the connection was asked before: the kernel makes
 /// buffers larger as they are used.
-pub(super) fn together(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
+pub(super) fn joined(head: Option<&[u8]>, of_link: Vec<(String, String)>) -> Negotiated {
     let mut facts = match head {
         Some(head) => in_head(head),
         None => vec![("HTTP".to_owned(), "HTTP/2".to_owned())],

@@ -14,20 +14,20 @@ const ALWAYS: Range<u64> = 0..u64::MAX;
 /// Traffic is what came in the span. Latencies are those of the events that were due
 /// in it: on a schedule some of them come later, and some that come were due before.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct SpanStatistics {
     pub(super) traffic: Traffic,
     pub(super) latency: Latency,
     /// When an event was due whose latency counts.
     due_us: Range<u64>,
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally { traffic: Traffic::default(), latency: Latency::default(), due_us: ALWAYS }
+impl Default for SpanStatistics {
+    fn default() -> SpanStatistics {
+        SpanStatistics { traffic: Traffic::default(), latency: Latency::default(), due_us: ALWAYS }
     }
 }
 
-impl Tally {
+impl SpanStatistics {
     /// `events` that were due then came now.
     #[inline]
     pub(super) fn came(&mut self, due_us: u64, now_us: u64, events: u64) {
@@ -75,19 +75,19 @@ mod tests {
 
     #[test]
     fn latencies_are_of_what_was_due_in_the_span_and_traffic_is_what_came_in_it() {
-        let mut tally = Tally::default();
-        tally.came(0, 7, 1);
-        tally.begin(1000);
-        tally.came(900, 1100, 1);
-        tally.came(1000, 1200, 2);
-        tally.came(1999, 2000, 4);
-        assert_eq!(tally.end(2000).events, 7);
-        tally.came(1500, 2500, 8);
-        tally.came(2000, 2600, 16);
-        let buckets: Vec<_> = tally.latency.buckets().collect();
+        let mut statistics = SpanStatistics::default();
+        statistics.came(0, 7, 1);
+        statistics.begin(1000);
+        statistics.came(900, 1100, 1);
+        statistics.came(1000, 1200, 2);
+        statistics.came(1999, 2000, 4);
+        assert_eq!(statistics.end(2000).events, 7);
+        statistics.came(1500, 2500, 8);
+        statistics.came(2000, 2600, 16);
+        let buckets: Vec<_> = statistics.latency.buckets().collect();
         assert_eq!(buckets, [(1, 4), (200, 2), (1000, 8)]);
-        tally.reset();
-        tally.came(1, 2, 1);
-        assert_eq!((tally.traffic.events, tally.latency.quantile_us(1.0)), (1, Some(1)));
+        statistics.reset();
+        statistics.came(1, 2, 1);
+        assert_eq!((statistics.traffic.events, statistics.latency.quantile_us(1.0)), (1, Some(1)));
     }
 }
