@@ -100,48 +100,59 @@ impl Decoder {
         &mut self,
         transport: Transport,
         bytes: &[u8],
-        mut on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
+        on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
+        let searched = (std::mem::take(&mut self.searched) as usize).min(bytes.len());
+        let (used, searched) = match transport {
+            Transport::HttpStreaming | Transport::LongPolling => {
+                lines::decode(bytes, searched, on_message)?
+            }
+            Transport::Websocket => self.each(bytes, searched, on_message, |it, bytes, _| {
+                websocket::step(bytes, &mut it.partial, it.inflates)
+            })?,
+            Transport::Sse => self.each(bytes, searched, on_message, |it, bytes, searched| {
+                sse::step(bytes, searched, &mut it.has_begun, &mut it.partial)
+            })?,
+            Transport::ForeverFrame => {
+                self.each(bytes, searched, on_message, |_, bytes, searched| {
+                    forever_frame::step(bytes, searched)
+                })?
+            }
+        };
+        if bytes.len() - used > MESSAGE_BYTES_MAX {
+            return Err(too_long().into());
+        }
+        self.searched = u32::try_from(searched).unwrap_or(0);
+        Ok(used)
+    }
+
+    /// Step by step; says how many bytes are done with, and how many of the others need not
+    /// be searched again.
+    #[inline]
+    fn each<E: From<CarrierError>>(
+        &mut self,
+        bytes: &[u8],
+        mut searched: usize,
+        mut on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
+        step: impl for<'a> Fn(&'a mut Decoder, &'a [u8], usize) -> Result<Step<'a>, CarrierError>,
+    ) -> Result<(usize, usize), E> {
         let mut used = 0;
         loop {
-            match self.step(transport, &bytes[used..])? {
+            if self.partial.as_ref().is_some_and(|partial| partial.is_whole) {
+                self.partial = None;
+            }
+            match step(self, &bytes[used..], std::mem::take(&mut searched))? {
                 Step::Incoming(incoming, length) => {
                     used += length;
                     let is_close = matches!(incoming, Incoming::Close(_));
                     on_message(incoming)?;
                     if is_close {
-                        return Ok(bytes.len());
+                        return Ok((bytes.len(), 0));
                     }
                 }
                 Step::Skip(length) => used += length,
-                Step::Incomplete { searched } => {
-                    self.searched = u32::try_from(searched).unwrap_or(0);
-                    return Ok(used);
-                }
+                Step::Incomplete { searched } => return Ok((used, searched)),
             }
-        }
-    }
-
-    #[inline]
-    fn step<'a>(
-        &'a mut self,
-        transport: Transport,
-        bytes: &'a [u8],
-    ) -> Result<Step<'a>, CarrierError> {
-        let Decoder { inflates, searched, has_begun, partial } = self;
-        let searched = (std::mem::take(searched) as usize).min(bytes.len());
-        if partial.as_ref().is_some_and(|partial| partial.is_whole) {
-            *partial = None;
-        }
-        let step = match transport {
-            Transport::Websocket => websocket::step(bytes, partial, *inflates)?,
-            Transport::Sse => sse::step(bytes, searched, has_begun, partial)?,
-            Transport::HttpStreaming | Transport::LongPolling => lines::step(bytes, searched),
-            Transport::ForeverFrame => forever_frame::step(bytes, searched)?,
-        };
-        match step {
-            Step::Incomplete { .. } if bytes.len() > MESSAGE_BYTES_MAX => Err(too_long()),
-            step => Ok(step),
         }
     }
 }

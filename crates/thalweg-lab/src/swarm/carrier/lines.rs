@@ -1,21 +1,26 @@
 //! HTTP streaming: a message a line (`application/x-ndjson`), ended by LF or CRLF.
 
-use super::{Incoming, Kind, Step};
-use memchr::memchr;
+use super::{Incoming, Kind};
+use memchr::memchr_iter;
 
+/// Takes every whole line; the search for their ends leaves out the first `searched` bytes.
+/// Says how many bytes are done with, and how many of the others need not be searched again.
 #[inline]
-pub(super) fn step(bytes: &[u8], searched: usize) -> Step<'_> {
-    match memchr(b'\n', &bytes[searched..]) {
-        None => Step::Incomplete { searched: bytes.len() },
-        Some(length) => {
-            let end = searched + length;
-            let incoming = match without_cr(&bytes[..end]) {
-                [] => Incoming::SignOfLife,
-                line => Incoming::Message(Kind::Text, line),
-            };
-            Step::Incoming(incoming, end + 1)
-        }
+pub(super) fn decode<E>(
+    bytes: &[u8],
+    searched: usize,
+    mut on_message: impl FnMut(Incoming<'_>) -> Result<(), E>,
+) -> Result<(usize, usize), E> {
+    let mut used = 0;
+    for end in memchr_iter(b'\n', &bytes[searched..]).map(|at| searched + at) {
+        let incoming = match without_cr(&bytes[used..end]) {
+            [] => Incoming::SignOfLife,
+            line => Incoming::Message(Kind::Text, line),
+        };
+        used = end + 1;
+        on_message(incoming)?;
     }
+    Ok((used, bytes.len() - used))
 }
 
 /// The last line, if the body has ended without ending it.
