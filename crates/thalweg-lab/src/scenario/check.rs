@@ -62,7 +62,10 @@ pub(super) fn connecting(settings: &Settings, drive: Drive) -> Result<(), String
         return Err(format!("nobody arrives at {}: let it last longer", settings.arrivals));
     }
     if drive == Drive::Churn && settings.stay_ms == 0 {
-        return Err("a connection that comes and goes stays for at least 1 ms: stay_ms".to_owned());
+        return Err(
+            "a connection that comes and goes stays for at least 1 ms: set stay_ms (--stay)"
+                .to_owned(),
+        );
     }
     Ok(())
 }

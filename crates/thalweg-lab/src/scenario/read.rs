@@ -236,7 +236,10 @@ pub(super) fn forced_block(changes: &Changes) -> Result<Block, ScenarioError> {
             .ok_or_else(|| ScenarioError::new(format!("`{pair}` is not key=value")))?;
         // A bare word is a string: nobody wants to quote quotes in a shell.
         let block: Block = toml::from_str(&format!("{key} = {value}"))
-            .or_else(|_| toml::from_str(&format!("{key} = \"{value}\"")))
+            .or_else(|error| match value.starts_with('"') {
+                true => Err(error),
+                false => toml::from_str(&format!("{key} = \"{value}\"")),
+            })
             .map_err(|error| ScenarioError::from_toml("", &error))?;
         forced = block.over(&forced);
     }

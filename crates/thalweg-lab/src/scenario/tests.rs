@@ -171,7 +171,8 @@ fn mistakes_on_the_command_line() {
         let changes = Changes { set: vec![set.into()], ..Changes::default() };
         read(GOOD, &changes, &[]).unwrap_err().to_string()
     };
-    let refusals = [refusal("connections"), refusal("conections=3"), refusal("transport=web")];
+    let wrong = ["connections", "conections=3", "transport=web", "arrivals=\"10\""];
+    let refusals = wrong.map(refusal);
     insta::assert_snapshot!(refusals.join("\n"));
     assert_eq!(
         find("fan-out").unwrap_err().to_string(),
