@@ -3,7 +3,7 @@
 //! Pure but for reading `/proc`.
 //!
 //! - `comparison`: what a subject is to its baseline, and when that is known
-//! - `heard`: what came from an endpoint that does not cooperate
+//! - `received`: what came from an endpoint that does not cooperate
 //! - `latency`: intended time → received, as a histogram
 //! - `ledger`: what every subscription got, and what it should have got; `missed`: what
 //!   it has not
@@ -17,7 +17,6 @@
 //! - `verdict`: what limited a sample
 
 pub mod comparison;
-mod heard;
 mod latency;
 mod ledger;
 pub mod littles;
@@ -25,17 +24,18 @@ mod machine;
 mod missed;
 mod pacing;
 mod process;
+mod received;
 mod sample;
 pub mod statistics;
 mod steady;
 mod verdict;
 
-pub use heard::{Answer, Exchanged, Heard, Reasons, Spread, Timestamps, Unit};
 pub use latency::Latency;
-pub use ledger::{Counts, Ledger, Told};
+pub use ledger::{Counts, Ledger, Reported};
 pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen};
 pub use pacing::Pacing;
 pub use process::Resources;
+pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};
 pub use sample::{
     Activity, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample, SocketMemory,
     Step, SystemCalls, Traffic, WarmUp, shows_p99,

@@ -5,7 +5,7 @@
 //! - `comparisons`: every subject beside its baseline, decided once
 //! - `phrases`: a comparison in words
 //! - `connections`: what a reader must know of them
-//! - `heard`: what an endpoint said that does not cooperate
+//! - `received`: what an endpoint said that does not cooperate
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `curves`: what only a chart shows
 //! - `findings`: what was found and how sure it is, in words
@@ -29,13 +29,13 @@ mod curves;
 mod entry;
 mod equality;
 mod findings;
-mod heard;
 mod html;
 mod junit;
 mod markdown;
 mod number;
 mod phrases;
 mod published;
+mod received;
 mod row;
 mod summary;
 mod table;

@@ -18,9 +18,9 @@
 //! - `receiver`: what arrives, entered in the ledger; `recorder`: the same of an external
 //!   endpoint, where there is none; `exchange`: what it is sent and what comes back, with
 //!   `template`, what the messages say
-//! - `posted`, `rows`: what must arrive under either drive; `timetable`: when rows must
+//! - `published`, `generated`: what must arrive under either load; `timetable`: when rows must
 //! - `publisher`: a long-lived publish connection; `pace`: when it publishes
-//! - `conversation`: a subscriber that talks back; `http_client` and `http_response`: HTTP's
+//! - `conversation`: a subscriber that answers; `http_client` and `http_response`: HTTP's
 //!   requests and responses
 //! - `dialer`: how to get to a server; `link`: a connection's bytes, as they are or encrypted;
 //!   `writer`: what a connection sends and the kernel has not taken; `read_buffer`: what all
@@ -36,6 +36,7 @@ mod event;
 mod exchange;
 #[cfg(test)]
 mod fed;
+mod generated;
 #[cfg(test)]
 mod golden;
 mod handshake;
@@ -46,15 +47,14 @@ mod negotiated;
 mod pace;
 mod parser;
 mod polls;
-mod posted;
 mod progress;
 mod protocol_session;
+mod published;
 mod publisher;
 mod read_buffer;
 mod receiver;
 mod recorder;
 mod resume_state;
-mod rows;
 mod session;
 mod socket;
 mod span_statistics;
@@ -71,7 +71,7 @@ pub use session::{Session, run};
 pub use socket::open_files_max;
 
 use crate::measure::{
-    Counts, Heard, Latency, Negotiated, Pacing, Pushed, RoundTrips, Step, Traffic, WarmUp,
+    Counts, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic, WarmUp,
 };
 use crate::scenario::{Drive, Program, Settings};
 use socket::now_us;
@@ -79,7 +79,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// Under the posted drive, silence this long means that an event is lost.
+/// Under a published load, silence this long means that an event is lost.
 const SILENCE_US_MAX: u64 = 2_000_000;
 /// So long the swarm looks for work before it sleeps.
 const SPIN_US: u64 = 50;
@@ -104,7 +104,7 @@ pub struct Load<'a> {
     pub settings: &'a Settings,
     /// Who makes the subject broadcast.
     pub drive: Drive,
-    /// When a self-driven subject begins, on the monotonic clock, µs.
+    /// When a subject that generates its load begins, on the monotonic clock, µs.
     pub start_us: u64,
     /// Time at full load before the span.
     pub warm_up: Duration,
@@ -165,7 +165,7 @@ pub struct Figures {
     pub events: u64,
     /// 99 of 100 events so far were no later.
     pub p99_us: Option<u64>,
-    /// Mean of the round trips so far, where the client talks back.
+    /// Mean of the round trips so far, where the client answers.
     pub round_trip_us: Option<f64>,
 }
 
@@ -176,12 +176,12 @@ pub struct Outcome {
     pub traffic: Traffic,
     /// Of what was due in the span; in a closed loop, of what came in it.
     pub latency: Latency,
-    /// Where the client talks back.
+    /// Where the client answers.
     pub round_trips: Option<RoundTrips>,
     /// Where the subject pushes beside its answers.
     pub pushed: Option<Pushed>,
     /// Of an external endpoint.
-    pub heard: Option<Heard>,
+    pub received: Option<Received>,
     /// How the subject got warm.
     pub warm_up: WarmUp,
     /// In a closed loop: what is outstanding by Little's law, to what was.

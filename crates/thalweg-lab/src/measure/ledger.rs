@@ -71,12 +71,12 @@ impl Counts {
     }
 }
 
-/// What was told of counts that go on, so that each is told once.
+/// What was reported of counts that go on, so that each is reported once.
 #[derive(Clone, Debug, Default)]
-pub struct Told(Counts);
+pub struct Reported(Counts);
 
-impl Told {
-    /// What has come to these since this was last asked.
+impl Reported {
+    /// What was added to these since the last call.
     pub fn new_in(&mut self, counts: Counts) -> Counts {
         let new = counts.since(&self.0);
         self.0 = counts;
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_self_driven_subscription_begins_anywhere() {
+    fn a_generated_subscription_begins_anywhere() {
         let mut ledger = Ledger::new(2, None);
         ledger.arrived(0, 700);
         ledger.arrived(0, 701);

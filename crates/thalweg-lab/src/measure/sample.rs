@@ -1,7 +1,7 @@
 //! One measurement: one subject, once, in one cell.
 
 use super::verdict::DISTURBED;
-use crate::measure::{Counts, Heard, Latency, Pacing, Resources, Verdict};
+use crate::measure::{Counts, Latency, Pacing, Received, Resources, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// Everything measured in one go.
@@ -55,7 +55,7 @@ pub struct Sample {
     pub resources: Resources,
     /// Where subscribers stopped: what the kernel holds for them.
     pub kernel: Option<KernelMemory>,
-    /// Where the client talks back.
+    /// Where the client answers.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
     /// Where the subject pushes beside its answers (experiment C's firehose).
@@ -88,9 +88,9 @@ pub struct Sample {
     /// What was really agreed and set, as seen on the first connection.
     #[serde(default)]
     pub negotiated: Negotiated,
-    /// What was heard from an endpoint that does not cooperate.
-    #[serde(default)]
-    pub heard: Option<Heard>,
+    /// What was received from an endpoint that does not cooperate.
+    #[serde(default, alias = "heard")]
+    pub received: Option<Received>,
     /// Latencies; written to a file of their own.
     #[serde(skip)]
     pub latency: Latency,

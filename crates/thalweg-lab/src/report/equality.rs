@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn differences_are_told_apart() {
-        let text = "name = \"x\"\ndrive = \"posted\"\nagain = \"every-cell\"\n[[subjects]]\n\
+        let text = "name = \"x\"\ndrive = \"published-load\"\nagain = \"every-cell\"\n[[subjects]]\n\
                     program = \"limit\"\n[[subjects]]\nprogram = \"thalweg\"\n";
         let plan = read(text, &Changes::default(), &[]).unwrap();
         let cell = &plan.parts[0].cells[0];

@@ -1,8 +1,8 @@
 //! The report as Markdown, in GitHub's flavour.
 
 use super::findings::findings;
-use super::heard;
 use super::published::published;
+use super::received;
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::table::{columns, notes};
@@ -22,7 +22,7 @@ pub fn markdown(summary: &Summary) -> String {
         for note in notes(part).lines().filter(|line| !line.is_empty()) {
             text += &format!("\n{}\n", safe(note));
         }
-        text += &part.rows.iter().map(what_was_heard).collect::<String>();
+        text += &part.rows.iter().map(what_was_received).collect::<String>();
         text += &beside(part);
     }
     text += "\n## How it was measured\n\n| | |\n|---|---|\n";
@@ -72,10 +72,10 @@ fn table(part: &PartSummary) -> String {
 }
 
 /// Of an endpoint that does not cooperate.
-fn what_was_heard(row: &Row) -> String {
-    let Some(heard) = &row.heard else { return String::new() };
+fn what_was_received(row: &Row) -> String {
+    let Some(received) = &row.received else { return String::new() };
     let head = format!("\n### {}, {}\n\n| | |\n|---|---|\n", safe(&row.subject), safe(&row.cell));
-    let facts = heard::facts(heard);
+    let facts = received::facts(received);
     let lines = facts.iter().map(|(name, line)| format!("| {name} | {} |\n", safe(line)));
     head + &lines.collect::<String>()
 }

@@ -36,7 +36,7 @@ impl PartSummary {
     /// that a latency is the time of service without what would have queued.
     pub(super) fn is_closed_loop(&self) -> bool {
         match self.drive {
-            Drive::Posted => self.rows.iter().any(|row| row.settings.rate == 0),
+            Drive::PublishedLoad => self.rows.iter().any(|row| row.settings.rate == 0),
             Drive::RoundTrip | Drive::Publish => true,
             _ => false,
         }

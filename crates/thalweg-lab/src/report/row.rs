@@ -2,7 +2,7 @@
 
 use super::curves::Curves;
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Heard, Sample, shows_p99};
+use crate::measure::{Received, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -53,11 +53,11 @@ pub struct Row {
     pub memory: Held,
     /// Who was how busy.
     pub load: Load,
-    /// Where the client talks back.
+    /// Where the client answers.
     pub round_trip: Trips,
     /// Of an endpoint that does not cooperate: the middle sample's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub heard: Option<Heard>,
+    pub received: Option<Received>,
     /// What only charts show.
     #[serde(skip)]
     pub curves: Curves,
@@ -194,7 +194,7 @@ impl Valid<'_> {
         row.memory = self.memory(settings);
         row.load = self.load();
         row.round_trip = self.round_trip();
-        row.heard = self.heard();
+        row.received = self.received();
     }
 
     fn throughput(&self, drive: Drive, settings: &Settings) -> Throughput {
@@ -225,7 +225,7 @@ impl Valid<'_> {
     }
 
     fn wire(&self, drive: Drive) -> Wire {
-        let is_broadcast = drive.is_posted() || drive == Drive::SelfDriven;
+        let is_broadcast = drive.is_published_load() || drive == Drive::GeneratedLoad;
         let per = |events: fn(&Sample) -> u64, of: fn(&Sample) -> u64| {
             self.middle(|it| (of(it) > 0).then(|| events(it) as f64 / of(it) as f64))
                 .filter(|_| is_broadcast || drive == Drive::RoundTrip)
@@ -267,10 +267,10 @@ impl Valid<'_> {
     }
 
     /// That of the sample with the middle number of events.
-    fn heard(&self) -> Option<Heard> {
-        let mut all: Vec<&Heard> = self.0.iter().filter_map(|it| it.heard.as_ref()).collect();
-        all.sort_by_key(|heard| heard.events);
-        all.get(all.len() / 2).map(|heard| (*heard).clone())
+    fn received(&self) -> Option<Received> {
+        let mut all: Vec<&Received> = self.0.iter().filter_map(|it| it.received.as_ref()).collect();
+        all.sort_by_key(|received| received.events);
+        all.get(all.len() / 2).map(|received| (*received).clone())
     }
 
     fn steady(&self) -> Option<f64> {

@@ -4,7 +4,7 @@ use super::columns::{Column, LATE, LOAD, STOPPED, TO_BASELINE, TOPICS, withholds
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::words::{pinned, printable};
-use super::{heard, workload};
+use super::{received, workload};
 use crate::measure::comparison::{Comparison, Word};
 
 /// The whole summary.
@@ -29,7 +29,7 @@ pub fn table(summary: &Summary) -> String {
         text += &format!("\n{}: {} ({effort})\n\n", part.name, part.title);
         text += &draw(&grid(part));
         for row in &part.rows {
-            text += &heard::lines(row);
+            text += &received::lines(row);
         }
         text += &notes(part);
     }

@@ -11,7 +11,7 @@ use crate::scenario::{Changes, Plan, Slot, read};
 pub(super) const SCENARIO: &str = r#"
 name = "example"
 title = "an example"
-drive = "posted"
+drive = "published-load"
 repeats = 5
 warm_up_ms = 100
 measured_ms = 400
@@ -144,13 +144,13 @@ fn stopped_topics_idle_and_publish_have_columns_of_their_own() {
             send_queue_bytes_mean: 50_000,
         });
     });
-    let idle = summary(&one.replace("posted", "idle"), |sample| {
+    let idle = summary(&one.replace("published-load", "idle"), |sample| {
         sample.traffic = Traffic::default();
         sample.verdict = Verdict::Schedule;
     });
     let limits = one.replace("program = \"limit\"", "program = \"thalweg\"");
-    let publish = summary(&limits.replace("posted", "publish"), |_| {});
-    let driven = summary(&one.replace("posted", "self-driven"), |_| {});
+    let publish = summary(&limits.replace("published-load", "publish"), |_| {});
+    let driven = summary(&one.replace("published-load", "generated-load"), |_| {});
     insta::assert_snapshot!([stopped, idle, publish, driven].map(|it| table(&it)).join("\n"));
 }
 
@@ -158,7 +158,7 @@ fn stopped_topics_idle_and_publish_have_columns_of_their_own() {
 fn conversations_have_columns_of_their_own() {
     let talks = |drive: &str, settings: &str| {
         let text = SCENARIO
-            .replace("posted", drive)
+            .replace("published-load", drive)
             .replace("connections = [100, 1000]", &format!("connections = 1\n{settings}"));
         summary(&text, |sample| {
             let slower = 1 + sample.subject as u64 / 2;

@@ -31,7 +31,7 @@ const CPU_AND_P99: &[Metric] = &[Metric::Cpu, Metric::P99];
 /// Of a part.
 pub(super) fn of(part: &PartSummary) -> Shown {
     match part.drive {
-        Drive::Posted if part.is_closed_loop() => Shown {
+        Drive::PublishedLoad if part.is_closed_loop() => Shown {
             sentence: "The lab publishes the next event as soon as every subscriber has what the \
                 window allows: a subject is always given as much as it can take. Service time is \
                 from publishing to when the swarm has read it; what would have queued is not in it.",
@@ -42,7 +42,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             },
             ..Shown::default()
         },
-        Drive::Posted => Shown {
+        Drive::PublishedLoad => Shown {
             sentence: "The lab publishes at a rate set in advance, whatever happens. Latency is from \
                 when an event should have been sent to when the swarm has read it.",
             columns: vec![CPU, THROUGHPUT, LATENCY, BATCHING, MEMORY],
@@ -61,7 +61,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             charts: vec![chart::EVENTS, chart::CPU, chart::P99],
             ..Shown::default()
         },
-        Drive::SelfDriven => Shown {
+        Drive::GeneratedLoad => Shown {
             sentence: "The subject broadcasts by itself, on a schedule it was told at its start. \
                 Latency is from when a batch was due to when the swarm has read it.",
             columns: vec![CPU, THROUGHPUT, SCHEDULE, LATENCY, BATCHING, MEMORY],

@@ -69,7 +69,7 @@ mod tests {
 
     const SCENARIO: &str = r#"
 name = "mine"
-drive = "posted"
+drive = "published-load"
 control = "none"
 repeats = 3
 rounds = 1

@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A self-driven subject begins so long after its start: by then it listens.
+/// A subject that generates its load begins so long after its start: by then it listens.
 const START_AFTER_US: u64 = 300_000;
 
 /// What every sample of a run has in common.
@@ -229,7 +229,7 @@ impl Bench<'_> {
             timeline: observations.timeline,
             negotiated,
             latency: outcome.latency,
-            heard: outcome.heard,
+            received: outcome.received,
             ..span.blank()
         }
     }

@@ -88,8 +88,7 @@ mod tests {
 
     #[test]
     fn what_a_cell_leaves_of_the_budget_goes_to_the_next() {
-        let text =
-            "name = \"x\"\ndrive = \"posted\"\nbudget_s = 90\n[[cells]]\nconnections = [1, 2, 3]\n";
+        let text = "name = \"x\"\ndrive = \"published-load\"\nbudget_s = 90\n[[cells]]\nconnections = [1, 2, 3]\n";
         let plan = read(text, &Changes::default(), &[]).unwrap();
         let cell = |cell| Slot { part: 0, cell, subject: 0, repeat: 0 };
         let (mut budget, begun) = (Budget::default(), Instant::now());

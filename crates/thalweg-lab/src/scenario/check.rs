@@ -2,7 +2,7 @@
 
 use super::{Answers, Dialect, Drive, Program, Settings, Transport};
 
-/// The least a posted event needs for `seq`, `due` and `crc` at full length.
+/// The least a published event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
 /// The wire's own limit.
 pub(super) const EVENT_BYTES_MAX: u32 = 1 << 20;
@@ -25,8 +25,8 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     if drive == Drive::Publish && *program == Program::Limit {
         return Err("`limit` takes no part in the `publish` drive".to_owned());
     }
-    if drive == Drive::SelfDriven && (settings.batch == 0 || settings.interval_us == 0) {
-        return Err("a self-driven subject needs a batch and an interval".to_owned());
+    if drive == Drive::GeneratedLoad && (settings.batch == 0 || settings.interval_us == 0) {
+        return Err("a subject that generates its load needs a batch and an interval".to_owned());
     }
     connecting(settings, drive)?;
     if drive == Drive::Stampede && *program == Program::Limit {
@@ -105,8 +105,8 @@ fn counts(settings: &Settings) -> Result<(), String> {
 
 fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     let Settings { event_bytes, dummy_bytes, .. } = *settings;
-    let posted = drive.is_posted() || drive == Drive::Publish;
-    if posted && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
+    let is_published = drive.is_published_load() || drive == Drive::Publish;
+    if is_published && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
         return Err(format!(
             "event_bytes is {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {event_bytes}"
         ));
@@ -159,7 +159,7 @@ fn http2(settings: &Settings, program: &Program) -> Result<(), String> {
     Ok(())
 }
 
-/// The drives in which the client talks back.
+/// The drives in which the client answers.
 fn conversation(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     let Settings { transport, connections, requests, .. } = *settings;
     if !matches!(drive, Drive::Echo | Drive::RoundTrip) {

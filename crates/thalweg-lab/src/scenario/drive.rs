@@ -26,9 +26,11 @@ const OF_SUBJECTS: [&str; 5] = ["shards", "mode", "tls", "send_buffer_bytes", "u
 pub enum Drive {
     /// The lab publishes: event n + window as soon as all subscribers have n, or
     /// at a fixed rate whatever happens.
-    Posted,
+    #[serde(alias = "posted")]
+    PublishedLoad,
     /// The subject broadcasts on a schedule announced once, at its start.
-    SelfDriven,
+    #[serde(alias = "self-driven")]
+    GeneratedLoad,
     /// Nobody: the connections only stand there.
     Idle,
     /// The lab publishes as fast as the subject takes it, nobody subscribes.
@@ -87,8 +89,8 @@ struct Kind {
 
 impl Drive {
     /// Whether the lab publishes what the subscribers get.
-    pub fn is_posted(self) -> bool {
-        matches!(self, Drive::Posted | Drive::Ceiling)
+    pub fn is_published_load(self) -> bool {
+        matches!(self, Drive::PublishedLoad | Drive::Ceiling)
     }
 
     /// Whether it is about connections that come to stand: each counts as an event, late
@@ -146,7 +148,7 @@ impl Drive {
             span_us: None,
         };
         match self {
-            Drive::Posted => {
+            Drive::PublishedLoad => {
                 let rate = f64::from(settings.rate) * f64::from(settings.topics) * readers;
                 let (pace, figure, scheduled_per_s) = match settings.rate {
                     0 => (format!("W{}", settings.window), Figure::Cpu, None),
@@ -181,7 +183,7 @@ impl Drive {
                 figure: Figure::Ceiling,
                 ..plain
             },
-            Drive::SelfDriven => {
+            Drive::GeneratedLoad => {
                 let rows_label =
                     if batch == 1 { "1 row".to_owned() } else { format!("{batch} rows") };
                 let per_s = f64::from(batch) * readers * 1e6 / interval_us.max(1) as f64;

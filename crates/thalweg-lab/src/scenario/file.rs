@@ -148,21 +148,21 @@ pub(super) struct Block {
     pub(super) connections: Option<Axis<u32>>,
     /// Topics each connection subscribes to, each with a window of its own.
     pub(super) topics: Option<Axis<u32>>,
-    /// Exact size of a posted event.
+    /// Exact size of a published event.
     pub(super) event_bytes: Option<Axis<u32>>,
-    /// Posted events outstanding per topic: event n + window is published when all
+    /// Published events outstanding per topic: event n + window is published when all
     /// have n.
     pub(super) window: Option<Axis<u32>>,
-    /// Posted events per second and topic, on a schedule set in advance; 0 posts as
+    /// Published events per second and topic, on a schedule set in advance; 0 posts as
     /// fast as the window allows. With the `ceiling` drive the first rate tried.
     pub(super) rate: Option<Axis<u32>>,
     /// The latency objective of the `ceiling` drive, for 99 of 100 events, µs.
     pub(super) p99_us_max: Option<Axis<u64>>,
     /// Which connection carries the answers of the `echo` drive.
     pub(super) answers: Option<Axis<Answers>>,
-    /// Rows in a self-driven batch.
+    /// Rows in a generated batch.
     pub(super) batch: Option<Axis<u32>>,
-    /// Time between two self-driven batches, or, with `echo`, two dummies, µs.
+    /// Time between two generated batches, or, with `echo`, two dummies, µs.
     pub(super) interval_us: Option<Axis<u64>>,
     /// Subscribers that stop reading once warm-up is over.
     pub(super) stopped: Option<Axis<u32>>,

@@ -168,7 +168,7 @@ fn read_part(
         |subject: &Subject| subject.settings.scheduled_events_per_s(part.drive).is_some();
     if part.concurrent && !part.cells.iter().flat_map(|cell| &cell.subjects).all(is_scheduled) {
         return Err(ScenarioError::new(
-            "concurrent needs a rate, or the self-driven drive: otherwise each takes all of the core",
+            "concurrent needs a rate, or a generated load: otherwise each takes all of the core",
         ));
     }
     part.tell_cells_apart();

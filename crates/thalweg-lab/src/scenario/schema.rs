@@ -115,13 +115,13 @@ fn a_wrong_key_or_value_has_not_the_shape() {
         let found = fits(&schema, &schema["anyOf"][0], &file, "file").unwrap_err();
         assert_eq!(found, expected, "{text}");
     };
-    let head = "name = 'mine'\ndrive = 'posted'\n";
+    let head = "name = 'mine'\ndrive = 'published-load'\n";
     check(&format!("{head}[[cells]]\nconections = 1"), "file.cells[0].conections is not known");
     check(&format!("{head}[[cells]]\nconnections = 'x'"), "file.cells[0].connections fits no form");
     check(&format!("{head}[[cells]]\nconnections = []"), "file.cells[0].connections fits no form");
     check("name = 'mine'\ndrive = 'post'", "file.drive fits no form");
-    check("drive = 'posted'", "file.name is missing");
-    check("name = 'mine'\ndrive = 'posted'\nrepeats = 1.5", "file.repeats is no integer");
+    check("drive = 'published-load'", "file.name is missing");
+    check("name = 'mine'\ndrive = 'published-load'\nrepeats = 1.5", "file.repeats is no integer");
 }
 
 /// Whether the value has the schema's shape; as much of JSON Schema as ours uses.

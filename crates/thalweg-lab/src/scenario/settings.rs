@@ -22,18 +22,18 @@ pub struct Settings {
     pub tls: bool,
     /// Topics each connection subscribes to.
     pub topics: u32,
-    /// Exact size of a posted event.
+    /// Exact size of a published event.
     pub event_bytes: u32,
-    /// Posted events outstanding per topic.
+    /// Published events outstanding per topic.
     pub window: u32,
-    /// Posted events per second and topic, on a schedule set in advance; 0 posts
+    /// Published events per second and topic, on a schedule set in advance; 0 posts
     /// as fast as the window allows. With the `ceiling` drive the first rate tried.
     pub rate: u32,
     /// The latency objective of the `ceiling` drive, for 99 of 100 events.
     pub p99_us_max: u64,
-    /// Rows in a self-driven batch.
+    /// Rows in a generated batch.
     pub batch: u32,
-    /// Time between two self-driven batches.
+    /// Time between two generated batches.
     pub interval_us: u64,
     /// Subscribers that stop reading once warm-up is over.
     pub stopped: u32,

@@ -9,7 +9,7 @@ fn changes(quick: bool) -> Changes {
 const GOOD: &str = r#"
 name = "mine"
 title = "my load"
-drive = "posted"
+drive = "published-load"
 control = "none"
 repeats = 5
 warm_up_ms = 100
@@ -72,8 +72,7 @@ fn blocks_become_cells() {
 
 #[test]
 fn five_lines_are_a_scenario() {
-    let text =
-        "name = \"mine\"\ndrive = \"posted\"\n[defaults]\nconnections = [10, 100]\nrate = 50\n";
+    let text = "name = \"mine\"\ndrive = \"published-load\"\n[defaults]\nconnections = [10, 100]\nrate = 50\n";
     let plan = read(text, &changes(false), &[]).unwrap();
     let part = &plan.parts[0];
     let names: Vec<_> = part.cells[1].subjects.iter().map(|it| it.name.as_str()).collect();
@@ -144,7 +143,7 @@ fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
     let refusals = [
         refusal("connections = [10, 20]", "conections = 10"),
         refusal("\"sse\"]", "\"see\"]"),
-        refusal("drive = \"posted\"", "drive = \"post\""),
+        refusal("drive = \"published-load\"", "drive = \"post\""),
         refusal("\"per frame\"]", "\"per fame\"]"),
         refusal("connections = 30", "connections = \"many\""),
         refusal("connections = 30", "connections = []"),
@@ -156,10 +155,10 @@ fn mistakes_are_answered_with_the_line_and_the_nearest_name() {
         refusal("connections = [10, 20]", "connections = 10\nstreams = 10"),
         refusal("\"sse\"]", "\"long-polling\"]"),
         refusal("window = 1", "transport = \"long-polling\"\nstopped = 3"),
-        refusal("drive = \"posted\"", "drive = \"echo\""),
+        refusal("drive = \"published-load\"", "drive = \"echo\""),
         refusal("repeats = 5", "repeats = "),
         refusal("repeats = 5", "repeats = 0"),
-        refusal("drive = \"posted\"", ""),
+        refusal("drive = \"published-load\"", ""),
         refusal("program = \"thalweg\"", "program = \"thalweq\""),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
@@ -229,13 +228,13 @@ fn rates_and_answers_have_their_drives() {
             format!("name = \"mine\"\ndrive = \"{drive}\"\n[defaults]\nconnections = 1\n{set}");
         read(&text, &changes(false), &[]).err().map(|error| error.to_string())
     };
-    assert_eq!(refusal("posted", "rate = 10"), None);
+    assert_eq!(refusal("published-load", "rate = 10"), None);
     assert_eq!(refusal("ceiling", "rate = 10"), None);
     assert_eq!(refusal("echo", "answers = \"beside\""), None);
     let refused = [
-        refusal("self-driven", "rate = 10"),
-        refusal("posted", "rate = 10000001"),
-        refusal("posted", "answers = \"beside\""),
+        refusal("generated-load", "rate = 10"),
+        refusal("published-load", "rate = 10000001"),
+        refusal("published-load", "answers = \"beside\""),
         refusal("ceiling", "p99_us_max = 0"),
     ];
     let refused: Vec<String> = refused.into_iter().flatten().collect();
@@ -306,7 +305,7 @@ fn the_example_in_the_manual_is_a_scenario() {
 
 #[test]
 fn cells_that_would_be_called_the_same_are_told_apart() {
-    let text = "name = \"x\"\ndrive = \"posted\"\n[[cells]]\nsend_buffer_bytes = [0, 65536]\n\
+    let text = "name = \"x\"\ndrive = \"published-load\"\n[[cells]]\nsend_buffer_bytes = [0, 65536]\n\
                 [[cells]]\nconnections = 7\nunsent_bytes = 65536\n";
     let plan = read(text, &Changes::default(), &[]).unwrap();
     let labels: Vec<_> = plan.parts[0].cells.iter().map(|cell| cell.label.as_str()).collect();
@@ -322,7 +321,7 @@ fn cells_that_would_be_called_the_same_are_told_apart() {
 
 #[test]
 fn subjects_are_measured_concurrently_on_a_schedule_only() {
-    let text = "name = \"x\"\ndrive = \"posted\"\nrepeats = 2\nconcurrent = true\n[defaults]\nrate = 10\n\
+    let text = "name = \"x\"\ndrive = \"published-load\"\nrepeats = 2\nconcurrent = true\n[defaults]\nrate = 10\n\
                 [[cells]]\nconnections = [1, 2]\n";
     let plan = read(text, &Changes::default(), &[]).unwrap();
     // The key's name before.

@@ -13,7 +13,7 @@ pub struct Launch<'a> {
     pub settings: &'a Settings,
     /// Who makes it broadcast.
     pub drive: Drive,
-    /// When a self-driven subject begins, µs of `CLOCK_MONOTONIC`.
+    /// When a subject that generates its load begins, µs of `CLOCK_MONOTONIC`.
     pub start_us: u64,
 }
 
@@ -131,17 +131,17 @@ mod tests {
 
     #[test]
     fn command_lines() {
-        check(&Program::Thalweg, Drive::Posted, "serve --listen 127.0.0.1:9 --shards 1");
+        check(&Program::Thalweg, Drive::PublishedLoad, "serve --listen 127.0.0.1:9 --shards 1");
         check(&Program::Limit, Drive::Idle, "limit --listen 127.0.0.1:9 --mode coalesced");
         check(
             &Program::Thalweg,
-            Drive::SelfDriven,
+            Drive::GeneratedLoad,
             "serve --listen 127.0.0.1:9 --shards 1 \
              --source bench/0=constant,batch=50,interval=1ms,start=7",
         );
         check(
             &Program::Limit,
-            Drive::SelfDriven,
+            Drive::GeneratedLoad,
             "limit --listen 127.0.0.1:9 --mode coalesced \
              --source constant,topic=bench/0,batch=50,interval_us=1000,start_us=7",
         );
@@ -170,7 +170,7 @@ mod tests {
             let launch = Launch {
                 program: &program,
                 settings: &settings,
-                drive: Drive::Posted,
+                drive: Drive::PublishedLoad,
                 start_us: 0,
             };
             arguments(&launch, SocketAddr::from((host, 9))).join(" ")

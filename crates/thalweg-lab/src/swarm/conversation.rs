@@ -1,4 +1,4 @@
-//! A subscriber that talks back: one connection, opened and heard message by
+//! A subscriber that answers: one connection, opened and received message by
 //! message. What it hears is for `echo` and `round_trip` to judge.
 
 use super::carrier::{Decoder, Incoming, PieceDecoder, shown, websocket};
@@ -164,19 +164,19 @@ impl Conversation {
 /// A conversation's clock: who is told, and when silence is too long.
 pub(super) struct Attention<'a> {
     pub(super) observer: &'a mut dyn Observer,
-    pub(super) heard_us: u64,
+    pub(super) received_us: u64,
     progress: Progress,
 }
 
 impl<'a> Attention<'a> {
     pub(super) fn new(observer: &'a mut dyn Observer) -> Attention<'a> {
-        Attention { observer, heard_us: now_us(), progress: Progress::default() }
+        Attention { observer, received_us: now_us(), progress: Progress::default() }
     }
 
     /// Tells of progress now and then; an error if the observer ends it, or if
-    /// nothing was heard for long.
+    /// nothing was received for long.
     pub(super) fn tell(&mut self, figures: impl FnOnce() -> Figures) -> anyhow::Result<()> {
-        if now_us().saturating_sub(self.heard_us) > SILENCE_US_MAX {
+        if now_us().saturating_sub(self.received_us) > SILENCE_US_MAX {
             bail!("the subject has been silent for 2 s, and it was its turn");
         }
         self.progress.tell(self.observer, |_| figures())

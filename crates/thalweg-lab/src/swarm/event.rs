@@ -1,4 +1,4 @@
-//! Posted events: `{"seq":1,"due":98273,"crc":"0a1b2c3d","pad":"xxx…"}`, filled
+//! Published events: `{"seq":1,"due":98273,"crc":"0a1b2c3d","pad":"xxx…"}`, filled
 //! up to an exact size. `due` is the intended time in µs of `CLOCK_MONOTONIC`,
 //! `crc` the CRC-32 of `seq`, `due` and `pad` as they are written.
 

@@ -8,6 +8,7 @@ use crate::scenario::Transport;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
+use std::collections::HashMap;
 
 /// RFC 6455 §1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -27,6 +28,8 @@ pub(super) struct Handshake {
     /// From it and the number of a connection comes the connection's key: so it need not
     /// be kept for each.
     seed: u64,
+    /// How often connections came again, of those that did: their key is another each time.
+    reconnects: HashMap<usize, u64>,
 }
 
 /// What a head comes to.
@@ -47,7 +50,7 @@ impl Handshake {
     pub(super) fn new(transport: Transport, dialect: &dyn Dialect) -> Handshake {
         let subprotocol = dialect.subprotocol().map(str::to_owned);
         let (compresses, seed) = (dialect.compresses(), fastrand::u64(..));
-        Handshake { transport, subprotocol, compresses, seed }
+        Handshake { transport, subprotocol, compresses, seed, reconnects: HashMap::new() }
     }
 
     /// What an `Accept` header asks for.
@@ -59,9 +62,16 @@ impl Handshake {
         }
     }
 
+    /// A connection is lost, and opens again.
+    pub(super) fn reconnect(&mut self, index: usize) {
+        *self.reconnects.entry(index).or_default() += 1;
+    }
+
     /// The key of a connection: random, and another for each (RFC 6455 §4.1).
     fn key(&self, index: usize) -> String {
-        let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(index as u64));
+        let reconnects = self.reconnects.get(&index).copied().unwrap_or(0);
+        let number = (reconnects << 32) + index as u64;
+        let mut random = fastrand::Rng::with_seed(self.seed.wrapping_add(number));
         STANDARD.encode(random.u128(..).to_ne_bytes())
     }
 
@@ -196,16 +206,20 @@ mod tests {
 
     fn handshake(transport: Transport, subprotocol: Option<&str>) -> Handshake {
         let subprotocol = subprotocol.map(str::to_owned);
-        Handshake { transport, subprotocol, compresses: false, seed: 7 }
+        let reconnects = HashMap::new();
+        Handshake { transport, subprotocol, compresses: false, seed: 7, reconnects }
     }
 
     #[test]
     fn every_connection_has_a_key_of_its_own() {
         assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        let handshake = handshake(Transport::Websocket, None);
-        assert_eq!(handshake.key(3), handshake.key(3));
+        let mut handshake = handshake(Transport::Websocket, None);
+        let first = handshake.key(3);
+        assert_eq!(handshake.key(3), first);
         assert_ne!(handshake.key(3), handshake.key(4));
-        assert_eq!(STANDARD.decode(handshake.key(3)).unwrap().len(), 16);
+        assert_eq!(STANDARD.decode(&first).unwrap().len(), 16);
+        handshake.reconnect(3);
+        assert_ne!(handshake.key(3), first, "nor that of the same one, when it comes again");
     }
 
     /// The answer to the key of connection 3 is written as A; `compresses` stands in the head

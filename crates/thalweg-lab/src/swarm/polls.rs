@@ -37,9 +37,7 @@ impl Polls {
             match part {
                 Part::Head(200) => {
                     *stage = parser.opened(*stage);
-                    if parser.index == 0 && parser.receiver.head.is_empty() {
-                        parser.receiver.head = bytes[used - length..used].to_vec();
-                    }
+                    parser.receiver.keep_first_head(parser.index, &bytes[used - length..used]);
                 }
                 Part::Head(status) => bail!("the subject answered {status} to a poll"),
                 Part::Body(piece) => parser.piece(piece, stage, decoder, cursors)?,

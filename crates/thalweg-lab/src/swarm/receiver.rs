@@ -5,13 +5,13 @@ mod due;
 
 use super::carrier::Kind;
 use super::event::number;
-use super::posted::{Arrival, Topic};
+use super::generated::Rows;
+use super::published::{Arrival, Topic};
 use super::recorder::Recorder;
-use super::rows::Rows;
 use super::socket::now_real_ns;
 use super::span_statistics::SpanStatistics;
 use super::timetable::Timetable;
-use crate::measure::{Answer, Counts, Heard, Ledger};
+use crate::measure::{Answer, Counts, Ledger, Received};
 use crate::scenario::{Drive, JsonPath, Settings};
 use crate::subject::topic_name;
 use anyhow::anyhow;
@@ -31,20 +31,20 @@ pub(super) struct Receiver {
     /// What came in since the span began.
     pub(super) statistics: SpanStatistics,
     /// When something last arrived.
-    pub(super) heard_us: u64,
+    pub(super) received_us: u64,
     /// How many rows a subscription may be behind the furthest at the end: a
     /// second's.
     rows_slack: u64,
     /// Gaps that were announced to those that read at a trickle.
     pub(super) slow_gaps: u64,
-    /// Head of the first connection's answer.
-    pub(super) head: Vec<u8>,
+    /// The first connection that opened, and the head of its response.
+    pub(super) first_head: Option<(usize, Vec<u8>)>,
 }
 
 /// What the events are compared with.
 #[derive(Debug)]
 enum Expected {
-    Posted(Vec<Topic>),
+    Published(Vec<Topic>),
     Rows(Rows),
     /// Of an external endpoint.
     Anything(Box<Recorder>),
@@ -52,18 +52,18 @@ enum Expected {
 }
 
 impl Receiver {
-    /// A self-driven subject begins at `start_us`.
+    /// A subject that generates its load begins at `start_us`.
     pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Receiver {
         let Settings { topics, window, event_bytes, interval_us, .. } = *settings;
         let (expected, first) = match drive {
-            Drive::Posted | Drive::Ceiling => {
+            Drive::PublishedLoad | Drive::Ceiling => {
                 let topic = || Topic::new(window, settings.readers(), event_bytes);
-                (Expected::Posted((0..topics).map(|_| topic()).collect()), Some(1))
+                (Expected::Published((0..topics).map(|_| topic()).collect()), Some(1))
             }
             Drive::Ramp | Drive::Churn | Drive::Stampede if interval_us == 0 => {
                 (Expected::Nothing, None)
             }
-            Drive::SelfDriven | Drive::Ramp | Drive::Churn | Drive::Stampede => {
+            Drive::GeneratedLoad | Drive::Ramp | Drive::Churn | Drive::Stampede => {
                 let timetable = Timetable::new(settings, start_us);
                 (Expected::Rows(Rows::new(timetable)), None)
             }
@@ -86,11 +86,11 @@ impl Receiver {
             moved: (0..topics as usize).rev().collect(),
             ledger: Ledger::new(connections as usize * topics as usize, first),
             statistics: SpanStatistics::default(),
-            heard_us: 0,
+            received_us: 0,
             slow_gaps: 0,
             rows_slack: u64::from(settings.batch)
                 * (ROWS_LATE_US_MAX / settings.interval_us.max(1)).max(1),
-            head: Vec::new(),
+            first_head: None,
         }
     }
 
@@ -101,18 +101,21 @@ impl Receiver {
 
     /// The transport of a connection stands, with this head of a response, which says so.
     pub(super) fn opened(&mut self, connection: usize, head: &[u8], answer: Answer) {
-        if connection == 0 && self.head.is_empty() {
-            self.head = head.to_vec();
-        }
+        self.keep_first_head(connection, head);
         if let Some(recorder) = self.recorder() {
             recorder.opened(answer);
         }
     }
 
+    /// Keeps the head of a response, if it is the first.
+    pub(super) fn keep_first_head(&mut self, connection: usize, head: &[u8]) {
+        self.first_head.get_or_insert_with(|| (connection, head.to_vec()));
+    }
+
     /// Something was read from a connection now.
     #[inline]
     pub(super) fn begin_read(&mut self, now_us: u64) {
-        self.heard_us = now_us;
+        self.received_us = now_us;
         if let Expected::Anything(recorder) = &mut self.expected {
             recorder.begin_read(now_us, now_real_ns);
         }
@@ -158,11 +161,11 @@ impl Receiver {
         }
     }
 
-    /// The span of an external endpoint is over: what was heard in it. The error is that no
+    /// The span of an external endpoint is over: what was received in it. The error is that no
     /// event has a time where it should be.
-    pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Heard> {
+    pub(super) fn end_recording(&mut self, begun_us: u64, end_us: u64) -> anyhow::Result<Received> {
         let Receiver { expected: Expected::Anything(recorder), statistics, .. } = self else {
-            return Ok(Heard::default());
+            return Ok(Received::default());
         };
         recorder.expect_timestamps()?;
         Ok(recorder.end_span(statistics, begun_us, end_us - begun_us))
@@ -172,7 +175,7 @@ impl Receiver {
     #[inline]
     pub(super) fn topics(&mut self) -> &mut [Topic] {
         match &mut self.expected {
-            Expected::Posted(topics) => topics,
+            Expected::Published(topics) => topics,
             _ => &mut [],
         }
     }
@@ -188,7 +191,7 @@ impl Receiver {
     /// and do not, is missing.
     pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
         match &self.expected {
-            Expected::Posted(topics) => {
+            Expected::Published(topics) => {
                 for subscription in 0..readers * topics.len() {
                     let last = topics[subscription % topics.len()].published();
                     self.ledger.close(subscription, last);
@@ -224,18 +227,18 @@ impl Receiver {
         is_reader: bool,
         events: &[u8],
     ) {
-        let Receiver { expected, moved, ledger, statistics, heard_us, topic_names, .. } = self;
+        let Receiver { expected, moved, ledger, statistics, received_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
-            Expected::Posted(topics) => {
-                let arrival = Arrival { subscription, is_reader, events, now_us: *heard_us };
+            Expected::Published(topics) => {
+                let arrival = Arrival { subscription, is_reader, events, now_us: *received_us };
                 topics[topic].receive(arrival, ledger, statistics);
                 if topics[topic].has_moved() {
                     moved.push(topic);
                 }
             }
             Expected::Rows(rows) => {
-                rows.receive(subscription, events, *heard_us, ledger, statistics);
+                rows.receive(subscription, events, *received_us, ledger, statistics);
             }
             Expected::Anything(_) | Expected::Nothing => {}
         }
@@ -258,7 +261,7 @@ impl Receiver {
         is_reader: bool,
         missed: Option<u64>,
     ) {
-        let Receiver { expected, moved, ledger, slow_gaps, heard_us, topic_names, .. } = self;
+        let Receiver { expected, moved, ledger, slow_gaps, received_us, topic_names, .. } = self;
         let subscription = connection * topic_names.len() + topic;
         match expected {
             // Who reads too slowly is told so.
@@ -266,8 +269,9 @@ impl Receiver {
                 *slow_gaps += 1;
                 ledger.excuse(subscription, missed);
             }
-            Expected::Posted(topics) => {
-                let arrival = Arrival { subscription, is_reader, events: b"", now_us: *heard_us };
+            Expected::Published(topics) => {
+                let arrival =
+                    Arrival { subscription, is_reader, events: b"", now_us: *received_us };
                 topics[topic].gap(arrival, missed, ledger);
                 if topics[topic].has_moved() {
                     moved.push(topic);

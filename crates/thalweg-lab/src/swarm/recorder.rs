@@ -10,7 +10,7 @@ mod timestamp;
 use super::carrier::Kind;
 use super::exchange::Exchange;
 use super::span_statistics::SpanStatistics;
-use crate::measure::{Answer, Heard, Latency, Spread, Timestamps};
+use crate::measure::{Answer, Latency, Received, Spread, Timestamps};
 use crate::scenario::{JsonPath, places};
 use anyhow::anyhow;
 use serde::de::IgnoredAny;
@@ -26,7 +26,7 @@ pub(super) struct Recorder {
     /// From dialing a connection to when its transport stood.
     set_up: Latency,
     /// How connections fared.
-    heard: Heard,
+    received: Received,
     connections: Vec<Connection>,
     span: Span,
     read: Read,
@@ -84,7 +84,7 @@ impl Recorder {
         Recorder {
             timestamp,
             set_up: Latency::default(),
-            heard: Heard { connections, ..Heard::default() },
+            received: Received { connections, ..Received::default() },
             connections: Vec::new(),
             span: Span::default(),
             read: Read::default(),
@@ -103,7 +103,7 @@ impl Recorder {
 
     /// A connection has left, and another takes its place.
     pub(super) fn replaced(&mut self, index: usize) {
-        self.heard.connections += 1;
+        self.received.connections += 1;
         if let Some(connection) = self.connections.get_mut(index) {
             connection.is_standing = false;
         }
@@ -116,16 +116,16 @@ impl Recorder {
 
     /// A transport stands.
     pub(super) fn opened(&mut self, answer: Answer) {
-        if self.heard.stood == 0 {
-            self.heard.answer = answer;
+        if self.received.stood == 0 {
+            self.received.answer = answer;
         }
-        self.heard.stood += 1;
+        self.received.stood += 1;
     }
 
     /// It was reached here.
     pub(super) fn reached(&mut self, index: usize, address: String, now_us: u64) {
-        if self.heard.answer.address.is_empty() {
-            self.heard.answer.address = address;
+        if self.received.answer.address.is_empty() {
+            self.received.answer.address = address;
         }
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.is_standing = true;
@@ -134,12 +134,12 @@ impl Recorder {
 
     /// A connection was not let stand.
     pub(super) fn refused(&mut self, reason: &str) {
-        self.heard.refused.add(reason);
+        self.received.refused.add(reason);
     }
 
     /// A connection that stood has ended.
     pub(super) fn ended(&mut self, index: usize, how: &str) {
-        self.heard.ended_early.add(how);
+        self.received.ended_early.add(how);
         if let Some(connection) = self.connections.get_mut(index) {
             (connection.is_standing, connection.is_over) = (false, true);
         }
@@ -147,8 +147,8 @@ impl Recorder {
 
     /// Why no connection stands.
     pub(super) fn why_nobody(&self) -> String {
-        let Heard { refused, ended_early, .. } = &self.heard;
-        match self.heard.stood {
+        let Received { refused, ended_early, .. } = &self.received;
+        match self.received.stood {
             0 => format!("let no connection stand: {refused}"),
             _ => format!("ended every connection before the span: {ended_early}"),
         }
@@ -260,7 +260,7 @@ impl Recorder {
         statistics: &SpanStatistics,
         begun_us: u64,
         span_us: u64,
-    ) -> Heard {
+    ) -> Received {
         let span = &self.span;
         let has_lasting = self.connections.iter().any(|connection| connection.is_standing);
         let lasted = || {
@@ -273,7 +273,7 @@ impl Recorder {
         let events = || lasted().map(|connection| connection.events);
         let end_us = begun_us + span_us;
         let still = lasted().map(|connection| end_us.saturating_sub(connection.last_us));
-        Heard {
+        Received {
             span_us,
             set_up: Spread::of(&self.set_up),
             events: statistics.traffic.events,
@@ -293,7 +293,7 @@ impl Recorder {
             events_per_connection_min: events().min().unwrap_or(0),
             events_per_connection_max: events().max().unwrap_or(0),
             silence_us_max: still.max().unwrap_or(0).max(span.silence_us_max),
-            ..self.heard.clone()
+            ..self.received.clone()
         }
     }
 
@@ -320,7 +320,7 @@ mod tests {
     use crate::measure::Unit;
 
     /// Reads at these times (µs), with their events; the span began at 0.9 s.
-    fn received(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> Heard {
+    fn received(timestamp: Option<&str>, reads: &[(u64, &[&str])]) -> Received {
         let (recorder, statistics) = listen(timestamp, reads);
         recorder.end_span(&statistics, 900_000, 103_000)
     }
@@ -347,14 +347,17 @@ mod tests {
     fn intervals_are_between_reads() {
         let reads: &[(u64, &[&str])] =
             &[(1_000_000, &["1", "2"]), (1_000_500, &[]), (1_003_000, &["[", "{}"])];
-        let heard = received(None, reads);
-        assert_eq!(heard.events_per_connection_max, 4);
-        assert_eq!((heard.events, heard.payload_bytes, heard.event_bytes_max), (4, 5, 2));
+        let received = received(None, reads);
+        assert_eq!(received.events_per_connection_max, 4);
+        assert_eq!((received.events, received.payload_bytes, received.event_bytes_max), (4, 5, 2));
         let max_us = 3000;
-        assert_eq!(heard.intervals.map(|it| (it.p50_us, it.max_us / 10)), Some((0, max_us / 10)));
+        assert_eq!(
+            received.intervals.map(|it| (it.p50_us, it.max_us / 10)),
+            Some((0, max_us / 10))
+        );
         // The second read came less than 10 ms after the first.
-        assert_eq!((heard.json_tried, heard.json_found), (1, 1));
-        assert_eq!(heard.timestamps, None);
+        assert_eq!((received.json_tried, received.json_found), (1, 1));
+        assert_eq!(received.timestamps, None);
     }
 
     #[test]
@@ -377,8 +380,8 @@ mod tests {
             "not JSON",
             r#"{"t":"2026-11-21T12:00:00Z"}"#,
         ];
-        let heard = received(Some("t"), &[(1_000_000, events)]);
-        let stamps = heard.timestamps.unwrap();
+        let received = received(Some("t"), &[(1_000_000, events)]);
+        let stamps = received.timestamps.unwrap();
         assert_eq!((stamps.read, stamps.ahead, stamps.missing), (2, 1, 3));
         assert!((7500..=7501).contains(&stamps.ahead_us_max), "{}", stamps.ahead_us_max);
         assert_eq!(stamps.unit, Some(Unit::Seconds));

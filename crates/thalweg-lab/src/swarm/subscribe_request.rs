@@ -119,6 +119,11 @@ impl SubscribeRequest {
         }
     }
 
+    /// A connection is lost, and will ask again.
+    pub(super) fn reconnect(&mut self, index: usize) {
+        self.handshake.reconnect(index);
+    }
+
     fn over_http_1(
         &self,
         index: usize,

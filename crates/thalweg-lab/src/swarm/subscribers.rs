@@ -367,13 +367,17 @@ impl Subscribers {
         }
     }
 
-    /// What the first connection agreed on.
+    /// What the first connection that stood agreed on.
     pub(super) fn negotiated(&self) -> Negotiated {
-        let Some(first) = self.connections.first() else {
+        let (index, head) = match &self.receiver.first_head {
+            Some((index, head)) => (*index, head.as_slice()),
+            None => (0, &[][..]),
+        };
+        let Some(first) = self.connections.get(index) else {
             return Negotiated::default();
         };
         let is_http2 = matches!(first.session.shape.as_deref(), Some(Shape::Streams(_)));
-        negotiated::of(&first.link, (!is_http2).then_some(self.receiver.head.as_slice()))
+        negotiated::of(&first.link, (!is_http2).then_some(head))
     }
 
     /// Whether all readers have everything up to these, or were told of a gap.

@@ -1,4 +1,4 @@
-//! When the rows of a self-driven subject are due, by the schedule it was told: a batch
+//! When the rows of a subject that generates its load are due, by the schedule it was told: a batch
 //! at start + n × interval. Pure.
 //!
 //! A row's own stamp says when it was due, and whoever is late can stamp late. Rows are

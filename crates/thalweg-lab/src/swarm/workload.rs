@@ -105,7 +105,7 @@ pub(super) fn of<'a>(
         Drive::Ramp => Box::new(ramp::Ramp::new(load, observer)?),
         Drive::Churn => Box::new(churn::Churn::new(load, observer)?),
         Drive::Stampede => Box::new(stampede::Stampede::new(load, observer)?),
-        Drive::Posted | Drive::SelfDriven | Drive::Idle => {
+        Drive::PublishedLoad | Drive::GeneratedLoad | Drive::Idle => {
             Box::new(broadcast::Broadcast::new(load, observer)?)
         }
     })

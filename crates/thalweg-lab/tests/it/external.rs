@@ -16,7 +16,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use thalweg_lab::measure::Heard;
+use thalweg_lab::measure::Received;
 use thalweg_lab::scenario::{Drive, Endpoint, Program, Settings, Typed};
 use thalweg_lab::swarm::{self, Figures, Interrupted, Load, Moment, Observer, Outcome};
 
@@ -73,13 +73,13 @@ fn run_with(
     swarm::run(&load, observer)
 }
 
-fn heard(typed: &Typed, connections: u32) -> Heard {
-    heard_in(visit(typed, connections))
+fn received(typed: &Typed, connections: u32) -> Received {
+    received_in(visit(typed, connections))
 }
 
-/// What was heard of an endpoint that was.
-fn heard_in(outcome: anyhow::Result<Outcome>) -> Heard {
-    outcome.expect("an endpoint that is heard").heard.expect("what was heard")
+/// What was received of an endpoint that was.
+fn received_in(outcome: anyhow::Result<Outcome>) -> Received {
+    outcome.expect("an endpoint that is received").received.expect("what was received")
 }
 
 /// Says something again and again, until the client is gone.
@@ -145,7 +145,7 @@ fn every_transport() -> Vec<(&'static str, Option<&'static str>, Script)> {
 }
 
 #[test]
-fn every_transport_is_heard() {
+fn every_transport_is_received() {
     undisturbed(|| {
         for (index, (scheme, transport, script)) in every_transport().into_iter().enumerate() {
             let address = serve(script);
@@ -153,33 +153,44 @@ fn every_transport_is_heard() {
                 transport: transport.map(str::to_owned),
                 ..typed(format!("{scheme}://{address}/live?a=b"))
             };
-            let Outcome { heard, traffic, latency, span_us, .. } = visit(&typed, 3).unwrap();
-            let heard = heard.unwrap();
-            assert_eq!((heard.connections, heard.stood), (3, 3), "{index}");
-            assert_eq!((heard.refused.count, heard.ended_early.count), (0, 0), "{index}");
-            assert!(heard.events > 10, "{index}: {heard:?}");
+            let Outcome { received, traffic, latency, span_us, .. } = visit(&typed, 3).unwrap();
+            let received = received.unwrap();
+            assert_eq!((received.connections, received.stood), (3, 3), "{index}");
+            assert_eq!((received.refused.count, received.ended_early.count), (0, 0), "{index}");
+            assert!(received.events > 10, "{index}: {received:?}");
             let bytes = if index == 2 || index == 3 { 12 } else { 11 };
-            assert_eq!(heard.payload_bytes, bytes * heard.events, "{index}");
-            assert_eq!(heard.event_bytes_max, bytes);
-            assert!(heard.wire_bytes > heard.payload_bytes);
-            let (text, binary) = if index == 1 { (0, heard.events) } else { (heard.events, 0) };
-            assert_eq!((heard.text_events, heard.binary_events), (text, binary), "{index}");
-            assert_eq!(heard.signs_of_life > 0, [1, 2, 4].contains(&index), "{index}: {heard:?}");
-            assert!(
-                heard.json_tried > 0 && heard.json_found == heard.json_tried,
-                "{index}: {heard:?}"
+            assert_eq!(received.payload_bytes, bytes * received.events, "{index}");
+            assert_eq!(received.event_bytes_max, bytes);
+            assert!(received.wire_bytes > received.payload_bytes);
+            let (text, binary) =
+                if index == 1 { (0, received.events) } else { (received.events, 0) };
+            assert_eq!((received.text_events, received.binary_events), (text, binary), "{index}");
+            assert_eq!(
+                received.signs_of_life > 0,
+                [1, 2, 4].contains(&index),
+                "{index}: {received:?}"
             );
-            let (min, max) = (heard.events_per_connection_min, heard.events_per_connection_max);
-            assert!(0 < min && min <= max && 3 * min <= heard.events && heard.events <= 3 * max);
-            assert!(heard.intervals.is_some(), "{index}");
-            assert_eq!((heard.timestamps.clone(), latency.quantile_us(0.5)), (None, None));
-            assert_eq!((traffic.events, traffic.wire_bytes), (heard.events, heard.wire_bytes));
-            assert_eq!(heard.span_us, span_us);
-            assert_eq!(heard.answer.address, address.to_string());
-            assert_eq!(heard.answer.is_chunked, [3, 4].contains(&index));
-            assert_eq!(heard.answer.server.is_some(), [2, 3].contains(&index));
-            let written = serde_json::to_string(&heard).unwrap();
-            assert_eq!(serde_json::from_str::<Heard>(&written).unwrap(), heard);
+            assert!(
+                received.json_tried > 0 && received.json_found == received.json_tried,
+                "{index}: {received:?}"
+            );
+            let (min, max) =
+                (received.events_per_connection_min, received.events_per_connection_max);
+            assert!(
+                0 < min && min <= max && 3 * min <= received.events && received.events <= 3 * max
+            );
+            assert!(received.intervals.is_some(), "{index}");
+            assert_eq!((received.timestamps.clone(), latency.quantile_us(0.5)), (None, None));
+            assert_eq!(
+                (traffic.events, traffic.wire_bytes),
+                (received.events, received.wire_bytes)
+            );
+            assert_eq!(received.span_us, span_us);
+            assert_eq!(received.answer.address, address.to_string());
+            assert_eq!(received.answer.is_chunked, [3, 4].contains(&index));
+            assert_eq!(received.answer.server.is_some(), [2, 3].contains(&index));
+            let written = serde_json::to_string(&received).unwrap();
+            assert_eq!(serde_json::from_str::<Received>(&written).unwrap(), received);
         }
     });
 }
@@ -200,15 +211,15 @@ fn set_up_intervals_and_silences_are_as_long_as_they_are() {
             }
         });
         let visited = std::time::Instant::now();
-        let heard = heard(&typed(format!("ws://{}/", serve(answered))), 2);
+        let received = received(&typed(format!("ws://{}/", serve(answered))), 2);
         let within = visited.elapsed().as_micros() as u64;
-        let set_up_us = heard.set_up.unwrap().p50_us;
+        let set_up_us = received.set_up.unwrap().p50_us;
         assert!((40_000..within).contains(&set_up_us), "{set_up_us} of {within}");
         // Histograms are exact to three digits; a sleep is not shorter than it should be.
-        let intervals = heard.intervals.unwrap();
+        let intervals = received.intervals.unwrap();
         assert!((29_900..within).contains(&intervals.max_us), "{intervals:?}");
         assert!(intervals.p50_us < 29_000, "two events come together: {intervals:?}");
-        assert!((29_000..=heard.span_us).contains(&heard.silence_us_max), "{heard:?}");
+        assert!((29_000..=received.span_us).contains(&received.silence_us_max), "{received:?}");
     });
 }
 
@@ -221,9 +232,10 @@ fn what_was_before_the_span_is_no_silence_of_it() {
             peer.frame(0x81, b"event")?;
             peer.read_frame().map(drop)
         });
-        let heard = heard_in(visit_for(&typed(format!("ws://{}/", serve(once))), 2, 300, 100));
-        assert_eq!((heard.events, heard.intervals), (0, None));
-        assert_eq!(heard.silence_us_max, heard.span_us);
+        let received =
+            received_in(visit_for(&typed(format!("ws://{}/", serve(once))), 2, 300, 100));
+        assert_eq!((received.events, received.intervals), (0, None));
+        assert_eq!(received.silence_us_max, received.span_us);
         // And again in the span, so that far more than it lies between the two.
         let twice = script(|mut peer| {
             peer.upgrade("")?;
@@ -232,9 +244,10 @@ fn what_was_before_the_span_is_no_silence_of_it() {
             peer.frame(0x81, b"event")?;
             peer.read_frame().map(drop)
         });
-        let heard = heard_in(visit_for(&typed(format!("ws://{}/", serve(twice))), 2, 300, 200));
-        assert_eq!(heard.intervals, None);
-        assert!(heard.silence_us_max <= heard.span_us, "{heard:?}");
+        let received =
+            received_in(visit_for(&typed(format!("ws://{}/", serve(twice))), 2, 300, 200));
+        assert_eq!(received.intervals, None);
+        assert!(received.silence_us_max <= received.span_us, "{received:?}");
     });
 }
 
@@ -280,9 +293,12 @@ fn what_was_typed_is_said() {
             send_on_open: vec!["{\"type\":\"connection_init\"}".to_owned(), "second".to_owned()],
             ..typed(format!("ws://{address}/graphql?x=1"))
         };
-        let heard = heard_in(visit_for(&typed, 1, 0, 400));
-        assert!(heard.events > 0 && heard.json_found == 0 && heard.json_tried > 0, "{heard:?}");
-        assert_eq!(heard.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
+        let received = received_in(visit_for(&typed, 1, 0, 400));
+        assert!(
+            received.events > 0 && received.json_found == 0 && received.json_tried > 0,
+            "{received:?}"
+        );
+        assert_eq!(received.answer.subprotocol.as_deref(), Some("graphql-transport-ws"));
         let said = tell.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!(
             said[..3],
@@ -341,11 +357,11 @@ fn names_and_both_families_of_addresses_are_reached() {
     undisturbed(|| {
         let (_, _, script) = every_transport().swap_remove(0);
         let address = serve(Arc::clone(&script));
-        let found = heard(&typed(format!("ws://localhost:{}/", address.port())), 3);
+        let found = received(&typed(format!("ws://localhost:{}/", address.port())), 3);
         assert_eq!((found.stood, found.answer.address), (3, address.to_string()));
         // Not every machine has IPv6.
         let Ok(address) = server::serve_at("[::1]:0", None, script) else { return };
-        assert_eq!(heard(&typed(format!("ws://{address}/")), 3).stood, 3);
+        assert_eq!(received(&typed(format!("ws://{address}/")), 3).stood, 3);
     });
 }
 

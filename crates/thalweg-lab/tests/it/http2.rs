@@ -187,7 +187,7 @@ fn measure(settings: &Settings, fault: Fault) -> anyhow::Result<Outcome> {
         address: serve(transport, fault)?,
         program: &Program::Thalweg,
         settings,
-        drive: Drive::Posted,
+        drive: Drive::PublishedLoad,
         start_us: 0,
         warm_up: Duration::from_millis(50),
         measured: Duration::from_millis(150),

@@ -9,7 +9,7 @@ use thalweg_lab::scenario::{Changes, Plan, read};
 
 /// A part for every kind of chart.
 const SCENARIOS: [(&str, &str); 3] = [
-    ("posted", "connections = [100, 1000]\nevent_bytes = [128, 1024]"),
+    ("published-load", "connections = [100, 1000]\nevent_bytes = [128, 1024]"),
     ("ceiling", "connections = 100"),
     ("round-trip", "connections = 1\nrequests = 100"),
 ];
@@ -108,7 +108,7 @@ fn a_report_opens_in_a_browser_without_a_word_of_complaint() -> anyhow::Result<(
         assert_eq!(dom.matches("<svg").count(), page.matches("<svg").count(), "{drive}: {log}");
     }
     // The log does hold what a page complains of, or the above would say nothing.
-    let page = html(&summary("posted", "")?);
+    let page = html(&summary("published-load", "")?);
     let asking = page.replace("</main>", "</main><img src=\"https://127.0.0.1:1/\" alt=\"\">");
     let (_, log) = open(&folder.0, &asking)?;
     assert!(log.lines().any(|line| line.contains("CONSOLE")), "{log}");

@@ -91,7 +91,7 @@ connections = 5
 tls = [false, true]
 subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("transports", "posted", cells), 24 + 8);
+    assert_whole(&bench("transports", "published-load", cells), 24 + 8);
 }
 
 #[test]
@@ -105,7 +105,7 @@ streams = 10
 tls = [false, true]
 subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("streams", "posted", cells), 8);
+    assert_whole(&bench("streams", "published-load", cells), 8);
 }
 
 /// A document is loaded again every 4 MiB, and nothing is lost or repeated. The
@@ -122,7 +122,7 @@ streams = [0, 2]
 tls = [false, true]
 subjects = ["thalweg"]
 "#;
-    let samples = bench("documents", "posted", cells);
+    let samples = bench("documents", "published-load", cells);
     assert_whole(&samples, 4);
     for sample in samples {
         let delivered = sample["ledger"]["delivered"].as_u64().expect("a count");
@@ -141,7 +141,7 @@ streams = [0, 2]
 topics = 20
 subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("several-topics", "posted", cells), 8);
+    assert_whole(&bench("several-topics", "published-load", cells), 8);
 }
 
 #[test]
@@ -154,7 +154,7 @@ streams = [0, 2]
 batch = 10
 subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("self-driven", "self-driven", cells), 4);
+    assert_whole(&bench("generated-load", "generated-load", cells), 4);
 }
 
 /// Polls that have nothing to say stand all the same.
@@ -227,7 +227,7 @@ receive_buffer_bytes = 4096
 tls = [false, true]
 subjects = ["thalweg"]
 "#;
-    assert_whole(&bench("slow", "posted", cells), 2);
+    assert_whole(&bench("slow", "published-load", cells), 2);
 }
 
 #[test]
@@ -305,7 +305,7 @@ connections = 50
     // machine's sample: once in a few it is not.
     let mut said = Vec::new();
     while said.len() < 12 && !said.iter().any(|(verdict, _)| verdict == "swarm") {
-        for sample in bench_alone("starved", "posted", cells, &[]) {
+        for sample in bench_alone("starved", "published-load", cells, &[]) {
             said.push((sample["verdict"].clone(), sample["why"].to_string()));
         }
     }
@@ -352,7 +352,7 @@ subjects = ["thalweg"]
 fn lives(drive: &str, concurrent: bool) -> Vec<&'static str> {
     let _shared = CORES.read().unwrap_or_else(PoisonError::into_inner);
     let folder = folder(&format!("lives-{drive}-{concurrent}"));
-    let rate = if drive == "posted" { "rate = 100" } else { "interval_us = 10000" };
+    let rate = if drive == "published-load" { "rate = 100" } else { "interval_us = 10000" };
     let scenario = format!(
         "name = \"x\"\ndrive = \"{drive}\"\nrepeats = 1\nrounds = 1\nwarm_up_ms = 50\nmeasured_ms = 300\n\
          concurrent = {concurrent}\n[defaults]\n{rate}\nconnections = 3\n\
@@ -379,8 +379,8 @@ fn lives(drive: &str, concurrent: bool) -> Vec<&'static str> {
 #[test]
 fn subjects_live_side_by_side_or_one_after_the_other() {
     let side_by_side = ["begin", "begin", "end", "end"];
-    assert_eq!(lives("posted", false), side_by_side, "they take turns");
-    assert_eq!(lives("posted", true), side_by_side, "at the same time");
+    assert_eq!(lives("published-load", false), side_by_side, "they take turns");
+    assert_eq!(lives("published-load", true), side_by_side, "at the same time");
     // It sends by itself, and so cannot pause.
-    assert_eq!(lives("self-driven", false), ["begin", "end", "begin", "end"]);
+    assert_eq!(lives("generated-load", false), ["begin", "end", "begin", "end"]);
 }

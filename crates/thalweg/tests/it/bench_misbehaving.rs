@@ -94,7 +94,7 @@ fn measure_calmly(sin: &str, arguments: &str, scenario: &str) -> Seen {
 }
 
 const CLOSED_LOOP: &str = r#"
-drive = "posted"
+drive = "published-load"
 warm_up_ms = 50
 measured_ms = 1500
 [defaults]
@@ -102,7 +102,7 @@ connections = 3
 "#;
 
 const OPEN_LOOP: &str = r#"
-drive = "posted"
+drive = "published-load"
 warm_up_ms = 50
 measured_ms = 1500
 [defaults]
@@ -208,7 +208,7 @@ fn a_closed_loop_hides_what_an_open_one_shows() {
 
 #[test]
 fn a_ceiling_is_found_and_every_step_is_told() {
-    let scenario = OPEN_LOOP.replace("\"posted\"", "\"ceiling\"").replace("1500", "300")
+    let scenario = OPEN_LOOP.replace("\"published-load\"", "\"ceiling\"").replace("1500", "300")
         + "p99_us_max = 100_000\n";
     let is_met = |step: &Value| step["missed"].is_null();
     // A confirmation that the machine has disturbed may be missed.

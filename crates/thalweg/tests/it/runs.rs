@@ -171,7 +171,7 @@ fn a_peer_is_built_quietly_if_so_asked() {
     let write = |build: &str| {
         let text = format!(
             "name = \"made\"\ntitle = \"made of nothing\"\ndialect = \"thalweg\"\n\
-             drives = [\"posted\"]\nbuild = [\"sh\", \"-c\", \"{build}\"]\n\
+             drives = [\"published-load\"]\nbuild = [\"sh\", \"-c\", \"{build}\"]\n\
              command = [\"python3\", \"{{folder}}/rogue.py\", \"--listen\", \"{{listen}}\", \
              \"--sin\", \"none\"]\n"
         );

@@ -7,7 +7,7 @@
 //! - `server`: waits, accepts, reads; hands what was read on; ends in `fanout`.
 //! - `http`: a request head becomes a request.
 //! - `body`: a request body, chunked or of known length, becomes lines.
-//! - `source`: the self-driven rows of experiment A.
+//! - `source`: the generated rows of experiment A.
 //! - `topic`: events are numbered.
 //! - `log`: the frames that all connections of a group are sent from; `frame`: what stands
 //!   around the events of one.

@@ -21,7 +21,7 @@ pub struct Options {
     pub listen: SocketAddr,
     /// How often to send.
     pub mode: Mode,
-    /// The self-driven source, if the limit is to publish by itself.
+    /// The load it generates, if the limit is to publish by itself.
     pub source: Option<SourcePlan>,
     /// Whether to speak TLS, with a certificate of its own making.
     pub is_tls: bool,
@@ -74,7 +74,7 @@ impl FromStr for Mode {
     }
 }
 
-/// The self-driven source: rows of experiment A, written
+/// The load it generates: rows of experiment A, written
 /// `constant,topic=NAME,batch=N,interval_us=N,start_us=N`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConstantPlan {

@@ -1,4 +1,4 @@
-//! The self-driven drive: experiment A's rows on a schedule set in advance.
+//! The generated load: experiment A's rows on a schedule set in advance.
 
 use std::os::fd::OwnedFd;
 

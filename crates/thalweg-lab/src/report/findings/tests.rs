@@ -8,7 +8,7 @@ use crate::scenario::{Changes, Plan, read};
 
 const SCENARIO: &str = r#"
 name = "example"
-drive = "posted"
+drive = "published-load"
 repeats = 5
 
 [[cells]]

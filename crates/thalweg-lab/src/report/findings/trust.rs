@@ -64,7 +64,7 @@ fn samples(summary: &Summary) -> String {
 /// Whether the lab knows what had to come.
 fn is_in_ledger(summary: &Summary) -> bool {
     let is_idle = summary.parts.iter().any(|part| part.drive == Drive::Idle);
-    !is_idle && rows(summary).all(|row| row.heard.is_none())
+    !is_idle && rows(summary).all(|row| row.received.is_none())
 }
 
 /// Samples that are valid and not as good as others.

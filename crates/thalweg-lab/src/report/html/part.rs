@@ -5,8 +5,8 @@ use super::facets::facets;
 use super::markup::Markup;
 use super::series::{legend, series};
 use super::{curve, overview, table};
-use crate::report::heard;
 use crate::report::published::{Published, published};
+use crate::report::received;
 use crate::report::row::Row;
 use crate::report::summary::PartSummary;
 use crate::report::{words, workload};
@@ -25,17 +25,17 @@ pub(super) fn draw(markup: &mut Markup, part: &PartSummary) {
         markup.leaf("h3", &[], "Figures");
         table::draw(markup, part);
         for row in &part.rows {
-            what_was_heard(markup, row);
+            what_was_received(markup, row);
         }
     });
 }
 
 /// Of an endpoint that does not cooperate.
-fn what_was_heard(markup: &mut Markup, row: &Row) {
-    let Some(heard) = &row.heard else { return };
+fn what_was_received(markup: &mut Markup, row: &Row) {
+    let Some(received) = &row.received else { return };
     markup.leaf("h3", &[], &format!("{}, {}", row.subject, row.cell));
     markup.element("dl", &[], |markup| {
-        for (name, line) in heard::facts(heard) {
+        for (name, line) in received::facts(received) {
             markup.leaf("dt", &[], name);
             markup.leaf("dd", &[], &line);
         }

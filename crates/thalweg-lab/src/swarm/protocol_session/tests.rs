@@ -141,17 +141,18 @@ fn refusals_say_what_the_body_says() {
     let long = format!("HTTP/1.1 500 Oh\r\n\r\n{}", "x".repeat(REASON_BYTES_MAX + 7));
     check(Transport::Sse, &long, None, &[&format!("-500 Oh: {}", "x".repeat(200))]);
     check(Transport::Sse, "", fin, &["-the connection was ended before there was an answer"]);
-    let heard = received(Transport::Sse, b"SSH-2.0-x\r\n", &[], None);
-    assert_eq!(heard, ["-it sent something that is not HTTP/1.1: \"SSH-2.0-x\""]);
+    let reasons = received(Transport::Sse, b"SSH-2.0-x\r\n", &[], None);
+    assert_eq!(reasons, ["-it sent something that is not HTTP/1.1: \"SSH-2.0-x\""]);
 }
 
 #[test]
 fn what_is_malformed_once_it_is_open_is_an_error() {
     let bytes = [SOCKET.as_bytes(), b"\x81\x01\xff"].concat();
-    let heard = received(Transport::Websocket, &bytes, &[], None);
-    assert_eq!(heard, ["!it sent a text message that is not UTF-8 (RFC 6455 §8.1)"]);
-    let heard = received(Transport::HttpStreaming, format!("{CHUNKED}x\r\n").as_bytes(), &[], None);
-    assert!(heard[0].contains("for the size of a chunk"), "{heard:?}");
+    let reasons = received(Transport::Websocket, &bytes, &[], None);
+    assert_eq!(reasons, ["!it sent a text message that is not UTF-8 (RFC 6455 §8.1)"]);
+    let reasons =
+        received(Transport::HttpStreaming, format!("{CHUNKED}x\r\n").as_bytes(), &[], None);
+    assert!(reasons[0].contains("for the size of a chunk"), "{reasons:?}");
 }
 
 #[test]

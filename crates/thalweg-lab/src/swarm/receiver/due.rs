@@ -1,7 +1,7 @@
 //! What has to come, and has not.
 
 use super::{Expected, Receiver};
-use crate::swarm::posted::Topic;
+use crate::swarm::published::Topic;
 
 impl Receiver {
     /// All subscriptions stand.
@@ -15,7 +15,7 @@ impl Receiver {
     /// and of a subject's own schedule what was due before `time_us`.
     pub(in crate::swarm) fn last_due(&self, time_us: u64) -> Vec<u64> {
         match &self.expected {
-            Expected::Posted(topics) => topics.iter().map(Topic::published).collect(),
+            Expected::Published(topics) => topics.iter().map(Topic::published).collect(),
             Expected::Rows(rows) => match rows.timetable.due_before(time_us) {
                 Some(last) => vec![last; self.topic_names.len()],
                 None => Vec::new(),
@@ -101,7 +101,7 @@ mod tests {
     fn only_rows_of_the_span_are_late_whatever_their_numbers() {
         let settings =
             Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
-        let mut receiver = Receiver::new(&settings, Drive::SelfDriven, 1_000_000);
+        let mut receiver = Receiver::new(&settings, Drive::GeneratedLoad, 1_000_000);
         // The first is far from what the other connection gets.
         receiver.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
         receiver.receive(1, 0, true, br#"[1,1000000,"rest"]"#);

@@ -76,6 +76,7 @@ impl Subscribers {
 
     /// A connection is gone, and comes again.
     fn lose(&mut self, index: usize, poller: &Poller) -> anyhow::Result<()> {
+        self.subscribe_request.reconnect(index);
         let connection = &mut self.connections[index];
         // Its end is not to be told under the key of the connection that follows.
         poller.remove(connection.link.socket())?;

@@ -176,7 +176,7 @@ impl Subscribers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Heard;
+    use crate::measure::Received;
     use crate::scenario::{Drive, Endpoint, Program, Settings, Typed};
     use crate::swarm::Load;
     use std::io::Write;
@@ -184,7 +184,7 @@ mod tests {
     use std::time::Duration;
 
     /// Opens three connections to these addresses.
-    fn open(addresses: Vec<SocketAddr>) -> anyhow::Result<Heard> {
+    fn open(addresses: Vec<SocketAddr>) -> anyhow::Result<Received> {
         let url = "http://localhost:1/".to_owned();
         let endpoint = Endpoint::read(&Typed { url, ..Typed::default() })?;
         let settings =
@@ -223,9 +223,9 @@ mod tests {
                 peers.push(peer);
             }
         });
-        let heard = open(vec![nobody, nobody, address, nobody]).unwrap();
-        assert_eq!((heard.stood, heard.refused.count), (3, 0));
-        assert_eq!(heard.answer.address, address.to_string());
+        let received = open(vec![nobody, nobody, address, nobody]).unwrap();
+        assert_eq!((received.stood, received.refused.count), (3, 0));
+        assert_eq!(received.answer.address, address.to_string());
         let error = open(vec![nobody, nobody]).unwrap_err().to_string();
         assert!(error.contains("nothing listens at http://localhost:1/"), "{error}");
     }

@@ -15,7 +15,7 @@ mod search;
 mod warm_up;
 
 use super::Workload;
-use crate::measure::{Counts, Negotiated, Pacing, Told, WarmUp};
+use crate::measure::{Counts, Negotiated, Pacing, Reported, WarmUp};
 use crate::scenario::Drive;
 use crate::subject::tls;
 use crate::swarm::dialect::{self, Dialect};
@@ -65,8 +65,8 @@ pub(super) struct Broadcast<'a> {
     negotiated: Negotiated,
     /// Of subscribers that have stopped reading.
     stopped_ports: Vec<u16>,
-    /// What spans before have told of the ledger.
-    told: Told,
+    /// What spans before have reported of the ledger.
+    reported: Reported,
 }
 
 impl Workload for Broadcast<'_> {
@@ -79,7 +79,7 @@ impl Workload for Broadcast<'_> {
 
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
         self.start_posting(f64::from(self.load.settings.rate))?;
-        if self.load.drive == Drive::SelfDriven {
+        if self.load.drive == Drive::GeneratedLoad {
             let silent_us = self.load.start_us.saturating_sub(now_us());
             self.run(Duration::from_micros(silent_us))?;
         }
@@ -93,7 +93,7 @@ impl Workload for Broadcast<'_> {
 
     fn resume(&mut self) -> anyhow::Result<()> {
         match self.load.settings.rate {
-            _ if !self.load.drive.is_posted() => {}
+            _ if !self.load.drive.is_published_load() => {}
             0 => {
                 self.posting = Posting::Window;
                 self.post_what_is_due()?;
@@ -127,8 +127,8 @@ impl Workload for Broadcast<'_> {
             if let Some(behind) = self.behind.take() {
                 return Err(behind.into());
             }
-            let heard_us = self.subscribers.receiver().heard_us.max(begun_us);
-            if now_us.saturating_sub(heard_us) > SILENCE_US_MAX && self.is_silent(now_us) {
+            let received_us = self.subscribers.receiver().received_us.max(begun_us);
+            if now_us.saturating_sub(received_us) > SILENCE_US_MAX && self.is_silent(now_us) {
                 let counts = self.subscribers.close_ledger();
                 bail!("the subject has been silent for 2 s: {counts}");
             }
@@ -194,14 +194,14 @@ impl<'a> Broadcast<'a> {
             progress: Progress::default(),
             negotiated: Negotiated::default(),
             stopped_ports: Vec::new(),
-            told: Told::default(),
+            reported: Reported::default(),
         })
     }
 
     /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.subscribers.receiver().ledger.counts().clone();
-        self.told.new_in(counts)
+        self.reported.new_in(counts)
     }
 
     /// Waits once and handles everyone who is ready.
@@ -225,7 +225,9 @@ impl<'a> Broadcast<'a> {
             match self.posting {
                 // At once: the window's latency begins with this read.
                 Posting::Window => self.post_what_is_due()?,
-                Posting::Schedule if self.schedule.is_due(self.subscribers.receiver().heard_us) => {
+                Posting::Schedule
+                    if self.schedule.is_due(self.subscribers.receiver().received_us) =>
+                {
                     self.post_on_schedule(0)?;
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 //! due at a time set in advance, and late from then on until its subscriptions stand.
 //! Meanwhile the subject sends what it sends, and the ledger checks it.
 
-use crate::measure::{Counts, Negotiated, Told};
+use crate::measure::{Counts, Negotiated, Reported};
 use crate::swarm::progress::Progress;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::span_statistics::SpanStatistics;
@@ -33,7 +33,7 @@ pub(super) struct Connecting<'a> {
     pub(super) begun_us: u64,
     progress: Progress,
     negotiated: Negotiated,
-    told: Told,
+    reported: Reported,
 }
 
 impl<'a> Connecting<'a> {
@@ -52,7 +52,7 @@ impl<'a> Connecting<'a> {
             begun_us: 0,
             progress: Progress::default(),
             negotiated: Negotiated::default(),
-            told: Told::default(),
+            reported: Reported::default(),
         })
     }
 
@@ -143,13 +143,14 @@ impl<'a> Connecting<'a> {
             self.stood.late(due_us, end_us, 1);
         }
         let receiver = self.subscribers.receiver();
-        let heard = receiver.recorder().is_some();
-        let heard = heard.then(|| receiver.end_recording(self.begun_us, end_us)).transpose()?;
+        let received = receiver.recorder().is_some();
+        let received =
+            received.then(|| receiver.end_recording(self.begun_us, end_us)).transpose()?;
         let mut traffic = receiver.statistics.end(end_us);
         traffic.events = self.stood.traffic.events;
         let failure = receiver.broken_schedule();
         Ok(Outcome {
-            heard,
+            received,
             traffic,
             latency: std::mem::take(&mut self.stood.latency),
             failure,
@@ -168,7 +169,7 @@ impl<'a> Connecting<'a> {
     /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.subscribers.receiver().ledger.counts().clone();
-        self.told.new_in(counts)
+        self.reported.new_in(counts)
     }
 
     /// Waits once and handles everyone who is ready.

@@ -7,7 +7,7 @@
 
 use super::Workload;
 use super::firehose::Firehose;
-use crate::measure::{Counts, Negotiated, Pushed, RoundTrips, Told, WarmUp};
+use crate::measure::{Counts, Negotiated, Pushed, Reported, RoundTrips, WarmUp};
 use crate::scenario::{Answers, Drive, Settings, Transport};
 use crate::subject::{tls, topic_name};
 use crate::swarm::carrier::Kind;
@@ -34,15 +34,15 @@ pub(super) struct Echo<'a> {
     attention: Attention<'a>,
     received: Received,
     negotiated: Negotiated,
-    /// What spans before have told of the ledger.
-    told: Told,
+    /// What spans before have reported of the ledger.
+    reported: Reported,
     /// When the span began; 0 before.
     begun_us: u64,
 }
 
 /// One connection.
 struct Line {
-    talk: Conversation,
+    conversation: Conversation,
     may_be_more: bool,
 }
 
@@ -92,7 +92,8 @@ impl Workload for Echo<'_> {
         }
         self.run_until(Echo::is_confirmed, u64::MAX)?;
         // Before the kernel makes the buffers larger.
-        self.negotiated = self.lines.first().map(|it| it.talk.negotiated()).unwrap_or_default();
+        self.negotiated =
+            self.lines.first().map(|it| it.conversation.negotiated()).unwrap_or_default();
         Ok(now_us() - begun_us)
     }
 
@@ -102,7 +103,7 @@ impl Workload for Echo<'_> {
     }
 
     fn resume(&mut self) -> anyhow::Result<()> {
-        self.attention.heard_us = now_us();
+        self.attention.received_us = now_us();
         Ok(())
     }
 
@@ -113,7 +114,7 @@ impl Workload for Echo<'_> {
     fn begin(&mut self, now_us: u64) {
         self.received.statistics.reset();
         for line in &mut self.lines {
-            (line.talk.wire_bytes, line.talk.reads) = (0, 0);
+            (line.conversation.wire_bytes, line.conversation.reads) = (0, 0);
         }
         self.received.asked_before = self.received.asked;
         self.received.wanted = self.received.asked + u64::from(self.load.settings.requests);
@@ -143,8 +144,8 @@ impl Workload for Echo<'_> {
         let Echo { received, lines, load, .. } = self;
         let scheduled = load.settings.scheduled_events_per_s(Drive::Echo);
         let mut traffic = std::mem::take(&mut received.statistics.traffic);
-        traffic.wire_bytes = lines.iter().map(|line| line.talk.wire_bytes).sum();
-        traffic.reads = lines.iter().map(|line| line.talk.reads).sum();
+        traffic.wire_bytes = lines.iter().map(|line| line.conversation.wire_bytes).sum();
+        traffic.reads = lines.iter().map(|line| line.conversation.reads).sum();
         Ok(Outcome {
             pushed: scheduled.map(|per_s| Pushed {
                 wanted: (per_s * span_us as f64 / 1e6).round() as u64,
@@ -182,7 +183,7 @@ impl<'a> Echo<'a> {
             dialect: dialect::of(load.program, load.settings),
             received: Received::new(load.settings),
             negotiated: Negotiated::default(),
-            told: Told::default(),
+            reported: Reported::default(),
             begun_us: 0,
         })
     }
@@ -195,8 +196,8 @@ impl Echo<'_> {
         let transport = Transport::Websocket;
         let wanted = Wanted { transport, path, topics: 1, query };
         let key = self.lines.len() as u64;
-        let talk = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
-        self.lines.push(Line { talk, may_be_more: false });
+        let conversation = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
+        self.lines.push(Line { conversation, may_be_more: false });
         Ok(())
     }
 
@@ -204,7 +205,7 @@ impl Echo<'_> {
     fn is_confirmed(&self) -> bool {
         match self.dialect.confirms() {
             // Nothing confirms a subscription but the handshake.
-            false => self.lines.iter().all(|line| line.talk.is_open()),
+            false => self.lines.iter().all(|line| line.conversation.is_open()),
             true => self.received.confirmed >= self.lines.len(),
         }
     }
@@ -225,7 +226,7 @@ impl Echo<'_> {
             for index in 0..count {
                 let ready = self.poller.ready(index);
                 let line = &mut self.lines[ready.key as usize];
-                line.talk.on_ready(ready, &self.poller)?;
+                line.conversation.on_ready(ready, &self.poller)?;
                 line.may_be_more |= ready.readable;
             }
             for line in 0..self.lines.len() {
@@ -239,7 +240,7 @@ impl Echo<'_> {
             if is_confirmed && (all_asked || received.outstanding.is_empty()) {
                 // Between two requests nobody has to say anything, and behind the
                 // last there is the deadline.
-                attention.heard_us = now_us;
+                attention.received_us = now_us;
             }
             let events = received.statistics.traffic.events;
             attention.tell(|| Figures {
@@ -272,7 +273,7 @@ impl Echo<'_> {
                 received.outstanding.push_back(Request { due_us, sent_us, answer });
             }
             if let Some(line) = lines.last_mut() {
-                line.talk.send(&message, &self.poller)?;
+                line.conversation.send(&message, &self.poller)?;
             }
         }
         Ok(u64::MAX)
@@ -280,14 +281,14 @@ impl Echo<'_> {
 
     fn hear(&mut self, line: usize) -> anyhow::Result<()> {
         let Echo { received, dialect, attention, lines, poller, .. } = self;
-        let Line { talk, may_be_more } = &mut lines[line];
-        *may_be_more = talk.receive(&**dialect, poller, |message, heard_us| {
-            attention.heard_us = heard_us;
-            received.on_message(&**dialect, message, heard_us)
+        let Line { conversation, may_be_more } = &mut lines[line];
+        *may_be_more = conversation.receive(&**dialect, poller, |message, received_us| {
+            attention.received_us = received_us;
+            received.on_message(&**dialect, message, received_us)
         })?;
         let position = std::mem::take(&mut received.position);
         if received.acks && !position.is_empty() {
-            talk.send(&dialect.ack(&position, b""), poller)?;
+            conversation.send(&dialect.ack(&position, b""), poller)?;
         }
         Ok(())
     }
@@ -299,7 +300,7 @@ impl Echo<'_> {
         ledger.missing += outstanding.len() as u64;
         outstanding.clear();
         let counts = ledger.and(&firehose.counts());
-        self.told.new_in(counts)
+        self.reported.new_in(counts)
     }
 }
 
@@ -326,12 +327,12 @@ impl Received {
         &mut self,
         dialect: &dyn Dialect,
         message: Message<'_>,
-        heard_us: u64,
+        received_us: u64,
     ) -> anyhow::Result<()> {
         match message {
             // Without envelopes an answer is told from a push by what it says.
             Message::Answer(message) | Message::Event(Kind::Text, message)
-                if self.is_answered(message, heard_us) => {}
+                if self.is_answered(message, received_us) => {}
             Message::Answer(message) | Message::Event(Kind::Text, message)
                 if let Some(number) = dialect.echo_number(message).filter(|it| *it > 0) =>
             {
@@ -364,15 +365,15 @@ impl Received {
     }
 
     /// Whether the message answers a request that is outstanding; if so, it is counted.
-    fn is_answered(&mut self, message: &[u8], heard_us: u64) -> bool {
+    fn is_answered(&mut self, message: &[u8], received_us: u64) -> bool {
         let Some(at) = self.outstanding.iter().position(|request| request.answer == message) else {
             return false;
         };
         if let Some(Request { due_us, sent_us, .. }) = self.outstanding.remove(at) {
             self.ledger.reordered += u64::from(at > 0);
             self.ledger.delivered += 1;
-            self.round_trips_us.push(heard_us.saturating_sub(sent_us));
-            self.statistics.latency.record(heard_us.saturating_sub(due_us), 1);
+            self.round_trips_us.push(received_us.saturating_sub(sent_us));
+            self.statistics.latency.record(received_us.saturating_sub(due_us), 1);
         }
         true
     }

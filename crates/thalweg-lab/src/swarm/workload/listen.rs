@@ -69,9 +69,9 @@ impl Workload for Listen<'_> {
 
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let receiver = self.subscribers.receiver();
-        let heard = receiver.end_recording(self.begun_us, end_us)?;
+        let received = receiver.end_recording(self.begun_us, end_us)?;
         Ok(Outcome {
-            heard: Some(heard),
+            received: Some(received),
             traffic: receiver.statistics.end(end_us),
             latency: std::mem::take(&mut receiver.statistics.latency),
             negotiated: self.negotiated.clone(),

@@ -7,7 +7,7 @@
 
 use super::Workload;
 use crate::measure::{
-    Counts, Latency, Ledger, Negotiated, RoundTrips, Told, Traffic, WarmUp, littles,
+    Counts, Latency, Ledger, Negotiated, Reported, RoundTrips, Traffic, WarmUp, littles,
 };
 use crate::scenario::Transport;
 use crate::subject::tls;
@@ -38,8 +38,8 @@ pub(super) struct RoundTrip<'a> {
     acks: Option<HttpClient>,
     state: State,
     negotiated: Negotiated,
-    /// What spans before have told of the ledger.
-    told: Told,
+    /// What spans before have reported of the ledger.
+    reported: Reported,
     /// Bytes and reads before the span.
     received_before: (u64, u64),
     /// When the span began; 0 before.
@@ -55,7 +55,7 @@ enum Listener {
 /// How far it is.
 struct State {
     is_confirmed: bool,
-    /// Of what was heard last.
+    /// Of what was received last.
     position: Vec<u8>,
     /// Where the last Runner is, and what it says: not acked yet.
     runner: Option<(Vec<u8>, Vec<u8>)>,
@@ -74,7 +74,7 @@ impl Workload for RoundTrip<'_> {
         self.poll(&format!("{}&wait=0", self.dialect.earliest_query()))?;
         self.run_until(|trips| trips.state.is_confirmed)?;
         self.negotiated = match &self.listener {
-            Listener::Conversation(talk) => talk.negotiated(),
+            Listener::Conversation(conversation) => conversation.negotiated(),
             Listener::Polls(polls) => polls.negotiated(),
         };
         Ok(now_us() - begun_us)
@@ -87,7 +87,7 @@ impl Workload for RoundTrip<'_> {
     }
 
     fn resume(&mut self) -> anyhow::Result<()> {
-        self.attention.heard_us = now_us();
+        self.attention.received_us = now_us();
         Ok(())
     }
 
@@ -162,8 +162,9 @@ impl<'a> RoundTrip<'a> {
                 Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
             }
             _ => {
-                let talk = Conversation::open(&dialer, &*dialect, &wanted, LISTENER, &poller)?;
-                Listener::Conversation(Box::new(talk))
+                let conversation =
+                    Conversation::open(&dialer, &*dialect, &wanted, LISTENER, &poller)?;
+                Listener::Conversation(Box::new(conversation))
             }
         };
         let acks = match transport {
@@ -188,7 +189,7 @@ impl<'a> RoundTrip<'a> {
                 ledger: Ledger::new(1, None),
             },
             negotiated: Negotiated::default(),
-            told: Told::default(),
+            reported: Reported::default(),
             received_before: (0, 0),
             begun_us: 0,
         })
@@ -197,7 +198,7 @@ impl<'a> RoundTrip<'a> {
     /// What the ledger has counted since this was last asked.
     fn new_counts(&mut self) -> Counts {
         let counts = self.state.ledger.counts().clone();
-        self.told.new_in(counts)
+        self.reported.new_in(counts)
     }
 
     /// Goes on until `is_done`, which is asked before the next ack goes out: so
@@ -214,7 +215,9 @@ impl<'a> RoundTrip<'a> {
                     continue;
                 }
                 match &mut self.listener {
-                    Listener::Conversation(talk) => talk.on_ready(ready, &self.poller)?,
+                    Listener::Conversation(conversation) => {
+                        conversation.on_ready(ready, &self.poller)?;
+                    }
                     Listener::Polls(polls) => polls.flush(&self.poller)?,
                 }
                 may_be_more |= ready.readable;
@@ -252,8 +255,8 @@ impl<'a> RoundTrip<'a> {
                 request.extend_from_slice(&runner);
                 acks.send(&request, &self.poller)?;
             }
-            (Listener::Conversation(talk), None) => {
-                talk.send(&self.dialect.ack(&position, &runner), &self.poller)?;
+            (Listener::Conversation(conversation), None) => {
+                conversation.send(&self.dialect.ack(&position, &runner), &self.poller)?;
             }
             (Listener::Polls(_), None) => bail!("polls have no way for acks"),
         }
@@ -280,11 +283,12 @@ impl<'a> RoundTrip<'a> {
     fn hear(&mut self) -> anyhow::Result<bool> {
         let RoundTrip { listener, dialect, state, poller, attention, .. } = self;
         match listener {
-            Listener::Conversation(talk) => {
-                let may_be_more = talk.receive(&**dialect, poller, |message, heard_us| {
-                    attention.heard_us = heard_us;
-                    state.on_message(&**dialect, message, heard_us)
-                })?;
+            Listener::Conversation(conversation) => {
+                let may_be_more =
+                    conversation.receive(&**dialect, poller, |message, received_us| {
+                        attention.received_us = received_us;
+                        state.on_message(&**dialect, message, received_us)
+                    })?;
                 if std::mem::take(&mut state.must_reload) {
                     self.reload()?;
                     return Ok(false);
@@ -299,13 +303,13 @@ impl<'a> RoundTrip<'a> {
                     let body = String::from_utf8_lossy(&answer.body);
                     bail!("the subject answered {} to a poll: {body}", answer.status);
                 }
-                let heard_us = now_us();
-                attention.heard_us = heard_us;
+                let received_us = now_us();
+                attention.received_us = received_us;
                 Decoder::default().decode(Transport::LongPolling, &answer.body, |incoming| {
                     match incoming {
                         Incoming::Message(kind, message) => {
                             let message = dialect.on_message(kind, message, &mut Vec::new())?;
-                            state.on_message(&**dialect, message, heard_us)
+                            state.on_message(&**dialect, message, received_us)
                         }
                         _ => Ok(()),
                     }
@@ -323,13 +327,13 @@ impl<'a> RoundTrip<'a> {
     /// Leaves a document that has grown large for a new one, at its cursor.
     fn reload(&mut self) -> anyhow::Result<()> {
         let RoundTrip { load, dialer, dialect, poller, listener, state, .. } = self;
-        let Listener::Conversation(talk) = listener else { return Ok(()) };
+        let Listener::Conversation(conversation) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
         let (transport, path) = (load.settings.transport, load.program.path());
         let wanted = Wanted { transport, path, topics: 1, query: &query };
-        let (wire_bytes, reads) = (talk.wire_bytes, talk.reads);
-        **talk = Conversation::open(dialer, &**dialect, &wanted, LISTENER, poller)?;
-        (talk.wire_bytes, talk.reads) = (wire_bytes, reads);
+        let (wire_bytes, reads) = (conversation.wire_bytes, conversation.reads);
+        **conversation = Conversation::open(dialer, &**dialect, &wanted, LISTENER, poller)?;
+        (conversation.wire_bytes, conversation.reads) = (wire_bytes, reads);
         Ok(())
     }
 
@@ -350,7 +354,7 @@ impl<'a> RoundTrip<'a> {
     /// Bytes and reads so far.
     fn received(&self) -> (u64, u64) {
         match &self.listener {
-            Listener::Conversation(talk) => (talk.wire_bytes, talk.reads),
+            Listener::Conversation(conversation) => (conversation.wire_bytes, conversation.reads),
             Listener::Polls(polls) => (polls.wire_bytes, polls.reads),
         }
     }
@@ -361,7 +365,7 @@ impl State {
         &mut self,
         dialect: &dyn Dialect,
         message: Message<'_>,
-        heard_us: u64,
+        received_us: u64,
     ) -> anyhow::Result<()> {
         match message {
             Message::Events { events: b"", position, .. } => {
@@ -373,11 +377,11 @@ impl State {
             }
             Message::Events { position, events, .. } => {
                 self.position = position.to_vec();
-                self.runner(dialect, events, heard_us);
+                self.runner(dialect, events, received_us);
             }
             // What was said has come back: the next Runner.
             Message::Answer(runner) if !dialect.makes_runners() => {
-                self.runner(dialect, runner, heard_us);
+                self.runner(dialect, runner, received_us);
             }
             Message::Answer(message) | Message::Event(_, message) => return Err(unknown(message)),
             Message::Gap { .. } => bail!("a gap where one Runner follows the other"),
@@ -389,7 +393,7 @@ impl State {
     }
 
     /// A Runner, or what should be one: its number is one more than the last's.
-    fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], heard_us: u64) {
+    fn runner(&mut self, dialect: &dyn Dialect, event: &[u8], received_us: u64) {
         let Some(id) = dialect::runner_id(event) else {
             self.ledger.corrupt();
             return;
@@ -398,7 +402,7 @@ impl State {
             return;
         }
         match self.sent_us.take() {
-            Some(sent_us) => self.each_us.push(heard_us.saturating_sub(sent_us)),
+            Some(sent_us) => self.each_us.push(received_us.saturating_sub(sent_us)),
             // Before the one before it was acked.
             None => self.ledger.early(1),
         }

@@ -78,14 +78,16 @@ impl Workload for Send<'_> {
         let pacing = self.schedule.pacing(end_us);
         let mut outcome = self.listen.end(end_us)?;
         self.await_answers()?;
-        if let (Some(exchange), Some(heard)) = (self.listen.exchange(), outcome.heard.as_mut()) {
-            let (exchanged, round_trips, latency) = exchange.end_span(heard.span_us);
+        if let (Some(exchange), Some(received)) =
+            (self.listen.exchange(), outcome.received.as_mut())
+        {
+            let (exchanged, round_trips, latency) = exchange.end_span(received.span_us);
             outcome.round_trips = round_trips;
             // Without answers there is only what events say themselves.
             if round_trips.is_some() {
                 outcome.latency = latency;
             }
-            heard.exchanged = Some(exchanged);
+            received.exchanged = Some(exchanged);
         }
         let swarm_fell_short = pacing.as_ref().is_some_and(Pacing::is_short);
         Ok(Outcome { pacing, swarm_fell_short, ..outcome })

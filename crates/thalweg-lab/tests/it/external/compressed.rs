@@ -33,7 +33,7 @@ fn visit(scheme: &str, rate: u32, script: Script) -> Outcome {
     let url = format!("{scheme}://{}/", serve(script));
     let typed = Typed { compress: true, ..typed(url) };
     let settings = Settings { connections: 3, rate, ..Settings::default() };
-    run_with(&typed, settings, 20, 150, &mut Blind).expect("an endpoint that is heard")
+    run_with(&typed, settings, 20, 150, &mut Blind).expect("an endpoint that is received")
 }
 
 fn agreed<'a>(outcome: &'a Outcome, name: &str) -> &'a str {
@@ -59,12 +59,15 @@ fn messages_are_compressed_both_ways_without_context() {
         });
         let outcome = visit("ws", 100, echo);
         assert_eq!(agreed(&outcome, "Sec-WebSocket-Extensions"), EXTENSION);
-        let heard = outcome.heard.unwrap();
-        assert_eq!(heard.answer.compression.as_deref(), Some(EXTENSION));
-        let exchanged = heard.exchanged.unwrap();
+        let received = outcome.received.unwrap();
+        assert_eq!(received.answer.compression.as_deref(), Some(EXTENSION));
+        let exchanged = received.exchanged.unwrap();
         assert!(exchanged.sent > 20 && exchanged.unanswered == 0, "{exchanged:?}");
-        assert_eq!(heard.payload_bytes, u64::from(Settings::default().event_bytes) * heard.events);
-        assert!(heard.wire_bytes < heard.payload_bytes, "{heard:?}");
+        assert_eq!(
+            received.payload_bytes,
+            u64::from(Settings::default().event_bytes) * received.events
+        );
+        assert!(received.wire_bytes < received.payload_bytes, "{received:?}");
     });
 }
 
@@ -86,15 +89,18 @@ fn bodies_are_read_as_they_come_compressed() {
         });
         let outcome = visit("http", 0, events);
         assert_eq!(agreed(&outcome, "Content-Encoding"), "gzip");
-        let heard = outcome.heard.unwrap();
-        assert_eq!(heard.answer.compression.as_deref(), Some("gzip"));
-        assert!(heard.events > 10 && heard.payload_bytes == 34 * heard.events, "{heard:?}");
-        assert!(heard.wire_bytes < heard.payload_bytes, "{heard:?}");
+        let received = outcome.received.unwrap();
+        assert_eq!(received.answer.compression.as_deref(), Some("gzip"));
+        assert!(
+            received.events > 10 && received.payload_bytes == 34 * received.events,
+            "{received:?}"
+        );
+        assert!(received.wire_bytes < received.payload_bytes, "{received:?}");
     });
 }
 
 #[test]
-fn who_does_not_compress_is_heard_all_the_same() {
+fn who_does_not_compress_is_received_all_the_same() {
     undisturbed(|| {
         let plain = script(|mut peer: Peer| {
             peer.upgrade("")?;
@@ -105,9 +111,9 @@ fn who_does_not_compress_is_heard_all_the_same() {
                 }
             }
         });
-        let heard = visit("ws", 100, plain).heard.unwrap();
-        let exchanged = heard.exchanged.unwrap();
+        let received = visit("ws", 100, plain).received.unwrap();
+        let exchanged = received.exchanged.unwrap();
         assert!(exchanged.sent > 20 && exchanged.unanswered == 0, "{exchanged:?}");
-        assert_eq!(heard.answer.compression, None);
+        assert_eq!(received.answer.compression, None);
     });
 }

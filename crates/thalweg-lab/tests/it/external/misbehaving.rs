@@ -1,7 +1,7 @@
 //! Endpoints that refuse, leave early, or do not keep to what they speak.
 
 use super::server::{Peer, Script, script, serve};
-use super::{SSE, forever, free_address, heard, heard_in, typed, visit, visit_for};
+use super::{SSE, forever, free_address, received, received_in, typed, visit, visit_for};
 use crate::quiet::undisturbed;
 use std::io;
 use std::sync::Mutex;
@@ -26,14 +26,14 @@ fn a_limit_of_connections_is_found() {
         ),
     }
         }));
-        let heard = heard(&typed(format!("ws://{address}/")), 8);
-        assert_eq!((heard.connections, heard.stood, heard.ended_early.count), (8, 3, 0));
-        assert_eq!(heard.refused.count, 5);
-        let mut reasons = heard.refused.first;
+        let received = received(&typed(format!("ws://{address}/")), 8);
+        assert_eq!((received.connections, received.stood, received.ended_early.count), (8, 3, 0));
+        assert_eq!(received.refused.count, 5);
+        let mut reasons = received.refused.first;
         reasons.sort();
         let full = "503 Service Unavailable: too many connections".to_owned();
         assert_eq!(reasons, [("429 Slow Down".to_owned(), 1), (full, 4)]);
-        assert!(heard.events_per_connection_min > 0);
+        assert!(received.events_per_connection_min > 0);
     });
 }
 
@@ -60,9 +60,9 @@ fn connections_that_end_early_say_how() {
             let _ = answered.lock().map(|answered| answered.send((first, said)));
             Ok(())
         }));
-        let heard = heard_in(visit_for(&typed(format!("ws://{address}/")), 4, 0, 600));
-        assert_eq!((heard.stood, heard.ended_early.count), (4, 2));
-        let mut reasons = heard.ended_early.first;
+        let received = received_in(visit_for(&typed(format!("ws://{address}/")), 4, 0, 600));
+        assert_eq!((received.stood, received.ended_early.count), (4, 2));
+        let mut reasons = received.ended_early.first;
         reasons.sort();
         let cut = "the connection was ended without a close frame (1006)";
         assert_eq!(reasons, [("closed with 4001: bye".to_owned(), 1), (cut.to_owned(), 1)]);
@@ -86,9 +86,10 @@ fn the_span_is_over_when_all_have_left() {
             peer.say("0\r\n\r\n")
         }));
         // An hour, if nobody left.
-        let heard = heard_in(visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000));
-        assert_eq!(heard.ended_early.first, [("the answer was over".to_owned(), 2)]);
-        assert!(0 < heard.events_per_connection_min && heard.events_per_connection_max <= 60);
+        let received =
+            received_in(visit_for(&typed(format!("http://{address}/")), 2, 0, 3_600_000));
+        assert_eq!(received.ended_early.first, [("the answer was over".to_owned(), 2)]);
+        assert!(0 < received.events_per_connection_min && received.events_per_connection_max <= 60);
     });
 }
 

@@ -35,7 +35,7 @@ fn send_to(
 }
 
 fn exchanged(outcome: &Outcome) -> Exchanged {
-    outcome.heard.as_ref().and_then(|heard| heard.exchanged).expect("what was sent")
+    outcome.received.as_ref().and_then(|received| received.exchanged).expect("what was sent")
 }
 
 /// So many messages as the schedule has in the span, but for those that are due at its edges.
@@ -101,7 +101,7 @@ fn what_is_not_answered_is_counted() {
 fn lines_are_sent_in_turn_and_filled_in() {
     undisturbed(|| {
         let said = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&said);
+        let received = Arc::clone(&said);
         let lines = ["a {id}", "b {connection} {token}", "c {other}"];
         let more = Typed {
             data: Some(lines.map(str::to_owned).to_vec()),
@@ -116,7 +116,7 @@ fn lines_are_sent_in_turn_and_filled_in() {
             let (path, header) =
                 (peer.head.split(' ').nth(1).unwrap_or_default(), peer.header("X-Token"));
             let said = format!("{number} {path} {header} {message}");
-            heard.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+            received.lock().unwrap_or_else(PoisonError::into_inner).push(said);
             // Nobody asked for what the others have.
             peer.frame(0x81, message.as_bytes())
         });

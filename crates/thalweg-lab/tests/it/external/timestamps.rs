@@ -1,7 +1,7 @@
 //! Latency, from timestamps in every unit.
 
 use super::server::{Peer, Script, script, serve};
-use super::{forever, heard, typed, visit};
+use super::{forever, received, typed, visit};
 use crate::quiet::undisturbed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_lab::measure::{Timestamps, Unit};
@@ -27,7 +27,7 @@ fn stamped(event: impl Fn(Duration) -> String + Copy + Send + Sync + 'static) ->
 
 fn stamps(script: Script, path: &str) -> Timestamps {
     let timestamp = Some(path.to_owned());
-    let found = heard(&Typed { timestamp, ..typed(format!("ws://{}/", serve(script))) }, 2);
+    let found = received(&Typed { timestamp, ..typed(format!("ws://{}/", serve(script))) }, 2);
     let stamps = found.timestamps.expect("a path was given");
     assert_eq!(stamps.read + stamps.ahead + stamps.missing, found.events);
     assert!(found.events > 10);

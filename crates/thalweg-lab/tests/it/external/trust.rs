@@ -1,7 +1,7 @@
 //! TLS: whom the lab trusts, and whom not.
 
 use super::server::{script, serve, serve_tls};
-use super::{SSE, forever, heard, typed, visit};
+use super::{SSE, forever, received, typed, visit};
 use crate::quiet::undisturbed;
 use thalweg_lab::scenario::Typed;
 
@@ -21,11 +21,11 @@ fn an_unknown_certificate_is_refused_unless_it_is_named_or_all_are_taken() {
         std::fs::write(&file, pem).unwrap();
         for scheme in ["wss", "https"] {
             let url = format!("{scheme}://localhost:{}/", address.port());
-            let insecure = heard(&Typed { insecure: true, ..typed(url.clone()) }, 5);
+            let insecure = received(&Typed { insecure: true, ..typed(url.clone()) }, 5);
             assert_eq!(insecure.stood, 5, "{insecure:?}");
             assert!(insecure.events > 10 && insecure.wire_bytes > 6 * insecure.payload_bytes / 5);
             assert!(insecure.set_up.is_some());
-            let named = heard(&Typed { cacert: Some(file.clone()), ..typed(url.clone()) }, 2);
+            let named = received(&Typed { cacert: Some(file.clone()), ..typed(url.clone()) }, 2);
             assert!(named.stood == 2 && named.events > 0, "{named:?}");
 
             let error = visit(&typed(url), 2).unwrap_err().to_string();

@@ -23,7 +23,7 @@ fn socketio_beside_thalweg() {
         samples
     };
     let cell = "connections = 20\nevent_bytes = 300\ntopics = 2";
-    for sample in measure("posted", cell, &["--duration", "1s"]) {
+    for sample in measure("published-load", cell, &["--duration", "1s"]) {
         assert!(sample["ledger"]["delivered"].as_u64() > Some(1000), "{sample}");
         assert!(sample["verdict"].is_string() || allowed_cores().len() < 2, "{sample}");
     }

@@ -88,7 +88,7 @@ fn what_is_sent_and_what_comes_back_is_told() {
     assert!(said.stdout.contains(" answered, 0 unanswered; from due to "), "{}", said.stdout);
     let summary = place.json("run-a", "summary.json");
     let row = &summary["parts"][0]["rows"][0];
-    let exchanged = &row["heard"]["exchanged"];
+    let exchanged = &row["received"]["exchanged"];
     assert_eq!(exchanged["sent"], exchanged["answered"]);
     assert!((38..=42).contains(&exchanged["sent"].as_u64().expect("a count")), "{exchanged}");
     assert!(row["round_trip"]["p50_us"].as_f64() > Some(0.0), "{row}");

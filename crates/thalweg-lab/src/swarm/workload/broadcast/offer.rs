@@ -4,7 +4,7 @@
 use super::{Broadcast, PUBLISHER_KEYS};
 use crate::scenario::Drive;
 use crate::swarm::pace::Schedule;
-use crate::swarm::posted::Topic;
+use crate::swarm::published::Topic;
 use crate::swarm::publisher::Publisher;
 use crate::swarm::socket::{self, now_us};
 use crate::swarm::{Load, PROGRESS_EVERY_US, SILENCE_US_MAX};
@@ -55,7 +55,7 @@ fn seconds(us: u64) -> String {
 impl Broadcast<'_> {
     /// On a schedule, if there is a rate.
     pub(super) fn start_posting(&mut self, rate: f64) -> anyhow::Result<()> {
-        if !self.load.drive.is_posted() {
+        if !self.load.drive.is_published_load() {
             return Ok(());
         }
         for topic in 0..self.load.settings.topics {
@@ -147,7 +147,7 @@ impl Broadcast<'_> {
     /// Whether a subject's own schedule leaves no such silence.
     fn must_hear_rows(&self, now_us: u64) -> bool {
         let Load { drive, start_us, settings, .. } = self.load;
-        drive == Drive::SelfDriven
+        drive == Drive::GeneratedLoad
             && settings.interval_us < SILENCE_US_MAX / 2
             && now_us > start_us + SILENCE_US_MAX
     }
@@ -179,8 +179,8 @@ impl Broadcast<'_> {
         while !self.subscribers.have(last) {
             self.turn(PROGRESS_EVERY_US)?;
             let now_us = now_us();
-            let heard_us = self.subscribers.receiver().heard_us.max(begun_us);
-            if now_us.saturating_sub(heard_us) > SILENCE_US_MAX {
+            let received_us = self.subscribers.receiver().received_us.max(begun_us);
+            if now_us.saturating_sub(received_us) > SILENCE_US_MAX {
                 return Ok(Wait::Silent);
             }
             if now_us - begun_us > within_us {

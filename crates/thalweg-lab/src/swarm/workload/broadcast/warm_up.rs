@@ -7,7 +7,7 @@ use crate::measure::{Slice, Steadiness, Warm, WarmUp};
 use crate::scenario::{Drive, Settings};
 use crate::swarm::socket::now_us;
 use crate::swarm::workload::Workload;
-use crate::swarm::{MOMENT, posted};
+use crate::swarm::{MOMENT, published};
 use std::time::Duration;
 
 impl Broadcast<'_> {
@@ -49,7 +49,7 @@ impl Broadcast<'_> {
         }
         let receiver = self.subscribers.receiver();
         let delivered = receiver.statistics.traffic.events as f64;
-        posted::littles_ratio(receiver.topics(), delivered, span_us)
+        published::littles_ratio(receiver.topics(), delivered, span_us)
     }
 
     /// The same load behind the span, for as long as the observer wants it.
@@ -66,7 +66,7 @@ impl Broadcast<'_> {
 
     /// Whether what is published waits for what arrives.
     fn is_closed_loop(&self) -> bool {
-        self.load.drive == Drive::Posted && self.load.settings.rate == 0
+        self.load.drive == Drive::PublishedLoad && self.load.settings.rate == 0
     }
 
     /// Time between two events of the schedule, none in a closed loop; `None` if
@@ -74,9 +74,9 @@ impl Broadcast<'_> {
     fn tick(&self) -> Option<Duration> {
         let Settings { rate, interval_us, .. } = *self.load.settings;
         match self.load.drive {
-            Drive::Posted if rate > 0 => Some(Duration::from_secs(1) / rate),
-            Drive::Posted => Some(Duration::ZERO),
-            Drive::SelfDriven => Some(Duration::from_micros(interval_us)),
+            Drive::PublishedLoad if rate > 0 => Some(Duration::from_secs(1) / rate),
+            Drive::PublishedLoad => Some(Duration::ZERO),
+            Drive::GeneratedLoad => Some(Duration::from_micros(interval_us)),
             _ => None,
         }
     }

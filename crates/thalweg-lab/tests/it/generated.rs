@@ -63,7 +63,7 @@ fn broadcast(
 }
 
 fn measure(tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {
-    measure_as(Drive::SelfDriven, tick)
+    measure_as(Drive::GeneratedLoad, tick)
 }
 
 fn measure_as(drive: Drive, tick: fn(u64) -> Option<Tick>) -> anyhow::Result<Outcome> {

@@ -1,4 +1,4 @@
-//! The self-driven drive: rows of experiment A, `[SEQ,DUE,…]`. Column 0 counts
+//! The generated load: rows of experiment A, `[SEQ,DUE,…]`. Column 0 counts
 //! up, column 1 is the intended time in µs of `CLOCK_MONOTONIC`, the rest is
 //! the same in every row.
 //!

@@ -1,4 +1,4 @@
-//! The posted drive: what was published, who has it, what is due next.
+//! The published load: what was published, who has it, what is due next.
 //!
 //! In a closed loop event n + window is due at the moment the last reading
 //! subscriber has event n; each topic has a window of its own. In an open loop

@@ -1,4 +1,4 @@
-//! What was heard from an endpoint that does not cooperate: no ledger, for nobody
+//! What was received from an endpoint that does not cooperate: no ledger, for nobody
 //! knows what should have come.
 
 use super::Latency;
@@ -8,9 +8,9 @@ use std::fmt;
 /// Reasons that are told apart; further ones are only counted.
 const REASONS_MAX: usize = 8;
 
-/// Everything that was heard from an endpoint in one go.
+/// Everything that was received from an endpoint in one go.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Heard {
+pub struct Received {
     /// Connections that were to stand.
     pub connections: u32,
     /// Connections that stood.

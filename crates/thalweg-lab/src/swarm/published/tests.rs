@@ -50,15 +50,15 @@ fn a_subject_that_misbehaves_is_caught() {
 fn late_events_are_compared_however_many_are_outstanding() {
     let mut topic = Topic::new(4, 1, 128);
     let (mut ledger, mut statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
-    let mut heard = 0;
+    let mut received = 0;
     for burst in [3u64, 700, 5, 2000, 1] {
         let mut lines = Vec::new();
         for _ in 0..burst {
             topic.publish_on_schedule(1000 + topic.published(), &mut lines);
         }
         assert_eq!(topic.outstanding(), burst);
-        assert_eq!(topic.waits_since_us(), Some(1000 + heard));
-        heard += burst;
+        assert_eq!(topic.waits_since_us(), Some(1000 + received));
+        received += burst;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let events = &line[..line.len() - 1];
             let arrival = Arrival { subscription: 0, is_reader: true, events, now_us: 5000 };
@@ -69,7 +69,7 @@ fn late_events_are_compared_however_many_are_outstanding() {
         assert_eq!((topic.waits_since_us(), topic.outstanding()), (None, 0));
     }
     assert_eq!(ledger.counts().to_string(), "whole");
-    assert_eq!(statistics.traffic.events, heard);
+    assert_eq!(statistics.traffic.events, received);
     // Exact to three digits.
     assert!((4000..4005).contains(&statistics.latency.quantile_us(1.0).unwrap()));
 }

@@ -2,36 +2,36 @@
 
 use super::number::{digits, short};
 use super::row::Row;
-use crate::measure::{Exchanged, Heard, Reasons, Spread, Timestamps};
+use crate::measure::{Exchanged, Reasons, Received, Spread, Timestamps};
 
-/// Everything that was heard; nothing where nobody listened so.
+/// Everything that was received; nothing where nobody listened so.
 pub(super) fn lines(row: &Row) -> String {
-    let Some(heard) = &row.heard else {
+    let Some(received) = &row.received else {
         return String::new();
     };
     let mut text = format!("\n{} ({})\n", row.subject, row.cell);
-    for (name, line) in facts(heard) {
+    for (name, line) in facts(received) {
         text += &format!("  {name:<12} {line}\n");
     }
     text
 }
 
 /// What there is to say, each with its name.
-pub(super) fn facts(heard: &Heard) -> Vec<(&'static str, String)> {
-    let mut facts = vec![("answer", answer(heard)), ("connections", connections(heard))];
-    facts.extend(heard.set_up.map(|it| ("set-up", spread(it))));
-    facts.push(("events", events(heard)));
-    facts.extend(heard.intervals.map(|it| {
-        let silence = time(heard.silence_us_max);
+pub(super) fn facts(received: &Received) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("answer", answer(received)), ("connections", connections(received))];
+    facts.extend(received.set_up.map(|it| ("set-up", spread(it))));
+    facts.push(("events", events(received)));
+    facts.extend(received.intervals.map(|it| {
+        let silence = time(received.silence_us_max);
         ("intervals", format!("{}; longest silence of a connection {silence}", spread(it)))
     }));
-    facts.extend(heard.timestamps.as_ref().map(|it| ("timestamps", timestamps(it))));
-    facts.extend(heard.exchanged.map(|it| ("sent", exchanged(it))));
+    facts.extend(received.timestamps.as_ref().map(|it| ("timestamps", timestamps(it))));
+    facts.extend(received.exchanged.map(|it| ("sent", exchanged(it))));
     facts
 }
 
-fn answer(heard: &Heard) -> String {
-    let answer = &heard.answer;
+fn answer(received: &Received) -> String {
+    let answer = &received.answer;
     let extras = [
         answer.server.as_ref().map(|server| format!("server {server}")),
         answer.content_type.clone(),
@@ -44,10 +44,10 @@ fn answer(heard: &Heard) -> String {
     format!("{} from {}{extras}", answer.status, answer.address)
 }
 
-fn connections(heard: &Heard) -> String {
-    let mut text = format!("{} of {} stood", heard.stood, heard.connections);
-    text += &reasons("refused", &heard.refused);
-    text += &reasons("ended early", &heard.ended_early);
+fn connections(received: &Received) -> String {
+    let mut text = format!("{} of {} stood", received.stood, received.connections);
+    text += &reasons("refused", &received.refused);
+    text += &reasons("ended early", &received.ended_early);
     text
 }
 
@@ -59,13 +59,13 @@ fn reasons(what: &str, reasons: &Reasons) -> String {
     format!("; {} {what}: {}", reasons.count, each.collect::<Vec<_>>().join(", "))
 }
 
-fn events(heard: &Heard) -> String {
-    if heard.events == 0 {
+fn events(received: &Received) -> String {
+    if received.events == 0 {
         return "none".to_owned();
     }
-    let events = heard.events as f64;
-    let kind = match (heard.text_events, heard.binary_events) {
-        (_, 0) if heard.json_tried > 0 && heard.json_found == heard.json_tried => "JSON",
+    let events = received.events as f64;
+    let kind = match (received.text_events, received.binary_events) {
+        (_, 0) if received.json_tried > 0 && received.json_found == received.json_tried => "JSON",
         (_, 0) => "text",
         (0, _) => "binary",
         _ => "text and binary",
@@ -73,11 +73,11 @@ fn events(heard: &Heard) -> String {
     format!(
         "{} of {kind}, {} to {} per connection; {} bytes on average, at most {}; {} on the wire each",
         short(events),
-        heard.events_per_connection_min,
-        heard.events_per_connection_max,
-        digits(heard.payload_bytes as f64 / events),
-        heard.event_bytes_max,
-        digits(heard.wire_bytes as f64 / events)
+        received.events_per_connection_min,
+        received.events_per_connection_max,
+        digits(received.payload_bytes as f64 / events),
+        received.event_bytes_max,
+        digits(received.wire_bytes as f64 / events)
     )
 }
 
@@ -127,11 +127,11 @@ mod tests {
     use crate::measure::Answer;
 
     #[test]
-    fn everything_that_was_heard_is_told() {
+    fn everything_that_was_received_is_told() {
         let mut refused = Reasons::default();
         refused.add("503 Service Unavailable: too many connections");
         refused.add("503 Service Unavailable: too many connections");
-        let heard = Heard {
+        let received = Received {
             connections: 10,
             stood: 8,
             refused,
@@ -161,12 +161,12 @@ mod tests {
                 missing: 3,
                 unit: None,
             }),
-            ..Heard::default()
+            ..Received::default()
         };
         let row = Row {
             cell: "10 connections".to_owned(),
             subject: "ws://127.0.0.1:9000/".to_owned(),
-            heard: Some(heard),
+            received: Some(received),
             ..Row::default()
         };
         insta::assert_snapshot!(lines(&row));
