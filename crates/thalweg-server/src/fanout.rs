@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The owner of subscribers visits each with [`Subscriber::deliver`] when something may be due
-//! to it: when a log that it reads has got a batch, when its sink has room again, at the time
+//! to it: when a feed that it reads has got a batch, when its sink has room again, at the time
 //! that the last visit returned, and after any other call on the subscriber.
 //!
 //! ```
@@ -18,17 +18,17 @@
 //! use thalweg_server::fanout::{
 //!     Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
 //! };
-//! use thalweg_server::stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer};
+//! use thalweg_server::stream::{BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer};
 //! use thalweg_wire::{Epoch, Format, StartAt};
 //!
-//! /// One log is all that there is.
-//! struct One(Log);
+//! /// One feed is all that there is.
+//! struct One(Feed);
 //!
 //! impl Feeds for One {
-//!     fn feed(&self, _: FeedKey) -> Option<&Log> {
+//!     fn feed(&self, _: FeedKey) -> Option<&Feed> {
 //!         Some(&self.0)
 //!     }
-//!     fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Log> {
+//!     fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Feed> {
 //!         Some(&mut self.0)
 //!     }
 //! }
@@ -46,7 +46,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (epoch, now_us) = (Epoch::new(0x9f).ok_or("no epoch")?, 0);
 //! let history = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
-//! let mut feeds = One(Log::new("cars".parse()?, epoch, 1, history));
+//! let mut feeds = One(Feed::Log(Log::new("cars".parse()?, epoch, 1, history)));
 //!
 //! // Its subscriber waits for events.
 //! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };
@@ -87,7 +87,7 @@ mod window;
 
 use std::io::IoSlice;
 
-use crate::stream::Log;
+use crate::stream::Feed;
 
 pub use deliver::{Delivered, Scratch};
 pub use subscriber::{ResponseMode, Subscriber};
@@ -96,15 +96,15 @@ pub use subscription::{Policy, Subscribe, Terms};
 /// A topic's place among a shard's feeds.
 pub type FeedKey = u32;
 
-/// The logs that a shard's subscribers read. Within a visit a key must name the same log, and
-/// no log may go away while a subscriber reads it.
+/// The feeds that a shard's subscribers read. Within a visit a key must name the same feed, and
+/// none may go away while a subscriber reads it.
 pub trait Feeds {
-    /// The log of a key. `None` while the log is not here yet: its subscriptions wait, and
+    /// The feed of a key. `None` while it is not here yet: its subscriptions wait, and
     /// their subscribers must be visited when it has come.
-    fn feed(&self, key: FeedKey) -> Option<&Log>;
+    fn feed(&self, key: FeedKey) -> Option<&Feed>;
 
     /// The same, to pin batches.
-    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Log>;
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed>;
 }
 
 /// Where a subscriber's bytes go: a socket, one with TLS, a pipe.

@@ -5,8 +5,9 @@
 //! payloads    events' JSON, joined: the input of publishers
 //! sequencer   gives offsets, seals batches            (home shard only)
 //! batch       sealed consecutive events, shared by all shards
+//! feed        what a subscription reads: one of these
 //! log         the batches retained, and the hot tails (each shard that reads)
-//! frames      a log as subscribers of one format read it
+//! log_frames  a log as subscribers of one format read it
 //! tail        hot tail: newest finished frames of one format, contiguous
 //! format_map  a value for each format in use
 //! cursor      where a subscription is in a log
@@ -18,9 +19,10 @@
 
 mod batch;
 mod cursor;
+mod feed;
 mod format_map;
-mod frames;
 mod log;
+mod log_frames;
 mod payloads;
 mod pins;
 mod sequencer;
@@ -29,9 +31,10 @@ mod tail;
 
 pub use batch::Batch;
 pub use cursor::Cursor;
+pub use feed::{Feed, Frames};
 pub(crate) use format_map::FormatMap;
-pub use frames::{Frames, Next};
 pub use log::{HistoryBounds, Log, Lost, Start};
+pub use log_frames::{LogFrames, Next};
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;

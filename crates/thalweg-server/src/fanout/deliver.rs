@@ -99,7 +99,7 @@ impl Subscriber {
         }
     }
 
-    /// Begins subscriptions whose log has come. It waits for the end of a partly sent frame
+    /// Begins subscriptions whose feed has come. It waits for the end of a partly sent frame
     /// with a trailer, because that trailer would name them too early.
     fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
         if self.format.has_trailer() && self.in_frame.is_some() {
@@ -110,7 +110,7 @@ impl Subscriber {
             if self.subscriptions[index].cursor().is_some() {
                 continue;
             }
-            let Some(log) = feeds.feed(self.subscriptions[index].feed) else { continue };
+            let Some(feed) = feeds.feed(self.subscriptions[index].feed) else { continue };
             if self.is_ending() || self.control.unsent().len() >= CONTROL_BYTES_MAX {
                 return;
             }
@@ -120,7 +120,7 @@ impl Subscriber {
                 self.end_control(feeds, Ids::default(), 0);
             }
             let before = self.control.frames().len();
-            let begun = self.subscriptions[index].begin(log, self.format, self.control.frames());
+            let begun = self.subscriptions[index].begin(feed, self.format, self.control.frames());
             if let Ok(reason) = begun
                 && self.format.has_trailer()
             {
@@ -146,9 +146,9 @@ impl Subscriber {
 
     fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost) {
         let subscription = &mut self.subscriptions[index];
-        let Some(log) = feeds.feed(subscription.feed) else { return };
+        let Some(feed) = feeds.feed(subscription.feed) else { return };
         let control = self.control.frames();
-        let jumped = subscription.jump(log, lost, GapReason::Slow, self.format, control);
+        let jumped = subscription.jump(feed, lost, GapReason::Slow, self.format, control);
         if jumped.is_ok() && self.format.has_trailer() {
             self.end_control(feeds, Ids::default(), 0);
         }

@@ -5,7 +5,7 @@ use thalweg_wire::{
 };
 
 use super::{FeedKey, Feeds, Subscribe, control::Control, ids::Ids, subscription::Subscription};
-use crate::stream::{Cursor, Frames, Log};
+use crate::stream::{Cursor, Feed, Frames};
 
 /// One connection's subscriptions, and the frames that are for it alone.
 ///
@@ -132,9 +132,9 @@ impl Subscriber {
     /// Its client has processed a feed's events up to `position`.
     pub fn ack(&mut self, feeds: &impl Feeds, feed: FeedKey, position: Position) {
         if let Some(index) = self.index_of(feed)
-            && let Some(log) = feeds.feed(feed)
+            && let Some(feed) = feeds.feed(feed)
         {
-            self.subscriptions[usize::from(index)].ack(log, position);
+            self.subscriptions[usize::from(index)].ack(feed, position);
         }
     }
 
@@ -173,9 +173,7 @@ impl Subscriber {
     pub fn held_bytes(&self, feeds: &impl Feeds) -> usize {
         let rest = || {
             let subscription = &self.subscriptions[usize::from(self.in_frame?)];
-            let cursor = subscription.cursor()?;
-            let batch = feeds.feed(subscription.feed)?.batch_at(cursor.next())?;
-            Some(batch.event_bytes(cursor.next()).saturating_sub(cursor.sent()))
+            feeds.feed(subscription.feed)?.rest_of_frame(&subscription.cursor()?)
         };
         self.control_bytes() + rest().unwrap_or(0)
     }
@@ -236,10 +234,10 @@ impl Subscriber {
     pub fn leave(&mut self, feeds: &mut impl Feeds) {
         let Some(index) = self.in_frame.take() else { return };
         let subscription = &self.subscriptions[usize::from(index)];
-        if let (Some(log), Some(cursor)) =
+        if let (Some(feed), Some(cursor)) =
             (feeds.feed_mut(subscription.feed), subscription.cursor())
         {
-            log.unpin(&cursor);
+            feed.unpin(&cursor);
         }
     }
 
@@ -260,13 +258,13 @@ impl Subscriber {
         now_us: u64,
     ) -> Option<(FeedKey, Cursor)> {
         let subscription = &mut self.subscriptions[usize::from(index)];
-        let log = feeds.feed_mut(subscription.feed)?;
-        let after = after.unwrap_or_else(|| Frames::of(log, self.format).advance(before, taken));
-        if is_at_head(log, &after) {
+        let feed = feeds.feed_mut(subscription.feed)?;
+        let after = after.unwrap_or_else(|| Frames::of(feed, self.format).advance(before, taken));
+        if is_at_head(feed, &after) {
             subscription.caught_up(now_us);
         }
         if after.in_frame() {
-            log.pin(&after);
+            feed.pin(&after);
         }
         self.in_frame = after.in_frame().then_some(index);
         subscription.set_cursor(after);
@@ -345,6 +343,6 @@ impl Subscriber {
 }
 
 /// Whether a cursor is at the head and between frames.
-pub(super) fn is_at_head(log: &Log, cursor: &Cursor) -> bool {
-    !cursor.in_frame() && cursor.next() == log.head()
+pub(super) fn is_at_head(feed: &Feed, cursor: &Cursor) -> bool {
+    !cursor.in_frame() && cursor.next() == feed.head()
 }

@@ -1,7 +1,7 @@
 use thalweg_wire::{Close, Format, Gap, GapReason, Offset, Position, StartAt, close};
 
 use super::{FeedKey, window::Window};
-use crate::stream::{Cursor, Log, Lost, Start};
+use crate::stream::{Cursor, Feed, Lost, Start};
 
 /// What happens to a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,7 +21,7 @@ pub enum Policy {
 pub struct Subscribe {
     /// Which topic.
     pub feed: FeedKey,
-    /// Where to start. The subscription is confirmed, or a gap is announced, when the log has
+    /// Where to start. The subscription is confirmed, or a gap is announced, when the feed has
     /// come.
     pub start: StartAt,
     /// Its other terms.
@@ -57,7 +57,7 @@ pub(super) struct Subscription {
 
 #[derive(Debug, Clone, Copy)]
 enum Progress {
-    /// Waits for its log.
+    /// Waits for its feed.
     Starting(StartAt),
     At(Cursor),
 }
@@ -85,25 +85,25 @@ impl Subscription {
 
     /// Where it would resume: at its cursor, or where it starts. If it starts with a gap, the
     /// gap is not announced yet.
-    pub(super) fn resume_at(&self, log: Option<&Log>, reached: Option<Offset>) -> StartAt {
+    pub(super) fn resume_at(&self, feed: Option<&Feed>, reached: Option<Offset>) -> StartAt {
         let next = reached.or(self.cursor().map(|cursor| cursor.next()));
-        match (self.progress, log, next) {
-            (Progress::At(_), Some(log), Some(next)) => StartAt::After(log.position_before(next)),
-            (Progress::Starting(start), Some(log), _) => match log.start(start) {
-                Start::At(cursor) => StartAt::After(log.position_before(cursor.next())),
+        match (self.progress, feed, next) {
+            (Progress::At(_), Some(feed), Some(next)) => StartAt::After(feed.position_before(next)),
+            (Progress::Starting(start), Some(feed), _) => match feed.start(start) {
+                Start::At(cursor) => StartAt::After(feed.position_before(cursor.next())),
                 Start::Lost(_) | Start::OtherEpoch(_) => start,
             },
             (Progress::Starting(start), None, _) => start,
-            // A log never goes away under its subscribers.
+            // A feed never goes away under its subscribers.
             (Progress::At(_), ..) => StartAt::Latest,
         }
     }
 
     /// Its client has processed everything up to `position`. A position of another epoch is
     /// ignored.
-    pub(super) fn ack(&mut self, log: &Log, position: Position) {
+    pub(super) fn ack(&mut self, feed: &Feed, position: Position) {
         if let Some(window) = &mut self.window
-            && position.epoch == log.epoch()
+            && position.epoch == feed.epoch()
         {
             window.ack(position.offset);
         }
@@ -125,24 +125,24 @@ impl Subscription {
     /// returns the gap's reason.
     pub(super) fn begin(
         &mut self,
-        log: &Log,
+        feed: &Feed,
         format: Format,
         control: &mut Vec<u8>,
     ) -> Result<Option<GapReason>, Close> {
         let Progress::Starting(at) = self.progress else { return Ok(None) };
-        match log.start(at) {
+        match feed.start(at) {
             Start::At(cursor) => {
-                log.write_confirmation(&cursor, format, control);
+                feed.write_confirmation(&cursor, format, control);
                 self.set_cursor(cursor);
                 Ok(None)
             }
             Start::OtherEpoch(cursor) => {
-                write_gap(log, cursor.next(), None, GapReason::Epoch, format, control);
+                write_gap(feed, cursor.next(), None, GapReason::Epoch, format, control);
                 self.set_cursor(cursor);
                 Ok(Some(GapReason::Epoch))
             }
             Start::Lost(lost) => {
-                self.jump(log, lost, GapReason::Trimmed, format, control)?;
+                self.jump(feed, lost, GapReason::Trimmed, format, control)?;
                 Ok(Some(GapReason::Trimmed))
             }
         }
@@ -151,7 +151,7 @@ impl Subscription {
     /// Goes on at another place, as its policy says, and announces the gap in `control`.
     pub(super) fn jump(
         &mut self,
-        log: &Log,
+        feed: &Feed,
         lost: Lost,
         reason: GapReason,
         format: Format,
@@ -162,21 +162,21 @@ impl Subscription {
             Policy::Latest => lost.newest,
             Policy::Close => return Err(close::SLOW),
         };
-        write_gap(log, next, Some(next - lost.expected), reason, format, control);
+        write_gap(feed, next, Some(next - lost.expected), reason, format, control);
         self.set_cursor(Cursor::before(next));
         Ok(())
     }
 }
 
 fn write_gap(
-    log: &Log,
+    feed: &Feed,
     next: Offset,
     missed: Option<Offset>,
     reason: GapReason,
     format: Format,
     control: &mut Vec<u8>,
 ) {
-    let gap = Gap { topic: log.topic(), position: log.position_before(next), missed, reason };
+    let gap = Gap { topic: feed.topic(), position: feed.position_before(next), missed, reason };
     format.gap(&gap, control);
 }
 

@@ -183,7 +183,7 @@ impl<'f, 's> Transmit<'f, 's> {
     ) -> Result<Cursor, Interrupted> {
         let format = subscriber.format;
         let subscription = &subscriber.subscriptions[usize::from(index)];
-        let (Some(mut cursor), Some(log)) =
+        let (Some(mut cursor), Some(feed)) =
             (from.or(subscription.cursor()), feeds.feed(subscription.feed))
         else {
             return Ok(Cursor::before(0));
@@ -194,7 +194,7 @@ impl<'f, 's> Transmit<'f, 's> {
         }
         let has_trailer = format.has_trailer();
         let alone = one_frame || has_trailer || window.is_some();
-        let frames = Frames::of(log, format);
+        let frames = Frames::of(feed, format);
         let mut planned = 0;
         loop {
             if self.is_full() {
@@ -244,7 +244,7 @@ impl<'f, 's> Transmit<'f, 's> {
             // A visit makes only one such frame.
             let is_costly = is_cold && !format.keeps_events();
             self.summary.is_costly |= is_costly;
-            if one_frame || is_at_head(log, &cursor) {
+            if one_frame || is_at_head(feed, &cursor) {
                 return Ok(cursor);
             }
             if is_costly {
@@ -370,9 +370,9 @@ impl AcceptedSend<'_> {
         // Unpin last. After a new subscription to the same topic, the frame now begun may be in
         // the same batch, and this may be its last pin.
         if let Some((feed, before)) = finished
-            && let Some(log) = feeds.feed_mut(feed)
+            && let Some(feed) = feeds.feed_mut(feed)
         {
-            log.unpin(&before);
+            feed.unpin(&before);
         }
         cold.shrink_to(SCRATCH_BYTES_KEPT);
         subscriber.remove_finished();

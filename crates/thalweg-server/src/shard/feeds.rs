@@ -1,4 +1,4 @@
-//! The topics of one shard: their logs, their subscribers, and, where the shard
+//! The topics of one shard: their feeds, their subscribers, and, where the shard
 //! is their home, their sequencers and the other shards that have copies.
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ use crate::{
     connection_limits::AddressCounts,
     fanout::{FeedKey, Feeds},
     refusal::Refusal,
-    stream::{Batch, FormatMap, Log, Sequencer},
+    stream::{Batch, Feed, FormatMap, Log, Sequencer},
 };
 
 /// All topics of a shard.
@@ -33,7 +33,7 @@ pub(super) struct FeedTable {
     by_topic: HashMap<Topic, FeedKey>,
     /// The same in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
-    feeds: Slab<Feed>,
+    feeds: Slab<LocalTopic>,
     pub(super) topic_limits: TopicLimits,
     /// The topic whose history loses batches next, when all histories together are too large.
     shed_next: usize,
@@ -41,12 +41,12 @@ pub(super) struct FeedTable {
 
 /// One topic on one shard.
 #[derive(Debug)]
-pub(super) struct Feed {
+pub(super) struct LocalTopic {
     pub(super) topic: Topic,
     kind: TopicKind,
     /// What its subscribers read; on a shard that is not its home, only once
     /// the home has answered.
-    pub(super) log: Option<Log>,
+    pub(super) feed: Option<Feed>,
     /// Only on its home shard.
     pub(super) home: Option<Home>,
     /// Connections that subscribe to it; each subscription knows its place here.
@@ -133,13 +133,13 @@ impl FeedTable {
             is_unposted: false,
             is_permanent: false,
         });
-        let log = home
-            .as_ref()
-            .map(|home| Log::new(topic.clone(), home.sequencer.epoch(), 1, settings.history));
-        let key = self.feeds.insert(Feed {
+        let feed = home.as_ref().map(|home| {
+            Feed::Log(Log::new(topic.clone(), home.sequencer.epoch(), 1, settings.history))
+        });
+        let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
-            log,
+            feed,
             home,
             subscribers: Vec::new(),
             is_input: false,
@@ -190,27 +190,27 @@ impl FeedTable {
         self.by_topic.get(topic).copied()
     }
 
-    pub(super) fn get(&self, key: FeedKey) -> Option<&Feed> {
+    pub(super) fn get(&self, key: FeedKey) -> Option<&LocalTopic> {
         self.feeds.get(key as usize)
     }
 
-    pub(super) fn get_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
+    pub(super) fn get_mut(&mut self, key: FeedKey) -> Option<&mut LocalTopic> {
         self.feeds.get_mut(key as usize)
     }
 
     /// The topics whose names begin with `prefix` and come after `after`, in order.
-    pub(super) fn named(&self, after: &str, prefix: &str) -> impl Iterator<Item = &Feed> {
+    pub(super) fn named(&self, after: &str, prefix: &str) -> impl Iterator<Item = &LocalTopic> {
         let from = if after < prefix { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let next = self.by_name.range::<str, _>((from, Bound::Unbounded));
         next.take_while(move |(topic, _)| topic.as_str().starts_with(prefix))
             .filter_map(|(_, key)| self.get(*key))
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (FeedKey, &mut Feed)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (FeedKey, &mut LocalTopic)> {
         self.feeds.iter_mut().map(|(key, feed)| (key as FeedKey, feed))
     }
 
-    /// Takes posted batches in; the first ones make the log.
+    /// Takes posted batches in; the first ones make the feed.
     pub(super) fn receive(
         &mut self,
         key: FeedKey,
@@ -222,24 +222,24 @@ impl FeedTable {
         if !batches.is_empty() {
             self.set_kind(key, TopicKind::Active);
         }
-        let Some(feed) = self.feeds.get_mut(key as usize) else { return };
-        let log = feed.log.get_or_insert_with(|| {
-            // Looked up once: the log keeps its bounds.
-            let bounds = self.config.topic(&feed.topic).history;
-            let mut log = Log::new(feed.topic.clone(), epoch, from, bounds);
-            feed.format_users.iter().for_each(|(format, _)| log.open_tail(format));
-            log
+        let Some(local) = self.feeds.get_mut(key as usize) else { return };
+        let feed = local.feed.get_or_insert_with(|| {
+            // Looked up once: the feed keeps its bounds.
+            let bounds = self.config.topic(&local.topic).history;
+            let mut feed = Feed::Log(Log::new(local.topic.clone(), epoch, from, bounds));
+            local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
+            feed
         });
         for batch in batches {
-            if batch.first() >= log.head() {
-                log.push(batch, now_us);
+            if batch.first() >= feed.head() {
+                feed.push(batch, now_us);
             }
         }
     }
 
     /// Memory of a topic's history, in bytes.
     pub(super) fn history_bytes(&self, key: FeedKey) -> usize {
-        self.get(key).and_then(|feed| feed.log.as_ref()).map_or(0, Log::history_bytes)
+        self.get(key).and_then(|local| local.feed.as_ref()).map_or(0, Feed::history_bytes)
     }
 
     /// Drops batches until about `bytes` are freed, one topic after the other. Returns the
@@ -251,9 +251,9 @@ impl FeedTable {
                 break;
             }
             self.shed_next = (self.shed_next + 1) % self.feeds.capacity();
-            let feed = self.feeds.get_mut(self.shed_next);
-            if let Some(log) = feed.and_then(|feed| feed.log.as_mut()) {
-                freed += log.trim_all(bytes - freed, now_us);
+            let local = self.feeds.get_mut(self.shed_next);
+            if let Some(feed) = local.and_then(|local| local.feed.as_mut()) {
+                freed += feed.trim_all(bytes - freed, now_us);
             }
         }
         freed
@@ -269,14 +269,14 @@ impl FeedTable {
     }
 }
 
-impl Feed {
+impl LocalTopic {
     /// Adds a connection to the list. Returns its place there.
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
         let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);
         *self.format_users.get_or_insert_with(format, || 0) += 1;
-        if let Some(log) = &mut self.log {
-            log.open_tail(format);
+        if let Some(feed) = &mut self.feed {
+            feed.open_tail(format);
         }
         place
     }
@@ -291,7 +291,7 @@ impl Feed {
             *users -= 1;
             if *users == 0 {
                 self.format_users.remove(format);
-                self.log.iter_mut().for_each(|log| log.close_tail(format));
+                self.feed.iter_mut().for_each(|feed| feed.close_tail(format));
             }
         }
         let connection = self.subscribers.get(place as usize)?;
@@ -317,12 +317,12 @@ impl Feed {
 
     /// Whether it waits for its home, and nobody waits for it.
     pub(super) fn is_unused(&self) -> bool {
-        self.home.is_none() && self.log.is_none() && !self.is_read_here()
+        self.home.is_none() && self.feed.is_none() && !self.is_read_here()
     }
 
     /// Whether its home must be asked for it.
     pub(super) fn needs_attaching(&self) -> bool {
-        self.home.is_none() && self.log.is_none() && self.is_read_here()
+        self.home.is_none() && self.feed.is_none() && self.is_read_here()
     }
 
     /// Whether it can be removed without losing anything.
@@ -337,19 +337,20 @@ impl Feed {
 
     /// Whether it has no events and nothing makes any.
     fn is_empty(&self) -> bool {
-        let is_retained = self.log.as_ref().is_some_and(|log| log.first_retained() < log.head());
+        let is_retained =
+            self.feed.as_ref().is_some_and(|feed| feed.first_retained() < feed.head());
         let is_due = |home: &Home| home.is_permanent || home.sequencer.due_us().is_some();
         !is_retained && !self.home.as_ref().is_some_and(is_due)
     }
 }
 
 impl Feeds for FeedTable {
-    fn feed(&self, key: FeedKey) -> Option<&Log> {
-        self.feeds.get(key as usize)?.log.as_ref()
+    fn feed(&self, key: FeedKey) -> Option<&Feed> {
+        self.feeds.get(key as usize)?.feed.as_ref()
     }
 
-    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Log> {
-        self.feeds.get_mut(key as usize)?.log.as_mut()
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
+        self.feeds.get_mut(key as usize)?.feed.as_mut()
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
     refusal::Refusal,
-    stream::{Log, Slice, Start},
+    stream::{Feed, Slice, Start},
     transport::Client,
 };
 
@@ -206,21 +206,21 @@ impl Handle {
 
 impl Topics {
     fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<PageParts> {
-        let log = self.feeds.get(self.feeds.find(topic)?)?.log.as_ref()?;
-        Some(page(log, start, limit))
+        let feed = self.feeds.get(self.feeds.find(topic)?)?.feed.as_ref()?;
+        Some(page(feed, start, limit))
     }
 
     /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
     /// its home and a shard that has a copy.
     fn list(&self, listing: &Listing) -> Vec<Listed> {
         let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
-        next.map(|feed| {
-            let log = feed.home.is_some().then_some(feed.log.as_ref()).flatten();
+        next.map(|local| {
+            let feed = local.home.is_some().then_some(local.feed.as_ref()).flatten();
             Listed {
-                topic: Text(feed.topic.clone()),
-                position: log.map(|log| Text(log.position_before(log.head()))),
-                events: log.map_or(0, |log| log.head() - log.first_retained()),
-                subscribers: feed.subscribers.len() as u64,
+                topic: Text(local.topic.clone()),
+                position: feed.map(|feed| Text(feed.position_before(feed.head()))),
+                events: feed.map_or(0, |feed| feed.head() - feed.first_retained()),
+                subscribers: local.subscribers.len() as u64,
             }
         })
         .collect()
@@ -241,23 +241,23 @@ fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
     })
 }
 
-fn page(log: &Log, start: StartAt, limit: usize) -> PageParts {
-    let (from, gap) = match log.start(start) {
+fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
+    let (from, gap) = match feed.start(start) {
         // A cursor ahead of the head is answered with the head: a client that reads on stops
         // there.
-        Start::At(cursor) => (cursor.next().min(log.head()), None),
+        Start::At(cursor) => (cursor.next().min(feed.head()), None),
         Start::OtherEpoch(cursor) => (cursor.next(), Some((None, GapReason::Epoch))),
         // A reader wants all events that are retained.
         Start::Lost(lost) => {
-            let oldest = log.first_retained();
+            let oldest = feed.first_retained();
             (oldest, Some((Some(oldest - lost.expected), GapReason::Trimmed)))
         }
     };
-    let events = Slice::new(log, from, limit, HISTORY_PAGE_BYTES);
-    let (topic, position) = (log.topic(), log.position_before(events.end()));
+    let events = Slice::new(feed, from, limit, HISTORY_PAGE_BYTES);
+    let (topic, position) = (feed.topic(), feed.position_before(events.end()));
     let before =
         format!(r#"{{"topic":"{topic}","position":"{position}","first":{from},"events":["#);
-    let head = log.position_before(log.head());
+    let head = feed.position_before(feed.head());
     // A final line break, so that the shell's prompt after curl begins on a new line.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
     PageParts { before: before.into(), events, after: after.into() }

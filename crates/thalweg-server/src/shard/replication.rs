@@ -27,20 +27,20 @@ impl Topics {
 
     /// Posts one topic's new batches; `false` if a mailbox was full.
     fn post_feed(&mut self, key: FeedKey) -> bool {
-        let Some(feed) = self.feeds.get_mut(key) else { return true };
-        let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return true };
+        let Some(local) = self.feeds.get_mut(key) else { return true };
+        let (Some(home), Some(feed)) = (&mut local.home, &local.feed) else { return true };
         let mut all = true;
         for follower in &mut home.followers {
-            if follower.has_first_reply && follower.next == log.head() {
+            if follower.has_first_reply && follower.next == feed.head() {
                 continue;
             }
             match self.common.peers[follower.shard].mail.try_reserve() {
                 Ok(place) => place.send(Mail::Batches {
-                    topic: feed.topic.clone(),
+                    topic: local.topic.clone(),
                     attachment: follower.attachment,
                     epoch: home.sequencer.epoch(),
                     from: follower.next,
-                    batches: log.batches_from(follower.next).cloned().collect(),
+                    batches: feed.batches_from(follower.next).cloned().collect(),
                 }),
                 Err(TrySendError::Full(())) => {
                     all = false;
@@ -49,7 +49,7 @@ impl Topics {
                 // That shard has drained.
                 Err(TrySendError::Closed(())) => {}
             }
-            follower.next = log.head();
+            follower.next = feed.head();
             follower.has_first_reply = true;
         }
         home.is_unposted = !all;
@@ -58,16 +58,16 @@ impl Topics {
 
     /// Asks a topic's home for the topic; `false` if the mailbox was full.
     fn send_attach(&mut self, key: FeedKey, counted: impl Fn(u32) -> Option<Address>) -> bool {
-        let Some(feed) = self.feeds.get_mut(key).filter(|feed| feed.needs_attaching()) else {
+        let Some(local) = self.feeds.get_mut(key).filter(|local| local.needs_attaching()) else {
             return true;
         };
         // A new topic counts in the share of the subscriber that asked for it first.
-        let address = feed.subscribers.first().and_then(|first| counted(*first));
-        let home = home_of(&feed.topic, self.common.peers.len());
+        let address = local.subscribers.first().and_then(|first| counted(*first));
+        let home = home_of(&local.topic, self.common.peers.len());
         let Ok(place) = self.common.peers[home].mail.try_reserve() else { return false };
         self.attachments += 1;
-        feed.attachment = self.attachments;
-        let (topic, attachment) = (feed.topic.clone(), feed.attachment);
+        local.attachment = self.attachments;
+        let (topic, attachment) = (local.topic.clone(), local.attachment);
         let follower = FollowerId { topic, shard: self.shard, attachment };
         place.send(Mail::Attach { follower, address });
         true
@@ -79,13 +79,13 @@ impl Topics {
             // If its mailbox is full, it asks again at its next sweep.
             return self.post_no_room(follower.clone());
         };
-        let Some(feed) = self.feeds.get_mut(key) else { return };
-        let (Some(home), Some(log)) = (&mut feed.home, &feed.log) else { return };
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        let (Some(home), Some(feed)) = (&mut local.home, &local.feed) else { return };
         home.followers.retain(|other| other.shard != follower.shard);
         home.followers.push(Follower {
             shard: follower.shard,
             attachment: follower.attachment,
-            next: log.first_retained(),
+            next: feed.first_retained(),
             has_first_reply: false,
         });
         if !std::mem::replace(&mut home.is_unposted, true) {
@@ -107,12 +107,12 @@ impl Topics {
     /// There is no room for a topic: tells the other shards. Returns its subscribers on this
     /// shard, which must be closed.
     pub(super) fn evict_subscribers(&mut self, key: FeedKey) -> Vec<u32> {
-        let Some(feed) = self.feeds.get(key) else { return Vec::new() };
-        let followers = feed.home.iter().flat_map(|home| &home.followers);
+        let Some(local) = self.feeds.get(key) else { return Vec::new() };
+        let followers = local.home.iter().flat_map(|home| &home.followers);
         for &Follower { shard, attachment, .. } in followers {
-            self.post_no_room(FollowerId { topic: feed.topic.clone(), shard, attachment });
+            self.post_no_room(FollowerId { topic: local.topic.clone(), shard, attachment });
         }
-        feed.subscribers.clone()
+        local.subscribers.clone()
     }
 
     /// Another shard no longer reads a topic.
@@ -128,13 +128,13 @@ impl Topics {
 
     /// Tells a topic's home that nobody here reads it any more; `false` if that has to wait.
     pub(super) fn detach_from_home(&mut self, key: FeedKey) -> bool {
-        let Some(feed) = self.feeds.get(key) else { return false };
-        if feed.home.is_some() || feed.attachment == 0 {
+        let Some(local) = self.feeds.get(key) else { return false };
+        if local.home.is_some() || local.attachment == 0 {
             return true;
         }
-        let home = home_of(&feed.topic, self.common.peers.len());
-        let attachment = feed.attachment;
-        let follower = FollowerId { topic: feed.topic.clone(), shard: self.shard, attachment };
+        let home = home_of(&local.topic, self.common.peers.len());
+        let attachment = local.attachment;
+        let follower = FollowerId { topic: local.topic.clone(), shard: self.shard, attachment };
         self.common.peers[home].mail.try_send(Mail::Detach(follower)).is_ok()
     }
 
@@ -148,10 +148,10 @@ impl Topics {
         batches: Vec<Arc<Batch>>,
     ) {
         let key = self.feeds.find(topic);
-        let Some((key, feed)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
+        let Some((key, local)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
             return;
         };
-        if feed.attachment == attachment {
+        if local.attachment == attachment {
             let before = self.feeds.history_bytes(key);
             self.feeds.receive(key, epoch, from, batches, now_us());
             self.has_grown(key, before);

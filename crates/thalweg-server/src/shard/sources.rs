@@ -196,13 +196,13 @@ impl Sources {
         nth: usize,
         now_us: u64,
     ) -> Option<()> {
-        let log = topics.feeds.get(key)?.log.as_ref()?;
+        let feed = topics.feeds.get(key)?.feed.as_ref()?;
         let cursor = self.by_input.get_mut(&key)?.get_mut(nth)?;
         let (source, from) = (cursor.source, cursor.next);
-        cursor.next = log.head();
+        cursor.next = feed.head();
         let mut batches = Vec::new();
         let mut bytes = 0;
-        for batch in log.batches_from(from) {
+        for batch in feed.batches_from(from) {
             if bytes >= BYTES_PER_TURN {
                 // The next turn reads the rest.
                 cursor.next = batch.first();

@@ -8,7 +8,7 @@ use thalweg_wire::{Format, Topic};
 use super::{
     Common,
     demand::{Demand, DemandChange},
-    feeds::{Feed, FeedTable, Moved},
+    feeds::{FeedTable, LocalTopic, Moved},
     home_of,
     publish_result::PublishResult,
     timers::Timers,
@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{
     config::Subscribing, connection_limits::Address, fanout::FeedKey, metrics::Counts,
-    refusal::Refusal, stream::Payloads,
+    refusal::Refusal,
+    stream::{Feed, Payloads},
 };
 
 pub(crate) struct Topics {
@@ -178,8 +179,8 @@ impl Topics {
     }
 
     fn seal_feed(&mut self, key: FeedKey, now_us: u64) {
-        let Some(feed) = self.feeds.get_mut(key) else { return };
-        let (Some(home), Some(log)) = (&mut feed.home, &mut feed.log) else { return };
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        let (Some(home), Some(feed)) = (&mut local.home, &mut local.feed) else { return };
         home.is_due = false;
         let batches = home.sequencer.seal(now_us);
         if let Some(again_us) = home.sequencer.due_us()
@@ -191,9 +192,9 @@ impl Topics {
             return;
         }
         self.counts.batches_sealed.add(batches.len() as u64);
-        let before = log.history_bytes();
+        let before = feed.history_bytes();
         for batch in batches {
-            log.push(Arc::new(batch), now_us);
+            feed.push(Arc::new(batch), now_us);
         }
         if !home.followers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
@@ -219,9 +220,9 @@ impl Topics {
         self.news.batches.push(key);
         self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
         let over = self.history_bytes_over();
-        let log = self.feeds.get_mut(key).and_then(|feed| feed.log.as_mut());
-        if let Some(log) = log.filter(|_| over > 0) {
-            self.history_bytes -= log.trim_bytes(over);
+        let feed = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut());
+        if let Some(feed) = feed.filter(|_| over > 0) {
+            self.history_bytes -= feed.trim_bytes(over);
         }
     }
 
@@ -268,7 +269,7 @@ impl Topics {
 
     /// Removes a topic that its home has not sent yet and that nobody reads here.
     pub(super) fn forget_unread(&mut self, key: FeedKey) {
-        if self.feeds.get(key).is_some_and(Feed::is_unused) && self.detach_from_home(key) {
+        if self.feeds.get(key).is_some_and(LocalTopic::is_unused) && self.detach_from_home(key) {
             self.feeds.remove(key);
         }
     }
@@ -278,22 +279,22 @@ impl Topics {
     pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
         let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
-        for (key, feed) in self.feeds.iter_mut() {
-            let change = feed.update_demand(now_us);
+        for (key, local) in self.feeds.iter_mut() {
+            let change = local.update_demand(now_us);
             self.news.demand.extend(change.map(|change| (key, change)));
-            if let Some(log) = &mut feed.log {
-                log.sweep(now_us);
+            if let Some(feed) = &mut local.feed {
+                feed.sweep(now_us);
                 topics += 1;
-                history += log.history_bytes();
-                tails += log.tail_bytes();
-                pinned += log.pinned_bytes();
+                history += feed.history_bytes();
+                tails += feed.tail_bytes();
+                pinned += feed.pinned_bytes();
             }
-            if feed.is_emptied() {
+            if local.is_emptied() {
                 emptied.push(key);
             }
-            if feed.is_idle() {
+            if local.is_idle() {
                 idle.push(key);
-            } else if feed.needs_attaching() {
+            } else if local.needs_attaching() {
                 // Its home has not answered: maybe it has no room for more topics. Ask again.
                 self.unattached.push(key);
             }
@@ -316,12 +317,12 @@ impl Topics {
 
     /// Memory that partly sent frames of these feeds hold, in bytes.
     pub(super) fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
-        let logs = feeds.iter().filter_map(|key| self.feeds.get(*key)?.log.as_ref());
-        logs.map(|log| log.pinned_bytes()).sum()
+        let feeds = feeds.iter().filter_map(|key| self.feeds.get(*key)?.feed.as_ref());
+        feeds.map(Feed::pinned_bytes).sum()
     }
 
     pub(super) fn all_pinned_bytes(&mut self) -> usize {
-        let logs = self.feeds.iter_mut().filter_map(|(_, feed)| feed.log.as_ref());
-        logs.map(|log| log.pinned_bytes()).sum()
+        let feeds = self.feeds.iter_mut().filter_map(|(_, local)| local.feed.as_ref());
+        feeds.map(|feed| feed.pinned_bytes()).sum()
     }
 }

@@ -256,6 +256,12 @@ impl Log {
         self.pins.bytes_before(self.first_retained())
     }
 
+    /// Bytes of events that are left of the frame that a pinned cursor is in.
+    pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
+        let batch = self.batch_at(cursor.next)?;
+        Some(batch.event_bytes(cursor.next).saturating_sub(cursor.sent()))
+    }
+
     /// Memory of the history, in bytes.
     pub fn history_bytes(&self) -> usize {
         self.history_bytes

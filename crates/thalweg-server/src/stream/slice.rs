@@ -3,13 +3,13 @@ use std::{collections::VecDeque, ops::Range, sync::Arc};
 use bytes::Bytes;
 use thalweg_wire::Offset;
 
-use super::{Batch, Log};
+use super::{Batch, Feed};
 
 /// Consecutive events, joined by commas, read from their batches. It keeps these batches alive,
 /// and copies only small parts and parts that cross two batches.
 ///
 /// Take it piece by piece ([`Self::next_piece`]) as fast as the reader does. Batches that the
-/// log trims before the end are kept by this slice alone ([`Self::pinned`]), so its owner must
+/// feed trims before the end are kept by this slice alone ([`Self::pinned`]), so its owner must
 /// bound how long this takes.
 #[derive(Debug, Default)]
 pub struct Slice {
@@ -25,13 +25,13 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// At most `limit` events of a log from `first` on. No more batches are added once they
+    /// At most `limit` events of a feed from `first` on. No more batches are added once they
     /// have `bytes_max` bytes.
-    pub fn new(log: &Log, first: Offset, limit: usize, bytes_max: usize) -> Self {
-        let first = first.max(log.first_retained());
+    pub fn new(feed: &Feed, first: Offset, limit: usize, bytes_max: usize) -> Self {
+        let first = first.max(feed.first_retained());
         let last = first.saturating_add(limit as Offset);
         let mut slice = Self { first, end: first, ..Self::default() };
-        for batch in log.batches_from(first) {
+        for batch in feed.batches_from(first) {
             if slice.end >= last || slice.bytes >= bytes_max {
                 break;
             }
@@ -58,7 +58,7 @@ impl Slice {
         self.batches.capacity() * size_of::<Arc<Batch>>()
     }
 
-    /// Batches that no log retains any more and that this slice still needs.
+    /// Batches that no feed retains any more and that this slice still needs.
     pub fn pinned(&self) -> impl Iterator<Item = &Arc<Batch>> {
         self.batches.iter().take_while(|batch| !batch.is_retained())
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
-use thalweg_server::stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer, Slice};
+use thalweg_server::stream::{BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer, Slice};
 use thalweg_wire::Epoch;
 
 /// A log of `turns`' events, retaining all, and each event's JSON.
-fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Log, Vec<String>) {
+fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Feed, Vec<String>) {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10_000, bytes_max: 1 << 20, age_us_max: 1 };
-    let mut log = Log::new("cars".parse().expect("a topic"), epoch, 1, bounds);
+    let mut log = Feed::Log(Log::new("cars".parse().expect("a topic"), epoch, 1, bounds));
     let mut sequencer = Sequencer::new(epoch, batch);
     let mut published = Vec::new();
     for lens in turns {
@@ -33,7 +33,7 @@ fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Log, Vec<String>) {
 }
 
 /// What a read from `from` of at most `limit` events gives, in pieces of so many bytes.
-fn read_in(log: &Log, from: u64, limit: usize, piece_bytes: usize) -> (u64, String) {
+fn read_in(log: &Feed, from: u64, limit: usize, piece_bytes: usize) -> (u64, String) {
     let mut slice = Slice::new(log, from, limit, usize::MAX);
     let count = slice.end() - from.max(log.first_retained());
     let (bytes, mut events) = (slice.bytes(), Vec::new());
@@ -46,7 +46,7 @@ fn read_in(log: &Log, from: u64, limit: usize, piece_bytes: usize) -> (u64, Stri
     (count, String::from_utf8(events).expect("UTF-8"))
 }
 
-fn read(log: &Log, from: u64, limit: usize) -> (u64, String) {
+fn read(log: &Feed, from: u64, limit: usize) -> (u64, String) {
     read_in(log, from, limit, 16)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::stream::{
-    Batch, BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer,
+    Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Payloads, Sequencer,
 };
 use thalweg_wire::{Epoch, Format, Offset, Topic, incoming::Incoming, incoming::Kind};
 
@@ -82,8 +82,8 @@ impl Reading {
         }
     }
 
-    fn frames(&self) -> Frames<'_> {
-        Frames::of(&self.log, FORMAT)
+    fn frames(&self) -> LogFrames<'_> {
+        LogFrames::of(&self.log, FORMAT)
     }
 
     fn wait(&mut self, us: u64) {

@@ -7,18 +7,18 @@ use thalweg_server::{
         Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
         Subscriber, Terms,
     },
-    stream::{BatchBounds, HistoryBounds, Log, Payloads, Sequencer},
+    stream::{BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer},
 };
 use thalweg_wire::{Epoch, Format, StartAt};
 
-struct Logs(Vec<Log>);
+struct Logs(Vec<Feed>);
 
 impl Feeds for Logs {
-    fn feed(&self, key: FeedKey) -> Option<&Log> {
+    fn feed(&self, key: FeedKey) -> Option<&Feed> {
         self.0.get(key as usize)
     }
 
-    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Log> {
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
         self.0.get_mut(key as usize)
     }
 }
@@ -47,7 +47,7 @@ fn subscribe(feed: FeedKey) -> Subscribe {
 }
 
 /// A log with one event of `bytes`, or none.
-fn log(bytes: usize) -> Log {
+fn log(bytes: usize) -> Feed {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10, bytes_max: 1 << 20, age_us_max: 1 };
     let mut log = Log::new("cars".parse().expect("a topic"), epoch, 1, bounds);
@@ -65,7 +65,7 @@ fn log(bytes: usize) -> Log {
     for batch in sequencer.seal(0) {
         log.push(Arc::new(batch), 0);
     }
-    log
+    Feed::Log(log)
 }
 
 /// A poll of topics with one event each of so many bytes ends in one visit.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::stream::{
-    Appended, Batch, BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer,
+    Appended, Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Payloads, Sequencer,
 };
 use thalweg_wire::{Epoch, Format, Topic, incoming::Incoming, incoming::Kind};
 
@@ -29,7 +29,7 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     let mut log = Log::new(topic, epoch, batch.first(), bounds);
     log.push(Arc::clone(batch), 0);
     let mut line = Vec::new();
-    let frames = Frames::of(&log, Format::NDJSON);
+    let frames = LogFrames::of(&log, Format::NDJSON);
     let next = frames.next(&Cursor::before(batch.first()), true, &mut line);
     assert!(matches!(next, Next::Cold { .. }), "a log without a hot tail");
     let line = str::from_utf8(&line).expect("UTF-8");

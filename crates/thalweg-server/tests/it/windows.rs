@@ -9,7 +9,7 @@ use thalweg_server::{
         Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
         Subscriber, Terms,
     },
-    stream::{BatchBounds, Cursor, Frames, HistoryBounds, Log, Next, Payloads, Sequencer},
+    stream::{BatchBounds, Cursor, Feed, Frames, HistoryBounds, Log, Next, Payloads, Sequencer},
 };
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt};
 
@@ -44,14 +44,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-struct One(Log);
+struct One(Feed);
 
 impl Feeds for One {
-    fn feed(&self, _: FeedKey) -> Option<&Log> {
+    fn feed(&self, _: FeedKey) -> Option<&Feed> {
         Some(&self.0)
     }
 
-    fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Log> {
+    fn feed_mut(&mut self, _: FeedKey) -> Option<&mut Feed> {
         Some(&mut self.0)
     }
 }
@@ -97,7 +97,7 @@ impl Windowed {
         let terms = Terms { window_bytes: Some(window_bytes), ..Terms::default() };
         let subscribe = Subscribe { feed: 0, start: StartAt::Earliest, terms };
         let mut windowed = Self {
-            feeds: One(log),
+            feeds: One(Feed::Log(log)),
             sequencer: Sequencer::new(epoch, batch),
             subscriber: Subscriber::new(FORMAT, b"", &[subscribe], ResponseMode::Endless),
             scratch: Scratch::default(),

@@ -2,7 +2,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use thalweg_server::{
     fanout::Policy,
-    stream::{Batch, HistoryBounds, Log},
+    stream::{Batch, Feed, HistoryBounds},
 };
 use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 
@@ -66,12 +66,12 @@ impl History {
         &self.now
     }
 
-    /// That `log` retains exactly this.
-    pub(super) fn check(&self, log: &Log) {
-        let batches = log.batches_from(0).map(|batch| (batch.first(), batch.end())).collect();
-        assert_eq!(Retained { batches, head: log.head() }, *self.now);
-        assert_eq!(log.first_retained(), self.now.first());
-        assert_eq!(log.history_bytes(), self.bytes());
+    /// That `feed` retains exactly this.
+    pub(super) fn check(&self, feed: &Feed) {
+        let batches = feed.batches_from(0).map(|batch| (batch.first(), batch.end())).collect();
+        assert_eq!(Retained { batches, head: feed.head() }, *self.now);
+        assert_eq!(feed.first_retained(), self.now.first());
+        assert_eq!(feed.history_bytes(), self.bytes());
     }
 
     fn events(&self) -> usize {

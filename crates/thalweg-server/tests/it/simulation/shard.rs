@@ -3,7 +3,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Cursor, Frames, Log, Next},
+    stream::{Batch, Cursor, Feed, Frames, Log, Next},
 };
 use thalweg_wire::{Format, Offset};
 
@@ -13,21 +13,21 @@ use super::{
     retained::{History, Retained},
 };
 
-/// A shard's logs, one for each topic: its own, or copies of another shard's
+/// A shard's feeds, one for each topic: its own, or copies of another shard's
 /// that come late, arrive in bursts and may have holes.
 pub(super) struct Shard {
-    feeds: Vec<Feed>,
+    topics: Vec<LocalTopic>,
 }
 
 #[derive(Default)]
-struct Feed {
-    copy: Option<(Log, History)>,
+struct LocalTopic {
+    copy: Option<(Feed, History)>,
     arriving: VecDeque<Arc<Batch>>,
 }
 
 impl Shard {
     pub(super) fn new(topics: usize) -> Self {
-        Self { feeds: std::iter::repeat_with(Feed::default).take(topics).collect() }
+        Self { topics: std::iter::repeat_with(LocalTopic::default).take(topics).collect() }
     }
 
     /// Begins to read a topic, with nothing before `next`.
@@ -41,27 +41,27 @@ impl Shard {
         let log = Log::new(published.topic.clone(), published.epoch, next, conditions.history)
             .with_tail_bytes(conditions.tail_bytes);
         let history = History::new(next, conditions.history);
-        self.feeds[topic].copy = Some((log, history));
+        self.topics[topic].copy = Some((Feed::Log(log), history));
     }
 
     pub(super) fn is_open(&self, topic: usize) -> bool {
-        self.feeds[topic].copy.is_some()
+        self.topics[topic].copy.is_some()
     }
 
-    /// What the topic's log retains; `None` while there is no log.
+    /// What the topic's feed retains; `None` while there is no feed.
     pub(super) fn retained(&self, topic: usize) -> Option<&Rc<Retained>> {
-        self.feeds[topic].copy.as_ref().map(|(_, history)| history.now())
+        self.topics[topic].copy.as_ref().map(|(_, history)| history.now())
     }
 
     pub(super) fn post(&mut self, topic: usize, batch: &Arc<Batch>) {
         if self.is_open(topic) {
-            self.feeds[topic].arriving.push_back(Arc::clone(batch));
+            self.topics[topic].arriving.push_back(Arc::clone(batch));
         }
     }
 
-    /// Loses some of the batches under way to a topic's log; how many.
+    /// Loses some of the batches under way to a topic's feed; how many.
     pub(super) fn lose(&mut self, topic: usize, rng: &mut Rng) -> u64 {
-        let arriving = &mut self.feeds[topic].arriving;
+        let arriving = &mut self.topics[topic].arriving;
         let before = arriving.len();
         arriving.retain(|_| rng.u8(0..4) > 0);
         (before - arriving.len()) as u64
@@ -69,32 +69,32 @@ impl Shard {
 
     /// Appends what has arrived for a topic; whether there was anything.
     pub(super) fn absorb(&mut self, topic: usize, now_us: u64) -> bool {
-        let Feed { copy: Some((log, history)), arriving } = &mut self.feeds[topic] else {
+        let LocalTopic { copy: Some((feed, history)), arriving } = &mut self.topics[topic] else {
             return false;
         };
         let any = !arriving.is_empty();
         for batch in arriving.drain(..) {
             history.push(Arc::clone(&batch));
-            log.push(batch, now_us);
-            history.check(log);
+            feed.push(batch, now_us);
+            history.check(feed);
         }
         any
     }
 
     pub(super) fn sweep(&mut self, now_us: u64) {
-        for (log, history) in self.feeds.iter_mut().filter_map(|feed| feed.copy.as_mut()) {
+        for (feed, history) in self.topics.iter_mut().filter_map(|topic| topic.copy.as_mut()) {
             history.sweep(now_us);
-            log.sweep(now_us);
-            history.check(log);
+            feed.sweep(now_us);
+            history.check(feed);
         }
     }
 
     /// Frees memory of a topic's history; whether it could.
     pub(super) fn trim_bytes(&mut self, topic: usize, bytes: usize) -> bool {
-        let Some((log, history)) = &mut self.feeds[topic].copy else { return false };
+        let Some((feed, history)) = &mut self.topics[topic].copy else { return false };
         let freed = history.trim_bytes(bytes);
-        assert_eq!(log.trim_bytes(bytes), freed);
-        history.check(log);
+        assert_eq!(feed.trim_bytes(bytes), freed);
+        history.check(feed);
         freed > 0
     }
 
@@ -102,7 +102,7 @@ impl Shard {
     /// lost.
     pub(super) fn frame_bytes(&self, topic: usize, next: Offset, format: Format) -> Option<u64> {
         let mut cold = Vec::new();
-        let frames = Frames::of(self.log(topic)?, format);
+        let frames = Frames::of(self.topic(topic)?, format);
         match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
@@ -112,36 +112,36 @@ impl Shard {
 
     /// Opens the hot tail of a format that is used, closes one that is not.
     pub(super) fn tend_tail(&mut self, topic: usize, format: Format, is_used: bool) {
-        let Some((log, _)) = &mut self.feeds[topic].copy else { return };
+        let Some((feed, _)) = &mut self.topics[topic].copy else { return };
         if is_used {
-            log.open_tail(format);
+            feed.open_tail(format);
         } else {
-            log.close_tail(format);
+            feed.close_tail(format);
         }
     }
 
     /// Memory that frames partly sent hold beyond the topic's history, in bytes.
     pub(super) fn pinned_bytes(&self, topic: usize) -> usize {
-        self.feeds[topic].copy.as_ref().map_or(0, |(log, _)| log.pinned_bytes())
+        self.topics[topic].copy.as_ref().map_or(0, |(feed, _)| feed.pinned_bytes())
     }
 
     /// Memory of the topic's hot tails, in bytes.
     pub(super) fn tail_bytes(&self, topic: usize) -> usize {
-        self.feeds[topic].copy.as_ref().map_or(0, |(log, _)| log.tail_bytes())
+        self.topics[topic].copy.as_ref().map_or(0, |(feed, _)| feed.tail_bytes())
     }
 
-    /// The topic's log for a shard that begins to read it.
-    pub(super) fn log(&self, topic: usize) -> Option<&Log> {
-        self.feeds[topic].copy.as_ref().map(|(log, _)| log)
+    /// The topic's feed for a shard that begins to read it.
+    pub(super) fn topic(&self, topic: usize) -> Option<&Feed> {
+        self.topics[topic].copy.as_ref().map(|(feed, _)| feed)
     }
 }
 
 impl Feeds for Shard {
-    fn feed(&self, key: FeedKey) -> Option<&Log> {
-        self.log(key as usize)
+    fn feed(&self, key: FeedKey) -> Option<&Feed> {
+        self.topic(key as usize)
     }
 
-    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Log> {
-        self.feeds[key as usize].copy.as_mut().map(|(log, _)| log)
+    fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
+        self.topics[key as usize].copy.as_mut().map(|(feed, _)| feed)
     }
 }

@@ -52,7 +52,7 @@ impl Surroundings {
     /// or from the head.
     pub(super) fn open_copy(&mut self, shard: usize, topic: usize) {
         let (homes, others) = self.shards.split_at_mut(1);
-        let home = homes[0].log(topic).expect("home to all topics");
+        let home = homes[0].topic(topic).expect("home to all topics");
         let next = if self.rng.bool() { home.head() } else { home.first_retained() };
         others[shard - 1].open(topic, &self.published[topic], next, &self.conditions);
         for batch in home.batches_from(next) {

@@ -10,7 +10,7 @@ use super::{Cursor, Log, Lost, cursor::COLD, tail::HotTail};
 /// returns the new cursor. A cursor within a frame must be pinned ([`Log::pin`]) while it
 /// waits.
 #[derive(Debug, Clone, Copy)]
-pub struct Frames<'a> {
+pub struct LogFrames<'a> {
     log: &'a Log,
     format: Format,
     tail: Option<&'a HotTail>,
@@ -43,7 +43,7 @@ pub enum Next<'a> {
     Nothing,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> LogFrames<'a> {
     /// A log in a format.
     pub fn of(log: &'a Log, format: Format) -> Self {
         Self { log, format, tail: log.tail(format) }

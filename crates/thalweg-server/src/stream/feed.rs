@@ -1,0 +1,168 @@
+use std::sync::Arc;
+
+use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
+
+use super::{Batch, Cursor, Log, LogFrames, Next, Start};
+
+/// A topic as one shard reads it: what its subscriptions read, whatever its history is.
+///
+/// A subscription keeps a [`Cursor`], which only the feed that gave it understands.
+#[derive(Debug)]
+pub enum Feed {
+    /// Every event counts.
+    Log(Log),
+}
+
+/// Does the same with every kind of feed.
+macro_rules! of {
+    ($feed:expr, $each:ident => $what:expr) => {
+        match $feed {
+            Feed::Log($each) => $what,
+        }
+    };
+}
+
+impl Feed {
+    /// Its topic.
+    pub fn topic(&self) -> &Topic {
+        of!(self, feed => feed.topic())
+    }
+
+    /// Its stream's incarnation.
+    pub fn epoch(&self) -> Epoch {
+        of!(self, feed => feed.epoch())
+    }
+
+    /// The position just before `next`.
+    pub fn position_before(&self, next: Offset) -> Position {
+        Position { epoch: self.epoch(), offset: next.saturating_sub(1) }
+    }
+
+    /// Offset one past the newest event.
+    pub fn head(&self) -> Offset {
+        of!(self, feed => feed.head())
+    }
+
+    /// Offset of the oldest event retained. If none is retained, of the next event.
+    pub fn first_retained(&self) -> Offset {
+        of!(self, feed => feed.first_retained())
+    }
+
+    /// The batches retained, from the one that holds `from` on.
+    pub fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
+        of!(self, feed => feed.batches_from(from))
+    }
+
+    /// Where a new subscription begins.
+    pub fn start(&self, at: StartAt) -> Start {
+        of!(self, feed => feed.start(at))
+    }
+
+    /// Appends the frame that confirms a subscription at `cursor`.
+    pub fn write_confirmation(&self, cursor: &Cursor, format: Format, out: &mut Vec<u8>) {
+        of!(self, feed => feed.write_confirmation(cursor, format, out));
+    }
+
+    /// Keeps what a frame partly sent is made of until it is finished. Each call needs a call of
+    /// [`Self::unpin`] with a cursor in the same frame.
+    pub fn pin(&mut self, cursor: &Cursor) {
+        of!(self, feed => feed.pin(cursor));
+    }
+
+    /// Undoes [`Self::pin`].
+    pub fn unpin(&mut self, cursor: &Cursor) {
+        of!(self, feed => feed.unpin(cursor));
+    }
+
+    /// Memory that partly sent frames hold beyond what is retained, in bytes.
+    pub fn pinned_bytes(&self) -> usize {
+        of!(self, feed => feed.pinned_bytes())
+    }
+
+    /// Bytes that are left of the frame that a pinned cursor is in, about.
+    pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
+        of!(self, feed => feed.rest_of_frame(cursor))
+    }
+
+    /// Takes a sealed batch in. Batches come in order; some may be missing.
+    pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
+        of!(self, feed => feed.push(batch, now_us));
+    }
+
+    /// Frees what is no longer needed. Call it about once a second.
+    pub fn sweep(&mut self, now_us: u64) {
+        of!(self, feed => feed.sweep(now_us));
+    }
+
+    /// Frees about `bytes` of what is retained, but never the newest batch. Returns the bytes
+    /// freed.
+    pub fn trim_bytes(&mut self, bytes: usize) -> usize {
+        of!(self, feed => feed.trim_bytes(bytes))
+    }
+
+    /// The same, the newest batch too if necessary, but none sealed at `now_us` or later.
+    pub fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
+        of!(self, feed => feed.trim_all(bytes, now_us))
+    }
+
+    /// Memory of what is retained, in bytes.
+    pub fn history_bytes(&self) -> usize {
+        of!(self, feed => feed.history_bytes())
+    }
+
+    /// Memory of finished frames, in bytes.
+    pub fn tail_bytes(&self) -> usize {
+        of!(self, feed => feed.tail_bytes())
+    }
+
+    /// Makes sure that frames of `format` are kept from the next batch on.
+    pub fn open_tail(&mut self, format: Format) {
+        of!(self, feed => feed.open_tail(format));
+    }
+
+    /// Removes the frames of a format that nobody uses any more.
+    pub fn close_tail(&mut self, format: Format) {
+        of!(self, feed => feed.close_tail(format));
+    }
+}
+
+/// A feed as subscribers of one format read it. Creating it looks up what is shared by the
+/// format. Then reading is cheap.
+///
+/// A reader calls [`Self::next`] with its cursor and sends what it gets. If all of it was sent,
+/// the new cursor is the one that came with it. If only a part was sent, [`Self::advance`]
+/// returns the new cursor. A cursor within a frame must be pinned ([`Feed::pin`]) while it
+/// waits.
+#[derive(Debug, Clone, Copy)]
+pub enum Frames<'a> {
+    /// Of a log.
+    Log(LogFrames<'a>),
+}
+
+impl<'a> Frames<'a> {
+    /// A feed in a format.
+    #[inline]
+    pub fn of(feed: &'a Feed, format: Format) -> Self {
+        match feed {
+            Feed::Log(log) => Self::Log(LogFrames::of(log, format)),
+        }
+    }
+
+    /// What comes after `cursor`. With `one_frame` only the frame (or its rest) at the
+    /// cursor, otherwise as much as is contiguous. Cold bytes are appended to `scratch`.
+    #[inline]
+    pub fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
+        match self {
+            Self::Log(log) => log.next(cursor, one_frame, scratch),
+        }
+    }
+
+    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,
+    /// fewer than it gave.
+    #[inline]
+    pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
+        match self {
+            Self::Log(log) => log.advance(cursor, sent),
+        }
+    }
+}
