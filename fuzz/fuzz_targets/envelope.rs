@@ -48,6 +48,7 @@ fuzz_target!(|input: Input<'_>| {
         first,
         last: if events.is_empty() { first - 1 } else { offset },
         offsets: (input.with_offsets && !events.is_empty()).then_some(&offsets),
+        version: None,
         events: &joined,
     };
     check(&envelope, &events);

@@ -12,7 +12,7 @@ fuzz_target!(|published: &[u8]| {
     }
     let (Ok(topic), Some(epoch)) = ("a/b".parse(), Epoch::new(1)) else { return };
     let envelope =
-        Envelope { topic: &topic, epoch, first: 1, last: 1, offsets: None, events: &events };
+        Envelope { topic: &topic, epoch, first: 1, last: 1, offsets: None, version: None, events: &events };
     let mut json = Vec::new();
     envelope.write(&mut json);
     let mut script = Vec::new();

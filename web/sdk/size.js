@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 /** Of the core, gzipped, bytes. */
-const MAX = 6500;
+const MAX = 6550;
 const ENTRIES = ["thalweg", "forever-frame", "worker", "worker-host"];
 const IMPORT = /\b(?:import|from)\s*\(?\s*["'`](\.[^"'`]+)["'`]/g;
 

@@ -7,7 +7,8 @@ use thalweg_wire::{Offset, Position, StartAt, Topic, incoming::GapFields};
 
 use crate::{
     Transport,
-    message::Message,
+    document::Document,
+    message::{Content, Message},
     update::{Connected, Events, Gap, GapReason, Update},
 };
 
@@ -26,18 +27,41 @@ struct Cursor {
     /// Whether this stream's offsets are not consecutive by nature: then a jump
     /// says nothing.
     has_holes: bool,
+    /// Of a value topic: its newest version.
+    document: Option<Document>,
+    /// Whether it has shown that it is no value topic.
+    is_log: bool,
+    /// Whether a patch did not apply: the server makes such as we cannot use.
+    takes_none: bool,
 }
 
 impl Cursors {
     /// All of them at their start.
     pub(crate) fn new(topics: Vec<Topic>, from: StartAt) -> Self {
-        let at_start = |topic| Cursor { topic, at: from, is_confirmed: false, has_holes: false };
+        let at_start = |topic| Cursor {
+            topic,
+            at: from,
+            is_confirmed: false,
+            has_holes: false,
+            document: None,
+            is_log: false,
+            takes_none: false,
+        };
         Self { topics: topics.into_iter().map(at_start).collect() }
     }
 
     /// Where each topic is to be resumed.
     pub(crate) fn starts(&self) -> Vec<(Topic, StartAt)> {
         self.topics.iter().map(|cursor| (cursor.topic.clone(), cursor.at)).collect()
+    }
+
+    /// Whether patches of versions are of use: not where a topic goes on after a version that is not
+    /// here.
+    pub(crate) fn takes_patches(&self) -> bool {
+        self.topics.iter().all(|cursor| {
+            let is_here = cursor.document.is_some() || !matches!(cursor.at, StartAt::After(_));
+            !cursor.takes_none && (is_here || cursor.is_log)
+        })
     }
 
     /// A new connection confirms each topic again.
@@ -64,8 +88,14 @@ impl Cursors {
         updates: &mut VecDeque<Update>,
     ) -> Result<Option<Message>, String> {
         match Message::read(&text)? {
+            Message::Version { topic, position, previous, content } => {
+                let cursor = self.of(&topic)?;
+                cursor.version(text, position, previous, content, updates)?;
+                cursor.confirm(transport, updates);
+            }
             Message::Events { topic, position, spans } if spans.is_empty() => {
                 let cursor = self.of(&topic)?;
+                cursor.is_log = true;
                 cursor.jump(position, position.offset, updates);
                 cursor.confirm(transport, updates);
             }
@@ -128,6 +158,7 @@ impl Cursor {
         mut spans: Vec<(Offset, Range<usize>)>,
         updates: &mut VecDeque<Update>,
     ) {
+        self.is_log = true;
         self.has_holes |= spans.windows(2).any(|pair| pair[0].0 + 1 != pair[1].0);
         let first = spans.first().map_or(position.offset, |(first, _)| *first);
         self.jump(position, first.saturating_sub(1), updates);
@@ -141,8 +172,63 @@ impl Cursor {
                 position,
                 text,
                 spans,
+                patch: None,
             }));
         }
+    }
+
+    /// A version replaces those before, so nothing is missing, however far it jumps.
+    fn version(
+        &mut self,
+        text: String,
+        position: Position,
+        previous: Offset,
+        content: Content,
+        updates: &mut VecDeque<Update>,
+    ) -> Result<(), String> {
+        let at = match self.at {
+            StartAt::After(at) if at.epoch == position.epoch => Some(at.offset),
+            _ => None,
+        };
+        if matches!(content, Content::Nothing) {
+            // Of another stream, or the first word: whatever comes will come whole.
+            if at.is_none() {
+                self.document = None;
+                self.at = StartAt::After(position);
+            }
+            return Ok(());
+        }
+        if at.is_some_and(|at| position.offset <= at) {
+            return Ok(());
+        }
+        let (text, span, patch) = match content {
+            Content::Nothing => return Ok(()),
+            Content::Document(span) => {
+                self.document = Some(Document::new(position, &text[span.clone()]));
+                (text, span, None)
+            }
+            Content::Patch(patch) => {
+                let before = Position { epoch: position.epoch, offset: previous };
+                let document = self.document.as_mut().filter(|it| it.is_at(before));
+                let patched = match document {
+                    Some(document) => document.patch(position, &patch),
+                    None => Err("a patch of a version that was never here".to_owned()),
+                };
+                // Without it only the whole document is of use.
+                let document = patched.inspect_err(|_| {
+                    self.document = None;
+                    self.takes_none = true;
+                })?;
+                let span = 0..document.len();
+                (document, span, Some(patch))
+            }
+        };
+        self.has_holes = true;
+        self.at = StartAt::After(position);
+        let spans = vec![(position.offset, span)];
+        let topic = self.topic.clone();
+        updates.push_back(Update::Events(Events { topic, position, text, spans, patch }));
+        Ok(())
     }
 
     fn gap(&mut self, to: Position, gap: GapFields, updates: &mut VecDeque<Update>) {

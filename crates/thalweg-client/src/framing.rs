@@ -99,6 +99,7 @@ mod tests {
                 first: 7,
                 last: 7,
                 offsets: None,
+                version: None,
                 events: &events,
             };
             format.batch(&envelope, &mut out);

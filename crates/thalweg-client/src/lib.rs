@@ -25,6 +25,7 @@
 //!          framing         bytes of a transport → messages
 //!          message         one message, read and owned
 //!          cursors         where each topic is; nothing twice, nothing lost in silence
+//!          document        the newest version of a value topic, to apply patches to
 //!          ending, backoff whether and when to come back
 //! thin     tls, link       a connection: TCP, TLS, HTTP/1.1 or HTTP/2
 //!          exchange        one request, one answer, on kept connections
@@ -38,6 +39,7 @@ mod backoff;
 mod carrier;
 mod client;
 mod cursors;
+mod document;
 mod ending;
 mod error;
 mod exchange;

@@ -17,6 +17,14 @@ pub(crate) enum Message {
         position: Position,
         spans: Vec<(Offset, Range<usize>)>,
     },
+    /// A version of a value topic: a document, at its place in the text, or a patch of the one
+    /// before.
+    Version {
+        topic: String,
+        position: Position,
+        previous: Offset,
+        content: Content,
+    },
     Gap {
         topic: String,
         position: Position,
@@ -28,6 +36,17 @@ pub(crate) enum Message {
     Refused(String),
     /// A command's answer, or something newer than this client.
     Other,
+}
+
+/// What a version is said by.
+#[derive(Debug)]
+pub(crate) enum Content {
+    /// Nothing: it confirms the subscription.
+    Nothing,
+    /// Its place in the text.
+    Document(Range<usize>),
+    /// A JSON Patch.
+    Patch(String),
 }
 
 impl Message {
@@ -45,6 +64,28 @@ impl Message {
             Ok::<_, String>((topic.to_owned(), position))
         };
         Ok(match incoming.kind() {
+            Kind::Events(events) if incoming.previous.is_some() => {
+                let (topic, position) = about()?;
+                let previous = incoming.previous.unwrap_or(0);
+                if events.is_empty() {
+                    let content = Content::Nothing;
+                    return Ok(Self::Version { topic, position, previous, content });
+                }
+                let [(offset, document)] = &*events else {
+                    return Err("an envelope with several versions".to_owned());
+                };
+                if *offset != position.offset {
+                    return Err("a version at another position than its envelope's".to_owned());
+                }
+                let content = Content::Document(span(text, document));
+                Self::Version { topic, position, previous, content }
+            }
+            Kind::Patch(_, patch) => {
+                let (topic, position) = about()?;
+                let previous = incoming.previous.ok_or("a patch of nothing")?;
+                let content = Content::Patch(patch.to_owned());
+                Self::Version { topic, position, previous, content }
+            }
             Kind::Events(events) => {
                 let (topic, position) = about()?;
                 let spans = events.iter().map(|(offset, event)| (*offset, span(text, event)));

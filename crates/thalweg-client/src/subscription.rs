@@ -141,7 +141,9 @@ impl Subscription {
         let wait = if self.cursors.are_confirmed() { POLL_WAIT } else { Duration::ZERO };
         let (transport, subscribe) = (self.transport, &self.subscribe);
         let starts = self.cursors.starts();
-        let path = self.exchange.server.subscription(&starts, transport, subscribe, wait);
+        let takes_patches = self.cursors.takes_patches();
+        let server = &self.exchange.server;
+        let path = server.subscription(&starts, transport, subscribe, wait, takes_patches);
         let (exchange, quiet_max) = (Arc::clone(&self.exchange), self.quiet_max);
         Box::pin(async move { Carrier::open(&exchange, transport, path, wait, quiet_max).await })
     }

@@ -72,6 +72,7 @@ impl Server {
         transport: Transport,
         subscribe: &Subscribe,
         wait: Duration,
+        takes_patches: bool,
     ) -> String {
         let mut query = form_urlencoded::Serializer::new(String::new());
         let path = match topics {
@@ -85,6 +86,9 @@ impl Server {
             query.append_pair("cursor", &cursor_text(*cursor));
         }
         query.append_pair("policy", subscribe.policy.name());
+        if takes_patches {
+            query.append_pair("deltas", "patch");
+        }
         if !subscribe.interval.is_zero() {
             query.append_pair("interval", &duration_text(subscribe.interval));
         }
@@ -164,19 +168,19 @@ mod tests {
         let one = [(topic("a/b"), at)];
         let wait = Duration::from_secs(25);
         assert_eq!(
-            server.subscription(&one, Transport::WebSocket, &subscribe, wait),
-            "/live/v1/topics/a/b?cursor=9f.7&policy=skip&window=65536"
+            server.subscription(&one, Transport::WebSocket, &subscribe, wait, true),
+            "/live/v1/topics/a/b?cursor=9f.7&policy=skip&deltas=patch&window=65536"
         );
         subscribe.interval = Duration::from_micros(2500);
         assert_eq!(
-            server.subscription(&one, Transport::LongPolling, &subscribe, wait),
-            "/live/v1/topics/a/b?cursor=9f.7&policy=skip&interval=2500us&wait=25000ms"
+            server.subscription(&one, Transport::LongPolling, &subscribe, wait, true),
+            "/live/v1/topics/a/b?cursor=9f.7&policy=skip&deltas=patch&interval=2500us&wait=25000ms"
         );
         let two = [(topic("a/b"), at), (topic("c"), StartAt::Latest)];
         subscribe.interval = Duration::ZERO;
         assert_eq!(
-            server.subscription(&two, Transport::ForeverFrame, &subscribe, wait),
-            "/live/v1/topics?topic=a%2Fb&topic=c&cursor=9f.7&cursor=latest&policy=skip\
+            server.subscription(&two, Transport::ForeverFrame, &subscribe, wait, true),
+            "/live/v1/topics?topic=a%2Fb&topic=c&cursor=9f.7&cursor=latest&policy=skip&deltas=patch\
              &transport=forever-frame"
         );
     }

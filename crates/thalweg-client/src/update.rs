@@ -46,7 +46,8 @@ pub struct Connected {
     pub transport: Transport,
 }
 
-/// Consecutive events of one topic, at least one, as they came in one message.
+/// Consecutive events of one topic, at least one, as they came in one message. Of a value topic
+/// it is one, the newest version, whole.
 ///
 /// ```no_run
 /// # fn example(events: &thalweg_client::Events) -> Result<(), serde_json::Error> {
@@ -67,6 +68,7 @@ pub struct Events {
     /// What the server sent, and where in it the events are.
     pub(crate) text: String,
     pub(crate) spans: Vec<(Offset, Range<usize>)>,
+    pub(crate) patch: Option<String>,
 }
 
 /// Events that will not come.
@@ -123,6 +125,12 @@ impl Events {
         self.spans.iter().map(|(offset, span)| (*offset, &self.text[span.clone()]))
     }
 
+    /// What makes the newest version of a value topic of the one that came before: a JSON Patch
+    /// (RFC 6902). `None` if it came whole.
+    pub fn patch(&self) -> Option<&str> {
+        self.patch.as_deref()
+    }
+
     /// How many: at least one.
     pub fn count(&self) -> usize {
         self.spans.len()
@@ -149,6 +157,7 @@ impl Events {
             first: offsets.first().copied().unwrap_or(self.position.offset),
             last: self.position.offset,
             offsets: (!is_consecutive).then_some(&offsets),
+            version: None,
             events: events.join(",").as_bytes(),
         }
         .write(&mut out);

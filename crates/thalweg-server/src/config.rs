@@ -7,19 +7,19 @@ mod units;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use thalweg_wire::Topic;
+use thalweg_wire::{Excerpt, Pattern, Topic};
 
 use crate::{
     pages::Pages,
-    stream::{BatchBounds, HistoryBounds},
+    stream::{BatchBounds, FeedKind, HistoryBounds},
 };
 
 pub(crate) use limits::{
     ADMIN_CONNECTIONS, DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT,
     DISCARDED_STREAM_WAIT, ECHO_BYTES, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART,
-    H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, REJECTION_WAIT, REJECTIONS_MAX,
-    RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SMALL_BODY_BYTES, SOCKET_READ_BYTES, TICKETS_MAX,
-    UNANSWERED_MAX, has_read_enough, share_of_requests,
+    H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, PATCH_US_MAX, REJECTION_WAIT,
+    REJECTIONS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SMALL_BODY_BYTES,
+    SOCKET_READ_BYTES, TICKETS_MAX, UNANSWERED_MAX, has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
@@ -40,8 +40,8 @@ pub struct Config {
     pub sources: Vec<SourceConfig>,
     /// For every topic that `topics` does not name.
     pub topic_defaults: TopicSettings,
-    /// For single topics.
-    pub topics: Vec<(Topic, TopicSettings)>,
+    /// For topics that a pattern means; of several patterns the first counts.
+    pub topics: Vec<(Pattern, TopicSettings)>,
     /// The topics that clients may subscribe to.
     pub subscribe: Subscribing,
     /// What peers may use.
@@ -79,9 +79,11 @@ pub enum Subscribing {
     Existing,
 }
 
-/// A topic's bounds.
+/// What a topic is, and its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicSettings {
+    /// What its subscribers read.
+    pub kind: FeedKind,
     /// What is retained.
     pub history: HistoryBounds,
     /// When a batch is sealed.
@@ -183,6 +185,7 @@ impl Default for TopicSettings {
     /// subscriber that reconnects.
     fn default() -> Self {
         Self {
+            kind: FeedKind::Log,
             history: HistoryBounds {
                 events_max: 100_000,
                 bytes_max: 8 << 20,
@@ -227,10 +230,13 @@ impl fmt::Debug for Secret {
 impl Config {
     /// The settings of a topic.
     pub fn topic(&self, topic: &Topic) -> TopicSettings {
-        let named = self.topics.iter().find(|(name, _)| name == topic);
+        let named = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
         named.map_or(self.topic_defaults, |(_, settings)| *settings)
     }
 }
+
+/// Kinds of topics.
+const KINDS: [&str; 2] = ["log", "value"];
 
 impl TopicSettings {
     /// Sets what `options` name; keys as on the command line.
@@ -239,6 +245,7 @@ impl TopicSettings {
     /// One sentence naming the wrong key or value.
     pub fn apply(mut self, options: &Options) -> Result<Self, String> {
         options.check_keys(&[
+            "kind",
             "flush",
             "batch-events",
             "batch-bytes",
@@ -246,6 +253,14 @@ impl TopicSettings {
             "history-bytes",
             "history-age",
         ])?;
+        match options.text("kind") {
+            None => {}
+            Some("log") => self.kind = FeedKind::Log,
+            Some("value") => self.kind = FeedKind::Value,
+            Some(other) => {
+                return Err(format!("kind: {:?}{}", Excerpt(other), nearest(other, &KINDS)));
+            }
+        }
         if let Some(flush) = options.duration("flush")? {
             self.batch.flush_us = flush.as_micros() as u64;
         }

@@ -11,6 +11,7 @@
 //! shard              one thread that wires the four above together
 //! http               requests: routing, publishing, takeover
 //! serve              shards, listener, shutdown
+//! patch              the way from one JSON document to another           (pure)
 //! answers            answers that clients have not read                  (pure)
 //! metrics            what is counted
 //! access             who may do what                                     (pure)
@@ -34,6 +35,7 @@ pub mod fuzzing;
 mod http;
 mod metrics;
 pub mod pages;
+pub mod patch;
 mod refusal;
 mod runs;
 mod serve;

@@ -8,6 +8,10 @@
 //! feed        what a subscription reads: one of these
 //! log         the batches retained, and the hot tails (each shard that reads)
 //! log_frames  a log as subscribers of one format read it
+//! value       the newest version of a topic, and as subscribers of one format read it
+//! version_patch  what makes a version of the one before, and the short chain of these
+//! cold        a frame made for one subscriber alone
+//! next        what comes after a cursor
 //! tail        hot tail: newest finished frames of one format, contiguous
 //! format_map  a value for each format in use
 //! cursor      where a subscription is in a log
@@ -18,23 +22,30 @@
 //! cursor.
 
 mod batch;
+mod cold;
 mod cursor;
 mod feed;
 mod format_map;
 mod log;
 mod log_frames;
+mod next;
 mod payloads;
 mod pins;
 mod sequencer;
 mod slice;
 mod tail;
+mod value;
+mod version_patch;
 
 pub use batch::Batch;
 pub use cursor::Cursor;
-pub use feed::{Feed, Frames};
+pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;
 pub use log::{HistoryBounds, Log, Lost, Start};
-pub use log_frames::{LogFrames, Next};
+pub use log_frames::LogFrames;
+pub use next::Next;
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;
+pub use value::{Value, Versions};
+pub use version_patch::VersionPatch;

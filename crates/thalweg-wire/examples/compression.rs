@@ -69,7 +69,8 @@ impl Figures {
         let epoch: Epoch = "5f0c2e1d9a3b".parse()?;
         let (first, last) = (100_001, 100_000 + count as u64);
         let events = events.as_bytes();
-        let envelope = Envelope { topic: &topic, epoch, first, last, offsets: None, events };
+        let envelope =
+            Envelope { topic: &topic, epoch, first, last, offsets: None, version: None, events };
         let mut frame = Vec::new();
         plain.batch(&envelope, &mut frame);
         let (plain_bytes, plain_text) = (frame.len(), text_of(plain, &frame).to_vec());

@@ -18,21 +18,36 @@ pub struct Envelope<'a> {
     pub last: Offset,
     /// One offset for each event, where they are not consecutive.
     pub offsets: Option<&'a [Offset]>,
-    /// The events as JSON, joined by commas.
+    /// Of a value topic: what comes before this version, and what `events` are.
+    pub version: Option<Version>,
+    /// The events as JSON, joined by commas; or the operations of a patch.
     pub events: &'a [u8],
+}
+
+/// A version of a value topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Offset of the version that the subscriber was given before; 0 if none.
+    pub previous: Offset,
+    /// Whether the events are the operations of a JSON Patch (RFC 6902) that makes this version
+    /// of the one before.
+    pub is_patch: bool,
 }
 
 const TOPIC: &[u8] = br#"{"topic":""#;
 const POSITION: &[u8] = br#"","position":""#;
 const FIRST: &[u8] = br#"","first":"#;
+const PREVIOUS: &[u8] = br#","previous":"#;
 const OFFSETS: &[u8] = br#","offsets":["#;
 const EVENTS: &[u8] = br#","events":["#;
+const PATCH: &[u8] = br#","patch":["#;
 const END: &[u8] = b"]}";
 
 impl Envelope<'_> {
     /// Exactly how many bytes [`Self::write`] appends.
     pub fn len(&self) -> usize {
-        let fixed = TOPIC.len() + POSITION.len() + FIRST.len() + EVENTS.len() + END.len();
+        let fixed = TOPIC.len() + POSITION.len() + FIRST.len() + self.list().len() + END.len();
+        let previous = |version: Version| PREVIOUS.len() + decimal_len(version.previous);
         let offsets = self.offsets.map_or(0, |offsets| {
             let digits: usize = offsets.iter().map(|offset| decimal_len(*offset)).sum();
             OFFSETS.len() + digits + offsets.len().saturating_sub(1) + 1
@@ -41,6 +56,7 @@ impl Envelope<'_> {
             + self.topic.as_str().len()
             + self.position_len()
             + decimal_len(self.first)
+            + self.version.map_or(0, previous)
             + offsets
             + self.events.len()
     }
@@ -69,6 +85,10 @@ impl Envelope<'_> {
         write_head(self.topic, self.epoch, self.last, out);
         out.extend_from_slice(FIRST);
         write_decimal(self.first, out);
+        if let Some(version) = self.version {
+            out.extend_from_slice(PREVIOUS);
+            write_decimal(version.previous, out);
+        }
         if let Some(offsets) = self.offsets {
             out.extend_from_slice(OFFSETS);
             for (index, offset) in offsets.iter().enumerate() {
@@ -79,7 +99,15 @@ impl Envelope<'_> {
             }
             out.push(b']');
         }
-        out.extend_from_slice(EVENTS);
+        out.extend_from_slice(self.list());
+    }
+
+    /// What the events are called.
+    fn list(&self) -> &'static [u8] {
+        match self.version {
+            Some(Version { is_patch: true, .. }) => PATCH,
+            _ => EVENTS,
+        }
     }
 
     /// Bytes of its position, e.g. `9f3c21.1042`.

@@ -32,6 +32,8 @@ pub struct Format {
 pub enum Codec {
     /// One JSON object.
     Json,
+    /// The same, and a version of a value topic may be a patch of the one before.
+    JsonPatch,
 }
 
 /// How messages are told apart.
@@ -93,7 +95,30 @@ impl Format {
     pub fn all() -> impl Iterator<Item = Self> {
         let plain = [Self::WEBSOCKET, Self::SSE, Self::SSE_MANY, Self::NDJSON, Self::FOREVER_FRAME];
         let encoded = plain.into_iter().flat_map(|plain| [Some(plain), plain.compressed()]);
-        encoded.flatten().flat_map(|encoded| [Some(encoded), encoded.chunked()]).flatten()
+        let coded =
+            encoded.flatten().flat_map(|encoded| [Some(encoded), encoded.chunked()]).flatten();
+        let with_patches = |coded: Self| Some(coded.with_patches()).filter(|it| *it != coded);
+        coded.flat_map(move |coded| [Some(coded), with_patches(coded)]).flatten()
+    }
+
+    /// The same for whoever takes patches of versions. Over Server-Sent Events with several
+    /// topics there are none: not every event has an id there, so that who is cut off resumes at an
+    /// older version than it has, and a patch of that is no use to it.
+    pub const fn with_patches(self) -> Self {
+        match self.framing {
+            Framing::SseMany => self,
+            _ => Self { codec: Codec::JsonPatch, ..self },
+        }
+    }
+
+    /// The same for whoever does not: of whatever has no versions the bytes are the same.
+    pub const fn without_patches(self) -> Self {
+        Self { codec: Codec::Json, ..self }
+    }
+
+    /// Whether a version may be a patch.
+    pub fn takes_patches(self) -> bool {
+        self.codec == Codec::JsonPatch
     }
 
     /// The same, compressed; `None` where a trailer would have to be compressed with

@@ -20,10 +20,14 @@ pub struct Incoming<'a> {
     pub topic: Option<&'a str>,
     /// Resume here.
     pub position: Option<&'a str>,
+    /// Of a value topic: the offset of the version before this one; 0 if there is none.
+    pub previous: Option<Offset>,
     first: Option<Offset>,
     offsets: Option<Vec<Offset>>,
     #[serde(borrow)]
     events: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    patch: Option<&'a RawValue>,
     gap: Option<GapFields>,
     #[serde(borrow)]
     heartbeat: Option<&'a RawValue>,
@@ -59,6 +63,8 @@ pub struct CloseFields<'a> {
 pub enum Kind<'a> {
     /// Events with their offsets; none confirm a subscription.
     Events(Vec<(Offset, &'a str)>),
+    /// A JSON Patch (RFC 6902): it makes the version with this offset of the one before.
+    Patch(Offset, &'a str),
     /// Events that will not come.
     Gap(GapFields),
     /// Nothing, but alive.
@@ -95,6 +101,9 @@ impl<'a> Incoming<'a> {
             };
             let numbered = events.iter().enumerate().map(|(i, event)| (offset(i), event.get()));
             return Kind::Events(numbered.collect());
+        }
+        if let (Some(first), Some(patch)) = (self.first, self.patch) {
+            return Kind::Patch(first, patch.get());
         }
         if let Some(gap) = self.gap {
             return Kind::Gap(gap);

@@ -2,7 +2,8 @@
 //! of Thalweg see. Pure: no I/O, no clock, no runtime.
 //!
 //! ```text
-//! topic, position, event      the nouns, checked where they enter
+//! topic, pattern, position,
+//! event                       the nouns, checked where they enter
 //! envelope, notice            what a subscriber is told, as JSON
 //! format                      the same, as one transport's frames
 //! command, answer             what a client asks for, and what it is told
@@ -23,15 +24,17 @@ pub mod format;
 pub mod incoming;
 pub mod limits;
 pub mod notice;
+pub mod pattern;
 pub mod position;
 pub mod topic;
 pub mod websocket;
 
 pub use close::Close;
-pub use envelope::Envelope;
+pub use envelope::{Envelope, Version};
 pub use error::ErrorCode;
 pub use excerpt::Excerpt;
 pub use format::{Format, Framing};
 pub use notice::{Gap, GapReason};
+pub use pattern::Pattern;
 pub use position::{Epoch, Offset, Position, StartAt};
 pub use topic::Topic;

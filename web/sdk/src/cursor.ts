@@ -31,21 +31,25 @@ export interface NewEvents {
  * @throws TypeError if it is neither.
  */
 export function advance(progress: Progress, message: Message): NewEvents | null {
-  const { gap, events = [], first = 0, offsets } = message;
+  const { gap, events: all, first = 0, offsets, previous } = message;
   const position = parsePosition(message.position ?? "");
-  if (!position || !(gap || first)) throw new TypeError("no envelope");
+  // Nor is a patch one: it was not asked for, and what it is a patch of is not kept.
+  if (!position || !(gap || all)) throw new TypeError("no envelope");
+  const events = all as unknown[];
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
   if (offsets) progress.isSparse = true;
   if (isSame && position.offset <= last.offset) return null;
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };
-  if (!last && !events.length) return null;
-  if (!last || !isSame) return { first, events, offsets, gap: last && { missed: null, reason: "epoch" } };
-  const known = offsets ? offsets.findIndex((offset) => offset > last.offset) : Math.max(0, last.offset + 1 - first);
+  // A version replaces what was before: nothing is missing, however far it jumps.
+  const after = previous === undefined ? last : null;
+  if (!after && !events.length) return null;
+  if (!after || !isSame) return { first, events, offsets, gap: after && { missed: null, reason: "epoch" } };
+  const known = offsets ? offsets.findIndex((offset) => offset > after.offset) : Math.max(0, after.offset + 1 - first);
   const fresh = events.slice(known);
   const start = offsets ? (offsets[known] ?? first) : first + known;
-  const missed = start - last.offset - 1;
+  const missed = start - after.offset - 1;
   const isJump = missed > 0 && !progress.isSparse;
   if (!fresh.length && !isJump) return null;
   return {

@@ -26,6 +26,11 @@ export interface Envelope {
   position: Position;
   /** The offset of the first event. */
   first: number;
+  /**
+   * Of a value topic: the offset of the version that this one replaces here; 0 if there was
+   * none. Its one event is the newest version, and nothing is missing, however far it jumps.
+   */
+  previous?: number;
   /** The offset of each event, if they are not consecutive. */
   offsets?: number[];
   /** In order. */
@@ -72,6 +77,8 @@ export interface Close {
  * | `ticket` | in the response to `POST /v1/tickets` |
  */
 export interface Message extends Partial<Envelope> {
+  /** Of a value topic, in place of `events`: a JSON Patch. It comes only if it was asked for. */
+  patch?: unknown[];
   /** Events that are missed; with `topic` and `position`. */
   gap?: Gap;
   /** An empty object: the connection is alive. */

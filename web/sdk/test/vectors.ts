@@ -7,7 +7,7 @@ export type Text = string | (string | { repeat: string; times: number } | { hex:
 
 /** What a message says. */
 export interface Said {
-  envelope?: { topic: string; position: string; first: number; offsets?: number[]; events: Text[] };
+  envelope?: { topic: string; position: string; first: number; previous?: number; offsets?: number[]; events: Text[] };
   gap?: { topic: string; position: string; missed: number | null; reason: string };
   heartbeat?: object;
   close?: { code: number; reason: string; reconnect: boolean };

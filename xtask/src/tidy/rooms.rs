@@ -8,14 +8,16 @@ use super::{
 use crate::tree::Tree;
 
 /// Where there is neither a clock nor a socket.
-const PURE: [&str; 15] = [
+const PURE: [&str; 17] = [
     "crates/thalweg-client/src/backoff",
     "crates/thalweg-client/src/cursors",
+    "crates/thalweg-client/src/document",
     "crates/thalweg-client/src/ending",
     "crates/thalweg-client/src/framing",
     "crates/thalweg-client/src/message",
     "crates/thalweg-client/src/target",
     "crates/thalweg-wire/src/",
+    "crates/thalweg-server/src/patch",
     "crates/thalweg-server/src/stream",
     "crates/thalweg-server/src/fanout",
     "crates/thalweg-server/src/source",

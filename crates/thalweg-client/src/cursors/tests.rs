@@ -174,3 +174,44 @@ proptest! {
         prop_assert_eq!(at.offset + 1, next);
     }
 }
+
+fn version(position: &str, previous: u64, member: &str, content: &str) -> String {
+    let first = position.rsplit_once('.').unwrap().1;
+    format!(
+        r#"{{"topic":"cars","position":"{position}","first":{first},"previous":{previous},"{member}":[{content}]}}"#
+    )
+}
+
+#[test]
+fn a_version_replaces_those_before() {
+    let confirmation = r#"{"topic":"cars","position":"9f.0","first":1,"previous":0,"events":[]}"#;
+    let whole = version("9f.7", 0, "events", r#"{"a":1}"#);
+    let patch = version("9f.9", 7, "patch", r#"{"op":"add","path":"/b","value":2}"#);
+    let expected = ["connected 9f.0", r#"7={"a":1} to 9f.7"#, r#"9={"a":1,"b":2} to 9f.9"#];
+    check("latest", &[confirmation, &whole, &patch, &whole], &expected);
+    // Whatever it had of another stream: versions leave no gap.
+    check("a.3", &[confirmation, &whole, &patch], &expected);
+}
+
+#[test]
+fn a_patch_of_nothing_is_no_use() {
+    let mut cursors = Cursors::new(vec!["cars".parse().unwrap()], "9f.7".parse().unwrap());
+    let patch = version("9f.9", 7, "patch", r#"{"op":"add","path":"/b","value":2}"#);
+    let received = cursors.receive(patch, Transport::Sse, &mut VecDeque::new());
+    assert!(received.is_err_and(|why| why.contains("never here")));
+    assert!(!cursors.takes_patches(), "the next connection asks for none");
+}
+
+#[test]
+fn patches_are_asked_for_where_they_are_of_use() {
+    let confirmation = r#"{"topic":"cars","position":"9f.0","first":1,"previous":0,"events":[]}"#;
+    let cursors = |from: &str| Cursors::new(vec!["cars".parse().unwrap()], from.parse().unwrap());
+    let mut fresh = cursors("latest");
+    assert!(fresh.takes_patches());
+    updates(&mut fresh, &[confirmation, &version("9f.7", 0, "events", "1")]);
+    assert!(fresh.takes_patches(), "it has the version");
+    let mut resumed = cursors("9f.7");
+    assert!(!resumed.takes_patches(), "it may be a value topic, whose version is not here");
+    updates(&mut resumed, &[&envelope("9f.7", 8, ""), &envelope("9f.8", 8, "1")]);
+    assert!(resumed.takes_patches(), "it is a log");
+}

@@ -16,7 +16,7 @@ async fn a_cut_in_mid_frame_is_resumed_and_nothing_comes_twice() {
     let mut subscription = fake.subscribe(Transport::HttpStreaming);
     let server = async {
         let mut peer = fake.accept().await;
-        assert!(peer.asked().contains("/v1/topics/cars?cursor=latest&policy=skip"));
+        assert!(peer.asked().contains("/v1/topics/cars?cursor=latest&policy=skip&deltas=patch"));
         peer.stream(NDJSON).await;
         peer.say(envelope(8..8) + "\n" + &envelope(8..10) + "\n" + &envelope(10..12)[..30]).await;
         drop(peer);

@@ -45,11 +45,15 @@ async fn polls_begin_without_waiting_and_go_on_where_the_last_ended() {
     let ndjson = "Content-Type: application/x-ndjson\r\n";
     let server = async {
         let mut peer = fake.accept().await;
-        assert!(peer.asked().contains("?cursor=latest&policy=skip&wait=0ms "), "{}", peer.asked());
+        assert!(
+            peer.asked().contains("?cursor=latest&policy=skip&deltas=patch&wait=0ms "),
+            "{}",
+            peer.asked()
+        );
         peer.answer(200, ndjson, &(envelope(8..8) + "\n")).await;
         // The connection is kept.
         peer.hear_head().await;
-        assert!(peer.asked().contains("?cursor=9f.7&policy=skip&wait=25000ms "));
+        assert!(peer.asked().contains("?cursor=9f.7&policy=skip&deltas=patch&wait=25000ms "));
         peer.answer(200, ndjson, &(envelope(8..8) + "\n" + &envelope(8..10) + "\n")).await;
         peer.hear_head().await;
         assert!(peer.asked().contains("?cursor=9f.9&"), "{}", peer.asked());
@@ -74,7 +78,11 @@ async fn a_poll_cut_short_is_asked_again() {
         peer.say(format!("{head}{}\n{}\n", envelope(8..8), envelope(8..9))).await;
         drop(peer);
         let mut peer = fake.accept().await;
-        assert!(peer.asked().contains("?cursor=9f.8&policy=skip&wait=0ms "), "{}", peer.asked());
+        assert!(
+            peer.asked().contains("?cursor=9f.8&policy=skip&deltas=patch&wait=0ms "),
+            "{}",
+            peer.asked()
+        );
         let body = envelope(9..9) + "\n" + &envelope(9..10) + "\n";
         peer.answer(200, "Content-Type: application/x-ndjson\r\n", &body).await;
     };

@@ -189,7 +189,9 @@ impl<'f, 's> Transmit<'f, 's> {
             return Ok(Cursor::before(0));
         };
         let window = subscription.window.as_deref();
-        if window.is_some_and(|window| !window.is_open(cursor.next())) && !cursor.in_frame() {
+        if window.is_some_and(|window| !window.is_open(feed.frame_after(&cursor)))
+            && !cursor.in_frame()
+        {
             return Ok(cursor);
         }
         let has_trailer = format.has_trailer();
@@ -218,7 +220,8 @@ impl<'f, 's> Transmit<'f, 's> {
                 Next::Nothing => return Ok(cursor),
             };
             if window.is_some_and(|window| {
-                !cursor.in_frame() && !window.admits(cursor.next(), planned, bytes as u64)
+                let frame = feed.frame_after(&cursor);
+                !cursor.in_frame() && !window.admits(frame, planned, bytes as u64)
             }) {
                 self.buffers.cold.truncate(cold_before);
                 return Ok(cursor);

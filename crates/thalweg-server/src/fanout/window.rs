@@ -17,8 +17,8 @@ pub(super) struct Window {
 /// A frame that was larger than what was left.
 #[derive(Debug, Clone, Copy)]
 struct OversizedFrame {
-    /// Its first event.
-    next: Offset,
+    /// What stands for it.
+    frame: Offset,
     bytes: u64,
 }
 
@@ -39,21 +39,22 @@ impl Window {
         Self { bytes_max, sent: 0, acked: 0, marks: VecDeque::new(), oversized: Cell::new(None) }
     }
 
-    /// Whether a frame of `bytes` that begins with the event `next` may be sent, after
-    /// `planned` bytes that are already planned. A frame with nothing ahead of it always fits.
-    pub(super) fn admits(&self, next: Offset, planned: u64, bytes: u64) -> bool {
+    /// Whether a frame of `bytes` may be sent, after `planned` bytes that are already planned. A
+    /// frame with nothing ahead of it always fits. `frame` stands for it
+    /// ([`crate::stream::Feed::frame_after`]).
+    pub(super) fn admits(&self, frame: Offset, planned: u64, bytes: u64) -> bool {
         let ahead = self.sent - self.acked + planned;
         let fits = ahead == 0 || ahead + bytes <= self.bytes_max;
-        self.oversized.set((!fits).then_some(OversizedFrame { next, bytes }));
+        self.oversized.set((!fits).then_some(OversizedFrame { frame, bytes }));
         fits
     }
 
-    /// Whether the frame that begins with `next` may fit, so that looking for it is worth the
+    /// Whether a frame may fit, so that looking for it is worth the
     /// time. The refusal may be too old: what was planned ahead of the refused frame may not
     /// have been sent.
-    pub(super) fn is_open(&self, next: Offset) -> bool {
+    pub(super) fn is_open(&self, frame: Offset) -> bool {
         let ahead = self.sent - self.acked;
-        let oversized = self.oversized.get().filter(|oversized| oversized.next == next);
+        let oversized = self.oversized.get().filter(|oversized| oversized.frame == frame);
         let bytes = oversized.map_or(1, |oversized| oversized.bytes);
         ahead == 0 || ahead + bytes <= self.bytes_max
     }

@@ -19,11 +19,12 @@ use super::{
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
 use crate::{
-    config::Config,
+    clock,
+    config::{Config, PATCH_US_MAX},
     connection_limits::AddressCounts,
     fanout::{FeedKey, Feeds},
     refusal::Refusal,
-    stream::{Batch, Feed, FormatMap, Log, Sequencer},
+    stream::{Batch, Feed, FeedKind, FormatMap, Sequencer},
 };
 
 /// All topics of a shard.
@@ -44,6 +45,7 @@ pub(super) struct FeedTable {
 pub(super) struct LocalTopic {
     pub(super) topic: Topic,
     kind: TopicKind,
+    feed_kind: FeedKind,
     /// What its subscribers read; on a shard that is not its home, only once
     /// the home has answered.
     pub(super) feed: Option<Feed>,
@@ -134,11 +136,13 @@ impl FeedTable {
             is_permanent: false,
         });
         let feed = home.as_ref().map(|home| {
-            Feed::Log(Log::new(topic.clone(), home.sequencer.epoch(), 1, settings.history))
+            let epoch = home.sequencer.epoch();
+            Feed::new(settings.kind, topic.clone(), epoch, 1, settings.history)
         });
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
+            feed_kind: settings.kind,
             feed,
             home,
             subscribers: Vec::new(),
@@ -225,14 +229,15 @@ impl FeedTable {
         let Some(local) = self.feeds.get_mut(key as usize) else { return };
         let feed = local.feed.get_or_insert_with(|| {
             // Looked up once: the feed keeps its bounds.
-            let bounds = self.config.topic(&local.topic).history;
-            let mut feed = Feed::Log(Log::new(local.topic.clone(), epoch, from, bounds));
+            let history = self.config.topic(&local.topic).history;
+            let topic = local.topic.clone();
+            let mut feed = Feed::new(local.feed_kind, topic, epoch, from, history);
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
             feed
         });
         for batch in batches {
             if batch.first() >= feed.head() {
-                feed.push(batch, now_us);
+                push(feed, batch, now_us);
             }
         }
     }
@@ -246,14 +251,20 @@ impl FeedTable {
     /// bytes freed.
     pub(super) fn trim_bytes(&mut self, bytes: usize, now_us: u64) -> usize {
         let mut freed = 0;
-        for _ in 0..self.feeds.capacity() {
-            if freed >= bytes {
-                break;
-            }
-            self.shed_next = (self.shed_next + 1) % self.feeds.capacity();
-            let local = self.feeds.get_mut(self.shed_next);
-            if let Some(feed) = local.and_then(|local| local.feed.as_mut()) {
-                freed += feed.trim_all(bytes - freed, now_us);
+        // Whoever reads a value may have nothing else to wait for: those come last.
+        for spares_values in [true, false] {
+            for _ in 0..self.feeds.capacity() {
+                if freed >= bytes {
+                    return freed;
+                }
+                self.shed_next = (self.shed_next + 1) % self.feeds.capacity();
+                let Some(local) = self.feeds.get_mut(self.shed_next) else { continue };
+                if spares_values && local.feed_kind == FeedKind::Value && local.has_readers() {
+                    continue;
+                }
+                if let Some(feed) = &mut local.feed {
+                    freed += feed.trim_all(bytes - freed, now_us);
+                }
             }
         }
         freed
@@ -272,6 +283,7 @@ impl FeedTable {
 impl LocalTopic {
     /// Adds a connection to the list. Returns its place there.
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
+        let format = self.feed_kind.format(format);
         let place = self.subscribers.len() as u32;
         self.subscribers.push(connection);
         *self.format_users.get_or_insert_with(format, || 0) += 1;
@@ -287,6 +299,7 @@ impl LocalTopic {
         // A subscription that was never listed cannot be removed.
         let from = (self.subscribers.len() as u32).checked_sub(1).filter(|last| place <= *last)?;
         self.subscribers.swap_remove(place as usize);
+        let format = self.feed_kind.format(format);
         if let Some(users) = self.format_users.get_mut(format) {
             *users -= 1;
             if *users == 0 {
@@ -352,6 +365,17 @@ impl Feeds for FeedTable {
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
         self.feeds.get_mut(key as usize)?.feed.as_mut()
     }
+}
+
+/// Takes a batch into a feed. The patch that makes its version of the one before is made here, because it
+/// needs a clock.
+pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64) {
+    let mut end_us = None;
+    feed.make_patch(&batch, || {
+        let now_us = clock::now_us();
+        now_us > *end_us.get_or_insert(now_us + PATCH_US_MAX)
+    });
+    feed.push(batch, now_us);
 }
 
 /// 48 random bits: two incarnations of one topic do not get the same in practice, and the text

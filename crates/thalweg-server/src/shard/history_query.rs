@@ -219,7 +219,7 @@ impl Topics {
             Listed {
                 topic: Text(local.topic.clone()),
                 position: feed.map(|feed| Text(feed.position_before(feed.head()))),
-                events: feed.map_or(0, |feed| feed.head() - feed.first_retained()),
+                events: feed.map_or(0, |feed| feed.head() - feed.first_readable()),
                 subscribers: local.subscribers.len() as u64,
             }
         })
@@ -245,7 +245,7 @@ fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
     let (from, gap) = match feed.start(start) {
         // A cursor ahead of the head is answered with the head: a client that reads on stops
         // there.
-        Start::At(cursor) => (cursor.next().min(feed.head()), None),
+        Start::At(cursor) => (cursor.next().max(feed.first_readable()).min(feed.head()), None),
         Start::OtherEpoch(cursor) => (cursor.next(), Some((None, GapReason::Epoch))),
         // A reader wants all events that are retained.
         Start::Lost(lost) => {

@@ -8,14 +8,17 @@ use thalweg_wire::{Format, Topic};
 use super::{
     Common,
     demand::{Demand, DemandChange},
-    feeds::{FeedTable, LocalTopic, Moved},
+    feeds::{FeedTable, LocalTopic, Moved, push},
     home_of,
     publish_result::PublishResult,
     timers::Timers,
     topic_limits::{Creator, TopicKind},
 };
 use crate::{
-    config::Subscribing, connection_limits::Address, fanout::FeedKey, metrics::Counts,
+    config::Subscribing,
+    connection_limits::Address,
+    fanout::FeedKey,
+    metrics::Counts,
     refusal::Refusal,
     stream::{Feed, Payloads},
 };
@@ -194,7 +197,7 @@ impl Topics {
         self.counts.batches_sealed.add(batches.len() as u64);
         let before = feed.history_bytes();
         for batch in batches {
-            feed.push(Arc::new(batch), now_us);
+            push(feed, Arc::new(batch), now_us);
         }
         if !home.followers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);

@@ -1,14 +1,15 @@
 use std::{
     ops::{Deref, Range},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
 };
 
 use thalweg_wire::{Envelope, Epoch, Format, Offset, Topic};
 
-use super::Payloads;
+use super::{Payloads, VersionPatch};
+use crate::patch::{self, Budget};
 
 /// Sealed consecutive events: never changed again, shared by all shards.
 #[derive(Debug)]
@@ -18,14 +19,24 @@ pub struct Batch {
     /// The end of each event in `bytes`, before its comma.
     ends: Box<[u32]>,
     sealed_us: u64,
-    /// Number of logs that have it in their history.
+    /// Number of feeds that retain it.
     retained: AtomicU32,
+    /// What makes its last event of the version before it, made once for all shards; `None` if
+    /// that is no use.
+    patch: OnceLock<Option<Arc<VersionPatch>>>,
 }
 
 impl Batch {
     pub(super) fn seal(first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let (bytes, ends) = payloads.into_parts();
-        Self { first, bytes, ends, sealed_us: now_us, retained: AtomicU32::new(0) }
+        Self {
+            first,
+            bytes,
+            ends,
+            sealed_us: now_us,
+            retained: AtomicU32::new(0),
+            patch: OnceLock::new(),
+        }
     }
 
     /// Offset of the first event.
@@ -55,7 +66,7 @@ impl Batch {
         self.bytes.len() + self.ends.len() * size_of::<u32>() + OVERHEAD
     }
 
-    /// Whether a log has it in its history.
+    /// Whether a feed retains it.
     pub(super) fn is_retained(&self) -> bool {
         self.retained.load(Relaxed) > 0
     }
@@ -89,24 +100,23 @@ impl Batch {
         format.batch(&self.envelope(from, topic, epoch), out);
     }
 
-    /// The same in parts, for formats that leave events as they are. Appends the bytes before
-    /// and after the events to `out`. Returns how many of these come before the events, and the
-    /// events.
-    pub(super) fn write_around(
-        &self,
+    /// The envelope with the events from `from` to the last.
+    pub(super) fn envelope<'a>(
+        &'a self,
         from: Offset,
-        topic: &Topic,
+        topic: &'a Topic,
         epoch: Epoch,
-        format: Format,
-        out: &mut Vec<u8>,
-    ) -> Option<(usize, &[u8])> {
-        let envelope = self.envelope(from, topic, epoch);
-        Some((format.around(&envelope, out)?, &self.bytes[self.start_of_event(from)..]))
-    }
-
-    fn envelope<'a>(&'a self, from: Offset, topic: &'a Topic, epoch: Epoch) -> Envelope<'a> {
+    ) -> Envelope<'a> {
         let events = &self.bytes[self.start_of_event(from)..];
-        Envelope { topic, epoch, first: from, last: self.end() - 1, offsets: None, events }
+        Envelope {
+            topic,
+            epoch,
+            first: from,
+            last: self.end() - 1,
+            offsets: None,
+            version: None,
+            events,
+        }
     }
 
     fn start_of_event(&self, offset: Offset) -> usize {
@@ -119,13 +129,37 @@ impl Batch {
         (index..self.count()).map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
     }
 
+    /// Its last event.
+    pub fn last_event(&self) -> &[u8] {
+        &self.bytes[self.start_of(self.count() - 1)..]
+    }
+
+    /// The patch that makes its last event of the version before, if one was made.
+    pub fn patch(&self) -> Option<&Arc<VersionPatch>> {
+        self.patch.get()?.as_ref()
+    }
+
+    /// Makes the patch from the version just before this batch, whose document is `before`, unless
+    /// another shard has. Returns `false` if it was tried here in vain.
+    pub(super) fn make_patch(&self, before: &[u8], is_over: impl FnMut() -> bool) -> bool {
+        let mut is_in_vain = false;
+        self.patch.get_or_init(|| {
+            let after = self.last_event();
+            let made = patch::between(before, after, Budget::new(after.len(), is_over));
+            is_in_vain = made.is_err();
+            let (previous, offset) = (self.first - 1, self.end() - 1);
+            Some(Arc::new(VersionPatch { previous, offset, operations: made.ok()?.into() }))
+        });
+        !is_in_vain
+    }
+
     /// Bytes of its events from `from` on.
     pub fn event_bytes(&self, from: Offset) -> usize {
         self.bytes.len() - self.start_of_event(from)
     }
 }
 
-/// A batch in the history of a log. The batch counts how many logs retain it.
+/// A batch that a feed retains. The batch counts how many do.
 #[derive(Debug)]
 pub(super) struct Retained(Arc<Batch>);
 

@@ -2,7 +2,28 @@ use std::sync::Arc;
 
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
 
-use super::{Batch, Cursor, Log, LogFrames, Next, Start};
+use super::{Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Start, Value, Versions};
+
+/// What subscriptions to a topic read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FeedKind {
+    /// Every event: a [`Log`].
+    #[default]
+    Log,
+    /// The newest event: a [`Value`].
+    Value,
+}
+
+impl FeedKind {
+    /// A format as this kind of feed has it: without versions there are no patches, and the frames
+    /// are shared with those who take none.
+    pub fn format(self, format: Format) -> Format {
+        match self {
+            Self::Log => format.without_patches(),
+            Self::Value => format,
+        }
+    }
+}
 
 /// A topic as one shard reads it: what its subscriptions read, whatever its history is.
 ///
@@ -11,6 +32,8 @@ use super::{Batch, Cursor, Log, LogFrames, Next, Start};
 pub enum Feed {
     /// Every event counts.
     Log(Log),
+    /// The newest event counts.
+    Value(Value),
 }
 
 /// Does the same with every kind of feed.
@@ -18,11 +41,34 @@ macro_rules! of {
     ($feed:expr, $each:ident => $what:expr) => {
         match $feed {
             Feed::Log($each) => $what,
+            Feed::Value($each) => $what,
         }
     };
 }
 
 impl Feed {
+    /// An empty feed of a stream whose next event is `next`. `history` is of logs.
+    pub fn new(
+        kind: FeedKind,
+        topic: Topic,
+        epoch: Epoch,
+        next: Offset,
+        history: HistoryBounds,
+    ) -> Self {
+        match kind {
+            FeedKind::Log => Self::Log(Log::new(topic, epoch, next, history)),
+            FeedKind::Value => Self::Value(Value::new(topic, epoch, next)),
+        }
+    }
+
+    /// Which it is.
+    pub fn kind(&self) -> FeedKind {
+        match self {
+            Self::Log(_) => FeedKind::Log,
+            Self::Value(_) => FeedKind::Value,
+        }
+    }
+
     /// Its topic.
     pub fn topic(&self) -> &Topic {
         of!(self, feed => feed.topic())
@@ -48,9 +94,29 @@ impl Feed {
         of!(self, feed => feed.first_retained())
     }
 
+    /// Offset of the oldest event that somebody may read. If there is none, of the next event.
+    pub fn first_readable(&self) -> Offset {
+        match self {
+            Self::Log(log) => log.first_retained(),
+            Self::Value(value) => value.head() - u64::from(value.has_version()),
+        }
+    }
+
+    /// What stands for the frame that comes after a cursor: another frame there has another.
+    pub fn frame_after(&self, cursor: &Cursor) -> Offset {
+        match self {
+            Self::Log(_) => cursor.next(),
+            Self::Value(value) => value.head(),
+        }
+    }
+
     /// The batches retained, from the one that holds `from` on.
     pub fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
-        of!(self, feed => feed.batches_from(from))
+        let (log, value) = match self {
+            Self::Log(log) => (Some(log.batches_from(from)), None),
+            Self::Value(value) => (None, Some(value.batches_from(from))),
+        };
+        log.into_iter().flatten().chain(value.into_iter().flatten())
     }
 
     /// Where a new subscription begins.
@@ -84,6 +150,14 @@ impl Feed {
         of!(self, feed => feed.rest_of_frame(cursor))
     }
 
+    /// Makes the patch that makes a new batch's version of the newest one, if a subscriber would
+    /// take it. Call it before [`Self::push`]. It takes until `is_over` at most.
+    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) {
+        if let Self::Value(value) = self {
+            value.make_patch(batch, is_over);
+        }
+    }
+
     /// Takes a sealed batch in. Batches come in order; some may be missing.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
         of!(self, feed => feed.push(batch, now_us));
@@ -97,12 +171,18 @@ impl Feed {
     /// Frees about `bytes` of what is retained, but never the newest batch. Returns the bytes
     /// freed.
     pub fn trim_bytes(&mut self, bytes: usize) -> usize {
-        of!(self, feed => feed.trim_bytes(bytes))
+        match self {
+            Self::Log(log) => log.trim_bytes(bytes),
+            Self::Value(_) => 0,
+        }
     }
 
     /// The same, the newest batch too if necessary, but none sealed at `now_us` or later.
     pub fn trim_all(&mut self, bytes: usize, now_us: u64) -> usize {
-        of!(self, feed => feed.trim_all(bytes, now_us))
+        match self {
+            Self::Log(log) => log.trim_all(bytes, now_us),
+            Self::Value(value) => value.trim_all(now_us),
+        }
     }
 
     /// Memory of what is retained, in bytes.
@@ -137,6 +217,8 @@ impl Feed {
 pub enum Frames<'a> {
     /// Of a log.
     Log(LogFrames<'a>),
+    /// Of a value topic.
+    Value(Versions<'a>),
 }
 
 impl<'a> Frames<'a> {
@@ -144,7 +226,8 @@ impl<'a> Frames<'a> {
     #[inline]
     pub fn of(feed: &'a Feed, format: Format) -> Self {
         match feed {
-            Feed::Log(log) => Self::Log(LogFrames::of(log, format)),
+            Feed::Log(log) => Self::Log(LogFrames::of(log, FeedKind::Log.format(format))),
+            Feed::Value(value) => Self::Value(Versions::of(value, format)),
         }
     }
 
@@ -154,6 +237,7 @@ impl<'a> Frames<'a> {
     pub fn next(&self, cursor: &Cursor, one_frame: bool, scratch: &mut Vec<u8>) -> Next<'a> {
         match self {
             Self::Log(log) => log.next(cursor, one_frame, scratch),
+            Self::Value(value) => value.next(cursor, scratch),
         }
     }
 
@@ -163,6 +247,7 @@ impl<'a> Frames<'a> {
     pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
         match self {
             Self::Log(log) => log.advance(cursor, sent),
+            Self::Value(value) => value.advance(cursor, sent),
         }
     }
 }

@@ -231,6 +231,7 @@ impl Log {
             first: cursor.next,
             last: cursor.next.saturating_sub(1),
             offsets: None,
+            version: None,
             events: &[],
         };
         format.batch(&envelope, out);

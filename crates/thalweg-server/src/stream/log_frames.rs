@@ -1,6 +1,6 @@
 use thalweg_wire::Format;
 
-use super::{Cursor, Log, Lost, cursor::COLD, tail::HotTail};
+use super::{Cursor, Log, Next, cold, cursor::COLD, tail::HotTail};
 
 /// A log as subscribers of one format read it. Creating it looks up the format's hot tail. Then
 /// reading is cheap.
@@ -14,33 +14,6 @@ pub struct LogFrames<'a> {
     log: &'a Log,
     format: Format,
     tail: Option<&'a HotTail>,
-}
-
-/// What comes after a cursor.
-#[derive(Debug)]
-pub enum Next<'a> {
-    /// Finished bytes of the hot tail, shared with all other readers, and the cursor after
-    /// them. Send them without a copy. A reader that keeps up gets this. There may be more
-    /// after them, in the tail's other segment.
-    Hot(&'a [u8], Cursor),
-    /// One frame, or the rest of one, made for this cursor alone, because its bytes are in no
-    /// hot tail. Send, in this order: the first `before` of the bytes that were appended to
-    /// the scratch, then `events`, then the other bytes that were appended.
-    Cold {
-        /// How many of the appended bytes come before the events.
-        before: usize,
-        /// Large events, in the batch's own memory; empty if all of the frame is in the
-        /// scratch.
-        events: &'a [u8],
-        /// The cursor after the frame.
-        after: Cursor,
-    },
-    /// The next event is no longer there. Choose by policy where to go on, announce the gap,
-    /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
-    /// a frame that is pinned.
-    Lost(Lost),
-    /// The cursor has everything. Ask again when the log has got a batch.
-    Nothing,
 }
 
 impl<'a> LogFrames<'a> {
@@ -77,26 +50,10 @@ impl<'a> LogFrames<'a> {
         let Some(batch) = self.log.batch_at(cursor.next) else {
             return Next::Lost(self.log.lost(cursor.next));
         };
-        let start = scratch.len();
-        let (topic, epoch) = (self.log.topic(), self.log.epoch());
-        let is_large = batch.event_bytes(cursor.next) >= self.log.zero_copy_bytes();
-        let around = is_large
-            .then(|| batch.write_around(cursor.next, topic, epoch, self.format, scratch))
-            .flatten();
-        let (mut before, mut events) = around.unwrap_or_else(|| {
-            batch.write_frame(cursor.next, topic, epoch, self.format, scratch);
-            (scratch.len() - start, &[])
-        });
-        // Skips the bytes that were sent before, part by part.
-        let mut sent = cursor.sent as usize;
-        let skipped = sent.min(before);
-        scratch.drain(start..start + skipped);
-        before -= skipped;
-        sent -= skipped;
-        let skipped = sent.min(events.len());
-        events = &events[skipped..];
-        scratch.drain(start + before..start + before + sent - skipped);
-        Next::Cold { before, events, after: Cursor::before(batch.end()) }
+        let envelope = batch.envelope(cursor.next, self.log.topic(), self.log.epoch());
+        let is_large = envelope.events.len() >= self.log.zero_copy_bytes();
+        let after = Cursor::before(batch.end());
+        cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
     }
 
     /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`,

@@ -115,6 +115,7 @@ pub(crate) fn negotiate(
     // HTTP/1.0 has no chunks, HTTP/2 needs none, and hyper itself delimits a poll's answer.
     let is_in_chunks = request.version == Version::HTTP_11 && mode != ResponseMode::Once;
     let format = format.chunked().filter(|_| is_in_chunks).unwrap_or(format);
+    let format = if query.takes_patches { format.with_patches() } else { format };
     let wait_us = query.wait_us.unwrap_or(WAIT_US);
     Ok(SubscribeRequest { format, head, topics, terms: query.terms, mode, wait_us, echoes: false })
 }

@@ -12,6 +12,8 @@ use crate::{
 
 const POLICIES: [&str; 3] = ["skip", "latest", "close"];
 
+const DELTAS: [&str; 2] = ["patch", "none"];
+
 /// When a connection ends, its timer stays until it is due. So the wait is bounded.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
@@ -49,6 +51,15 @@ pub(crate) fn window(text: &str) -> Result<u64, Refusal> {
         return Err(bad("window: at least 1KiB".into()));
     }
     Ok(bytes as u64)
+}
+
+/// Whether versions of value topics may come as patches.
+pub(crate) fn deltas(text: &str) -> Result<bool, Refusal> {
+    match text {
+        "patch" => Ok(true),
+        "none" => Ok(false),
+        _ => Err(unknown("kind of deltas", text, &DELTAS)),
+    }
 }
 
 /// A whole number called `name`, from 1 to `max`.

@@ -12,6 +12,8 @@ pub(crate) struct Query<'a> {
     pub(crate) topics: Vec<Cow<'a, str>>,
     pub(crate) cursors: Vec<Cow<'a, str>>,
     pub(crate) terms: Terms,
+    /// Versions of value topics may come as patches.
+    pub(crate) takes_patches: bool,
     pub(crate) transport: Option<Transport>,
     /// How long a long poll waits, in µs.
     pub(crate) wait_us: Option<u64>,
@@ -24,12 +26,13 @@ pub(crate) struct Query<'a> {
     pub(crate) ticket: Option<Cow<'a, str>>,
 }
 
-const PARAMETERS: [&str; 11] = [
+const PARAMETERS: [&str; 12] = [
     "topic",
     "cursor",
     "policy",
     "interval",
     "window",
+    "deltas",
     "transport",
     "wait",
     "limit",
@@ -67,6 +70,7 @@ impl<'a> Query<'a> {
                 "policy" => query.terms.policy = parameters::policy(&value)?,
                 "interval" => query.terms.interval_us = parameters::time_us("interval", &value)?,
                 "window" => query.terms.window_bytes = Some(parameters::window(&value)?),
+                "deltas" => query.takes_patches = parameters::deltas(&value)?,
                 "wait" => query.wait_us = Some(parameters::time_us("wait", &value)?),
                 "limit" => query.limit = Some(parameters::number("limit", &value, LIMIT_MAX)?),
                 "after" => query.after = Some(value),

@@ -1,6 +1,7 @@
 //! The server's pure rooms, from the outside; and its pages.
 
 mod history;
+mod hostile_documents;
 mod log;
 mod pages;
 mod seldom;

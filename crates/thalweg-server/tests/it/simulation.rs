@@ -4,6 +4,7 @@
 //! conditions   what kind of world a seed makes
 //! world        its clock: what happens at each step, and how it ends
 //! surroundings everything in a world that is not a client
+//! documents    what a value topic's publishers publish
 //! published    a topic as its publishers know it, sealed into batches
 //! shard        the logs that subscribers read, other shards' copies included
 //! retained     what a log must retain, and how a subscription must begin
@@ -29,6 +30,7 @@ mod client;
 mod conditions;
 mod connection;
 mod deframe;
+mod documents;
 mod ids;
 mod inflate;
 mod oracle;

@@ -27,25 +27,28 @@ impl Message<'_> {
 
 impl Codec {
     pub(super) fn write(self, message: Message<'_>, out: &mut Vec<u8>) {
-        match (self, message) {
-            (Self::Json, Message::Batch(envelope)) => envelope.write(out),
-            (Self::Json, Message::Gap(gap)) => gap.write(out),
-            (Self::Json, Message::Heartbeat) => out.extend_from_slice(notice::HEARTBEAT),
-            (Self::Json, Message::Close(close)) => close.write(out),
+        match self {
+            // An envelope says itself whether it is a patch.
+            Self::Json | Self::JsonPatch => match message {
+                Message::Batch(envelope) => envelope.write(out),
+                Message::Gap(gap) => gap.write(out),
+                Message::Heartbeat => out.extend_from_slice(notice::HEARTBEAT),
+                Message::Close(close) => close.write(out),
+            },
         }
     }
 
     /// Exactly how many bytes a batch has.
     pub(super) fn len(self, envelope: &Envelope<'_>) -> usize {
         match self {
-            Self::Json => envelope.len(),
+            Self::Json | Self::JsonPatch => envelope.len(),
         }
     }
 
     /// Appends a batch without its events; returns where in `out` they belong.
     pub(super) fn write_around(self, envelope: &Envelope<'_>, out: &mut Vec<u8>) -> usize {
         match self {
-            Self::Json => envelope.write_around(out),
+            Self::Json | Self::JsonPatch => envelope.write_around(out),
         }
     }
 }

@@ -43,6 +43,7 @@ impl Batch {
             first: self.offsets.first().copied().unwrap_or(self.last + 1),
             last: self.last,
             offsets: self.names_offsets.then_some(&self.offsets),
+            version: None,
             events: self.joined.as_bytes(),
         }
     }

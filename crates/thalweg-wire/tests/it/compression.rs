@@ -131,6 +131,7 @@ fn check_large(event: &str) {
         first: 1,
         last: 1,
         offsets: None,
+        version: None,
         events: events.as_bytes(),
     };
     let frame = |format: Format| {
@@ -195,7 +196,15 @@ fn rows_become_much_smaller() {
         .collect();
     let events = rows.join(",");
     let (offset, events) = (rows.len() as u64, events.as_bytes());
-    let envelope = Envelope { topic: &topic, epoch, first: 1, last: offset, offsets: None, events };
+    let envelope = Envelope {
+        topic: &topic,
+        epoch,
+        first: 1,
+        last: offset,
+        offsets: None,
+        version: None,
+        events,
+    };
     for plain in FORMATS {
         let len = |format: Format| {
             let mut out = Vec::new();
@@ -210,7 +219,15 @@ fn rows_become_much_smaller() {
 #[test]
 fn what_is_for_one_subscriber_is_not_compressed() {
     let (topic, epoch) = ("cars".parse().expect("a topic"), "1".parse().expect("an epoch"));
-    let envelope = Envelope { topic: &topic, epoch, first: 1, last: 0, offsets: None, events: b"" };
+    let envelope = Envelope {
+        topic: &topic,
+        epoch,
+        first: 1,
+        last: 0,
+        offsets: None,
+        version: None,
+        events: b"",
+    };
     let position = thalweg_wire::Position { epoch, offset: 0 };
     let gap = Gap { topic: &topic, position, missed: None, reason: thalweg_wire::GapReason::Epoch };
     for plain in FORMATS {

@@ -67,8 +67,11 @@ pub(super) struct Settings {
     /// Adds a source: TOPIC=KIND,key=value,…
     #[arg(long, value_name = "SOURCE", help_heading = TOPICS)]
     pub(super) source: Vec<Source>,
-    /// Sets one topic's bounds: TOPIC,flush=…,batch-events=…,batch-bytes=…,history-…=…
-    #[arg(long, value_name = "TOPIC,…", help_heading = TOPICS)]
+    /// Sets what topics are, and their bounds: PATTERN,kind=value,flush=…,batch-…=…,history-…=…
+    ///
+    /// In a pattern * is one segment, and ** at the end is all that follow; of several patterns
+    /// the first that fits counts. Of a topic of kind=value the newest event replaces the others.
+    #[arg(long, value_name = "PATTERN,…", help_heading = TOPICS)]
     pub(super) topic: Vec<TopicBounds>,
     /// To which topics one may subscribe: any, or existing, which have events or a source
     /// [default: any]

@@ -50,5 +50,6 @@ mod tickets;
 mod tls;
 mod tokens;
 mod unread;
+mod values;
 mod websocket;
 mod windows;

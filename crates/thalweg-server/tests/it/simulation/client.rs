@@ -190,7 +190,7 @@ impl Client {
 
     fn response_mode(&mut self, format: Format, around: &mut Surroundings) -> ResponseMode {
         match format.framing() {
-            Framing::Ndjson if format == Format::NDJSON && around.rng.bool() => {
+            Framing::Ndjson if format.without_patches() == Format::NDJSON && around.rng.bool() => {
                 let wait_us = magnitude(&mut around.rng, 100_000) as u64;
                 self.wait_until_us = around.now_us + wait_us;
                 ResponseMode::Once

@@ -15,6 +15,10 @@ pub(super) struct Conditions {
     pub(super) clients: usize,
     /// Whether peers may ask for compression, which costs more than all the rest.
     pub(super) compresses: bool,
+    /// Whether there may be value topics.
+    pub(super) values: bool,
+    /// Whether patches may take too long to be made.
+    pub(super) hurries: bool,
     pub(super) event_bytes_max: usize,
     pub(super) events_max: usize,
     pub(super) batch: BatchBounds,
@@ -33,6 +37,8 @@ impl Conditions {
             holes: rng.bool(),
             clients: rng.usize(1..=8),
             compresses: rng.u8(0..4) == 0,
+            values: rng.bool(),
+            hurries: rng.u8(0..4) == 0,
             event_bytes_max: 1 + magnitude(rng, 600),
             events_max: 1 + magnitude(rng, 12),
             batch: BatchBounds {

@@ -1,6 +1,9 @@
 use std::collections::VecDeque;
 
-use thalweg_server::fanout::{FeedKey, ResponseMode, Subscribe};
+use thalweg_server::{
+    fanout::{FeedKey, ResponseMode, Subscribe},
+    stream::FeedKind,
+};
 use thalweg_wire::{
     Close, Format, Framing, Position, StartAt, close,
     format::Compression,
@@ -12,7 +15,7 @@ use super::{
     deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
     published::Published,
-    reading::{Reading, Sent},
+    reading::{Content, Reading, Sent},
     shard::Shard,
     tally::{Situation, Tally},
 };
@@ -216,7 +219,11 @@ impl Oracle {
         };
         let message = Incoming::parse(json).expect("a message");
         let kind = message.kind();
-        let has_any = matches!(&kind, Kind::Events(events) if !events.is_empty());
+        let has_any = match &kind {
+            Kind::Events(events) => !events.is_empty(),
+            Kind::Patch(..) => true,
+            _ => false,
+        };
         assert!(has_any || !sent.is_compressed, "compressed for one: {json}");
         let event_expected = match kind {
             Kind::Gap(_) => Some("gap"),
@@ -240,7 +247,7 @@ impl Oracle {
                 assert_eq!(reconnect, close::for_code(code).reconnect);
                 self.close(code, reason, sent.begun);
             }
-            Kind::Events(_) | Kind::Gap(_) => {
+            Kind::Events(_) | Kind::Patch(..) | Kind::Gap(_) => {
                 let (topic, position) = self.data(&message, json, sent, visit);
                 return match (self.format.framing(), id) {
                     (Framing::SseMany, Some(id)) => self.ids(id, visit),
@@ -292,8 +299,25 @@ impl Oracle {
             }
             Kind::Events(events) if events.is_empty() => {
                 let next = reading.confirmation(position, published);
-                assert!(json.ends_with(&format!(r#""first":{next},"events":[]}}"#)), "{json}");
+                let previous = match published.kind() {
+                    FeedKind::Log => String::new(),
+                    FeedKind::Value => format!(r#","previous":{}"#, position.offset),
+                };
+                let end = format!(r#""first":{next}{previous},"events":[]}}"#);
+                assert!(json.ends_with(&end), "{json}");
                 visit.tally.count(Situation::Confirmation, 1);
+            }
+            Kind::Events(events) if message.previous.is_some() => {
+                let [(offset, document)] = &*events else { panic!("{json} is no version") };
+                assert_eq!(*offset, position.offset);
+                let content = Content::Document(document);
+                self.version(topic, message, &content, json, sent, visit);
+            }
+            Kind::Patch(offset, operations) => {
+                assert!(self.format.takes_patches(), "{json} was not asked for");
+                assert_eq!(offset, position.offset);
+                let content = Content::Patch(operations);
+                self.version(topic, message, &content, json, sent, visit);
             }
             Kind::Events(events) => {
                 let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
@@ -309,6 +333,29 @@ impl Oracle {
             other => panic!("{other:?} is not about a topic"),
         }
         (topic, position)
+    }
+
+    /// A version of a topic.
+    fn version(
+        &mut self,
+        topic: usize,
+        message: &Incoming<'_>,
+        content: &Content<'_>,
+        json: &str,
+        sent: Sent,
+        visit: &mut Visit<'_>,
+    ) {
+        let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
+        assert!(!overtaken, "{:?} was overtaken by data", self.own);
+        let published = &visit.published[topic];
+        let position = message.position.expect("a position").parse().expect("valid");
+        let previous = message.previous.expect("of a version");
+        let is_its = |reading: &&mut Reading| reading.subscribe.feed as usize == topic;
+        let reading = self.readings.iter_mut().find(is_its).expect("a topic asked for");
+        reading.version(position, previous, content, published, sent, visit.tally);
+        self.is_told = true;
+        visit.tally.saw_if(Situation::CutVersion, sent.begun_us < sent.now_us);
+        visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
     }
 
     fn own(&mut self, own: Own) {
@@ -417,7 +464,8 @@ impl Oracle {
     pub(super) fn check_has_everything(&self, shard: &Shard) {
         for reading in &self.readings {
             let topic = reading.subscribe.feed as usize;
-            let head = shard.retained(topic).expect("a log").head;
+            let retained = shard.retained(topic).expect("a feed");
+            let head = if retained.owes_nothing() { 0 } else { retained.head };
             let next = reading.next().expect("begun");
             assert!(next >= head, "topic {topic}: at {next}, the head is at {head}");
         }

@@ -1,16 +1,21 @@
 use std::sync::{Arc, Weak};
 
 use fastrand::Rng;
-use thalweg_server::stream::{Appended, Batch, Payloads, Sequencer};
+use thalweg_server::stream::{Appended, Batch, FeedKind, Payloads, Sequencer};
 use thalweg_wire::{Epoch, Offset, Topic};
 
-use super::conditions::{Conditions, magnitude};
+use super::{
+    conditions::{Conditions, magnitude},
+    documents::Document,
+};
 
 /// One topic as its publishers know it: what every subscriber's reading is
 /// judged by.
 pub(super) struct Published {
     pub(super) topic: Topic,
     pub(super) epoch: Epoch,
+    /// A value topic's documents.
+    document: Option<Document>,
     sequencer: Sequencer,
     /// Of event 1, 2, …
     payloads: Vec<String>,
@@ -22,7 +27,9 @@ impl Published {
     pub(super) fn new(index: usize, conditions: &Conditions, rng: &mut Rng) -> Self {
         let epoch_max = u64::MAX >> rng.u32(0..64);
         let epoch = Epoch::new(rng.u64(1..=epoch_max)).expect("from 1 on");
+        let is_value = conditions.values && rng.bool();
         Self {
+            document: is_value.then(|| Document::new(conditions.event_bytes_max)),
             topic: format!("topics/{index}").parse().expect("a topic"),
             epoch,
             sequencer: Sequencer::new(epoch, conditions.batch),
@@ -30,6 +37,10 @@ impl Published {
             sealed: 0,
             batches: Vec::new(),
         }
+    }
+
+    pub(super) fn kind(&self) -> FeedKind {
+        if self.document.is_some() { FeedKind::Value } else { FeedKind::Log }
     }
 
     /// The payload of the event at `offset`.
@@ -47,7 +58,10 @@ impl Published {
         let mut payloads = Payloads::default();
         for _ in 0..rng.usize(0..=conditions.events_max) {
             let offset = self.payloads.len() + 1;
-            let payload = payload(&self.topic, offset, conditions.event_bytes_max, rng);
+            let payload = match &mut self.document {
+                Some(document) => document.next(rng),
+                None => payload(&self.topic, offset, conditions.event_bytes_max, rng),
+            };
             let pushed: Result<(), ()> = payloads.push(|bytes| {
                 bytes.extend_from_slice(payload.as_bytes());
                 Ok(())

@@ -1,6 +1,9 @@
 use std::rc::Rc;
 
-use thalweg_server::fanout::{Policy, Subscribe};
+use thalweg_server::{
+    fanout::{Policy, Subscribe},
+    stream::FeedKind,
+};
 use thalweg_wire::{Epoch, GapReason, Offset, Position, StartAt, incoming::GapFields};
 
 use super::{
@@ -36,6 +39,12 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
     pub(super) now_us: u64,
     pub(super) is_compressed: bool,
+}
+
+/// What a version is said by.
+pub(super) enum Content<'a> {
+    Document(&'a str),
+    Patch(&'a str),
 }
 
 enum Progress {
@@ -78,6 +87,42 @@ impl Reading {
         self.visits.push(Rc::clone(retained));
     }
 
+    /// A version: a document, or the operations that make it of the one before.
+    pub(super) fn version(
+        &mut self,
+        position: Position,
+        previous: Offset,
+        content: &Content<'_>,
+        published: &Published,
+        sent: Sent,
+        tally: &mut Tally,
+    ) {
+        let topic = &published.topic;
+        let Progress::At(next) = self.progress else {
+            panic!("{topic}: a version at {position} before a confirmation");
+        };
+        assert_eq!(previous + 1, next, "{topic}: of another version");
+        let offset = position.offset;
+        assert!(offset > previous, "{topic}: an older version");
+        let is_newest = |visit: &Rc<Retained>| visit.newest() == Some(offset);
+        assert!(self.visits.iter().any(is_newest), "{topic}: {offset} was not the newest");
+        match content {
+            Content::Document(document) => {
+                assert!(*document == published.payload(offset), "{topic}: {offset} is damaged");
+                tally.count(Situation::Version, 1);
+            }
+            Content::Patch(operations) => {
+                let mut document = json(published.payload(previous));
+                let patch: json_patch::Patch = serde_json::from_str(operations).expect("a patch");
+                json_patch::patch(&mut document, &patch).expect("a patch of this document");
+                assert_eq!(document, json(published.payload(offset)), "{topic}: by {operations}");
+                tally.count(Situation::Patch, 1);
+            }
+        }
+        tally.saw_if(Situation::Conflated, previous > 0 && offset > next);
+        self.moved(position, offset + 1, published, sent);
+    }
+
     /// An envelope without events.
     pub(super) fn confirmation(&mut self, position: Position, published: &Published) -> Offset {
         let next = position.offset + 1;
@@ -104,23 +149,30 @@ impl Reading {
         published: &Published,
         sent: Sent,
     ) {
-        let Sent { begun, begun_us, bytes, now_us, .. } = sent;
         let topic = &published.topic;
         let Progress::At(mut next) = self.progress else {
             panic!("{topic}: events at {position} before a confirmation or a gap");
         };
+        assert_eq!(published.kind(), FeedKind::Log, "{topic}: events without a version");
+        let head = self.visits.last().expect("a visit").head;
+        for (offset, payload) in events {
+            assert_eq!(*offset, next, "{topic}: not the next event");
+            assert!(*offset < head, "{topic}: {offset} is ahead of the head");
+            assert!(*payload == published.payload(*offset), "{topic}: event {offset} is damaged");
+            next += 1;
+        }
+        self.moved(position, next, published, sent);
+    }
+
+    /// What it was sent has brought it to the event before `next`.
+    fn moved(&mut self, position: Position, next: Offset, published: &Published, sent: Sent) {
+        let Sent { begun, begun_us, bytes, now_us, .. } = sent;
+        let topic = &published.topic;
         let is_left = self.left_at.is_some_and(|left_at| begun >= left_at);
         assert!(!is_left, "{topic}: begun after it was to be left");
-        let retained = self.visits.last().expect("a visit");
         if let Some(caught_up_us) = self.caught_up_us {
             let due_us = caught_up_us + self.subscribe.terms.interval_us;
             assert!(begun_us >= due_us, "{topic}: sent at {begun_us}, due at {due_us}");
-        }
-        for (offset, payload) in events {
-            assert_eq!(*offset, next, "{topic}: not the next event");
-            assert!(*offset < retained.head, "{topic}: {offset} is ahead of the head");
-            assert!(*payload == published.payload(*offset), "{topic}: event {offset} is damaged");
-            next += 1;
         }
         assert_eq!(position, Position { epoch: published.epoch, offset: next - 1 });
         let (whole_us, visit) = self.shared_part.unwrap_or((now_us, self.visits.len() - 1));
@@ -143,6 +195,7 @@ impl Reading {
         tally: &mut Tally,
     ) {
         assert_eq!(position.epoch, published.epoch);
+        assert_eq!(published.kind(), FeedKind::Log, "of versions none is missed");
         let next = position.offset + 1;
         let GapFields { missed, reason } = gap;
         match self.progress {
@@ -224,7 +277,7 @@ impl Reading {
         let (Some(next), Some(retained)) = (self.next(), self.visits.last()) else {
             panic!("feed {} has not begun", self.subscribe.feed);
         };
-        if next >= retained.head {
+        if next >= retained.head || retained.owes_nothing() {
             return;
         }
         if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {
@@ -246,4 +299,8 @@ impl Reading {
             _ => None,
         }
     }
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
 }

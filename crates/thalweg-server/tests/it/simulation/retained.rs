@@ -2,13 +2,14 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use thalweg_server::{
     fanout::Policy,
-    stream::{Batch, Feed, HistoryBounds},
+    stream::{Batch, Feed, FeedKind, HistoryBounds},
 };
 use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 
 /// What a log should retain, kept beside it by the plainest means.
 pub(super) struct History {
     bounds: HistoryBounds,
+    kind: FeedKind,
     batches: VecDeque<Arc<Batch>>,
     head: Offset,
     now: Rc<Retained>,
@@ -17,6 +18,7 @@ pub(super) struct History {
 /// The same at one moment: where each batch begins and ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Retained {
+    kind: FeedKind,
     batches: Vec<(Offset, Offset)>,
     pub(super) head: Offset,
 }
@@ -30,16 +32,15 @@ pub(super) enum Beginning {
 }
 
 impl History {
-    pub(super) fn new(head: Offset, bounds: HistoryBounds) -> Self {
-        let now = Rc::new(Retained { batches: Vec::new(), head });
-        Self { bounds, batches: VecDeque::new(), head, now }
+    pub(super) fn new(head: Offset, bounds: HistoryBounds, kind: FeedKind) -> Self {
+        let now = Rc::new(Retained { kind, batches: Vec::new(), head });
+        Self { bounds, kind, batches: VecDeque::new(), head, now }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
         self.head = batch.end();
         self.batches.push_back(batch);
-        while self.batches.len() > 1 && (self.events() > self.bounds.events_max || self.is_heavy())
-        {
+        while self.batches.len() > 1 && self.is_too_much() {
             self.batches.pop_front();
         }
         self.settle();
@@ -47,7 +48,8 @@ impl History {
 
     pub(super) fn sweep(&mut self, now_us: u64) {
         let bounds = self.bounds;
-        self.batches.retain(|batch| batch.sealed_us() + bounds.age_us_max >= now_us);
+        let is_kept = |batch: &Arc<Batch>| batch.sealed_us() + bounds.age_us_max >= now_us;
+        self.batches.retain(|batch| self.kind == FeedKind::Value || is_kept(batch));
         self.settle();
     }
 
@@ -61,6 +63,12 @@ impl History {
         freed
     }
 
+    /// Lets go of everything.
+    pub(super) fn clear(&mut self) {
+        self.batches.clear();
+        self.settle();
+    }
+
     /// What is retained now.
     pub(super) fn now(&self) -> &Rc<Retained> {
         &self.now
@@ -69,7 +77,7 @@ impl History {
     /// That `feed` retains exactly this.
     pub(super) fn check(&self, feed: &Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.first(), batch.end())).collect();
-        assert_eq!(Retained { batches, head: feed.head() }, *self.now);
+        assert_eq!(Retained { kind: self.kind, batches, head: feed.head() }, *self.now);
         assert_eq!(feed.first_retained(), self.now.first());
         assert_eq!(feed.history_bytes(), self.bytes());
     }
@@ -82,13 +90,15 @@ impl History {
         self.batches.iter().map(|batch| batch.memory_bytes()).sum()
     }
 
-    fn is_heavy(&self) -> bool {
-        self.bytes() > self.bounds.bytes_max
+    fn is_too_much(&self) -> bool {
+        self.kind == FeedKind::Value
+            || self.events() > self.bounds.events_max
+            || self.bytes() > self.bounds.bytes_max
     }
 
     fn settle(&mut self) {
         let batches = self.batches.iter().map(|batch| (batch.first(), batch.end())).collect();
-        self.now = Rc::new(Retained { batches, head: self.head });
+        self.now = Rc::new(Retained { kind: self.kind, batches, head: self.head });
     }
 }
 
@@ -97,9 +107,21 @@ impl Retained {
         self.batches.first().map_or(self.head, |(first, _)| *first)
     }
 
-    /// Whether the event at `next` was there and is not any more.
+    /// The newest version, if there is one.
+    pub(super) fn newest(&self) -> Option<Offset> {
+        self.batches.last().map(|(_, end)| end - 1)
+    }
+
+    /// Whether there is nothing to be sent, wherever the head is: a value topic without a version.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.kind == FeedKind::Value && self.newest().is_none()
+    }
+
+    /// Whether the event at `next` was there and is not any more. Of versions none is lost.
     pub(super) fn is_lost(&self, next: Offset) -> bool {
-        next < self.head && !self.batches.iter().any(|(first, end)| (*first..*end).contains(&next))
+        self.kind == FeedKind::Log
+            && next < self.head
+            && !self.batches.iter().any(|(first, end)| (*first..*end).contains(&next))
     }
 
     /// Whether `next` is in a batch, but not its first event.
@@ -122,6 +144,13 @@ impl Retained {
 
     /// How a subscription that asks for `at` begins.
     pub(super) fn beginning(&self, at: StartAt, epoch: Epoch, policy: Policy) -> Beginning {
+        if self.kind == FeedKind::Value {
+            let had = match at {
+                StartAt::After(position) if position.epoch == epoch => position.offset,
+                _ => 0,
+            };
+            return Beginning::Confirmed { next: had + 1 };
+        }
         let position = match at {
             StartAt::Latest => return Beginning::Confirmed { next: self.head },
             StartAt::Earliest => return Beginning::Confirmed { next: self.first() },

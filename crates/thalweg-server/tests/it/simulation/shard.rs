@@ -3,7 +3,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Cursor, Feed, Frames, Log, Next},
+    stream::{Batch, Cursor, Feed, Frames, Next},
 };
 use thalweg_wire::{Format, Offset};
 
@@ -38,10 +38,14 @@ impl Shard {
         next: Offset,
         conditions: &Conditions,
     ) {
-        let log = Log::new(published.topic.clone(), published.epoch, next, conditions.history)
-            .with_tail_bytes(conditions.tail_bytes);
-        let history = History::new(next, conditions.history);
-        self.topics[topic].copy = Some((Feed::Log(log), history));
+        let kind = published.kind();
+        let mut feed =
+            Feed::new(kind, published.topic.clone(), published.epoch, next, conditions.history);
+        if let Feed::Log(log) = feed {
+            feed = Feed::Log(log.with_tail_bytes(conditions.tail_bytes));
+        }
+        let history = History::new(next, conditions.history, kind);
+        self.topics[topic].copy = Some((feed, history));
     }
 
     pub(super) fn is_open(&self, topic: usize) -> bool {
@@ -68,13 +72,15 @@ impl Shard {
     }
 
     /// Appends what has arrived for a topic; whether there was anything.
-    pub(super) fn absorb(&mut self, topic: usize, now_us: u64) -> bool {
+    /// A patch may not be made `in_time`.
+    pub(super) fn absorb(&mut self, topic: usize, now_us: u64, in_time: bool) -> bool {
         let LocalTopic { copy: Some((feed, history)), arriving } = &mut self.topics[topic] else {
             return false;
         };
         let any = !arriving.is_empty();
         for batch in arriving.drain(..) {
             history.push(Arc::clone(&batch));
+            feed.make_patch(&batch, || !in_time);
             feed.push(batch, now_us);
             history.check(feed);
         }
@@ -113,10 +119,19 @@ impl Shard {
     /// Opens the hot tail of a format that is used, closes one that is not.
     pub(super) fn tend_tail(&mut self, topic: usize, format: Format, is_used: bool) {
         let Some((feed, _)) = &mut self.topics[topic].copy else { return };
+        let format = feed.kind().format(format);
         if is_used {
             feed.open_tail(format);
         } else {
             feed.close_tail(format);
+        }
+    }
+
+    /// Lets go of everything that a topic retains.
+    pub(super) fn clear(&mut self, topic: usize) {
+        if let Some((feed, history)) = &mut self.topics[topic].copy {
+            feed.trim_all(usize::MAX, u64::MAX);
+            history.clear();
         }
     }
 

@@ -67,10 +67,16 @@ pub(super) enum Situation {
     Chunked,
     CutChunk,
     LastChunk,
+    /// A version heard whole, and as a patch; one that took more than one visit; versions
+    /// left out.
+    Version,
+    Patch,
+    CutVersion,
+    Conflated,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 34] = [
+    pub(super) const ALL: [Self; 38] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -105,6 +111,10 @@ impl Situation {
         Self::Chunked,
         Self::CutChunk,
         Self::LastChunk,
+        Self::Version,
+        Self::Patch,
+        Self::CutVersion,
+        Self::Conflated,
     ];
 }
 

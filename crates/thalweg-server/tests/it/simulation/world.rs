@@ -106,7 +106,9 @@ impl World {
     }
 
     fn absorb(&mut self, shard: usize, topic: usize) {
-        if self.around.shards[shard].absorb(topic, self.around.now_us) {
+        let Surroundings { shards, rng, conditions, now_us, .. } = &mut self.around;
+        let in_time = !conditions.hurries || rng.bool();
+        if shards[shard].absorb(topic, *now_us, in_time) {
             self.wake(shard, topic);
         }
     }
@@ -140,7 +142,9 @@ impl World {
             Some(format) if self.around.rng.bool() => *format,
             _ => any,
         };
-        self.around.shards[shard].tend_tail(topic, format, used.contains(&format));
+        let kind = self.around.published[topic].kind();
+        let is_used = used.iter().any(|used| kind.format(*used) == kind.format(format));
+        self.around.shards[shard].tend_tail(topic, format, is_used);
     }
 
     /// In which formats a topic is read on a shard.
@@ -220,6 +224,7 @@ impl World {
         for shard in &mut self.around.shards {
             shard.sweep(u64::MAX);
             for topic in topics.clone() {
+                shard.clear(topic);
                 assert_eq!((shard.pinned_bytes(topic), shard.tail_bytes(topic)), (0, 0));
             }
         }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use thalweg_wire::{
-    Close, Envelope, Format, Gap, GapReason, Offset, Position, Topic, close,
+    Close, Envelope, Format, Gap, GapReason, Offset, Position, Topic, Version, close,
     format::{forever_frame_document, forever_frame_opening, sse_ids},
     incoming::{Incoming, Kind},
 };
@@ -16,8 +16,11 @@ enum Message {
         topic: String,
         position: String,
         first: Offset,
+        previous: Option<Offset>,
         offsets: Option<Vec<Offset>>,
+        #[serde(default)]
         events: Vec<Text>,
+        patch: Option<Text>,
     },
     Gap {
         topic: String,
@@ -37,6 +40,16 @@ enum Message {
 #[serde(deny_unknown_fields)]
 struct Messages {
     messages: Vec<Told>,
+    patches: Vec<Patch>,
+}
+
+#[derive(Deserialize)]
+struct Patch {
+    #[serde(flatten)]
+    message: Message,
+    json: Text,
+    before: Text,
+    after: Text,
 }
 
 #[derive(Deserialize)]
@@ -100,17 +113,20 @@ impl Message {
     fn frame(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Envelope { topic, position, first, offsets, events } => {
+            Self::Envelope { topic, position, first, previous, offsets, events, patch } => {
                 let topic: Topic = topic.parse().expect("a topic");
                 let Position { epoch, offset } = position.parse().expect("a position");
                 let events: Vec<_> = events.iter().map(Text::bytes).collect();
+                let operations = patch.as_ref().map(|patch| operations(&patch.string()).into());
+                let is_patch = patch.is_some();
                 let envelope = Envelope {
                     topic: &topic,
                     epoch,
                     first: *first,
                     last: offset,
                     offsets: offsets.as_deref(),
-                    events: &events.join(&b','),
+                    version: previous.map(|previous| Version { previous, is_patch }),
+                    events: &operations.unwrap_or_else(|| events.join(&b',')),
                 };
                 format.batch(&envelope, &mut out);
             }
@@ -135,7 +151,20 @@ impl Message {
     fn check_is_read_from(&self, json: &str) {
         let incoming = Incoming::parse(json).expect("a message");
         match (self, incoming.kind()) {
-            (Self::Envelope { topic, position, first, offsets, events }, Kind::Events(read)) => {
+            (
+                Self::Envelope { topic, position, first, previous, patch: Some(patch), .. },
+                Kind::Patch(offset, read),
+            ) => {
+                assert_eq!(incoming.topic, Some(topic.as_str()));
+                assert_eq!(incoming.position, Some(position.as_str()));
+                assert_eq!((incoming.previous, offset), (*previous, *first));
+                assert_eq!(read, patch.string());
+            }
+            (
+                Self::Envelope { topic, position, first, previous, offsets, events, patch: None },
+                Kind::Events(read),
+            ) => {
+                assert_eq!(incoming.previous, *previous);
                 assert_eq!(incoming.topic, Some(topic.as_str()));
                 assert_eq!(incoming.position, Some(position.as_str()));
                 let consecutive = || (*first..).take(events.len()).collect();
@@ -162,7 +191,19 @@ impl Message {
 
 #[test]
 fn messages() {
-    let Messages { messages } = read(include_str!("../../../../../vectors/messages.json"));
+    let Messages { messages, patches } = read(include_str!("../../../../../vectors/messages.json"));
+    for Patch { message, json, before, after } in patches {
+        let json = json.string();
+        let line = message.frame(Format::NDJSON.with_patches());
+        assert_eq!(String::from_utf8(line).expect("UTF-8"), format!("{json}\n"));
+        message.check_is_read_from(&json);
+        let Message::Envelope { patch: Some(patch), .. } = message else { panic!("{json}") };
+        let parse = |text: &Text| serde_json::from_str(&text.string()).expect("JSON");
+        let mut patched: serde_json::Value = parse(&before);
+        let patch: json_patch::Patch = serde_json::from_str(&patch.string()).expect("a patch");
+        json_patch::patch(&mut patched, &patch).expect("a patch of it");
+        assert_eq!(patched, parse(&after));
+    }
     for Told { message, json } in &messages {
         let json = json.string();
         let line = message.frame(Format::NDJSON);
@@ -233,4 +274,9 @@ fn check_closes<'a>(messages: impl Iterator<Item = &'a Message>) {
         _ => None,
     });
     assert_eq!(codes.collect::<Vec<_>>(), close::ALL.map(|close| close.code));
+}
+
+/// What stands between a patch's brackets.
+fn operations(patch: &str) -> &str {
+    patch.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).expect("a list")
 }

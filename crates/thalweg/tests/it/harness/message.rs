@@ -27,6 +27,9 @@ pub(crate) struct Envelope {
     pub(crate) position: String,
     pub(crate) first: u64,
     pub(crate) events: Vec<Value>,
+    /// Of a value topic.
+    pub(crate) previous: Option<u64>,
+    pub(crate) patch: Option<Value>,
     /// Server-Sent Events' `id:`.
     pub(crate) id: Option<String>,
     /// As it came.
@@ -55,10 +58,13 @@ impl Heard {
             .unwrap_or_else(|error| panic!("{name}: {error} in {text:?}"));
         let string = |value: &Value| value.as_str().map(str::to_owned).unwrap_or_default();
         let (topic, position) = (string(&json["topic"]), string(&json["position"]));
-        if let Some(events) = json["events"].as_array() {
-            let first = json["first"].as_u64().expect("first");
-            let events = events.clone();
-            return Self::Envelope(Envelope { topic, position, first, events, id, text });
+        if let Some(first) = json["first"].as_u64() {
+            let patch = json.get("patch").cloned();
+            let events = json["events"].as_array().cloned();
+            assert!(events.is_some() != patch.is_some(), "{name}: {text}");
+            let (events, previous) = (events.unwrap_or_default(), json["previous"].as_u64());
+            let envelope = Envelope { topic, position, first, events, previous, patch, id, text };
+            return Self::Envelope(envelope);
         }
         if let Some(gap) = json.get("gap") {
             let (missed, reason) = (gap["missed"].as_u64(), string(&gap["reason"]));

@@ -1,0 +1,77 @@
+//! The newest version of a value topic, kept to apply patches to.
+
+use serde_json::Value;
+use thalweg_wire::Position;
+
+/// A version that came, and its position.
+#[derive(Debug)]
+pub(crate) struct Document {
+    position: Position,
+    content: Content,
+}
+
+/// It is taken apart when the first patch comes.
+#[derive(Debug)]
+enum Content {
+    Text(String),
+    Parsed(Value),
+}
+
+impl Document {
+    /// One that came whole.
+    pub(crate) fn new(position: Position, text: &str) -> Self {
+        Self { position, content: Content::Text(text.to_owned()) }
+    }
+
+    /// Whether it is the version that a patch is for.
+    pub(crate) fn is_at(&self, position: Position) -> bool {
+        self.position == position
+    }
+
+    /// Applies a patch (RFC 6902), which leads to `position`, and returns the document.
+    ///
+    /// # Errors
+    /// One clause, when it is no patch of this document. Then the document is of no use any more.
+    pub(crate) fn patch(&mut self, position: Position, patch: &str) -> Result<String, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("a patch that does not apply: {error}");
+        let patch: json_patch::Patch =
+            serde_json::from_str(patch).map_err(|error| wrong(&error))?;
+        if let Content::Text(text) = &self.content {
+            let parsed = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+            self.content = Content::Parsed(parsed);
+        }
+        let Content::Parsed(value) = &mut self.content else { return Err(wrong(&"no document")) };
+        json_patch::patch_unsafe(value, &patch).map_err(|error| wrong(&error))?;
+        self.position = position;
+        Ok(value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(text: &str) -> Position {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn patches_are_applied_one_after_the_other() {
+        let mut document = Document::new(position("9f.1"), r#"{"score":[0,0]}"#);
+        assert!(document.is_at(position("9f.1")) && !document.is_at(position("a.1")));
+        let patch = r#"[{"op":"replace","path":"/score/0","value":1}]"#;
+        assert_eq!(document.patch(position("9f.2"), patch).unwrap(), r#"{"score":[1,0]}"#);
+        let patch = r#"[{"op":"add","path":"/end","value":null}]"#;
+        let patched = document.patch(position("9f.3"), patch).unwrap();
+        assert_eq!(patched, r#"{"end":null,"score":[1,0]}"#);
+        assert!(document.is_at(position("9f.3")));
+    }
+
+    #[test]
+    fn a_patch_of_another_document_is_told() {
+        let mut document = Document::new(position("9f.1"), "[]");
+        let patch = r#"[{"op":"remove","path":"/score"}]"#;
+        assert!(document.patch(position("9f.2"), patch).unwrap_err().contains("does not apply"));
+        assert!(document.patch(position("9f.2"), "{}").is_err());
+    }
+}

@@ -1,0 +1,108 @@
+use super::{
+    Budget, NoPatch,
+    document::{Document, Index, Kind},
+    path::Path,
+};
+
+/// The operations so far, and where in the documents one is.
+pub(super) struct Operations<'a, F> {
+    pub(super) before: Document<'a>,
+    pub(super) after: Document<'a>,
+    pub(super) path: Path,
+    pub(super) budget: Budget<F>,
+    out: Vec<u8>,
+}
+
+/// Bytes of an operation beside its paths and its value, about.
+const OPERATION_BYTES: usize = 36;
+
+impl<'a, F: FnMut() -> bool> Operations<'a, F> {
+    pub(super) fn new((before, after): (Document<'a>, Document<'a>), budget: Budget<F>) -> Self {
+        Self { before, after, path: Path::default(), budget, out: Vec::new() }
+    }
+
+    pub(super) fn finish(self) -> Result<Vec<u8>, NoPatch> {
+        if self.out.len() > self.budget.bytes_max { Err(NoPatch::TooLarge) } else { Ok(self.out) }
+    }
+
+    /// What makes one value of the other, both at the path.
+    pub(super) fn value(&mut self, before: Index, after: Index) -> Result<(), NoPatch> {
+        if self.are_same(before, after)? {
+            return Ok(());
+        }
+        let start = self.out.len();
+        match (self.before.kind(before), self.after.kind(after)) {
+            (Kind::Object, Kind::Object) => self.object(before, after)?,
+            (Kind::Array, Kind::Array) => self.array(before, after)?,
+            _ => return self.replace(after),
+        }
+        // Many small changes may take more than the whole.
+        let whole = OPERATION_BYTES + self.path.as_bytes().len() + self.after.text(after).len();
+        if self.out.len() - start > whole {
+            self.out.truncate(start);
+            self.replace(after)?;
+        }
+        Ok(())
+    }
+
+    /// Whether two values have the same text.
+    pub(super) fn are_same(&mut self, before: Index, after: Index) -> Result<bool, NoPatch> {
+        let (before, after) = (self.before.text(before), self.after.text(after));
+        if before.len() != after.len() {
+            return Ok(false);
+        }
+        self.budget.spend(before.len())?;
+        Ok(before == after)
+    }
+
+    /// Puts a value where another is (RFC 6902 §4.3).
+    pub(super) fn replace(&mut self, after: Index) -> Result<(), NoPatch> {
+        self.operation("replace", None, Some(after))
+    }
+
+    /// Puts a value where none is, or before an element (§4.1).
+    pub(super) fn add(&mut self, after: Index) -> Result<(), NoPatch> {
+        self.operation("add", None, Some(after))
+    }
+
+    /// Takes away what is at the path (§4.2).
+    pub(super) fn remove(&mut self) -> Result<(), NoPatch> {
+        self.operation("remove", None, None)
+    }
+
+    /// Moves what is at `from` to the path (§4.4).
+    pub(super) fn relocate(&mut self, from: &[u8]) -> Result<(), NoPatch> {
+        self.operation("move", Some(from), None)
+    }
+
+    fn operation(
+        &mut self,
+        name: &str,
+        from: Option<&[u8]>,
+        value: Option<Index>,
+    ) -> Result<(), NoPatch> {
+        let out = &mut self.out;
+        let before = out.len();
+        if before > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(br#"{"op":""#);
+        out.extend_from_slice(name.as_bytes());
+        if let Some(from) = from {
+            out.extend_from_slice(br#"","from":""#);
+            out.extend_from_slice(from);
+        }
+        out.extend_from_slice(br#"","path":""#);
+        out.extend_from_slice(self.path.as_bytes());
+        out.push(b'"');
+        if let Some(value) = value {
+            out.extend_from_slice(br#","value":"#);
+            out.extend_from_slice(self.after.text(value));
+        }
+        out.push(b'}');
+        let written = out.len() - before;
+        self.budget.spend(written)?;
+        // What is under way may yet be replaced by something smaller, but never by so much.
+        if self.out.len() > 2 * self.budget.bytes_max { Err(NoPatch::TooLarge) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,28 @@
+use super::{Cursor, Lost};
+
+/// What comes after a cursor.
+#[derive(Debug)]
+pub enum Next<'a> {
+    /// Finished bytes of the hot tail, shared with all other readers, and the cursor after
+    /// them. Send them without a copy. A reader that keeps up gets this. There may be more
+    /// after them, in the tail's other segment.
+    Hot(&'a [u8], Cursor),
+    /// One frame, or the rest of one, made for this cursor alone, because its bytes are in no
+    /// hot tail. Send, in this order: the first `before` of the bytes that were appended to
+    /// the scratch, then `events`, then the other bytes that were appended.
+    Cold {
+        /// How many of the appended bytes come before the events.
+        before: usize,
+        /// Large events, in the batch's own memory; empty if all of the frame is in the
+        /// scratch.
+        events: &'a [u8],
+        /// The cursor after the frame.
+        after: Cursor,
+    },
+    /// The next event is no longer there. Choose by policy where to go on, announce the gap,
+    /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
+    /// a frame that is pinned.
+    Lost(Lost),
+    /// The cursor has everything. Ask again when the log has got a batch.
+    Nothing,
+}

@@ -1,0 +1,430 @@
+use std::{borrow::Cow, cell::OnceCell, sync::Arc};
+
+use thalweg_wire::{Envelope, Epoch, Format, Offset, StartAt, Topic, Version};
+
+use super::{
+    Batch, Cursor, FormatMap, Next, Start,
+    batch::Retained,
+    cold,
+    cursor::COLD,
+    pins::Pins,
+    version_patch::{PatchPins, Patches},
+};
+
+/// Frames of at least this many bytes are not kept, if the format keeps events as they are: they
+/// are sent to all from the batch's own memory, as three slices instead of one.
+const KEPT_FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// Documents of at least this many bytes are sent from the batch's own memory.
+const ZERO_COPY_BYTES: usize = 4 << 10;
+
+/// How long a kept frame that nobody follows up keeps its memory, in µs.
+const FRAME_IDLE_US: u64 = 2_000_000;
+
+/// A topic whose newest event, its *version*, replaces the older ones, as one shard reads it.
+///
+/// A subscriber gets the newest version, and each newer one, unless a still newer one has come
+/// meanwhile. Of a batch only the last event is a version. If a subscriber takes patches and has
+/// a version that the short chain of patches begins at, it gets the patches from there on.
+///
+/// A cursor says which version a subscriber has (`next` is one past it; 1 is none). Within a frame
+/// `hot` says which frame it is (`Target`); the frame's bytes follow from the two, and from what
+/// is pinned, whatever versions have come since.
+#[derive(Debug)]
+pub struct Value {
+    topic: Topic,
+    epoch: Epoch,
+    /// One past the newest version.
+    next: Offset,
+    newest: Option<Retained>,
+    /// What a subscriber that keeps up had before the newest version; 0: nothing.
+    previous: Offset,
+    patches: Patches,
+    in_vain: InVain,
+    frames: FormatMap<KeptFrames>,
+    /// Versions whose frames are partly sent.
+    pins: Pins,
+    patch_pins: PatchPins,
+}
+
+/// How often in a row a patch was tried in vain, and for how many versions none is tried.
+#[derive(Debug, Default)]
+struct InVain {
+    times: u32,
+    pause: u32,
+}
+
+/// After many times in vain a patch is tried once in so many versions: 2 to this power.
+const PAUSE_BITS_MAX: u32 = 6;
+
+/// Finished frames of the newest version in one format.
+#[derive(Debug, Default)]
+struct KeptFrames {
+    /// For whoever had the version before.
+    newest: Option<Box<KeptFrame>>,
+    /// For whoever has none: made for the first of them, if the format changes events.
+    whole: OnceCell<Box<KeptFrame>>,
+}
+
+/// A finished frame.
+#[derive(Debug)]
+struct KeptFrame {
+    previous: Offset,
+    target: Target,
+    bytes: Vec<u8>,
+    made_us: u64,
+}
+
+/// What a frame leads to, and how: as a whole document or by patches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Target {
+    offset: Offset,
+    is_patch: bool,
+}
+
+impl Target {
+    /// Set in a cursor's `hot` for a patch: offsets have at most 53 bits.
+    const PATCH: u64 = 1 << 62;
+
+    /// The frame that a cursor is in.
+    fn of(cursor: &Cursor) -> Option<Self> {
+        let is_in_frame = cursor.in_frame() && cursor.hot != COLD;
+        is_in_frame.then_some(Self {
+            offset: cursor.hot & !Self::PATCH,
+            is_patch: cursor.hot & Self::PATCH != 0,
+        })
+    }
+
+    fn to_hot(self) -> u64 {
+        self.offset | if self.is_patch { Self::PATCH } else { 0 }
+    }
+}
+
+impl Value {
+    /// A topic without a version, whose next one has the offset `next` or a later one.
+    pub fn new(topic: Topic, epoch: Epoch, next: Offset) -> Self {
+        Self {
+            topic,
+            epoch,
+            next,
+            newest: None,
+            previous: 0,
+            patches: Patches::default(),
+            in_vain: InVain::default(),
+            frames: FormatMap::default(),
+            pins: Pins::default(),
+            patch_pins: PatchPins::default(),
+        }
+    }
+
+    /// Its topic.
+    pub fn topic(&self) -> &Topic {
+        &self.topic
+    }
+
+    /// Its stream's incarnation.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Offset one past the newest version.
+    pub fn head(&self) -> Offset {
+        self.next
+    }
+
+    /// The batch of the newest version, if it ends past `from`.
+    pub fn batches_from(&self, from: Offset) -> impl Iterator<Item = &Arc<Batch>> {
+        self.newest.iter().map(|batch| &**batch).filter(move |batch| batch.end() > from)
+    }
+
+    /// Offset of the oldest event retained. If none is retained, of the next event.
+    pub fn first_retained(&self) -> Offset {
+        self.newest.as_ref().map_or(self.next, |batch| batch.first())
+    }
+
+    /// Whether there is a version.
+    pub fn has_version(&self) -> bool {
+        self.newest.is_some()
+    }
+
+    /// Makes the patch that makes a batch's version of the newest one, if somebody here takes
+    /// patches. After it was in vain some versions go out whole, more each time, before it is tried
+    /// again. A version that comes after others were missed has no patch: it would be no use to
+    /// other shards.
+    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) {
+        let takes_patches = self.frames.iter().any(|(format, _)| format.takes_patches());
+        let Some(newest) = self.newest.as_ref().filter(|_| takes_patches) else { return };
+        if batch.first() != self.next {
+            return;
+        }
+        if self.in_vain.pause > 0 {
+            self.in_vain.pause -= 1;
+        } else if batch.make_patch(newest.last_event(), is_over) {
+            self.in_vain = InVain::default();
+        } else {
+            self.in_vain.times = (self.in_vain.times + 1).min(PAUSE_BITS_MAX);
+            self.in_vain.pause = (1 << self.in_vain.times) - 1;
+        }
+    }
+
+    /// Takes a sealed batch in: its last event is the newest version. Batches come in order.
+    pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
+        self.previous = if self.newest.is_some() { self.next - 1 } else { 0 };
+        self.next = batch.end();
+        self.patches.push(batch.patch(), self.previous, batch.last_event().len());
+        self.newest = Some(Retained::new(batch));
+        self.keep_frames(now_us);
+    }
+
+    /// Makes the frames that are kept for those who had the version before.
+    fn keep_frames(&mut self, now_us: u64) {
+        let mut frames = std::mem::take(&mut self.frames);
+        for (format, KeptFrames { newest: frame, whole }) in frames.iter_mut() {
+            whole.take();
+            let target = self.target_after(self.previous, format);
+            let bytes = match target.is_patch {
+                true => self.patches.bytes_from(self.previous),
+                false => self.newest.as_ref().map_or(0, |batch| batch.last_event().len()),
+            };
+            if bytes >= KEPT_FRAME_BYTES_MAX && format.keeps_events() {
+                *frame = None;
+                continue;
+            }
+            let mut made = frame.take().map_or_else(Vec::new, |before| before.bytes);
+            made.clear();
+            // The memory of one large frame must not be kept for ever.
+            made.shrink_to(2 * bytes + 1024);
+            if let Some(content) = self.content(self.previous, target) {
+                format.batch(&self.envelope(self.previous, target, &content), &mut made);
+            }
+            let (previous, made_us) = (self.previous, now_us);
+            *frame = Some(Box::new(KeptFrame { previous, target, bytes: made, made_us }));
+        }
+        self.frames = frames;
+    }
+
+    /// Frees what is no longer needed. Call it about once a second.
+    pub fn sweep(&mut self, now_us: u64) {
+        for (_, frames) in self.frames.iter_mut() {
+            let made_us = frames.newest.as_ref().map_or(0, |frame| frame.made_us);
+            if now_us.saturating_sub(made_us) >= FRAME_IDLE_US {
+                *frames = KeptFrames::default();
+            }
+        }
+    }
+
+    /// Lets go of the version, if it was sealed before `now_us`. Returns the bytes freed.
+    pub fn trim_all(&mut self, now_us: u64) -> usize {
+        if self.newest.as_ref().is_none_or(|batch| batch.sealed_us() >= now_us) {
+            return 0;
+        }
+        let freed = self.history_bytes();
+        self.newest = None;
+        self.patches = Patches::default();
+        self.frames.iter_mut().for_each(|(_, frames)| *frames = KeptFrames::default());
+        freed
+    }
+
+    /// Where a new subscription begins: with the version that it has, if that may be continued.
+    /// One that is ahead of the newest version waits until that has passed it.
+    pub fn start(&self, at: StartAt) -> Start {
+        let had = match at {
+            StartAt::Latest | StartAt::Earliest => 0,
+            StartAt::After(position) if position.epoch != self.epoch => 0,
+            StartAt::After(position) => position.offset,
+        };
+        Start::At(Cursor::before(had + 1))
+    }
+
+    /// Appends the frame that confirms a subscription at `cursor`: an envelope without events.
+    pub fn write_confirmation(&self, cursor: &Cursor, format: Format, out: &mut Vec<u8>) {
+        let previous = cursor.next.saturating_sub(1);
+        let envelope = Envelope {
+            topic: &self.topic,
+            epoch: self.epoch,
+            first: cursor.next,
+            last: previous,
+            offsets: None,
+            version: Some(Version { previous, is_patch: false }),
+            events: &[],
+        };
+        format.batch(&envelope, out);
+    }
+
+    /// Makes sure that frames of `format` are kept from the next version on.
+    pub fn open_tail(&mut self, format: Format) {
+        self.frames.get_or_insert_with(format, KeptFrames::default);
+    }
+
+    /// Removes the frame of a format that nobody uses any more.
+    pub fn close_tail(&mut self, format: Format) {
+        self.frames.remove(format);
+        if !self.frames.iter().any(|(format, _)| format.takes_patches()) {
+            self.patches = Patches::default();
+        }
+    }
+
+    /// Keeps what the frame that a cursor is in is made of.
+    pub fn pin(&mut self, cursor: &Cursor) {
+        let Some(target) = Target::of(cursor) else { return };
+        if target.is_patch {
+            self.patch_pins.pin(target.offset, &self.patches);
+        } else if let Some(batch) = self.version(target.offset) {
+            let batch = Arc::clone(batch);
+            self.pins.pin(&batch);
+        }
+    }
+
+    /// Undoes [`Self::pin`].
+    pub fn unpin(&mut self, cursor: &Cursor) {
+        match Target::of(cursor) {
+            Some(Target { offset, is_patch: true }) => self.patch_pins.unpin(offset),
+            Some(Target { offset, is_patch: false }) => self.pins.unpin(offset),
+            None => {}
+        }
+    }
+
+    /// Memory that partly sent frames hold beside the newest version, in bytes.
+    pub fn pinned_bytes(&self) -> usize {
+        self.pins.bytes_before(self.first_retained()) + self.patch_pins.bytes_before(self.next - 1)
+    }
+
+    /// Bytes that are left of the frame that a cursor is in, about.
+    pub fn rest_of_frame(&self, cursor: &Cursor) -> Option<usize> {
+        let target = Target::of(cursor)?;
+        let bytes = if target.is_patch {
+            let pinned = self.patch_pins.find(target.offset)?;
+            pinned.bytes_from(cursor.next.saturating_sub(1))
+        } else {
+            self.version(target.offset)?.last_event().len()
+        };
+        Some(bytes.saturating_sub(cursor.sent()))
+    }
+
+    /// Memory of the newest version and its patches, in bytes.
+    pub fn history_bytes(&self) -> usize {
+        self.newest.as_ref().map_or(0, |batch| batch.memory_bytes())
+    }
+
+    /// Memory of kept frames and of patches, in bytes.
+    pub fn tail_bytes(&self) -> usize {
+        let kept = self
+            .frames
+            .iter()
+            .flat_map(|(_, frames)| frames.newest.as_ref().into_iter().chain(frames.whole.get()));
+        kept.map(|frame| frame.bytes.capacity()).sum::<usize>() + self.patches.bytes()
+    }
+
+    /// The batch that ends with a version, if it is the newest or pinned.
+    fn version(&self, offset: Offset) -> Option<&Arc<Batch>> {
+        let newest = self.newest.as_ref().filter(|_| offset + 1 == self.next);
+        newest.map(|batch| &**batch).or_else(|| self.pins.find(offset))
+    }
+
+    /// What comes after the version that a subscriber has.
+    fn target_after(&self, previous: Offset, format: Format) -> Target {
+        let is_patch = format.takes_patches() && self.patches.begin_at(previous);
+        Target { offset: self.next - 1, is_patch }
+    }
+
+    /// What a frame says: the document, or the operations of the patches. `None`, if what it is
+    /// made of is neither there nor pinned.
+    fn content(&self, previous: Offset, target: Target) -> Option<Cow<'_, [u8]>> {
+        let Target { offset, is_patch } = target;
+        if !is_patch {
+            return self.version(offset).map(|batch| batch.last_event().into());
+        }
+        let pinned = || self.patch_pins.find(offset)?.joined(previous, offset);
+        self.patches.joined(previous, offset).or_else(pinned)
+    }
+
+    fn envelope<'a>(&'a self, previous: Offset, target: Target, content: &'a [u8]) -> Envelope<'a> {
+        let Target { offset, is_patch } = target;
+        Envelope {
+            topic: &self.topic,
+            epoch: self.epoch,
+            first: offset,
+            last: offset,
+            offsets: None,
+            version: Some(Version { previous, is_patch }),
+            events: content,
+        }
+    }
+}
+
+/// A value topic as subscribers of one format read it.
+#[derive(Debug, Clone, Copy)]
+pub struct Versions<'a> {
+    value: &'a Value,
+    format: Format,
+    kept: Option<&'a KeptFrames>,
+}
+
+impl<'a> Versions<'a> {
+    /// A topic in a format.
+    pub fn of(value: &'a Value, format: Format) -> Self {
+        Self { value, format, kept: value.frames.get(format) }
+    }
+
+    /// What comes after `cursor`: one frame, or the rest of one. Bytes that are not kept for all
+    /// are appended to `scratch`.
+    pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
+        let previous = cursor.next.saturating_sub(1);
+        let Some(target) = self.target(cursor) else { return Next::Nothing };
+        let after = Cursor::before(target.offset + 1);
+        if let Some(kept) = self.kept(previous, target) {
+            return Next::Hot(&kept.bytes[cursor.sent()..], after);
+        }
+        let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
+            let is_large = content.len() >= ZERO_COPY_BYTES;
+            let envelope = self.value.envelope(previous, target, content);
+            cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
+        };
+        match self.value.content(previous, target) {
+            Some(Cow::Borrowed(content)) => rest(content, scratch),
+            Some(Cow::Owned(content)) => {
+                let envelope = self.value.envelope(previous, target, &content);
+                let sent = cursor.sent();
+                match cold::rest_of_frame(&envelope, self.format, false, sent, after, scratch) {
+                    Next::Cold { before, .. } => Next::Cold { before, events: &[], after },
+                    _ => Next::Nothing,
+                }
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    /// The finished frame from one version to another, if it is kept.
+    fn kept(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
+        let frames = self.kept?;
+        let newest = frames.newest.as_deref();
+        if let Some(newest) = newest.filter(|it| (it.previous, it.target) == (previous, target)) {
+            return Some(newest);
+        }
+        let is_newest = target.offset + 1 == self.value.next && self.value.has_version();
+        if previous > 0 || self.format.keeps_events() || !is_newest {
+            return None;
+        }
+        let whole: &KeptFrame = frames.whole.get_or_init(|| {
+            let mut bytes = Vec::new();
+            if let Some(content) = self.value.content(previous, target) {
+                self.format.batch(&self.value.envelope(previous, target, &content), &mut bytes);
+            }
+            Box::new(KeptFrame { previous, target, bytes, made_us: 0 })
+        });
+        Some(whole)
+    }
+
+    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`, fewer than it gave.
+    pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
+        let hot = self.target(cursor).map_or(COLD, Target::to_hot);
+        Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
+    }
+
+    /// The frame that a cursor is in, or that comes next.
+    fn target(&self, cursor: &Cursor) -> Option<Target> {
+        let is_behind = cursor.next < self.value.next && self.value.newest.is_some();
+        let next = || self.value.target_after(cursor.next.saturating_sub(1), self.format);
+        Target::of(cursor).or_else(|| is_behind.then(next))
+    }
+}

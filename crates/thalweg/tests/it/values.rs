@@ -1,0 +1,255 @@
+//! Value topics: the newest version at once, then newer ones, whole or as patches; nothing else.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Heard, Server, Subscriber, Transport, at, offset};
+
+/// Topics under `v` are value topics.
+const VALUES: [&str; 2] = ["--topic", "v/**,kind=value"];
+
+/// A document with some members that never change, and one that does.
+fn document(version: u64) -> Value {
+    let players: Vec<Value> =
+        (0..20).map(|id| json!({"id": id, "name": format!("player {id}"), "goals": 0})).collect();
+    json!({"players": players, "version": version, "score": {"home": version / 2, "away": 0}})
+}
+
+fn publish(server: &Server, topic: &str, version: u64) -> String {
+    let document = document(version).to_string();
+    server.post(topic, "application/json", document).published().position
+}
+
+/// What a client has of a topic.
+#[derive(Default)]
+struct Replica {
+    document: Value,
+    offset: u64,
+    patches: usize,
+}
+
+impl Replica {
+    /// Takes the next version in; it must follow the one that is here.
+    fn next(&mut self, subscriber: &mut Subscriber) {
+        let envelope = subscriber.envelope();
+        assert_eq!(envelope.previous, Some(self.offset), "{}", envelope.text);
+        assert_eq!(envelope.first, offset(&envelope.position), "{}", envelope.text);
+        match envelope.patch {
+            Some(patch) => {
+                let patch: json_patch::Patch = serde_json::from_value(patch).expect("a patch");
+                json_patch::patch(&mut self.document, &patch).expect("a patch of this document");
+                self.patches += 1;
+            }
+            None => {
+                let [document] = &*envelope.events else { panic!("{}", envelope.text) };
+                self.document = document.clone();
+            }
+        }
+        self.offset = envelope.first;
+    }
+
+    /// Takes versions in until this one is here.
+    fn until(&mut self, version: u64, subscriber: &mut Subscriber) {
+        while self.document != document(version) {
+            self.next(subscriber);
+        }
+    }
+}
+
+fn confirmed(subscriber: &mut Subscriber) -> Replica {
+    let first = subscriber.envelope();
+    let offset = offset(&first.position);
+    assert_eq!((first.previous, first.first), (Some(offset), offset + 1), "{}", first.text);
+    assert!(first.events.is_empty() && first.patch.is_none(), "{}", first.text);
+    Replica { offset, ..Replica::default() }
+}
+
+#[test]
+fn the_newest_version_comes_at_once_and_then_each_newer_one() {
+    let server = Server::start(&VALUES);
+    for transport in Transport::ALL {
+        let topic = format!("v/{transport:?}");
+        for version in 0..5 {
+            publish(&server, &topic, version);
+        }
+        for cursor in ["", "?cursor=latest", "?cursor=earliest", "?cursor=1.7"] {
+            let mut subscriber = server.subscribe(transport, &format!("/{topic}{cursor}"));
+            let mut replica = confirmed(&mut subscriber);
+            assert_eq!(replica.offset, 0);
+            replica.next(&mut subscriber);
+            assert_eq!((&replica.document, replica.offset), (&document(4), 5));
+        }
+        let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
+        let mut replica = confirmed(&mut subscriber);
+        replica.until(4, &mut subscriber);
+        for version in 5..8 {
+            publish(&server, &topic, version);
+            replica.next(&mut subscriber);
+            assert_eq!(replica.document, document(version));
+        }
+        assert_eq!(replica.patches, 0, "nobody asked for patches");
+    }
+}
+
+#[test]
+fn who_asks_for_patches_gets_them() {
+    for shards in ["1", "2"] {
+        let server = Server::start(&[&VALUES[..], &["--shards", shards, "--compression"]].concat());
+        for transport in Transport::ALL {
+            let topic = format!("v/{transport:?}");
+            publish(&server, &topic, 0);
+            let mut subscriber = server.subscribe(transport, &format!("/{topic}?deltas=patch"));
+            let mut whole = server.subscribe(transport, &format!("/{topic}?deltas=none"));
+            let (mut replica, mut other) = (confirmed(&mut subscriber), confirmed(&mut whole));
+            replica.until(0, &mut subscriber);
+            other.until(0, &mut whole);
+            for version in 1..20 {
+                publish(&server, &topic, version);
+                replica.until(version, &mut subscriber);
+                other.until(version, &mut whole);
+            }
+            assert!(replica.patches >= 10, "{transport:?}: {} patches", replica.patches);
+            assert_eq!(other.patches, 0);
+        }
+    }
+}
+
+#[test]
+fn a_position_goes_on_with_patches_as_long_as_there_are_some() {
+    let server = Server::start(&VALUES);
+    for transport in Transport::ALL {
+        let topic = format!("v/{transport:?}");
+        let first = publish(&server, &topic, 0);
+        // Patches are made while somebody takes them.
+        let mut watching = server.subscribe(Transport::Sse, &format!("/{topic}?deltas=patch"));
+        confirmed(&mut watching).until(0, &mut watching);
+        for version in 1..4 {
+            publish(&server, &topic, version);
+        }
+        let resume = |deltas: &str, offset: u64| {
+            let cursor = at(&first, offset);
+            let target = format!("/{topic}?cursor={cursor}&deltas={deltas}");
+            let mut subscriber = server.subscribe(transport, &target);
+            let mut replica = confirmed(&mut subscriber);
+            assert_eq!(replica.offset, offset);
+            replica.document = document(offset - 1);
+            (replica, subscriber)
+        };
+        for offset in 1..4 {
+            let (mut replica, mut subscriber) = resume("patch", offset);
+            replica.next(&mut subscriber);
+            assert_eq!((&replica.document, replica.offset, replica.patches), (&document(3), 4, 1));
+            let (mut replica, mut subscriber) = resume("none", offset);
+            replica.next(&mut subscriber);
+            assert_eq!((&replica.document, replica.offset, replica.patches), (&document(3), 4, 0));
+        }
+        // Who has the newest version is sent nothing until there is a newer one.
+        let (mut replica, mut subscriber) = resume("patch", 4);
+        publish(&server, &topic, 4);
+        replica.next(&mut subscriber);
+        assert_eq!((&replica.document, replica.offset), (&document(4), 5));
+    }
+}
+
+#[test]
+fn who_is_slow_gets_the_newest_version_only() {
+    let server = Server::start(&VALUES);
+    let mut slow = server.subscribe(Transport::WebSocket, "/v/t?window=1KiB");
+    let mut replica = confirmed(&mut slow);
+    publish(&server, "v/t", 0);
+    replica.next(&mut slow);
+    for version in 1..50 {
+        publish(&server, "v/t", version);
+    }
+    let position = at(&publish(&server, "v/t", 50), replica.offset);
+    slow.say(&json!({"command": "ack", "topic": "v/t", "position": position}).to_string());
+    replica.next(&mut slow);
+    assert_eq!((&replica.document, replica.offset), (&document(50), 51));
+    let mut seldom = server.subscribe(Transport::Sse, "/v/t?interval=300ms");
+    let mut replica = confirmed(&mut seldom);
+    replica.next(&mut seldom);
+    for version in 51..60 {
+        publish(&server, "v/t", version);
+    }
+    replica.next(&mut seldom);
+    assert_eq!((&replica.document, replica.offset), (&document(59), 60));
+}
+
+#[test]
+fn one_connection_has_topics_of_both_kinds() {
+    let server = Server::start(&VALUES);
+    publish(&server, "v/t", 0);
+    for transport in Transport::ALL {
+        let log = format!("{transport:?}");
+        let target = format!("?topic=v/t&topic={log}&deltas=patch");
+        let mut subscriber = server.subscribe(transport, &target);
+        let mut seen = Vec::new();
+        while seen.len() < 3 {
+            let envelope = subscriber.envelope();
+            seen.push((envelope.topic, envelope.previous, envelope.events.len()));
+        }
+        seen.sort();
+        let mut expected =
+            vec![(log.clone(), None, 0), ("v/t".into(), Some(0), 0), ("v/t".into(), Some(0), 1)];
+        expected.sort();
+        assert_eq!(seen, expected);
+        server.publish(&log, 0..2);
+        assert_eq!(subscriber.numbers(2).0, [0, 1]);
+    }
+}
+
+#[test]
+fn a_document_that_cannot_be_patched_comes_whole() {
+    let server = Server::start(&VALUES);
+    let mut subscriber = server.subscribe(Transport::WebSocket, "/v/t?deltas=patch");
+    confirmed(&mut subscriber);
+    let pad = "x".repeat(500);
+    let mut previous = 0;
+    for number in ["1", "123456789012345678901234567890", "2", "3"] {
+        let document = format!(r#"{{"n":{number},"pad":"{pad}"}}"#);
+        server.post("v/t", "application/json", &document).published();
+        let envelope = subscriber.envelope();
+        assert_eq!(envelope.previous, Some(previous));
+        previous = envelope.first;
+        let is_whole = envelope.text.contains(&format!(r#""events":[{document}]"#));
+        assert_eq!(is_whole, number != "3", "{}", envelope.text);
+    }
+}
+
+#[test]
+fn of_a_value_topic_the_newest_version_is_read() {
+    let server = Server::start(&VALUES);
+    for version in 0..3 {
+        publish(&server, "v/t", version);
+    }
+    let page = server.get("/v1/topics/v/t?limit=10").json();
+    assert_eq!((&page["first"], &page["events"]), (&json!(3), &json!([document(2)])));
+    let listed = server.get("/v1/topics").json();
+    assert_eq!(listed["topics"][0]["events"], json!(1));
+}
+
+#[test]
+fn what_is_no_kind_of_deltas_is_refused() {
+    let server = Server::start(&[]);
+    let refused =
+        server.ask("GET", "/v1/topics/t?deltas=diff", &[("Accept", "text/event-stream")], "");
+    let message = refused.refused(400, "bad_parameter");
+    assert!(message.contains("\"patch\"") || message.contains("patch, none"), "{message}");
+}
+
+#[test]
+fn a_new_life_of_a_topic_is_no_gap() {
+    let mut server = Server::start(&VALUES);
+    let before = publish(&server, "v/t", 7);
+    server.terminate();
+    server.exit_within(std::time::Duration::from_secs(10));
+    let server = Server::start(&VALUES);
+    publish(&server, "v/t", 8);
+    for transport in Transport::ALL {
+        let target = format!("/v/t?cursor={before}&deltas=patch");
+        let mut subscriber = server.subscribe(transport, &target);
+        assert!(matches!(subscriber.next(), Heard::Envelope(_)));
+        let mut replica = Replica::default();
+        replica.next(&mut subscriber);
+        assert_eq!((&replica.document, replica.offset), (&document(8), 1));
+    }
+}
