@@ -114,6 +114,10 @@ counts! {
     events_published: Counter,
     /// Batches sealed.
     batches_sealed: Counter,
+    /// Patches made of versions of value topics.
+    patches_made: Counter,
+    /// Patches given up: too slow, larger than the document, or of what JSON readers change.
+    patches_given_up: Counter,
     /// Visits to connections.
     visits: Counter,
     /// Send system calls.

@@ -8,7 +8,8 @@
 //! feed        what a subscription reads: one of these
 //! log         the batches retained, and the hot tails (each shard that reads)
 //! log_frames  a log as subscribers of one format read it
-//! value       the newest version of a topic, and as subscribers of one format read it
+//! value       the newest version of a topic
+//! value_frames  the same as subscribers of one format read it
 //! version_patch  what makes a version of the one before, and the short chain of these
 //! cold        a frame made for one subscriber alone
 //! next        what comes after a cursor
@@ -35,6 +36,7 @@ mod sequencer;
 mod slice;
 mod tail;
 mod value;
+mod value_frames;
 mod version_patch;
 
 pub use batch::Batch;
@@ -47,5 +49,6 @@ pub use next::Next;
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;
-pub use value::{Value, Versions};
+pub use value::Value;
+pub use value_frames::ValueFrames;
 pub use version_patch::VersionPatch;

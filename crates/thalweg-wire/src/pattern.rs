@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use crate::{
     Topic,
     limits::TOPIC_BYTES_MAX,
-    topic::{TopicError, check_segment},
+    topic::{TopicError, check_segment, is_topic_character},
 };
 
 /// A pattern of topics, cheap to clone. Grammar: `docs/wire.md`, "Pattern".
@@ -47,11 +47,6 @@ impl Pattern {
         }
         segments.next().is_none()
     }
-
-    /// The only topic that is meant, if there is but one.
-    pub fn only_topic(&self) -> Option<Topic> {
-        self.0.parse().ok()
-    }
 }
 
 impl FromStr for Pattern {
@@ -64,6 +59,9 @@ impl FromStr for Pattern {
         if text.len() > TOPIC_BYTES_MAX {
             return Err(TopicError::TooLong(text.len()).into());
         }
+        if let Some(bad) = text.chars().find(|c| !is_topic_character(*c) && *c != '*') {
+            return Err(TopicError::Character(bad).into());
+        }
         let mut segments = text.split('/').peekable();
         while let Some(segment) = segments.next() {
             match segment {
@@ -74,12 +72,6 @@ impl FromStr for Pattern {
             }
         }
         Ok(Self(text.into()))
-    }
-}
-
-impl From<Topic> for Pattern {
-    fn from(topic: Topic) -> Self {
-        Self(topic.as_str().into())
     }
 }
 

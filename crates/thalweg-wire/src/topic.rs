@@ -58,28 +58,25 @@ impl FromStr for Topic {
         if text.len() > TOPIC_BYTES_MAX {
             return Err(TopicError::TooLong(text.len()));
         }
-        // A wrong character is told first, wherever it is: it may be what makes a segment wrong.
-        text.split('/').try_for_each(check_characters)?;
+        if let Some(bad) = text.chars().find(|c| !is_topic_character(*c)) {
+            return Err(TopicError::Character(bad));
+        }
         text.split('/').try_for_each(check_segment)?;
         Ok(Self(text.into()))
     }
 }
 
-/// Whether a segment of a topic is in its grammar.
+/// Whether a segment is one of a topic. Its characters are checked before.
 pub(crate) fn check_segment(segment: &str) -> Result<(), TopicError> {
     match segment {
         "" => Err(TopicError::EmptySegment),
         "." | ".." => Err(TopicError::DotSegment),
-        _ => check_characters(segment),
+        _ => Ok(()),
     }
 }
 
-fn check_characters(segment: &str) -> Result<(), TopicError> {
-    let is_right = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~');
-    match segment.chars().find(|c| !is_right(*c)) {
-        Some(bad) => Err(TopicError::Character(bad)),
-        None => Ok(()),
-    }
+pub(crate) fn is_topic_character(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~' | '/')
 }
 
 fn swap_separators(text: &str) -> String {

@@ -23,6 +23,7 @@ use crate::{
     config::{Config, PATCH_US_MAX},
     connection_limits::AddressCounts,
     fanout::{FeedKey, Feeds},
+    metrics::Counts,
     refusal::Refusal,
     stream::{Batch, Feed, FeedKind, FormatMap, Sequencer},
 };
@@ -222,6 +223,7 @@ impl FeedTable {
         from: Offset,
         batches: Vec<Arc<Batch>>,
         now_us: u64,
+        counts: &Counts,
     ) {
         if !batches.is_empty() {
             self.set_kind(key, TopicKind::Active);
@@ -237,7 +239,7 @@ impl FeedTable {
         });
         for batch in batches {
             if batch.first() >= feed.head() {
-                push(feed, batch, now_us);
+                push(feed, batch, now_us, counts);
             }
         }
     }
@@ -369,12 +371,17 @@ impl Feeds for FeedTable {
 
 /// Takes a batch into a feed. The patch that makes its version of the one before is made here, because it
 /// needs a clock.
-pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64) {
+pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64, counts: &Counts) {
     let mut end_us = None;
-    feed.make_patch(&batch, || {
+    let is_made = feed.make_patch(&batch, || {
         let now_us = clock::now_us();
         now_us > *end_us.get_or_insert(now_us + PATCH_US_MAX)
     });
+    match is_made {
+        Some(true) => counts.patches_made.add(1),
+        Some(false) => counts.patches_given_up.add(1),
+        None => {}
+    }
     feed.push(batch, now_us);
 }
 

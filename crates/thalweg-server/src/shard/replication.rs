@@ -153,7 +153,7 @@ impl Topics {
         };
         if local.attachment == attachment {
             let before = self.feeds.history_bytes(key);
-            self.feeds.receive(key, epoch, from, batches, now_us());
+            self.feeds.receive(key, epoch, from, batches, now_us(), &self.counts);
             self.has_grown(key, before);
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Topics {
     history_bytes: usize,
     /// The turn takes and processes it.
     pub(super) news: News,
-    counts: Arc<Counts>,
+    pub(super) counts: Arc<Counts>,
 }
 
 /// What has happened to topics since the turn last took it.
@@ -197,7 +197,7 @@ impl Topics {
         self.counts.batches_sealed.add(batches.len() as u64);
         let before = feed.history_bytes();
         for batch in batches {
-            push(feed, Arc::new(batch), now_us);
+            push(feed, Arc::new(batch), now_us, &self.counts);
         }
         if !home.followers.is_empty() && !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
 
-use super::{Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Start, Value, Versions};
+use super::{Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Start, Value, ValueFrames};
 
 /// What subscriptions to a topic read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -151,10 +151,12 @@ impl Feed {
     }
 
     /// Makes the patch that makes a new batch's version of the newest one, if a subscriber would
-    /// take it. Call it before [`Self::push`]. It takes until `is_over` at most.
-    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) {
-        if let Self::Value(value) = self {
-            value.make_patch(batch, is_over);
+    /// take it. Call it before [`Self::push`]. It takes until `is_over` at most. Returns whether
+    /// it was made; `None` if it was not tried.
+    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) -> Option<bool> {
+        match self {
+            Self::Log(_) => None,
+            Self::Value(value) => value.make_patch(batch, is_over),
         }
     }
 
@@ -218,7 +220,7 @@ pub enum Frames<'a> {
     /// Of a log.
     Log(LogFrames<'a>),
     /// Of a value topic.
-    Value(Versions<'a>),
+    Value(ValueFrames<'a>),
 }
 
 impl<'a> Frames<'a> {
@@ -227,7 +229,7 @@ impl<'a> Frames<'a> {
     pub fn of(feed: &'a Feed, format: Format) -> Self {
         match feed {
             Feed::Log(log) => Self::Log(LogFrames::of(log, FeedKind::Log.format(format))),
-            Feed::Value(value) => Self::Value(Versions::of(value, format)),
+            Feed::Value(value) => Self::Value(ValueFrames::of(value, format)),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::{collections::VecDeque, sync::Arc};
 
-use thalweg_wire::{Envelope, Epoch, Format, Offset, Position, StartAt, Topic};
+use thalweg_wire::{Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
     Batch, Cursor, FormatMap,
@@ -111,11 +111,6 @@ impl Log {
     /// Its stream's incarnation.
     pub fn epoch(&self) -> Epoch {
         self.epoch
-    }
-
-    /// The position just before `next`.
-    pub fn position_before(&self, next: Offset) -> Position {
-        Position { epoch: self.epoch, offset: next.saturating_sub(1) }
     }
 
     /// Offset one past the newest event.

@@ -3,9 +3,8 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc};
 use thalweg_wire::{Envelope, Epoch, Format, Offset, StartAt, Topic, Version};
 
 use super::{
-    Batch, Cursor, FormatMap, Next, Start,
+    Batch, Cursor, FormatMap, Start,
     batch::Retained,
-    cold,
     cursor::COLD,
     pins::Pins,
     version_patch::{PatchPins, Patches},
@@ -14,9 +13,6 @@ use super::{
 /// Frames of at least this many bytes are not kept, if the format keeps events as they are: they
 /// are sent to all from the batch's own memory, as three slices instead of one.
 const KEPT_FRAME_BYTES_MAX: usize = 64 << 10;
-
-/// Documents of at least this many bytes are sent from the batch's own memory.
-const ZERO_COPY_BYTES: usize = 4 << 10;
 
 /// How long a kept frame that nobody follows up keeps its memory, in µs.
 const FRAME_IDLE_US: u64 = 2_000_000;
@@ -35,51 +31,51 @@ pub struct Value {
     topic: Topic,
     epoch: Epoch,
     /// One past the newest version.
-    next: Offset,
+    pub(super) next: Offset,
     newest: Option<Retained>,
     /// What a subscriber that keeps up had before the newest version; 0: nothing.
     previous: Offset,
     patches: Patches,
-    in_vain: InVain,
-    frames: FormatMap<KeptFrames>,
+    failures: PatchFailures,
+    pub(super) frames: FormatMap<KeptFrames>,
     /// Versions whose frames are partly sent.
     pins: Pins,
     patch_pins: PatchPins,
 }
 
-/// How often in a row a patch was tried in vain, and for how many versions none is tried.
+/// How often in a row a patch could not be made, and for how many versions none is tried.
 #[derive(Debug, Default)]
-struct InVain {
-    times: u32,
+struct PatchFailures {
+    in_a_row: u32,
     pause: u32,
 }
 
-/// After many times in vain a patch is tried once in so many versions: 2 to this power.
+/// After many failures a patch is tried once in so many versions: 2 to this power.
 const PAUSE_BITS_MAX: u32 = 6;
 
 /// Finished frames of the newest version in one format.
 #[derive(Debug, Default)]
-struct KeptFrames {
+pub(super) struct KeptFrames {
     /// For whoever had the version before.
-    newest: Option<Box<KeptFrame>>,
+    pub(super) newest: Option<Box<KeptFrame>>,
     /// For whoever has none: made for the first of them, if the format changes events.
-    whole: OnceCell<Box<KeptFrame>>,
+    pub(super) whole: OnceCell<Box<KeptFrame>>,
 }
 
 /// A finished frame.
 #[derive(Debug)]
-struct KeptFrame {
-    previous: Offset,
-    target: Target,
-    bytes: Vec<u8>,
-    made_us: u64,
+pub(super) struct KeptFrame {
+    pub(super) previous: Offset,
+    pub(super) target: Target,
+    pub(super) bytes: Vec<u8>,
+    pub(super) made_us: u64,
 }
 
 /// What a frame leads to, and how: as a whole document or by patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Target {
-    offset: Offset,
-    is_patch: bool,
+pub(super) struct Target {
+    pub(super) offset: Offset,
+    pub(super) is_patch: bool,
 }
 
 impl Target {
@@ -87,7 +83,7 @@ impl Target {
     const PATCH: u64 = 1 << 62;
 
     /// The frame that a cursor is in.
-    fn of(cursor: &Cursor) -> Option<Self> {
+    pub(super) fn of(cursor: &Cursor) -> Option<Self> {
         let is_in_frame = cursor.in_frame() && cursor.hot != COLD;
         is_in_frame.then_some(Self {
             offset: cursor.hot & !Self::PATCH,
@@ -95,7 +91,7 @@ impl Target {
         })
     }
 
-    fn to_hot(self) -> u64 {
+    pub(super) fn to_hot(self) -> u64 {
         self.offset | if self.is_patch { Self::PATCH } else { 0 }
     }
 }
@@ -110,7 +106,7 @@ impl Value {
             newest: None,
             previous: 0,
             patches: Patches::default(),
-            in_vain: InVain::default(),
+            failures: PatchFailures::default(),
             frames: FormatMap::default(),
             pins: Pins::default(),
             patch_pins: PatchPins::default(),
@@ -148,23 +144,26 @@ impl Value {
     }
 
     /// Makes the patch that makes a batch's version of the newest one, if somebody here takes
-    /// patches. After it was in vain some versions go out whole, more each time, before it is tried
+    /// patches. After a failure some versions go out whole, more each time, before it is tried
     /// again. A version that comes after others were missed has no patch: it would be no use to
-    /// other shards.
-    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) {
+    /// other shards. Returns whether it was made; `None` if it was not tried.
+    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) -> Option<bool> {
         let takes_patches = self.frames.iter().any(|(format, _)| format.takes_patches());
-        let Some(newest) = self.newest.as_ref().filter(|_| takes_patches) else { return };
-        if batch.first() != self.next {
-            return;
+        let newest =
+            self.newest.as_ref().filter(|_| takes_patches && batch.first() == self.next)?;
+        if self.failures.pause > 0 {
+            self.failures.pause -= 1;
+            return None;
         }
-        if self.in_vain.pause > 0 {
-            self.in_vain.pause -= 1;
-        } else if batch.make_patch(newest.last_event(), is_over) {
-            self.in_vain = InVain::default();
-        } else {
-            self.in_vain.times = (self.in_vain.times + 1).min(PAUSE_BITS_MAX);
-            self.in_vain.pause = (1 << self.in_vain.times) - 1;
-        }
+        let is_made = batch.make_patch(newest.last_event(), is_over);
+        self.failures = match (is_made, self.failures.in_a_row) {
+            (true, _) => PatchFailures::default(),
+            (false, before) => {
+                let in_a_row = (before + 1).min(PAUSE_BITS_MAX);
+                PatchFailures { in_a_row, pause: (1 << in_a_row) - 1 }
+            }
+        };
+        Some(is_made)
     }
 
     /// Takes a sealed batch in: its last event is the newest version. Batches come in order.
@@ -322,14 +321,14 @@ impl Value {
     }
 
     /// What comes after the version that a subscriber has.
-    fn target_after(&self, previous: Offset, format: Format) -> Target {
+    pub(super) fn target_after(&self, previous: Offset, format: Format) -> Target {
         let is_patch = format.takes_patches() && self.patches.begin_at(previous);
         Target { offset: self.next - 1, is_patch }
     }
 
     /// What a frame says: the document, or the operations of the patches. `None`, if what it is
     /// made of is neither there nor pinned.
-    fn content(&self, previous: Offset, target: Target) -> Option<Cow<'_, [u8]>> {
+    pub(super) fn content(&self, previous: Offset, target: Target) -> Option<Cow<'_, [u8]>> {
         let Target { offset, is_patch } = target;
         if !is_patch {
             return self.version(offset).map(|batch| batch.last_event().into());
@@ -338,7 +337,12 @@ impl Value {
         self.patches.joined(previous, offset).or_else(pinned)
     }
 
-    fn envelope<'a>(&'a self, previous: Offset, target: Target, content: &'a [u8]) -> Envelope<'a> {
+    pub(super) fn envelope<'a>(
+        &'a self,
+        previous: Offset,
+        target: Target,
+        content: &'a [u8],
+    ) -> Envelope<'a> {
         let Target { offset, is_patch } = target;
         Envelope {
             topic: &self.topic,
@@ -349,82 +353,5 @@ impl Value {
             version: Some(Version { previous, is_patch }),
             events: content,
         }
-    }
-}
-
-/// A value topic as subscribers of one format read it.
-#[derive(Debug, Clone, Copy)]
-pub struct Versions<'a> {
-    value: &'a Value,
-    format: Format,
-    kept: Option<&'a KeptFrames>,
-}
-
-impl<'a> Versions<'a> {
-    /// A topic in a format.
-    pub fn of(value: &'a Value, format: Format) -> Self {
-        Self { value, format, kept: value.frames.get(format) }
-    }
-
-    /// What comes after `cursor`: one frame, or the rest of one. Bytes that are not kept for all
-    /// are appended to `scratch`.
-    pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
-        let previous = cursor.next.saturating_sub(1);
-        let Some(target) = self.target(cursor) else { return Next::Nothing };
-        let after = Cursor::before(target.offset + 1);
-        if let Some(kept) = self.kept(previous, target) {
-            return Next::Hot(&kept.bytes[cursor.sent()..], after);
-        }
-        let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
-            let is_large = content.len() >= ZERO_COPY_BYTES;
-            let envelope = self.value.envelope(previous, target, content);
-            cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
-        };
-        match self.value.content(previous, target) {
-            Some(Cow::Borrowed(content)) => rest(content, scratch),
-            Some(Cow::Owned(content)) => {
-                let envelope = self.value.envelope(previous, target, &content);
-                let sent = cursor.sent();
-                match cold::rest_of_frame(&envelope, self.format, false, sent, after, scratch) {
-                    Next::Cold { before, .. } => Next::Cold { before, events: &[], after },
-                    _ => Next::Nothing,
-                }
-            }
-            None => Next::Nothing,
-        }
-    }
-
-    /// The finished frame from one version to another, if it is kept.
-    fn kept(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
-        let frames = self.kept?;
-        let newest = frames.newest.as_deref();
-        if let Some(newest) = newest.filter(|it| (it.previous, it.target) == (previous, target)) {
-            return Some(newest);
-        }
-        let is_newest = target.offset + 1 == self.value.next && self.value.has_version();
-        if previous > 0 || self.format.keeps_events() || !is_newest {
-            return None;
-        }
-        let whole: &KeptFrame = frames.whole.get_or_init(|| {
-            let mut bytes = Vec::new();
-            if let Some(content) = self.value.content(previous, target) {
-                self.format.batch(&self.value.envelope(previous, target, &content), &mut bytes);
-            }
-            Box::new(KeptFrame { previous, target, bytes, made_us: 0 })
-        });
-        Some(whole)
-    }
-
-    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`, fewer than it gave.
-    pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
-        let hot = self.target(cursor).map_or(COLD, Target::to_hot);
-        Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
-    }
-
-    /// The frame that a cursor is in, or that comes next.
-    fn target(&self, cursor: &Cursor) -> Option<Target> {
-        let is_behind = cursor.next < self.value.next && self.value.newest.is_some();
-        let next = || self.value.target_after(cursor.next.saturating_sub(1), self.format);
-        Target::of(cursor).or_else(|| is_behind.then(next))
     }
 }

@@ -7,7 +7,7 @@ mod text;
 use serde::{Deserialize, de::DeserializeOwned};
 use text::Text;
 use thalweg_wire::{
-    Epoch, ErrorCode, Offset, Position, StartAt, Topic,
+    Epoch, ErrorCode, Offset, Pattern, Position, StartAt, Topic,
     event::{EventError, push_json, push_text},
     limits::EVENT_BYTES,
     topic::TopicError,
@@ -24,6 +24,16 @@ struct Topics {
     valid: Vec<ValidTopic>,
     invalid: Vec<InvalidTopic>,
     no_nats_image: Vec<NatsSubject>,
+    patterns: Vec<Matching>,
+    no_patterns: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Matching {
+    pattern: String,
+    matches: Vec<String>,
+    others: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +80,18 @@ fn topics() {
     }
     for NatsSubject { nats } in topics.no_nats_image {
         assert!(Topic::from_nats_subject(&nats).is_err(), "{nats:?}");
+    }
+    for Matching { pattern, matches, others } in topics.patterns {
+        let parsed: Pattern = pattern.parse().expect("a pattern");
+        assert_eq!(parsed.as_str(), pattern);
+        let all = matches.iter().map(|topic| (topic, true));
+        for (topic, expected) in all.chain(others.iter().map(|topic| (topic, false))) {
+            let topic = topic.parse().expect("a topic");
+            assert_eq!(parsed.matches(&topic), expected, "{pattern} and {topic}");
+        }
+    }
+    for pattern in topics.no_patterns {
+        assert!(pattern.parse::<Pattern>().is_err(), "{pattern:?}");
     }
 }
 

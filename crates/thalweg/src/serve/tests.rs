@@ -71,6 +71,8 @@ fn mistakes_in_a_file_are_answered_with_the_line_and_the_nearest_name() {
         refusal("source = \"cars=cars\""),
         refusal("topic = [\"orders,flsh=5ms\"]"),
         refusal("topic = [\"a//b\"]"),
+        refusal("topic = [\"a/**/b\"]"),
+        refusal("topic = [\"a/*,kind=valu\"]"),
         refusal("open = true\nopen = true"),
         refusal("open = "),
         refusal("open"),

@@ -1,0 +1,89 @@
+use std::borrow::Cow;
+
+use thalweg_wire::{Format, Offset};
+
+use super::{
+    Cursor, Next, Value, cold,
+    cursor::COLD,
+    value::{KeptFrame, KeptFrames, Target},
+};
+
+/// Documents of at least this many bytes are sent from the batch's own memory.
+const ZERO_COPY_BYTES: usize = 4 << 10;
+
+/// A value topic as subscribers of one format read it.
+#[derive(Debug, Clone, Copy)]
+pub struct ValueFrames<'a> {
+    value: &'a Value,
+    format: Format,
+    kept: Option<&'a KeptFrames>,
+}
+
+impl<'a> ValueFrames<'a> {
+    /// A topic in a format.
+    pub fn of(value: &'a Value, format: Format) -> Self {
+        Self { value, format, kept: value.frames.get(format) }
+    }
+
+    /// What comes after `cursor`: one frame, or the rest of one. Bytes that are not kept for all
+    /// are appended to `scratch`.
+    pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
+        let previous = cursor.next.saturating_sub(1);
+        let Some(target) = self.target(cursor) else { return Next::Nothing };
+        let after = Cursor::before(target.offset + 1);
+        if let Some(kept) = self.kept(previous, target) {
+            return Next::Hot(&kept.bytes[cursor.sent()..], after);
+        }
+        let rest = |content: &'a [u8], scratch: &mut Vec<u8>| {
+            let is_large = content.len() >= ZERO_COPY_BYTES;
+            let envelope = self.value.envelope(previous, target, content);
+            cold::rest_of_frame(&envelope, self.format, is_large, cursor.sent(), after, scratch)
+        };
+        match self.value.content(previous, target) {
+            Some(Cow::Borrowed(content)) => rest(content, scratch),
+            Some(Cow::Owned(content)) => {
+                let envelope = self.value.envelope(previous, target, &content);
+                let sent = cursor.sent();
+                match cold::rest_of_frame(&envelope, self.format, false, sent, after, scratch) {
+                    Next::Cold { before, .. } => Next::Cold { before, events: &[], after },
+                    _ => Next::Nothing,
+                }
+            }
+            None => Next::Nothing,
+        }
+    }
+
+    /// The finished frame from one version to another, if it is kept.
+    fn kept(&self, previous: Offset, target: Target) -> Option<&'a KeptFrame> {
+        let frames = self.kept?;
+        let newest = frames.newest.as_deref();
+        if let Some(newest) = newest.filter(|it| (it.previous, it.target) == (previous, target)) {
+            return Some(newest);
+        }
+        let is_newest = target.offset + 1 == self.value.next && self.value.has_version();
+        if previous > 0 || self.format.keeps_events() || !is_newest {
+            return None;
+        }
+        let whole: &KeptFrame = frames.whole.get_or_init(|| {
+            let mut bytes = Vec::new();
+            if let Some(content) = self.value.content(previous, target) {
+                self.format.batch(&self.value.envelope(previous, target, &content), &mut bytes);
+            }
+            Box::new(KeptFrame { previous, target, bytes, made_us: 0 })
+        });
+        Some(whole)
+    }
+
+    /// The cursor after `sent` bytes of what [`Self::next`] gave for `cursor`, fewer than it gave.
+    pub fn advance(&self, cursor: &Cursor, sent: usize) -> Cursor {
+        let hot = self.target(cursor).map_or(COLD, Target::to_hot);
+        Cursor { next: cursor.next, sent: cursor.sent + sent as u32, hot }
+    }
+
+    /// The frame that a cursor is in, or that comes next.
+    fn target(&self, cursor: &Cursor) -> Option<Target> {
+        let is_behind = cursor.next < self.value.next && self.value.has_version();
+        let next = || self.value.target_after(cursor.next.saturating_sub(1), self.format);
+        Target::of(cursor).or_else(|| is_behind.then(next))
+    }
+}
