@@ -18,6 +18,7 @@ const CRATES: &Arrows = &[
     ("thalweg-client", &["thalweg-wire"]),
     ("thalweg-lab", &[]),
     ("thalweg-limit", &[]),
+    ("thalweg-match-feed", &[]),
     ("thalweg-wire", &[]),
     ("xtask", &[]),
 ];

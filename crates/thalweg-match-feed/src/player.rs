@@ -1,0 +1,180 @@
+//! A player, and what is counted of one.
+
+use std::collections::VecDeque;
+
+use super::{Size, Team};
+
+/// A player of a match.
+#[derive(Debug, Clone)]
+pub(crate) struct Player {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// 0 home, 1 away.
+    pub(crate) side: usize,
+    pub(crate) position: &'static str,
+    number: usize,
+    is_starting: bool,
+    pub(crate) is_on_pitch: bool,
+    has_played: bool,
+    rating_tenths: u32,
+    passes_count: u32,
+    pub(crate) shots: u32,
+    touches: u32,
+    tackles: u32,
+    pub(crate) fouls: u32,
+    track: Track,
+    /// The newest passes as JSON, oldest first.
+    pub(crate) passes: VecDeque<String>,
+}
+
+/// Where a player is, and how one runs.
+#[derive(Debug, Clone, Default)]
+struct Track {
+    /// Decimetres along and across the pitch.
+    x: i32,
+    y: i32,
+    speed_dm_per_s: i32,
+    distance_dm: i32,
+    heart_rate: u32,
+}
+
+/// Decimetres.
+const PITCH: (i32, i32) = (1_050, 680);
+
+impl Player {
+    /// Those of a team: eleven, and its substitutes.
+    pub(crate) fn of_team(team: &Team, side: usize, size: Size) -> impl Iterator<Item = Self> {
+        (1..=11 + size.detail().bench).map(move |number| {
+            let is_starting = number <= 11;
+            Self {
+                id: format!("p{}{number:02}", team.number() + 1),
+                name: format!("{} {number}", team.name),
+                side,
+                position: match number {
+                    1 | 12 => "GK",
+                    2..=5 | 13 => "DF",
+                    6 | 8 | 10 | 14 | 15 => "MF",
+                    _ => "FW",
+                },
+                number,
+                is_starting,
+                is_on_pitch: is_starting,
+                has_played: is_starting,
+                rating_tenths: 65,
+                passes_count: 0,
+                shots: 0,
+                touches: 0,
+                tackles: 0,
+                fouls: 0,
+                track: Track {
+                    x: PITCH.0 / 12 * (number as i32 % 12),
+                    y: PITCH.1 / 5 * (number as i32 % 5),
+                    heart_rate: 120,
+                    ..Track::default()
+                },
+                passes: VecDeque::new(),
+            }
+        })
+    }
+
+    /// Whether one may still come on.
+    pub(crate) fn is_fresh(&self) -> bool {
+        // A goalkeeper stays on the bench.
+        !self.has_played && self.position != "GK"
+    }
+
+    pub(crate) fn enter_pitch(&mut self) {
+        self.is_on_pitch = true;
+        self.has_played = true;
+    }
+
+    pub(crate) fn add_pass(
+        &mut self,
+        id: u32,
+        second: i32,
+        is_complete: bool,
+        is_told: bool,
+        random: &mut fastrand::Rng,
+    ) {
+        self.passes_count += 1;
+        self.touches += 1 + random.u32(0..3);
+        self.tackles += u32::from(random.u32(0..40) == 0);
+        if is_told {
+            let mut place = || (random.u32(0..=105), random.u32(0..=68));
+            let ((a, b), (c, d)) = (place(), place());
+            self.passes.push_back(format!(
+                r#"{{"id":"a{id}","second":{second},"from":[{a},{b}],"to":[{c},{d}],"ok":{is_complete}}}"#
+            ));
+        }
+    }
+
+    /// Another rating, a tenth up or down.
+    pub(crate) fn rate(&mut self, random: &mut fastrand::Rng) {
+        let is_better =
+            if random.bool() { self.rating_tenths < 98 } else { self.rating_tenths < 52 };
+        self.rating_tenths =
+            if is_better { self.rating_tenths + 1 } else { self.rating_tenths - 1 };
+    }
+
+    /// A second of running.
+    pub(crate) fn run(&mut self, random: &mut fastrand::Rng) {
+        let track = &mut self.track;
+        track.speed_dm_per_s = (track.speed_dm_per_s + random.i32(-12..=12)).clamp(4, 90);
+        track.distance_dm += track.speed_dm_per_s;
+        let step = track.speed_dm_per_s.min(60);
+        track.x = (track.x + random.i32(-step..=step)).clamp(0, PITCH.0);
+        track.y = (track.y + random.i32(-step..=step)).clamp(0, PITCH.1);
+        track.heart_rate = (track.heart_rate + random.u32(0..3)).clamp(101, 195) - 1;
+    }
+
+    pub(crate) fn write(&self, team: &Team, size: Size, out: &mut Vec<u8>) {
+        let detail = size.detail();
+        super::push(
+            out,
+            format_args!(
+                r#"{{"id":"{}","team":"{}","number":{},"name":"{}","position":"{}","starting":{},"on_pitch":{},"rating":{}.{},"stats":{{"passes":{},"shots":{}"#,
+                self.id,
+                team.id,
+                self.number,
+                self.name,
+                self.position,
+                self.is_starting,
+                self.is_on_pitch,
+                self.rating_tenths / 10,
+                self.rating_tenths % 10,
+                self.passes_count,
+                self.shots,
+            ),
+        );
+        if detail.has_duels {
+            super::push(
+                out,
+                format_args!(
+                    r#","touches":{},"tackles":{},"fouls":{}"#,
+                    self.touches, self.tackles, self.fouls,
+                ),
+            );
+        }
+        if detail.is_tracked {
+            let Track { x, y, speed_dm_per_s: speed, distance_dm: distance, heart_rate } =
+                self.track;
+            super::push(
+                out,
+                format_args!(
+                    r#","x":{}.{},"y":{}.{},"speed":{}.{},"distance":{}.{},"heart_rate":{heart_rate}"#,
+                    x / 10,
+                    x % 10,
+                    y / 10,
+                    y % 10,
+                    speed / 10,
+                    speed % 10,
+                    distance / 10,
+                    distance % 10,
+                ),
+            );
+        }
+        out.extend_from_slice(br#"},"passes":["#);
+        super::join(self.passes.iter(), out);
+        out.extend_from_slice(b"]}");
+    }
+}

@@ -1,0 +1,97 @@
+//! How much detail a document has.
+
+use std::str::FromStr;
+
+/// The size of a document, within 5 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// 5,000 bytes: teams, players, what happened.
+    Small,
+    /// 10,000 bytes: also substitutes and more that is counted.
+    Medium,
+    /// 165,000 bytes: also where everybody is and each one's passes.
+    Large,
+}
+
+/// What distinguishes the sizes.
+#[derive(Debug)]
+pub(crate) struct Detail {
+    /// Substitutes of a team.
+    pub(crate) bench: usize,
+    pub(crate) passes_per_s: usize,
+    /// Whether each pass is told.
+    pub(crate) has_passes: bool,
+    /// Whether touches, tackles and fouls of players are told.
+    pub(crate) has_duels: bool,
+    /// Whether it is told where players are, and how they run.
+    pub(crate) is_tracked: bool,
+    /// Events of the timeline, besides goals.
+    pub(crate) other_events_max: usize,
+    pub(crate) comments_max: usize,
+}
+
+impl Size {
+    /// All sizes, the smallest first.
+    pub const ALL: [Self; 3] = [Self::Small, Self::Medium, Self::Large];
+
+    /// Bytes that a document has, within 5 %.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Small => 5_000,
+            Self::Medium => 10_000,
+            Self::Large => 165_000,
+        }
+    }
+
+    /// As it is written on a command line, e.g. `165KB`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "5KB",
+            Self::Medium => "10KB",
+            Self::Large => "165KB",
+        }
+    }
+
+    pub(crate) const fn detail(self) -> &'static Detail {
+        match self {
+            Self::Small => &Detail {
+                bench: 0,
+                passes_per_s: 2,
+                has_passes: false,
+                has_duels: false,
+                is_tracked: false,
+                other_events_max: 2,
+                comments_max: 100,
+            },
+            Self::Medium => &Detail {
+                bench: 3,
+                passes_per_s: 3,
+                has_passes: false,
+                has_duels: true,
+                is_tracked: false,
+                other_events_max: 12,
+                comments_max: 100,
+            },
+            Self::Large => &Detail {
+                bench: 7,
+                passes_per_s: 5,
+                has_passes: true,
+                has_duels: true,
+                is_tracked: true,
+                other_events_max: 30,
+                comments_max: 60,
+            },
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|size| size.name().eq_ignore_ascii_case(text));
+        found.ok_or_else(|| format!("`{text}` is not a size of documents; give 5KB, 10KB or 165KB"))
+    }
+}
