@@ -9,7 +9,7 @@ use crate::{
     Transport,
     document::Document,
     message::{Content, Message},
-    update::{Connected, Events, Gap, GapReason, Update},
+    update::{Connected, Events, Gap, GapReason, TopicEnd, Update},
 };
 
 /// The cursors of a subscription's topics, in their order.
@@ -71,6 +71,11 @@ impl Cursors {
         }
     }
 
+    /// Whether all topics have ended.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.topics.is_empty()
+    }
+
     /// Whether all topics are confirmed.
     pub(crate) fn are_confirmed(&self) -> bool {
         self.topics.iter().all(|cursor| cursor.is_confirmed)
@@ -108,6 +113,11 @@ impl Cursors {
                 let cursor = self.of(&topic)?;
                 cursor.gap(position, gap, updates);
                 cursor.confirm(transport, updates);
+            }
+            Message::TopicEnd { topic, position, code, reason } => {
+                let topic = self.of(&topic)?.topic.clone();
+                self.topics.retain(|cursor| cursor.topic != topic);
+                updates.push_back(Update::Ended(TopicEnd { topic, position, code, reason }));
             }
             other => return Ok(Some(other)),
         }

@@ -13,7 +13,7 @@
 //!     match subscription.next().await? {
 //!         Update::Events(events) => events.iter().for_each(|(_, event)| println!("{event}")),
 //!         Update::Gap(gap) => eprintln!("missed {:?}", gap.missed),
-//!         Update::Closed(_) => return Ok(()),
+//!         Update::Ended(_) | Update::Closed(_) => return Ok(()),
 //!         Update::Connected(_) | Update::Disconnected(_) => {}
 //!     }
 //! }
@@ -66,4 +66,4 @@ pub use subscription::Subscription;
 pub use thalweg_wire::{
     Offset, Position, StartAt, Topic, position::CursorError, topic::TopicError,
 };
-pub use update::{Closed, Connected, Disconnected, Events, Gap, GapReason, Update};
+pub use update::{Closed, Connected, Disconnected, Events, Gap, GapReason, TopicEnd, Update};

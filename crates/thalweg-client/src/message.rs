@@ -30,6 +30,13 @@ pub(crate) enum Message {
         position: Position,
         gap: GapFields,
     },
+    /// The topic has ended.
+    TopicEnd {
+        topic: String,
+        position: Position,
+        code: String,
+        reason: String,
+    },
     Heartbeat,
     Close(Ending),
     /// A command was refused: the error object.
@@ -96,6 +103,11 @@ impl Message {
             Kind::Gap(gap) => {
                 let (topic, position) = about()?;
                 Self::Gap { topic, position, gap }
+            }
+            Kind::End(end) => {
+                let (topic, position) = about()?;
+                let (code, reason) = (end.code.to_owned(), end.reason.to_owned());
+                Self::TopicEnd { topic, position, code, reason }
             }
             Kind::Heartbeat => Self::Heartbeat,
             Kind::Close(close) => Self::Close(Ending::Close {

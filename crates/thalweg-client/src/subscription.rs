@@ -102,6 +102,7 @@ impl Subscription {
     /// that is not a Thalweg server's. The subscription has ended then; after such an error,
     /// and after [`Update::Closed`], it is [`Error::Ended`]. What may pass (no connection, a
     /// server that starts again or is busy) is no error but [`Update::Disconnected`].
+    /// After the end of its last topic ([`Update::Ended`]) it is [`Error::Ended`], too.
     pub async fn next(&mut self) -> Result<Update, Error> {
         loop {
             if let Some(update) = self.updates.pop_front() {
@@ -172,6 +173,7 @@ impl Subscription {
                 self.state = State::Ended;
                 return Err(Refusal::of_command(&error).into());
             }
+            Ok(_) if self.cursors.have_ended() => self.leave(),
             Ok(_) => {}
             Err(why) => self.ended(&Ending::Cut(why)),
         }

@@ -25,6 +25,9 @@ pub enum Update {
     /// the gap. A caller that builds a state from events has to build it anew, for instance
     /// with [`crate::Client::read`].
     Gap(Gap),
+    /// A topic has ended, and nothing of it comes any more; the others go on. After the last one
+    /// [`crate::Subscription::next`] is [`crate::Error::Ended`].
+    Ended(TopicEnd),
     /// The connection has ended, or could not be made. The subscription makes another by
     /// itself and resumes where it was. Nothing is to be done.
     Disconnected(Disconnected),
@@ -98,6 +101,19 @@ pub enum GapReason {
     Epoch,
     /// The offsets jumped, and the server said nothing. No server of this version does that.
     Unannounced,
+}
+
+/// The end of a topic, as the server gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicEnd {
+    /// The topic.
+    pub topic: Topic,
+    /// The last position that there was.
+    pub position: Position,
+    /// Why: `deleted`, `gone`, or a code that this version does not know (`docs/wire.md`, "End").
+    pub code: String,
+    /// The same, as a short phrase for people.
+    pub reason: String,
 }
 
 /// An ended connection.

@@ -112,6 +112,8 @@ counts! {
     subscribed: Counter,
     /// Events appended by this shard as their topics' home.
     events_published: Counter,
+    /// Topics that have ended: deleted, or gone upstream.
+    topics_ended: Counter,
     /// Batches sealed.
     batches_sealed: Counter,
     /// Patches made of versions of value topics.

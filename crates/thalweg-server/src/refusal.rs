@@ -47,6 +47,15 @@ impl Refusal {
         Self::new(ErrorCode::NoSuchTopic, message)
     }
 
+    /// A topic whose events the server itself makes, or reads.
+    pub(crate) fn in_use(topic: &Topic) -> Self {
+        let topic = Excerpt(topic.as_str());
+        let message = format!(
+            "the server itself makes or reads the events of {topic}: take its source away first"
+        );
+        Self::new(ErrorCode::InUse, message)
+    }
+
     /// There are too many of these at a time.
     pub(crate) fn busy(what: &str) -> Self {
         Self::new(ErrorCode::Busy, format!("too many {what} at a time: try again"))

@@ -76,7 +76,7 @@ use std::{
 };
 
 use thalweg_wire::Topic;
-use tokio::sync::{Notify, futures::Notified, mpsc};
+use tokio::sync::{Notify, futures::Notified, mpsc, oneshot};
 
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
@@ -232,6 +232,22 @@ impl Handle {
             self.wake.wake();
         }
         appending.result().await
+    }
+
+    /// Deletes a topic, wherever its home is. What this shard has published to it before comes first.
+    ///
+    /// # Errors
+    /// When there is none, when the server itself makes its events or reads them, or when its
+    /// home has ended.
+    pub(crate) async fn delete(&self, topic: Topic) -> Result<(), Refusal> {
+        let home = home_of(&topic, self.common.peers.len());
+        if home == self.id {
+            return self.with_shard(|shard| shard.topics.delete(&topic));
+        }
+        let (answer, deleted) = oneshot::channel();
+        let mail = &self.common.peers[home].publishes;
+        mail.send(Mail::Delete { topic, answer }).await.map_err(|_| Refusal::draining())?;
+        deleted.await.map_err(|_| Refusal::draining())?
     }
 
     /// Whether it is draining: new connections are not served.

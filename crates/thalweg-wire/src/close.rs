@@ -34,8 +34,11 @@ pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: tru
 /// A forever frame has grown large: its document is to be loaded again.
 pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
 
+/// All topics of a one-way connection have ended.
+pub const ENDED: Close = Close { code: 4500, reason: "ended", reconnect: false };
+
 /// All of them, for tables and tests.
-pub const ALL: [Close; 11] = [
+pub const ALL: [Close; 12] = [
     DONE,
     DRAINING,
     PROTOCOL_ERROR,
@@ -47,6 +50,7 @@ pub const ALL: [Close; 11] = [
     SLOW,
     STALLED,
     RELOAD,
+    ENDED,
 ];
 
 /// The close for a WebSocket protocol violation that calls for `code`.

@@ -60,6 +60,8 @@ codes! {
     AlreadySubscribed = 409 "already_subscribed",
     /// The connection does not have the topic.
     NotSubscribed = 409 "not_subscribed",
+    /// The server itself makes the topic's events, or reads them.
+    InUse = 409 "in_use",
     /// Over the event size limit.
     EventTooLarge = 413 "event_too_large",
     /// A body in a content coding, which none is read in.

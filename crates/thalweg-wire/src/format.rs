@@ -15,7 +15,7 @@ mod websocket;
 use chunked::{chunk, chunk_around};
 use codec::Message;
 
-use crate::{Close, Envelope, Gap};
+use crate::{Close, End, Envelope, Gap};
 
 /// The four choices, as one value to compare and to copy. Only what docs/wire.md
 /// knows can be made: start with one of the constants.
@@ -43,7 +43,7 @@ pub enum Framing {
     WebSocket,
     /// One event with its position as `id:` (WHATWG HTML §9.2).
     Sse,
-    /// The same for connections with several topics: the last line of a batch or gap,
+    /// The same for connections with several topics: the last line of a batch, gap or end,
     /// `id:` with all cursors, and the blank one after it are the connection's own.
     SseMany,
     /// One line.
@@ -157,7 +157,7 @@ impl Format {
         self.transfer
     }
 
-    /// Whether each batch and gap ends with bytes that are the connection's own:
+    /// Whether each batch, gap and end of a topic ends with bytes that are the connection's own:
     /// [`sse_ids`] (or a blank line), or [`forever_frame_opening`].
     pub fn has_trailer(self) -> bool {
         matches!(self.framing, Framing::SseMany | Framing::ForeverFrame)
@@ -195,6 +195,11 @@ impl Format {
     /// Appends a gap; where there is a trailer without it, as a batch.
     pub fn gap(self, gap: &Gap<'_>, out: &mut Vec<u8>) {
         self.message(Message::Gap(gap), out);
+    }
+
+    /// Appends the end of a topic; where there is a trailer without it, as a batch.
+    pub fn topic_end(self, end: &End<'_>, out: &mut Vec<u8>) {
+        self.message(Message::End(end), out);
     }
 
     /// Appends a heartbeat.

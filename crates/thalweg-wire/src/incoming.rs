@@ -16,7 +16,7 @@ fn is_list(json: &str) -> bool {
 /// says what it is: [`Incoming::kind`].
 #[derive(Debug, Deserialize)]
 pub struct Incoming<'a> {
-    /// The topic of an envelope or gap.
+    /// The topic of an envelope, gap or end.
     pub topic: Option<&'a str>,
     /// Resume here.
     pub position: Option<&'a str>,
@@ -29,6 +29,8 @@ pub struct Incoming<'a> {
     #[serde(borrow)]
     patch: Option<&'a RawValue>,
     gap: Option<GapFields>,
+    #[serde(borrow)]
+    end: Option<EndFields<'a>>,
     #[serde(borrow)]
     heartbeat: Option<&'a RawValue>,
     close: Option<CloseFields<'a>>,
@@ -45,6 +47,15 @@ pub struct GapFields {
     pub missed: Option<Offset>,
     /// Why.
     pub reason: GapReason,
+}
+
+/// The `end` object.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct EndFields<'a> {
+    /// Why the topic has ended; [`crate::EndCode`] has those that are known.
+    pub code: &'a str,
+    /// The same as one short phrase.
+    pub reason: &'a str,
 }
 
 /// The `close` object.
@@ -67,6 +78,8 @@ pub enum Kind<'a> {
     Patch(Offset, &'a str),
     /// Events that will not come.
     Gap(GapFields),
+    /// The topic has ended on this connection.
+    End(EndFields<'a>),
     /// Nothing, but alive.
     Heartbeat,
     /// The end.
@@ -107,6 +120,9 @@ impl<'a> Incoming<'a> {
         }
         if let Some(gap) = self.gap {
             return Kind::Gap(gap);
+        }
+        if let Some(end) = self.end {
+            return Kind::End(end);
         }
         if let Some(close) = self.close {
             return Kind::Close(close);

@@ -34,7 +34,7 @@ pub use envelope::{Envelope, Version};
 pub use error::ErrorCode;
 pub use excerpt::Excerpt;
 pub use format::{Format, Framing};
-pub use notice::{Gap, GapReason};
+pub use notice::{End, EndCode, Gap, GapReason};
 pub use pattern::Pattern;
 pub use position::{Epoch, Offset, Position, StartAt};
 pub use topic::Topic;

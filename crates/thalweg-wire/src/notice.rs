@@ -1,4 +1,4 @@
-//! What a subscriber is told besides events, as JSON: gap, heartbeat, close.
+//! What a subscriber is told besides events, as JSON: gap, end, heartbeat, close.
 
 use crate::{Close, Offset, Position, Topic, envelope::write_head, position::write_decimal};
 
@@ -41,6 +41,48 @@ impl GapReason {
     }
 }
 
+/// The end of a topic for one connection, whose other topics go on.
+#[derive(Debug, Clone, Copy)]
+pub struct End<'a> {
+    /// The topic.
+    pub topic: &'a Topic,
+    /// The last position that the subscriber had.
+    pub position: Position,
+    /// Why.
+    pub code: EndCode,
+}
+
+/// Why a topic ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCode {
+    /// A publisher has deleted it.
+    Deleted,
+    /// Where it is fetched from, it is not there, or not any more.
+    Gone,
+}
+
+impl EndCode {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Deleted, Self::Gone];
+
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Deleted => "deleted",
+            Self::Gone => "gone",
+        }
+    }
+
+    /// The same as one short phrase.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Deleted => "the topic was deleted",
+            Self::Gone => "the upstream has no such resource",
+        }
+    }
+}
+
 /// The heartbeat's JSON.
 pub const HEARTBEAT: &[u8] = br#"{"heartbeat":{}}"#;
 
@@ -55,6 +97,18 @@ impl Gap<'_> {
         }
         out.extend_from_slice(br#","reason":""#);
         out.extend_from_slice(self.reason.name().as_bytes());
+        out.extend_from_slice(br#""}}"#);
+    }
+}
+
+impl End<'_> {
+    /// Appends the end to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write_head(self.topic, self.position.epoch, self.position.offset, out);
+        out.extend_from_slice(br#"","end":{"code":""#);
+        out.extend_from_slice(self.code.name().as_bytes());
+        out.extend_from_slice(br#"","reason":""#);
+        out.extend_from_slice(self.code.reason().as_bytes());
         out.extend_from_slice(br#""}}"#);
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use thalweg_client::{
-    Events, Gap, Policy, StartAt, Subscribe, Subscription, Topic, Transport, Update,
+    Error, Events, Gap, Policy, StartAt, Subscribe, Subscription, Topic, Transport, Update,
 };
 use thalweg_server::config::{parse_bytes, parse_duration};
 use tokio::{
@@ -141,13 +141,16 @@ impl Tail {
         second.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let update = tokio::select! {
-                _ = self.interrupt.recv() => return self.interrupted(),
-                _ = self.terminate.recv() => return self.interrupted(),
+                _ = self.interrupt.recv() => return self.is_enough("interrupted"),
+                _ = self.terminate.recv() => return self.is_enough("interrupted"),
                 _ = second.tick(), if self.notes.show_progress() => {
                     self.notes.progress(self.printed, "events");
                     continue;
                 }
-                update = self.subscription.next() => update?,
+                update = self.subscription.next() => match update {
+                    Err(Error::Ended) => return self.is_enough("all topics have ended"),
+                    update => update?,
+                },
             };
             match update {
                 Update::Events(events) => {
@@ -162,6 +165,9 @@ impl Tail {
                     connected.position,
                     connected.transport.name()
                 )),
+                Update::Ended(end) => {
+                    self.notes.say(&format!("{} has ended: {}", end.topic, end.reason));
+                }
                 Update::Disconnected(end) => self.notes.say(&format!(
                     "reconnecting in {:.1} s because {}",
                     end.again_in.as_secs_f64(),
@@ -185,8 +191,8 @@ impl Tail {
             stdout.write_all(&lines).and_then(|()| stdout.flush())
         });
         let written = tokio::select! {
-            _ = self.interrupt.recv() => return self.interrupted().map(|()| Next::Stop),
-            _ = self.terminate.recv() => return self.interrupted().map(|()| Next::Stop),
+            _ = self.interrupt.recv() => return self.is_enough("interrupted").map(|()| Next::Stop),
+            _ = self.terminate.recv() => return self.is_enough("interrupted").map(|()| Next::Stop),
             written = writing => written?,
         };
         match written {
@@ -197,11 +203,12 @@ impl Tail {
         }
     }
 
-    fn interrupted(&self) -> anyhow::Result<()> {
+    /// Whether that was all that was asked for, when `what` has happened.
+    fn is_enough(&self, what: &str) -> anyhow::Result<()> {
         match self.count {
             None => Ok(()),
             Some(count) => {
-                bail!("interrupted after {} of {}", grouped(self.printed), grouped(count))
+                bail!("{what} after {} of {}", grouped(self.printed), grouped(count))
             }
         }
     }

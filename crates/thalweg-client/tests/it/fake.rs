@@ -177,6 +177,7 @@ fn short(update: &Update) -> String {
             format!("events {}", events.join(" "))
         }
         Update::Gap(gap) => format!("{:?} gap of {:?} to {}", gap.reason, gap.missed, gap.position),
+        Update::Ended(end) => format!("ended {} {} {}", end.topic, end.position, end.code),
         Update::Disconnected(end) => format!("disconnected {}", end.why),
         Update::Closed(closed) => format!("closed {} {}", closed.code, closed.reason),
     }

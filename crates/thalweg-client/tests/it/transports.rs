@@ -115,6 +115,32 @@ async fn gaps_and_the_close_are_heard_over_sse() {
 }
 
 #[tokio::test]
+async fn a_topic_that_ends_leaves_the_others_and_the_last_one_ends_all() {
+    for transport in [Transport::Sse, Transport::WebSocket] {
+        let fake = Fake::start().await;
+        let mut subscription = fake.subscribe(transport);
+        let end =
+            r#"{"topic":"cars","position":"9f.7","end":{"code":"sold","reason":"it is sold"}}"#;
+        let server = async {
+            let mut peer = fake.accept().await;
+            if transport == Transport::Sse {
+                peer.stream("text/event-stream").await;
+                peer.say(format!("data:{}\nid:9f.7\n\n", envelope(8..8))).await;
+                peer.say(format!("event:end\ndata:{end}\nid:9f.7\n\n")).await;
+            } else {
+                peer.upgrade().await;
+                peer.frame(&envelope(8..8)).await;
+                peer.frame(end).await;
+            }
+        };
+        let client = async {
+            expect(&mut subscription, &["connected", "ended cars 9f.7 sold", "error: "]).await;
+        };
+        both(server, client).await;
+    }
+}
+
+#[tokio::test]
 async fn a_grown_forever_frame_is_loaded_again() {
     let fake = Fake::start().await;
     let mut subscription = fake.subscribe(Transport::ForeverFrame);

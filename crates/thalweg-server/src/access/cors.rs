@@ -18,7 +18,7 @@ type Header = (HeaderName, HeaderValue);
 /// Response headers that a page may read.
 const EXPOSED: &str = "idempotency-replayed, retry-after";
 /// Methods that a page may use.
-const METHODS: &str = "GET, POST";
+const METHODS: &str = "GET, POST, DELETE";
 /// Headers that a page may send.
 const HEADERS: &str = "authorization, content-type, idempotency-key, last-event-id, cache-control";
 /// How long a browser may store the answer, in seconds. Chromium stores it for two hours at

@@ -229,7 +229,7 @@ fn browsers_are_told_what_a_page_may() {
     let preflight = request("OPTIONS /", &[asks]);
     let preflight = other.preflight(&preflight).unwrap();
     let of_preflights = [
-        "access-control-allow-methods: GET, POST",
+        "access-control-allow-methods: GET, POST, DELETE",
         "access-control-allow-headers: authorization, content-type, idempotency-key, \
          last-event-id, cache-control",
         "access-control-max-age: 600",

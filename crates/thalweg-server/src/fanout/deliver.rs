@@ -1,9 +1,10 @@
-use thalweg_wire::{Close, Framing, GapReason};
+use thalweg_wire::{Close, Framing, GapReason, close};
 
 use super::{
     Budget, Feeds, ResponseMode, Sink, Subscriber,
     control::CONTROL_BYTES_MAX,
     ids::Ids,
+    subscription::{Subscription, write_end},
     transmit::{Interrupted, PlanSummary, SendBuffers, Transmit},
 };
 use crate::stream::Lost;
@@ -60,6 +61,9 @@ impl Subscriber {
         loop {
             let Scratch { buffers, gaps } = scratch;
             self.begin(feeds, gaps);
+            if self.has_ends {
+                self.say_end(feeds);
+            }
             let planned = match Transmit::plan(self, feeds, now_us, buffers) {
                 Ok(planned) => planned,
                 Err(Interrupted { index, lost }) => {
@@ -70,10 +74,10 @@ impl Subscriber {
             };
             let PlanSummary { bytes, is_complete, wake_us, is_costly } = planned.summary;
             if bytes == 0 {
-                return if self.is_ending() || self.is_poll_complete() {
+                return if self.is_ending() || self.is_poll_complete(feeds) {
                     Delivered::Closed
                 } else {
-                    Delivered::CaughtUp(wake_us)
+                    self.caught_up(feeds, wake_us)
                 };
             }
             let Some(accepted) = planned.send(self, sink) else { return Delivered::Gone };
@@ -84,14 +88,14 @@ impl Subscriber {
                 spent = spent.max(budget.socket_bytes);
             }
             let pauses = is_complete || sent < bytes || spent >= budget.socket_bytes;
-            if pauses && self.is_poll_complete() {
+            if pauses && self.is_poll_complete(feeds) {
                 return Delivered::Closed;
             }
             if sent < bytes {
                 return Delivered::Full;
             }
             if is_complete && !self.is_ending() {
-                return Delivered::CaughtUp(wake_us);
+                return self.caught_up(feeds, wake_us);
             }
             if spent >= budget.socket_bytes {
                 return Delivered::More;
@@ -136,10 +140,65 @@ impl Subscriber {
         }
     }
 
-    /// Whether it is a long poll that was sent something and is between frames.
-    fn is_poll_complete(&self) -> bool {
+    /// Says that a topic has ended if the subscriber has everything of it, and leaves that topic.
+    /// It is one topic in each visit: its owner takes them one by one ([`Subscriber::take_left`]).
+    fn say_end(&mut self, feeds: &impl Feeds) {
+        let waits = self.left.is_some()
+            || self.leaving.is_some()
+            || self.is_ending()
+            || self.control.unsent().len() >= CONTROL_BYTES_MAX
+            // A trailer would name it too early.
+            || (self.format.has_trailer() && self.in_frame.is_some());
+        let Some(index) = self.finished(feeds).filter(|_| !waits) else { return };
+        let subscription = &mut self.subscriptions[usize::from(index)];
+        let (Some(feed), Some(cursor), Some(code)) =
+            (feeds.feed(subscription.feed), subscription.cursor(), subscription.end)
+        else {
+            return;
+        };
+        write_end(feed, &cursor, code, self.format, self.control.frames());
+        if self.format.framing() == Framing::SseMany {
+            // Ids name the cursors of all topics that were asked for.
+            self.left = Some(subscription.leave_ended());
+        } else {
+            self.remove_at(index);
+        }
+        if self.format.has_trailer() {
+            self.end_control(feeds, Ids::default(), 0);
+        }
+        self.has_delivered = true;
+        self.has_ends = self.subscriptions.iter().any(|other| other.end.is_some());
+        let has_none = self.subscriptions.iter().all(Subscription::has_ended);
+        if has_none && self.format.framing() != Framing::WebSocket {
+            self.close(close::ENDED);
+        }
+    }
+
+    /// A subscription that has everything of a topic that has ended.
+    fn finished(&self, feeds: &impl Feeds) -> Option<u16> {
+        let mut indexed = (0..).zip(&self.subscriptions);
+        let found = indexed.find(|(index, subscription)| {
+            subscription.end.is_some()
+                && self.in_frame != Some(*index)
+                && feeds.feed(subscription.feed).is_some_and(|feed| subscription.has_all(feed))
+        });
+        found.map(|(index, _)| index)
+    }
+
+    /// It has everything that is due, but for an end.
+    fn caught_up(&self, feeds: &impl Feeds, wake_us: Option<u64>) -> Delivered {
+        match self.has_ends && self.finished(feeds).is_some() {
+            true => Delivered::More,
+            false => Delivered::CaughtUp(wake_us),
+        }
+    }
+
+    /// Whether it is a long poll that was sent something and is between frames. An end that is due
+    /// comes in the same answer: there may be no other.
+    fn is_poll_complete(&self, feeds: &impl Feeds) -> bool {
         self.mode == ResponseMode::Once
             && self.has_delivered
+            && !(self.has_ends && self.finished(feeds).is_some())
             && self.in_frame.is_none()
             && self.control.is_empty()
     }

@@ -1,6 +1,6 @@
 use smallvec::SmallVec;
 use thalweg_wire::{
-    Close, Format, Offset, Position,
+    Close, EndCode, Format, Offset, Position,
     format::{forever_frame_opening, sse_ids},
 };
 
@@ -27,8 +27,10 @@ pub struct Subscriber {
     pub(super) close_code: Option<u16>,
     /// The subscription that is removed when its frame is finished.
     pub(super) leaving: Option<u16>,
+    /// Whether topics that it reads have ended.
+    pub(super) has_ends: bool,
     /// A feed that it has left since the last `take_left`, and its place in that feed's list.
-    left: Option<(FeedKey, u32)>,
+    pub(super) left: Option<(FeedKey, u32)>,
     /// Whether anything else than confirmations and heartbeats was sent to it.
     pub(super) has_delivered: bool,
     pub(super) mode: ResponseMode,
@@ -67,6 +69,7 @@ impl Subscriber {
             first: 0,
             close_code: None,
             leaving: None,
+            has_ends: false,
             left: None,
             has_delivered: false,
             mode,
@@ -103,6 +106,21 @@ impl Subscriber {
         } else {
             self.remove_at(index);
         }
+    }
+
+    /// The topic of a feed has ended: nothing more will be pushed into it. The subscriber is sent what it
+    /// has not got of it, then the end. Then it has left the feed, as after
+    /// [`Self::unsubscribe`], and a one-way connection that has no topic left closes.
+    pub fn end_topic(&mut self, feed: FeedKey, code: EndCode) {
+        if let Some(index) = self.index_of(feed) {
+            self.subscriptions[usize::from(index)].end = Some(code);
+            self.has_ends = true;
+        }
+    }
+
+    /// Whether a topic that it reads has ended.
+    pub fn has_ends(&self) -> bool {
+        self.has_ends
     }
 
     /// A feed that it has left since the last call, and its place in that feed's list. Call it
@@ -192,7 +210,7 @@ impl Subscriber {
 
     /// Whether all its subscriptions have begun and their confirmations are sent.
     pub fn has_begun(&self) -> bool {
-        self.control.is_empty() && self.subscriptions.iter().all(|s| s.cursor().is_some())
+        self.control.is_empty() && self.subscriptions.iter().all(Subscription::has_begun)
     }
 
     /// Whether it was closed.
@@ -320,7 +338,7 @@ impl Subscriber {
         }
     }
 
-    fn remove_at(&mut self, index: u16) {
+    pub(super) fn remove_at(&mut self, index: u16) {
         let left = self.subscriptions.swap_remove(usize::from(index));
         self.left = Some((left.feed, left.place));
         // The last subscription has moved to its place.

@@ -1,7 +1,7 @@
-use thalweg_wire::{Close, Format, Gap, GapReason, Offset, Position, StartAt, close};
+use thalweg_wire::{Close, End, EndCode, Format, Gap, GapReason, Offset, Position, StartAt, close};
 
 use super::{FeedKey, window::Window};
-use crate::stream::{Cursor, Feed, Lost, Start};
+use crate::stream::{Cursor, Feed, FeedKind, Lost, Start};
 
 /// What happens to a subscription that falls behind the history, or begins behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,6 +40,9 @@ pub struct Terms {
     pub window_bytes: Option<u64>,
 }
 
+/// Of a subscription whose topic has ended: no feed has this key.
+const NO_FEED: FeedKey = FeedKey::MAX;
+
 /// A topic, a cursor and a policy.
 #[derive(Debug)]
 pub(super) struct Subscription {
@@ -52,6 +55,8 @@ pub(super) struct Subscription {
     /// the interval begins at the head, between frames.
     pub(super) due_us: u64,
     progress: Progress,
+    /// Its topic has ended: it leaves it when it has everything of it.
+    pub(super) end: Option<EndCode>,
     pub(super) window: Option<Box<Window>>,
 }
 
@@ -60,6 +65,8 @@ enum Progress {
     /// Waits for its feed.
     Starting(StartAt),
     At(Cursor),
+    /// Its topic has ended. It keeps its place among the connection's cursors.
+    Ended,
 }
 
 impl Subscription {
@@ -71,6 +78,7 @@ impl Subscription {
             interval_us: subscribe.terms.interval_us,
             due_us: 0,
             progress: Progress::Starting(subscribe.start),
+            end: None,
             window: subscribe.terms.window_bytes.map(|bytes| Box::new(Window::new(bytes))),
         }
     }
@@ -78,7 +86,7 @@ impl Subscription {
     /// Its cursor, once it has begun.
     pub(super) fn cursor(&self) -> Option<Cursor> {
         match self.progress {
-            Progress::Starting(_) => None,
+            Progress::Starting(_) | Progress::Ended => None,
             Progress::At(cursor) => Some(cursor),
         }
     }
@@ -95,8 +103,35 @@ impl Subscription {
             },
             (Progress::Starting(start), None, _) => start,
             // A feed never goes away under its subscribers.
-            (Progress::At(_), ..) => StartAt::Latest,
+            (Progress::At(_), ..) | (Progress::Ended, ..) => StartAt::Latest,
         }
+    }
+
+    /// Whether it was told where it begins, or its topic has ended.
+    pub(super) fn has_begun(&self) -> bool {
+        !matches!(self.progress, Progress::Starting(_))
+    }
+
+    /// Whether its topic has ended and was left.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.progress, Progress::Ended)
+    }
+
+    /// Leaves its topic, which has ended, and keeps its place among the connection's
+    /// cursors. Returns the feed, and its place in that feed's list.
+    pub(super) fn leave_ended(&mut self) -> (FeedKey, u32) {
+        self.progress = Progress::Ended;
+        self.end = None;
+        self.window = None;
+        (std::mem::replace(&mut self.feed, NO_FEED), self.place)
+    }
+
+    /// Whether it has everything of a feed that gets nothing more.
+    pub(super) fn has_all(&self, feed: &Feed) -> bool {
+        // A version that memory had no room for will not come.
+        let is_lost = feed.kind() == FeedKind::Value && feed.first_readable() == feed.head();
+        self.cursor()
+            .is_some_and(|cursor| !cursor.in_frame() && (is_lost || cursor.next() >= feed.head()))
     }
 
     /// Its client has processed everything up to `position`. A position of another epoch is
@@ -166,6 +201,18 @@ impl Subscription {
         self.set_cursor(Cursor::before(next));
         Ok(())
     }
+}
+
+/// Says in `control` that the topic of `feed` has ended, for a subscriber at `cursor`.
+pub(super) fn write_end(
+    feed: &Feed,
+    cursor: &Cursor,
+    code: EndCode,
+    format: Format,
+    control: &mut Vec<u8>,
+) {
+    let position = feed.position_before(cursor.next());
+    format.topic_end(&End { topic: feed.topic(), position, code }, control);
 }
 
 fn write_gap(

@@ -302,7 +302,8 @@ async fn route(
                     if is_beside { Some(connection.permit.for_stream(requester)?) } else { None };
                 publisher.publish(http, body).await
             }
-            (_, Some(_)) => Err(ErrorResponse::method("GET, HEAD, POST")),
+            (&Method::DELETE, Some(topic)) => delete(http, topic, parts).await,
+            (_, Some(_)) => Err(ErrorResponse::method("GET, HEAD, POST, DELETE")),
             (_, None) => Err(ErrorResponse::method("GET, HEAD")),
         };
     }
@@ -332,6 +333,14 @@ async fn route(
             Refusal::new(ErrorCode::NotFound, message).into()
         }),
     }
+}
+
+/// Deletes a topic.
+async fn delete(http: &Http, topic: &str, parts: &Parts) -> Result<Answer, ErrorResponse> {
+    let topic: Topic = topic.parse().map_err(Refusal::from)?;
+    http.may(Right::Publish(&topic), parts, &Query::of(parts)?)?;
+    http.shard.delete(topic).await?;
+    Ok(empty(StatusCode::NO_CONTENT))
 }
 
 /// A topic's history, or the list of topics.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     access::Right,
     clock::now_us,
-    fanout::{Policy, Subscribe, Terms},
+    fanout::{FeedKey, Policy, Subscribe, Terms},
     refusal::Refusal,
     stream::Payloads,
     transport::{Client, parameters},
@@ -228,15 +228,13 @@ impl Shard {
     ) -> Result<(), Refusal> {
         let id = context.subscriber()?;
         self.authorise(context, Right::Subscribe(topic))?;
-        let known = self.topics.feeds.find(topic);
-        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
-        let subscriber = &mut connection.subscriber;
-        if known.is_some_and(|feed| subscriber.reads(feed)) {
+        if self.feed_read(id, topic).is_some() {
             let topic = Excerpt(topic.as_str());
             let message = format!("this connection has {topic} already: unsubscribe first");
             return Err(Refusal::new(ErrorCode::AlreadySubscribed, message));
         }
-        let count = subscriber.feeds().count();
+        let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
+        let count = connection.subscriber.feeds().count();
         let subscriptions_max = self.common.config.limits.subscriptions;
         if count >= subscriptions_max {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
@@ -251,11 +249,22 @@ impl Shard {
         Ok(())
     }
 
+    /// The feed of a topic that a connection reads.
+    fn feed_read(&mut self, id: SubscriberId, topic: &Topic) -> Option<FeedKey> {
+        let feeds = &self.topics.feeds;
+        let subscriber = &self.subscribers.get_mut(id)?.subscriber;
+        let named = feeds.find(topic).filter(|feed| subscriber.reads(*feed));
+        // The name of a topic that has ended leads elsewhere.
+        let mut ends = subscriber.feeds().filter(|_| subscriber.has_ends());
+        let has_name = |feed: &FeedKey| feeds.get(*feed).is_some_and(|local| local.topic == *topic);
+        named.or_else(|| ends.find(|feed| has_name(feed) && subscriber.reads(*feed)))
+    }
+
     fn end_subscription(&mut self, context: &Context, topic: &Topic) -> Result<(), Refusal> {
         let id = context.subscriber()?;
-        let feed = self.topics.feeds.find(topic);
+        let feed = self.feed_read(id, topic);
         let Some(connection) = self.subscribers.get_mut(id) else { return Ok(()) };
-        let Some(feed) = feed.filter(|feed| connection.subscriber.reads(*feed)) else {
+        let Some(feed) = feed else {
             let topic = Excerpt(topic.as_str());
             let message = format!("this connection does not have {topic}: nothing is to be done");
             return Err(Refusal::new(ErrorCode::NotSubscribed, message));
@@ -269,8 +278,8 @@ impl Shard {
     /// topic's source.
     fn ack(&mut self, context: &Context, topic: &Topic, position: Position) -> Result<(), Refusal> {
         self.authorise(context, Right::Subscribe(topic))?;
-        if let Some(feed) = self.topics.feeds.find(topic)
-            && let Some(id) = context.subscriber
+        if let Some(id) = context.subscriber
+            && let Some(feed) = self.feed_read(id, topic)
             && let Some(connection) = self.subscribers.get_mut(id)
         {
             connection.subscriber.ack(&self.topics.feeds, feed, position);

@@ -12,7 +12,7 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{Epoch, Format, Offset, Topic};
+use thalweg_wire::{EndCode, Epoch, Format, Offset, Topic};
 
 use super::{
     demand::{Demand, DemandChange},
@@ -60,6 +60,8 @@ pub(super) struct LocalTopic {
     format_users: FormatMap<u32>,
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
+    /// The topic has ended. Its name is not its own any more; it goes when nobody reads it.
+    pub(super) end: Option<EndCode>,
 }
 
 /// A subscription has another place in its feed's list.
@@ -94,6 +96,8 @@ pub(super) struct Follower {
     pub(super) next: Offset,
     /// Whether anything was posted to it yet.
     pub(super) has_first_reply: bool,
+    /// It knows that the topic has ended, and needs nothing more.
+    pub(super) is_told_end: bool,
 }
 
 impl FeedTable {
@@ -150,6 +154,7 @@ impl FeedTable {
             is_input: false,
             format_users: FormatMap::default(),
             attachment: 0,
+            end: None,
         }) as FeedKey;
         self.by_topic.insert(topic.clone(), key);
         self.by_name.insert(topic.clone(), key);
@@ -272,11 +277,25 @@ impl FeedTable {
         freed
     }
 
+    /// Ends a topic: from now on its name is free, and another topic may have it.
+    pub(super) fn end(&mut self, key: FeedKey, code: EndCode) {
+        let Some(local) = self.feeds.get_mut(key as usize) else { return };
+        local.end = Some(code);
+        let topic = local.topic.clone();
+        self.unname(&topic, key);
+    }
+
+    fn unname(&mut self, topic: &Topic, key: FeedKey) {
+        if self.find(topic) == Some(key) {
+            self.by_topic.remove(topic);
+            self.by_name.remove(topic);
+        }
+    }
+
     /// Forgets a topic.
     pub(super) fn remove(&mut self, key: FeedKey) {
         if let Some(feed) = self.feeds.try_remove(key as usize) {
-            self.by_topic.remove(&feed.topic);
-            self.by_name.remove(&feed.topic);
+            self.unname(&feed.topic, key);
             self.topic_limits.give_back(feed.kind, feed.home.is_some());
         }
     }
@@ -326,6 +345,9 @@ impl LocalTopic {
     /// Checks whether somebody subscribes. A change is meant for the sources that feed the
     /// topic.
     pub(super) fn update_demand(&mut self, now_us: u64) -> Option<DemandChange> {
+        if self.end.is_some() {
+            return None;
+        }
         let has_readers = self.has_readers();
         self.home.as_mut()?.demand.update(has_readers, now_us)
     }
@@ -342,7 +364,8 @@ impl LocalTopic {
 
     /// Whether it can be removed without losing anything.
     pub(super) fn is_idle(&self) -> bool {
-        !self.has_readers() && (self.home.is_none() || self.is_empty())
+        let has_nothing = self.home.is_none() || self.end.is_some() || self.is_empty();
+        !self.has_readers() && has_nothing
     }
 
     /// Whether it was active and has none any more.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, Position, Topic};
+use thalweg_wire::{EndCode, Epoch, Offset, Position, Topic};
 use tokio::sync::oneshot;
 
 use super::{idempotency::IdempotencyKey, publish_result::PublishResult, topics::Topics};
@@ -56,6 +56,15 @@ pub(crate) enum Mail {
         from: Offset,
         /// In order.
         batches: Vec<Arc<Batch>>,
+        /// Set if the topic has ended after them.
+        end: Option<EndCode>,
+    },
+    /// Delete a topic whose home is this shard.
+    Delete {
+        /// Which.
+        topic: Topic,
+        /// Where the answer goes.
+        answer: oneshot::Sender<Result<(), Refusal>>,
     },
     /// Send what has been published, also to the other shards, then answer. The server will end
     /// soon.

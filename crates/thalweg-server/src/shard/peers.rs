@@ -30,9 +30,15 @@ impl Handle {
                 self.with_shard(|shard| shard.topics.attach(&follower, address));
             }
             Mail::Detach(follower) => self.with_shard(|shard| shard.topics.detach(&follower)),
-            Mail::Batches { topic, attachment, epoch, from, batches } => self.with_shard(|shard| {
-                shard.topics.receive(&topic, attachment, epoch, from, batches);
-            }),
+            Mail::Batches { topic, attachment, epoch, from, batches, end } => {
+                self.with_shard(|shard| {
+                    shard.topics.receive(&topic, attachment, epoch, from, batches, end);
+                });
+            }
+            Mail::Delete { topic, answer } => {
+                // The publisher may be gone by then.
+                let _ = answer.send(self.with_shard(|shard| shard.topics.delete(&topic)));
+            }
             Mail::NoRoom(follower) => self.with_shard(|shard| {
                 if let Some(key) = shard.topics.rejected_feed(&follower) {
                     shard.evict_subscribers(key);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, Topic};
+use thalweg_wire::{EndCode, Epoch, Offset, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
@@ -31,7 +31,8 @@ impl Topics {
         let (Some(home), Some(feed)) = (&mut local.home, &local.feed) else { return true };
         let mut all = true;
         for follower in &mut home.followers {
-            if follower.has_first_reply && follower.next == feed.head() {
+            let has_all = follower.has_first_reply && follower.next == feed.head();
+            if has_all && local.end.is_none() {
                 continue;
             }
             match self.common.peers[follower.shard].mail.try_reserve() {
@@ -41,6 +42,7 @@ impl Topics {
                     epoch: home.sequencer.epoch(),
                     from: follower.next,
                     batches: feed.batches_from(follower.next).cloned().collect(),
+                    end: local.end,
                 }),
                 Err(TrySendError::Full(())) => {
                     all = false;
@@ -51,7 +53,9 @@ impl Topics {
             }
             follower.next = feed.head();
             follower.has_first_reply = true;
+            follower.is_told_end = local.end.is_some();
         }
+        home.followers.retain(|follower| !follower.is_told_end);
         home.is_unposted = !all;
         all
     }
@@ -87,6 +91,7 @@ impl Topics {
             attachment: follower.attachment,
             next: feed.first_retained(),
             has_first_reply: false,
+            is_told_end: false,
         });
         if !std::mem::replace(&mut home.is_unposted, true) {
             self.unposted.push(key);
@@ -146,6 +151,7 @@ impl Topics {
         epoch: Epoch,
         from: Offset,
         batches: Vec<Arc<Batch>>,
+        end: Option<EndCode>,
     ) {
         let key = self.feeds.find(topic);
         let Some((key, local)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
@@ -155,6 +161,9 @@ impl Topics {
             let before = self.feeds.history_bytes(key);
             self.feeds.receive(key, epoch, from, batches, now_us(), &self.counts);
             self.has_grown(key, before);
+            if let Some(code) = end {
+                self.has_ended(key, code);
+            }
         }
     }
 }

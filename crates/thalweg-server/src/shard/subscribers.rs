@@ -8,7 +8,7 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{Close, Format};
+use thalweg_wire::{Close, EndCode, Format};
 
 use super::{
     Common,
@@ -240,6 +240,14 @@ impl Subscribers {
             && let Some(connection) = self.connections.get_mut(connection as usize)
         {
             connection.subscriber.moved(feed, from, place);
+        }
+    }
+
+    /// A topic that a connection reads has ended.
+    pub(super) fn end_topic(&mut self, key: u32, feed: FeedKey, code: EndCode) {
+        if let Some(connection) = self.connections.get_mut(key as usize) {
+            connection.subscriber.end_topic(feed, code);
+            self.mark_dirty(key);
         }
     }
 

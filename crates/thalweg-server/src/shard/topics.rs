@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Format, Topic};
+use thalweg_wire::{EndCode, Format, Topic};
 
 use super::{
     Common,
@@ -15,6 +15,7 @@ use super::{
     topic_limits::{Creator, TopicKind},
 };
 use crate::{
+    clock::now_us,
     config::Subscribing,
     connection_limits::Address,
     fanout::FeedKey,
@@ -48,6 +49,8 @@ pub(crate) struct Topics {
 pub(super) struct News {
     /// Topics that have new batches.
     pub(super) batches: Vec<FeedKey>,
+    /// Topics that have ended here.
+    pub(super) ends: Vec<(FeedKey, EndCode)>,
     /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
 }
@@ -205,6 +208,53 @@ impl Topics {
         self.has_grown(key, before);
     }
 
+    /// Deletes a topic whose home is this shard.
+    ///
+    /// # Errors
+    /// When there is none, or sources make its events or read them.
+    pub(super) fn delete(&mut self, topic: &Topic) -> Result<(), Refusal> {
+        let key = self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?;
+        if self
+            .feeds
+            .get(key)
+            .and_then(|local| local.home.as_ref())
+            .is_some_and(|home| home.is_permanent)
+        {
+            return Err(Refusal::in_use(topic));
+        }
+        self.end(key, EndCode::Deleted, now_us());
+        Ok(())
+    }
+
+    /// Ends a topic whose home is this shard. Its readers get what it has, then its end. A topic
+    /// that is opened under its name from now on is another one.
+    pub(super) fn end(&mut self, key: FeedKey, code: EndCode, now_us: u64) {
+        let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) else {
+            return;
+        };
+        home.sequencer.stop_waiting();
+        self.seal_feed(key, now_us);
+        self.has_ended(key, code);
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        if !local.has_readers() {
+            self.history_bytes -= self.feeds.history_bytes(key);
+            return self.feeds.remove(key);
+        }
+        if let Some(home) = &mut local.home
+            && !home.followers.is_empty()
+            && !std::mem::replace(&mut home.is_unposted, true)
+        {
+            self.unposted.push(key);
+        }
+    }
+
+    /// A topic has ended, here or at its home, and its last batches are here.
+    pub(super) fn has_ended(&mut self, key: FeedKey, code: EndCode) {
+        self.feeds.end(key, code);
+        self.news.ends.push((key, code));
+        self.counts.topics_ended.add(1);
+    }
+
     /// Makes all open batches due, also those that wait for more events.
     pub(super) fn make_all_due(&mut self) {
         for (key, feed) in self.feeds.iter_mut() {
@@ -243,7 +293,10 @@ impl Topics {
         format: Format,
         now_us: u64,
     ) -> Option<u32> {
-        let place = self.feeds.get_mut(key)?.join(connection, format);
+        let local = self.feeds.get_mut(key)?;
+        let place = local.join(connection, format);
+        // It may have ended after it was opened for this connection.
+        self.news.ends.extend(local.end.map(|code| (key, code)));
         self.want(key, now_us);
         Some(place)
     }

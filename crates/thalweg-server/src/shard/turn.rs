@@ -135,6 +135,10 @@ impl Shard {
             }
             feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
+        for (feed, code) in topics.news.ends.drain(..) {
+            let readers = topics.feeds.get(feed).map(|local| &local.subscribers);
+            readers.into_iter().flatten().for_each(|key| subscribers.end_topic(*key, feed, code));
+        }
         for (key, change) in topics.news.demand.drain(..) {
             ingest.sources.demand_changed(key, change, now_us);
         }

@@ -1,13 +1,14 @@
 //! What a subscriber is told, as bytes that no transport has touched yet.
 
 use super::Codec;
-use crate::{Close, Envelope, Gap, Position, notice};
+use crate::{Close, End, Envelope, Gap, Position, notice};
 
 /// Something that a subscriber is told.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Message<'a> {
     Batch(&'a Envelope<'a>),
     Gap(&'a Gap<'a>),
+    End(&'a End<'a>),
     Heartbeat,
     Close(Close),
 }
@@ -20,6 +21,7 @@ impl Message<'_> {
                 Some(Position { epoch: envelope.epoch, offset: envelope.last })
             }
             Self::Gap(gap) => Some(gap.position),
+            Self::End(end) => Some(end.position),
             Self::Heartbeat | Self::Close(_) => None,
         }
     }
@@ -32,6 +34,7 @@ impl Codec {
             Self::Json | Self::JsonPatch => match message {
                 Message::Batch(envelope) => envelope.write(out),
                 Message::Gap(gap) => gap.write(out),
+                Message::End(end) => end.write(out),
                 Message::Heartbeat => out.extend_from_slice(notice::HEARTBEAT),
                 Message::Close(close) => close.write(out),
             },

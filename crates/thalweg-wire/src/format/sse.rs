@@ -33,6 +33,7 @@ pub(super) fn event(
     match message {
         Message::Batch(_) => {}
         Message::Gap(_) => out.extend_from_slice(b"event:gap\n"),
+        Message::End(_) => out.extend_from_slice(b"event:end\n"),
         Message::Heartbeat => out.extend_from_slice(b"event:heartbeat\n"),
         Message::Close(_) => out.extend_from_slice(b"event:close\n"),
     }

@@ -12,7 +12,7 @@ pub(super) fn message(codec: Codec, message: Message<'_>, out: &mut Vec<u8>) {
         Message::Batch(envelope) => {
             around(codec, envelope, out, |out| codec.write(message, out));
         }
-        Message::Gap(_) | Message::Heartbeat => {
+        Message::Gap(_) | Message::End(_) | Message::Heartbeat => {
             let mut text = Vec::new();
             codec.write(message, &mut text);
             websocket::text_header(text.len(), out);

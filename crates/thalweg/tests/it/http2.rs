@@ -90,7 +90,7 @@ fn events_and_commands_are_posted_and_answered() {
     assert_eq!(client.ask("GET", "/healthz", &[], "").status, 200);
     client.ask("GET", "/nowhere", &[], "").refused(404, "not_found");
     client.ask("GET", "/v1/topics/t", &[], "").refused(406, "not_acceptable");
-    client.ask("DELETE", "/v1/topics/t", &[], "").refused(405, "method_not_allowed");
+    client.ask("PUT", "/v1/topics/t", &[], "").refused(405, "method_not_allowed");
 }
 
 #[test]

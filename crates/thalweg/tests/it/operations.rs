@@ -68,7 +68,7 @@ fn an_unknown_path_is_not_found() {
 fn an_unknown_method_is_not_allowed() {
     let server = Server::start(&[]);
     for (method, path) in [
-        ("DELETE", "/v1/topics/t"),
+        ("PATCH", "/v1/topics/t"),
         ("PUT", "/v1/topics/t"),
         ("POST", "/v1/topics"),
         ("POST", "/healthz"),

@@ -62,6 +62,10 @@ impl Client {
             0..3 => return self.disconnect(around),
             3..20 => connection.inject(&mut around.rng, &mut around.tally),
             24..56 if connection.hears_commands() => self.command(around),
+            56..60 => {
+                let topic = self.topics[around.rng.usize(0..self.topics.len())];
+                connection.end_topic(topic);
+            }
             20..23 => connection.stall(now_us + magnitude(&mut around.rng, 2_000_000) as u64),
             23 => {
                 let close = [close::DRAINING, close::DONE][around.rng.usize(0..2)];

@@ -5,7 +5,7 @@ use thalweg_server::fanout::{
     Budget, Delivered, FeedKey, ResponseMode, Scratch, Subscribe, Subscriber,
 };
 use thalweg_wire::{
-    Close, Format, Framing, close, format::Compression, format::forever_frame_document,
+    Close, EndCode, Format, Framing, close, format::Compression, format::forever_frame_document,
 };
 
 use super::{
@@ -210,15 +210,27 @@ impl Connection {
         self.answer(tally);
     }
 
+    /// A topic that it reads has ended.
+    pub(super) fn end_topic(&mut self, topic: usize) {
+        if self.reads(topic) && !self.subscriber.is_ending() {
+            self.subscriber.end_topic(topic as FeedKey, EndCode::Deleted);
+            self.oracle.end_topic(topic as FeedKey);
+            self.is_dirty = true;
+        }
+    }
+
     /// What was left is reported once, as soon as nothing of it is under way.
     fn take_left(&mut self) {
-        if let Some(left) = self.subscriber.take_left() {
-            let its = self.leaving.iter().position(|feed| *feed == left.0);
-            self.leaving.swap_remove(its.expect("a feed that was left, reported once"));
+        if let Some((feed, _)) = self.subscriber.take_left() {
+            match self.leaving.iter().position(|left| *left == feed) {
+                Some(its) => drop(self.leaving.swap_remove(its)),
+                None => self.oracle.left_ended(feed),
+            }
         }
         assert_eq!(self.subscriber.take_left(), None, "two reports at once");
         assert!(self.leaving.is_empty() || self.subscriber.is_in_frame(), "left, not reported");
-        let mut feeds: Vec<FeedKey> = self.subscriber.feeds().collect();
+        let is_feed = |feed: &FeedKey| *feed != FeedKey::MAX;
+        let mut feeds: Vec<FeedKey> = self.subscriber.feeds().filter(is_feed).collect();
         let mut expected: Vec<FeedKey> = self.oracle.feeds().collect();
         expected.extend(&self.leaving);
         feeds.sort_unstable();
@@ -304,7 +316,8 @@ impl Connection {
             Delivered::More => {
                 // A frame made for it alone, and not by copying, is one visit's work.
                 let is_costly = !self.format().keeps_events() && !taken.is_empty();
-                assert!(is_costly || taken.len() >= budget.socket_bytes);
+                let is_spent = taken.len() >= budget.socket_bytes;
+                assert!(is_costly || is_spent || self.oracle.owes_end());
                 self.is_dirty = true;
             }
             Delivered::Full => assert!(self.socket.is_full),
@@ -337,6 +350,7 @@ impl Connection {
         match self.subscriber.close_code() {
             None => Situation::PollAnswered,
             Some(code) if code == close::RELOAD.code => Situation::Reload,
+            Some(code) if code == close::ENDED.code => Situation::LastTopicEnd,
             Some(_) => Situation::Closed,
         }
     }

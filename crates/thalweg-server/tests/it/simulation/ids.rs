@@ -41,7 +41,7 @@ impl Ids {
         }
         let frame_bytes = self.frame_bytes + bytes - ending_bytes;
         match kind {
-            Kind::Gap(_) => assert!(id.is_some(), "a gap without an id"),
+            Kind::Gap(_) | Kind::End(_) => assert!(id.is_some(), "a gap or an end without an id"),
             Kind::Events(_) | Kind::Patch(..) => {
                 let is_due = frame_bytes >= self.id_bytes;
                 assert_eq!(id.is_some(), is_due, "{frame_bytes} after {}", self.id_bytes);

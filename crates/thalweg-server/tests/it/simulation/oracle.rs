@@ -5,7 +5,7 @@ use thalweg_server::{
     stream::FeedKind,
 };
 use thalweg_wire::{
-    Close, Format, Framing, Position, StartAt, close,
+    Close, EndCode, Format, Framing, Position, StartAt, close,
     format::Compression,
     incoming::{CloseFields, Incoming, Kind},
 };
@@ -15,7 +15,7 @@ use super::{
     deframe::{Deframed, Frame, deframe},
     ids::{AT_ONCE, Ids},
     published::Published,
-    reading::{Content, Reading, Sent},
+    reading::{Content, Reading, Sent, TopicEnd},
     shard::Shard,
     tally::{Situation, Tally},
 };
@@ -35,6 +35,8 @@ pub(super) struct Oracle {
     asked_to_close: Option<Close>,
     /// The code that it was closed with.
     pub(super) closed: Option<u16>,
+    /// Whether it is one-way, and its last topic has ended.
+    has_no_topic: bool,
     /// Whether nothing may come any more.
     has_ended: bool,
     /// Whether it heard more than confirmations.
@@ -85,6 +87,7 @@ impl Oracle {
             leaving: VecDeque::new(),
             asked_to_close: None,
             closed: None,
+            has_no_topic: false,
             has_ended: false,
             is_told: false,
             partial: Vec::new(),
@@ -111,15 +114,35 @@ impl Oracle {
     pub(super) fn unsubscribe(&mut self, feed: FeedKey, answer: u64) {
         let taken = self.taken;
         let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
-        let reading = its.find(|reading| reading.left_at.is_none()).expect("a topic that it has");
+        let reading = its.find(|reading| reading.goes_on()).expect("a topic that it has");
         reading.left_at = Some(taken);
         self.leaving.push_back((answer, feed));
+    }
+
+    /// A topic has ended: its end comes after everything of it.
+    pub(super) fn end_topic(&mut self, feed: FeedKey) {
+        let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
+        its.find(|reading| reading.goes_on()).expect("a topic that it has").end = TopicEnd::Due;
+    }
+
+    /// A topic that has ended was left.
+    pub(super) fn left_ended(&mut self, feed: FeedKey) {
+        let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
+        if let Some(reading) = its.find(|reading| reading.goes_on()) {
+            assert_eq!(reading.end, TopicEnd::Due, "left {feed} without a reason");
+            reading.end = TopicEnd::Left;
+        }
+    }
+
+    /// Whether the end of a topic is due.
+    pub(super) fn owes_end(&self) -> bool {
+        self.readings.iter().any(Reading::is_owed_end)
     }
 
     pub(super) fn ack(&mut self, feed: FeedKey, offset: u64) {
         let is_in_frame = self.is_in_frame();
         let its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
-        for reading in its.filter(|reading| reading.left_at.is_none()) {
+        for reading in its.filter(|reading| reading.goes_on()) {
             reading.window.iter_mut().for_each(|window| window.ack(offset, is_in_frame));
         }
     }
@@ -128,7 +151,7 @@ impl Oracle {
     pub(super) fn visit(&mut self, shard: &Shard, visit: &mut Visit<'_>) {
         let may_wait =
             self.format.has_trailer() && (self.is_in_frame() || self.readings.len() > AT_ONCE);
-        for reading in &mut self.readings {
+        for reading in self.readings.iter_mut().filter(|it| it.end != TopicEnd::Heard) {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
                 reading.visit(retained, visit.published[topic].epoch, may_wait);
@@ -227,6 +250,7 @@ impl Oracle {
         assert!(has_any || !sent.is_compressed, "compressed for one: {json}");
         let event_expected = match kind {
             Kind::Gap(_) => Some("gap"),
+            Kind::End(_) => Some("end"),
             Kind::Heartbeat => Some("heartbeat"),
             Kind::Close(_) => Some("close"),
             _ => None,
@@ -247,7 +271,7 @@ impl Oracle {
                 assert_eq!(reconnect, close::for_code(code).reconnect);
                 self.close(code, reason, sent.begun);
             }
-            Kind::Events(_) | Kind::Patch(..) | Kind::Gap(_) => {
+            Kind::Events(_) | Kind::Patch(..) | Kind::Gap(_) | Kind::End(_) => {
                 let (topic, position) = self.data(&message, json, sent, visit);
                 return match (self.format.framing(), id) {
                     (Framing::SseMany, Some(id)) => self.ids(id, visit),
@@ -269,10 +293,17 @@ impl Oracle {
         assert_eq!(ids.len(), self.readings.len(), "a cursor for each topic");
         let named = self.readings.iter().zip(ids).map(|(reading, id)| {
             let topic = reading.subscribe.feed as usize;
-            assert!(reading.resumes_at(id, &visit.published[topic]), "{id:?} of topic {topic}");
-            (topic, id)
+            if reading.end == TopicEnd::Heard {
+                assert_eq!(id, StartAt::Latest, "of topic {topic}, which has ended");
+                return None;
+            }
+            // It is left before its end is heard.
+            let is_left = reading.end == TopicEnd::Left && id == StartAt::Latest;
+            let is_right = is_left || reading.resumes_at(id, &visit.published[topic]);
+            assert!(is_right, "{id:?} of topic {topic}");
+            (!is_left).then_some((topic, id))
         });
-        named.collect()
+        named.flatten().collect()
     }
 
     /// A message about a topic.
@@ -289,10 +320,26 @@ impl Oracle {
         let is_its = |reading: &&mut Reading| {
             published[reading.subscribe.feed as usize].topic.as_str() == topic
         };
-        let reading = self.readings.iter_mut().find(is_its).expect("a topic asked for");
+        let index = self.readings.iter_mut().position(|mut it| is_its(&mut it));
+        let index = index.expect("a topic asked for");
+        let reading = &mut self.readings[index];
+        assert_ne!(reading.end, TopicEnd::Heard, "{topic}: {json} after its end");
         let topic = reading.subscribe.feed as usize;
         let published = &published[topic];
         match message.kind() {
+            Kind::End(end) => {
+                assert_eq!((end.code, end.reason), ("deleted", EndCode::Deleted.reason()));
+                reading.topic_end(position, published);
+                visit.tally.count(Situation::TopicEnd, 1);
+                self.is_told = true;
+                // Ids name all topics that were asked for.
+                if self.format.framing() != Framing::SseMany {
+                    self.readings.remove(index);
+                }
+                let has_heard = |reading: &Reading| reading.end == TopicEnd::Heard;
+                let is_one_way = self.format.framing() != Framing::WebSocket;
+                self.has_no_topic = is_one_way && self.readings.iter().all(has_heard);
+            }
             Kind::Gap(gap) => {
                 self.is_told = true;
                 reading.gap(position, gap, published, visit.tally);
@@ -378,8 +425,12 @@ impl Oracle {
     fn close(&mut self, code: u16, reason: &str, begun: u64) {
         let is_slow = self.readings.iter().any(Reading::may_be_refused);
         let is_long = self.is_spent(begun);
-        let expected =
-            [self.asked_to_close, is_slow.then_some(close::SLOW), is_long.then_some(close::RELOAD)];
+        let expected = [
+            self.asked_to_close,
+            is_slow.then_some(close::SLOW),
+            is_long.then_some(close::RELOAD),
+            self.has_no_topic.then_some(close::ENDED),
+        ];
         let is_expected = |close: Close| close.code == code && close.reason == reason;
         assert!(expected.into_iter().flatten().any(is_expected), "closed with {code} {reason:?}");
         assert!(self.own.is_empty(), "closed before {:?}", self.own);
@@ -396,6 +447,7 @@ impl Oracle {
     fn is_answered(&self) -> bool {
         self.mode == ResponseMode::Once
             && self.is_told
+            && !self.owes_end()
             && !self.is_in_frame()
             && self.head.is_empty()
     }
@@ -414,10 +466,12 @@ impl Oracle {
     ) {
         assert!(self.partial.is_empty(), "at rest within a frame");
         assert!(self.head.is_empty() && self.own.is_empty(), "at rest with {:?} unsent", self.own);
-        assert!(self.closed.is_none() && self.asked_to_close.is_none(), "at rest, not closed");
+        let is_asked = self.asked_to_close.is_some() || self.has_no_topic;
+        assert!(self.closed.is_none() && !is_asked, "at rest, not closed");
+        assert!(!self.owes_end(), "at rest, and a topic has ended");
         assert!(self.leaving.is_empty(), "at rest with {:?} not left", self.leaving);
         assert!(!self.is_spent(self.taken), "a document grows on");
-        for reading in &self.readings {
+        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Heard) {
             let topic = reading.subscribe.feed as usize;
             if shard.is_open(topic) {
                 let frame = |next| shard.frame_bytes(topic, next, self.format);
@@ -447,6 +501,9 @@ impl Oracle {
     /// what was heard.
     pub(super) fn lag(&self, shard: &Shard) -> Option<u64> {
         let lag_of = |reading: &Reading| {
+            if reading.end == TopicEnd::Heard {
+                return None;
+            }
             let head = shard.retained(reading.subscribe.feed as usize)?.head;
             Some(head.saturating_sub(reading.next()?))
         };
@@ -456,13 +513,13 @@ impl Oracle {
 
     /// The feeds that it has and goes on having.
     pub(super) fn feeds(&self) -> impl Iterator<Item = FeedKey> {
-        let kept = self.readings.iter().filter(|reading| reading.left_at.is_none());
+        let kept = self.readings.iter().filter(|reading| reading.goes_on());
         kept.map(|reading| reading.subscribe.feed)
     }
 
     /// That every subscription is at its log's head.
     pub(super) fn check_has_everything(&self, shard: &Shard) {
-        for reading in &self.readings {
+        for reading in self.readings.iter().filter(|it| it.end != TopicEnd::Heard) {
             let topic = reading.subscribe.feed as usize;
             let retained = shard.retained(topic).expect("a feed");
             let head = if retained.owes_nothing() { 0 } else { retained.head };

@@ -23,11 +23,26 @@ pub(super) struct Reading {
     /// When it last had everything there was.
     caught_up_us: Option<u64>,
     pub(super) window: Option<Window>,
+    pub(super) end: TopicEnd,
     /// How much the connection had taken when it was told to leave.
     pub(super) left_at: Option<u64>,
     /// When the shared part of the frame under way was sent whole, and at which of
     /// the visits: the connection's trailer may take longer.
     shared_part: Option<(u64, usize)>,
+}
+
+/// How far the end of its topic is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum TopicEnd {
+    /// It has not ended.
+    #[default]
+    None,
+    /// It ends when everything of it is sent.
+    Due,
+    /// It is left, and its end may be under way.
+    Left,
+    /// Its end was heard.
+    Heard,
 }
 
 /// A frame with events.
@@ -66,9 +81,36 @@ impl Reading {
             visits: Vec::new(),
             caught_up_us: None,
             window: subscribe.terms.window_bytes.map(Window::new),
+            end: TopicEnd::default(),
             left_at: None,
             shared_part: None,
         }
+    }
+
+    /// Whether it goes on.
+    pub(super) fn goes_on(&self) -> bool {
+        self.left_at.is_none() && matches!(self.end, TopicEnd::None | TopicEnd::Due)
+    }
+
+    /// Whether it has everything of a topic whose end it has not heard.
+    pub(super) fn is_owed_end(&self) -> bool {
+        let is_asked = self.left_at.is_none() && self.end == TopicEnd::Due;
+        is_asked && self.visits.last().is_some_and(|last| self.has_everything(last))
+    }
+
+    fn has_everything(&self, retained: &Retained) -> bool {
+        self.next().is_some_and(|next| next >= retained.head || retained.owes_nothing())
+    }
+
+    /// The end of its topic.
+    pub(super) fn topic_end(&mut self, position: Position, published: &Published) {
+        let topic = &published.topic;
+        assert!(matches!(self.end, TopicEnd::Due | TopicEnd::Left), "{topic}: has not ended");
+        let had_everything = self.visits.iter().any(|visit| self.has_everything(visit));
+        assert!(had_everything, "{topic}: ends at {position}, with more to come");
+        let at = self.next().map(|next| Position { epoch: published.epoch, offset: next - 1 });
+        assert_eq!(at, Some(position), "{topic}: ends elsewhere");
+        self.end = TopicEnd::Heard;
     }
 
     /// The subscriber is about to be visited. It begins at once, unless it must

@@ -147,7 +147,7 @@ impl Shard {
 
     /// The topic's feed for a shard that begins to read it.
     pub(super) fn topic(&self, topic: usize) -> Option<&Feed> {
-        self.topics[topic].copy.as_ref().map(|(feed, _)| feed)
+        self.topics.get(topic)?.copy.as_ref().map(|(feed, _)| feed)
     }
 }
 
@@ -157,6 +157,6 @@ impl Feeds for Shard {
     }
 
     fn feed_mut(&mut self, key: FeedKey) -> Option<&mut Feed> {
-        self.topics[key as usize].copy.as_mut().map(|(feed, _)| feed)
+        self.topics.get_mut(key as usize)?.copy.as_mut().map(|(feed, _)| feed)
     }
 }

@@ -73,10 +73,13 @@ pub(super) enum Situation {
     Patch,
     CutVersion,
     Conflated,
+    /// The end of a topic heard; that of a one-way connection's last one.
+    TopicEnd,
+    LastTopicEnd,
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 38] = [
+    pub(super) const ALL: [Self; 40] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -115,6 +118,8 @@ impl Situation {
         Self::Patch,
         Self::CutVersion,
         Self::Conflated,
+        Self::TopicEnd,
+        Self::LastTopicEnd,
     ];
 }
 

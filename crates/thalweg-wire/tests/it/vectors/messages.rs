@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use thalweg_wire::{
-    Close, Envelope, Format, Gap, GapReason, Offset, Position, Topic, Version, close,
+    Close, End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, Topic, Version, close,
     format::{forever_frame_document, forever_frame_opening, sse_ids},
     incoming::{Incoming, Kind},
 };
@@ -27,6 +27,12 @@ enum Message {
         position: String,
         missed: Option<Offset>,
         reason: GapReason,
+    },
+    End {
+        topic: String,
+        position: String,
+        code: EndCode,
+        reason: String,
     },
     Heartbeat {},
     Close {
@@ -136,6 +142,12 @@ impl Message {
                 let gap = Gap { topic: &topic, position, missed: *missed, reason: *reason };
                 format.gap(&gap, &mut out);
             }
+            Self::End { topic, position, code, reason } => {
+                assert_eq!(code.reason(), reason);
+                let topic: Topic = topic.parse().expect("a topic");
+                let position = position.parse().expect("a position");
+                format.topic_end(&End { topic: &topic, position, code: *code }, &mut out);
+            }
             Self::Heartbeat {} => format.heartbeat(&mut out),
             Self::Close { code, reason, reconnect } => {
                 let close = close::for_code(*code);
@@ -178,6 +190,11 @@ impl Message {
                 assert_eq!(incoming.topic, Some(topic.as_str()));
                 assert_eq!(incoming.position, Some(position.as_str()));
                 assert_eq!((gap.missed, gap.reason), (*missed, *reason));
+            }
+            (Self::End { topic, position, code, reason }, Kind::End(end)) => {
+                assert_eq!(incoming.topic, Some(topic.as_str()));
+                assert_eq!(incoming.position, Some(position.as_str()));
+                assert_eq!((end.code, end.reason), (code.name(), reason.as_str()));
             }
             (Self::Heartbeat {}, Kind::Heartbeat) => {}
             (Self::Close { code, reason, reconnect }, Kind::Close(close)) => {

@@ -9,6 +9,8 @@ use super::Transport;
 pub(crate) enum Heard {
     Envelope(Envelope),
     Gap(Gap),
+    /// A topic has ended: which, its last position, and the code.
+    TopicEnd(String, String, String),
     Heartbeat,
     /// Code, reason, and whether to come back, where the transport says so.
     Close(u16, String, Option<bool>),
@@ -69,6 +71,9 @@ impl Heard {
         if let Some(gap) = json.get("gap") {
             let (missed, reason) = (gap["missed"].as_u64(), string(&gap["reason"]));
             return Self::Gap(Gap { topic, position, missed, reason });
+        }
+        if let Some(end) = json.get("end") {
+            return Self::TopicEnd(topic, position, string(&end["code"]));
         }
         if let Some(close) = json.get("close") {
             let code = close["code"].as_u64().and_then(|code| u16::try_from(code).ok());

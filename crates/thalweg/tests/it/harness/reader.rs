@@ -86,6 +86,7 @@ fn next_sse(socket: &mut Socket, what: &str) -> Heard {
         let kind = match heard {
             Heard::Envelope(_) => None,
             Heard::Gap(_) => Some("gap"),
+            Heard::TopicEnd(..) => Some("end"),
             Heard::Heartbeat => Some("heartbeat"),
             _ => Some("close"),
         };

@@ -216,6 +216,11 @@ impl Subscriber {
         let (topic, position) = match heard {
             Heard::Envelope(envelope) => (&envelope.topic, &envelope.position),
             Heard::Gap(gap) => (&gap.topic, &gap.position),
+            Heard::TopicEnd(topic, ..) => {
+                self.cursors.retain(|(name, _)| name != topic);
+                self.query.retain(|pair| pair.strip_prefix("topic=") != Some(topic));
+                return true;
+            }
             Heard::Close(..) | Heard::End => {
                 self.is_over = true;
                 return true;
