@@ -1,0 +1,109 @@
+//! The load that broke others: large documents, many versions, clients that never read, a server
+//! that is killed.
+
+use serde_json::Value;
+use thalweg_match_feed::{Match, Size};
+
+use crate::harness::{Program, Server, Socket, Transport, request};
+
+const VALUES: [&str; 2] = ["--topic", "matchesfeed/**,kind=value"];
+
+const TOPIC: &str = "matchesfeed/8/matchcentre";
+
+const MIB: usize = 1 << 20;
+
+/// What a server may hold that has nobody, and what it may pin by default.
+const RESIDENT_BYTES_MAX: usize = 64 * MIB;
+const PINNED_BYTES_MAX: usize = 8 * MIB;
+
+const BYTES_FOR_EACH: usize = 2 << 10;
+
+fn publish(server: &Server, game: &mut Match) {
+    game.advance();
+    server.post(TOPIC, "application/json", game.json()).published();
+}
+
+fn parse(json: impl AsRef<[u8]>) -> Value {
+    serde_json::from_slice(json.as_ref()).expect("JSON")
+}
+
+/// Connections that ask for the topic and never read: over each transport, with patches and without.
+fn who_never_read(server: &Server, count: usize) -> Vec<Socket> {
+    let websocket = [
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "dGhhbHdlZyBzYXlzIGhpIQ=="),
+    ];
+    let sse = [("Accept", "text/event-stream")];
+    let lines = [("Accept", "application/x-ndjson")];
+    let headers: [&[(&str, &str)]; 3] = [&websocket, &sse, &lines];
+    let connect = |index: usize| {
+        let deltas = if index.is_multiple_of(2) { "patch" } else { "none" };
+        let target = format!("/v1/topics/{TOPIC}?deltas={deltas}");
+        let mut socket = server.connect();
+        socket.send_if_open(request("GET", &target, headers[index % headers.len()], b""));
+        socket
+    };
+    (0..count).map(connect).collect()
+}
+
+#[test]
+fn clients_that_never_read_cost_their_cursors() {
+    const CLIENTS: usize = 500;
+    let server = Server::start(&VALUES);
+    let mut game = Match::new(1, "8", Size::Large);
+    publish(&server, &mut game);
+    let never = who_never_read(&server, CLIENTS);
+    server.await_connections(CLIENTS);
+    let mut reader = server.subscribe(Transport::WebSocket, &format!("/{TOPIC}"));
+    assert!(reader.envelope().events.is_empty());
+    let newest = |reader: &mut crate::harness::Subscriber, game: &Match| {
+        while reader.envelope().events != [parse(game.json())] {}
+    };
+    let mut memory = Vec::new();
+    for _ in 0..4 {
+        for _ in 0..50 {
+            publish(&server, &mut game);
+        }
+        newest(&mut reader, &game);
+        memory.push(server.memory());
+    }
+    // They do not read, but most are there: what they hold is within its budget.
+    let bound = RESIDENT_BYTES_MAX + CLIENTS * BYTES_FOR_EACH + PINNED_BYTES_MAX;
+    assert!(memory.iter().all(|bytes| *bytes <= bound), "{memory:?}, of {bound}");
+    let grown = memory[3].saturating_sub(memory[1]);
+    assert!(grown < 4 * MIB, "{memory:?}: it grows with each version");
+    assert!(server.metric("thalweg_pinned_bytes") <= PINNED_BYTES_MAX as f64);
+    drop(never);
+}
+
+/// Each client comes back, is told of another epoch, and ends with the published document.
+#[test]
+fn whoever_follows_a_server_that_was_killed_ends_equal() {
+    let transports = ["websocket", "sse", "http-streaming", "long-polling", "forever-frame"];
+    let server = Server::start(&VALUES);
+    let address = server.address.to_string();
+    let url = format!("http://{address}/v1/topics/{TOPIC}");
+    let mut game = Match::new(2, "8", Size::Medium);
+    publish(&server, &mut game);
+    let mut tails =
+        transports.map(|transport| Program::thalweg(&["tail", &url, "--transport", transport]));
+    let equal = |tails: &mut [Program], game: &Match| {
+        let document = parse(game.json());
+        for tail in tails {
+            while parse(tail.line().expect("a document")) != document {}
+        }
+    };
+    equal(&mut tails, &game);
+    for _ in 0..10 {
+        publish(&server, &mut game);
+    }
+    assert!(server.metric("thalweg_patches_made_total") > 0.0, "nobody asked for patches");
+    server.kill();
+    let server = Server::start(&[&VALUES[..], &["--listen", &address]].concat());
+    for _ in 0..10 {
+        publish(&server, &mut game);
+    }
+    equal(&mut tails, &game);
+}
