@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { build } from "vite";
 
 const here = import.meta.dirname;
-export const ENTRIES = ["thalweg", "forever-frame", "worker", "worker-host"];
+export const ENTRIES = ["thalweg", "deltas", "forever-frame", "worker", "worker-host"];
 
 rmSync(join(here, "dist"), { recursive: true, force: true });
 for (const name of ENTRIES) {
@@ -20,6 +20,8 @@ for (const name of ENTRIES) {
       emptyOutDir: false,
       lib: { entry: `src/${name}.ts`, formats: ["es"], fileName: () => `${name}.js` },
       rolldownOptions: {
+        // Loaded on demand: its own file, beside this one.
+        external: ["./deltas.js"],
         output: {
           // For libraries Vite leaves white space to whoever bundles them; pages may not bundle.
           minify: true,

@@ -11,6 +11,8 @@ export interface Progress {
   cursor: Cursor;
   /** Whether the stream has shown that its offsets are not consecutive. */
   isSparse?: boolean;
+  /** Of a value topic: the version at the cursor, if it is here. */
+  version?: unknown;
 }
 
 /** What is new in a message. */
@@ -22,29 +24,31 @@ export interface NewEvents {
   offsets?: number[] | undefined;
   /** What was missed before them. */
   gap: Gap | null;
+  /** Where the event differs from that one, once it is made. */
+  changed?: readonly string[];
 }
 
 /**
  * Moves `progress` behind an envelope or a gap; returns what is new in it, `null` if
- * nothing is.
+ * nothing is. Of a patch the event is left to be made.
  *
  * @throws TypeError if it is neither.
  */
 export function advance(progress: Progress, message: Message): NewEvents | null {
-  const { gap, events: all, first = 0, offsets, previous } = message;
+  const { gap, patch, events = [], first = 0, offsets, previous } = message;
   const position = parsePosition(message.position ?? "");
-  // Nor is a patch one: it was not asked for, and what it is a patch of is not kept.
-  if (!position || !(gap || all)) throw new TypeError("no envelope");
-  const events = all as unknown[];
+  if (!position || !(gap || patch || message.events)) throw new TypeError("no envelope");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
   if (offsets) progress.isSparse = true;
-  if (isSame && position.offset <= last.offset) return null;
+  // Where the document has been asked for anew nothing is here that a patch could be of.
+  if (isSame ? position.offset <= last.offset : patch) return null;
+  if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };
   // A version replaces what was before: nothing is missing, however far it jumps.
   const after = previous === undefined ? last : null;
-  if (!after && !events.length) return null;
+  if (!after && !events.length && !patch) return null;
   if (!after || !isSame) return { first, events, offsets, gap: after && { missed: null, reason: "epoch" } };
   const known = offsets ? offsets.findIndex((offset) => offset > after.offset) : Math.max(0, after.offset + 1 - first);
   const fresh = events.slice(known);

@@ -51,6 +51,8 @@ export interface Settings extends Timeouts {
   readonly window: number;
   readonly hiddenInterval: number;
   readonly fetch: typeof fetch;
+  /** Whether value topics may come as patches: asked by each new connection. */
+  deltas: "patch" | undefined;
   /** The page's token as of now; `null` if it has none. */
   token(): Promise<string | null>;
   onStatus(status: Status): void;
@@ -67,6 +69,7 @@ export function settings(base: URL, options: ConnectOptions): Settings {
     connectTimeout: Math.min(connectTimeout, TIMEOUT_MS_MAX),
     idleTimeout: Math.min(idleTimeout, TIMEOUT_MS_MAX),
     fetch: options.fetch ?? ((...given) => fetch(...given)),
+    deltas: "patch",
     token: async () => (await options.token?.()) ?? null,
     onStatus: (status) => options.onStatus?.(status),
   };

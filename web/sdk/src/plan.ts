@@ -7,7 +7,7 @@ import { quantity } from "./wire.js";
 
 /** @throws ThalwegError if there is no ticket to be had. @internal */
 export async function plan({ hasHeaders }: Transport, wanted: Wanted, post: Post): Promise<ConnectPlan> {
-  const { base, fetch, connectTimeout, token: freshToken } = wanted.settings;
+  const { base, fetch, deltas, connectTimeout, token: freshToken } = wanted.settings;
   const token = await freshToken();
   const buy = { path: "v1/tickets", body: "", timeoutMs: connectTimeout, token };
   const ticket = token && !hasHeaders ? (await post(buy)).ticket : null;
@@ -16,5 +16,5 @@ export async function plan({ hasHeaders }: Transport, wanted: Wanted, post: Post
   const interval = quantity(Math.min(...topics.map(wanted.intervalOf)), "ms");
   const [policy, ...others] = new Set(topics.map((it) => it.options.policy));
   const terms = { interval, policy: others.length ? undefined : policy };
-  return { base, topics, terms, token, ticket, fetch };
+  return { base, topics, terms, deltas, token, ticket, fetch };
 }

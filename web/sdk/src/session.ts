@@ -23,7 +23,7 @@ import {
   check,
   createSubscription,
   type Listener,
-  type Owner,
+  type Receiver,
   type SubscribeOptions,
   type Subscription,
 } from "./subscription.js";
@@ -137,7 +137,7 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
   };
 
   /** What subscriptions tell. */
-  const owner: Owner = {
+  const owner: Receiver = {
     processed(subscription, bytes) {
       unprocessed.done(bytes);
       ack.processed(subscription, bytes);
@@ -147,6 +147,9 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       topics.delete(topic);
       changed();
     },
+    settings: config,
+    connection: () => route.current,
+    changed,
   };
 
   /** What the route tells, and asks. */

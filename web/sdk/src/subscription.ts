@@ -1,7 +1,9 @@
 /** One topic of a session, for whoever processes it. */
 
+import type { Connection } from "./connection.js";
 import { advance } from "./cursor.js";
 import { safely, ThalwegError } from "./errors.js";
+import type { Settings } from "./options.js";
 import type { Status } from "./route.js";
 import { type Cursor, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
 
@@ -51,12 +53,20 @@ export interface Batch<T> {
   readonly position: Position;
   /** The offset of the first event. */
   readonly first: number;
-  /** Each as it was published, after `JSON.parse`. */
+  /**
+   * Each as it was published, after `JSON.parse`. A version of a value topic must not be changed:
+   * the next may be made of it. What is the same in both is then the same object.
+   */
   readonly events: readonly T[];
   /** The offset of each event, if they are not consecutive. */
   readonly offsets?: readonly number[] | undefined;
   /** Events that were missed before these; `null` if none were. */
   readonly gap: Gap | null;
+  /**
+   * Where a version of a value topic differs from the one before, as JSON Pointers (RFC 6901). Left
+   * out if that is not known, because the version came whole.
+   */
+  readonly changed?: readonly string[] | undefined;
   /** About its size on the wire. */
   readonly bytes: number;
 }
@@ -79,6 +89,20 @@ export interface Owner {
   unsubscribe(subscription: AnySubscription): void;
 }
 
+/** The session of one that receives messages, and not batches of a Worker. @internal */
+export interface Receiver extends Owner {
+  readonly settings: Settings;
+  /** The connection in use. */
+  connection(): Connection | null;
+  /** Something else is wanted of it. */
+  changed(): void;
+}
+
+type Deltas = Pick<typeof import("./deltas.js"), "made">;
+
+/** What makes versions of patches: loaded when the first one has come. */
+let deltas: Deltas | undefined;
+
 /**
  * A subscription to one topic. Take its batches with `for await`, or give a listener to
  * {@link Session.subscribe}; not both.
@@ -99,6 +123,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   declare cursor: Cursor;
   /** @internal */
   declare isSparse?: boolean;
+  /** @internal */
+  declare version?: unknown;
+  /** @internal Patches in a row that were of no use. */
+  declare failures?: number;
   #position: Position | null = null;
   #queue: Batch<T>[] = [];
   /** Delivered to the page, and not known to be processed. */
@@ -149,13 +177,19 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
 
   /** @internal Takes what is new in a message. */
   receive(message: Message, bytes: number): void {
-    const fresh = this.#isClosed ? null : advance(this, message);
+    if (message.patch && !deltas) {
+      this.#hold(message, bytes);
+      return;
+    }
+    let fresh = this.#isClosed ? null : advance(this, message);
+    if (fresh && message.patch)
+      fresh = (deltas as Deltas).made(this as AnySubscription, message, this.#owner as Receiver);
     this.#unprocessed += bytes;
     const { topic, cursor: position } = this;
     if (fresh) this.take({ topic, position, ...fresh, events: fresh.events as T[], bytes });
     // Repeats fill a window as well. With nothing before it, a confirmation is as good as
     // a batch that has been processed.
-    else this.processed(this.#unprocessed === bytes ? position : null, bytes);
+    else this.processed(this.#unprocessed === bytes && !message.patch ? position : null, bytes);
   }
 
   /** @internal Takes a batch, until it is processed. */
@@ -212,6 +246,20 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
       else if (this.#error) throw this.#error;
       else return;
     }
+  }
+
+  /** What comes from this one on waits until patches can be applied. */
+  #hold(...first: [Message, number]): void {
+    const held = [first];
+    Object.assign(this, { receive: (...next: [Message, number]) => held.push(next) });
+    // A page may have been given the core alone: its next connections bring whole documents.
+    void import("./deltas.js")
+      .catch(() => ({ made: ((this.#owner as Receiver).settings.deltas = undefined) }))
+      .then((its) => {
+        deltas = its as Deltas;
+        delete (this as { receive?: unknown }).receive;
+        for (const it of held) safely(() => this.receive(...it));
+      });
   }
 
   #wake(): void {

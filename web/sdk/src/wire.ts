@@ -77,7 +77,7 @@ export interface Close {
  * | `ticket` | in the response to `POST /v1/tickets` |
  */
 export interface Message extends Partial<Envelope> {
-  /** Of a value topic, in place of `events`: a JSON Patch. It comes only if it was asked for. */
+  /** Of a value topic, in place of `events`: a JSON Patch (RFC 6902). It comes only if it was asked for. */
   patch?: unknown[];
   /** Events that are missed; with `topic` and `position`. */
   gap?: Gap;

@@ -20,7 +20,7 @@ it("shows a fresh token for each connection, in a header or as a ticket", async 
   await advance();
   expect(world.requests.map(({ method, url }) => `${method} ${url.pathname}${url.search}`)).toEqual([
     "POST /v1/tickets",
-    "WS /v1/topics?ticket=t1",
+    "WS /v1/topics?deltas=patch&ticket=t1",
   ]);
 });
 

@@ -297,7 +297,7 @@ it("asks for what a subscription wants", async () => {
   await advance();
   expect(world.commands[0]).toMatchObject({ cursor: "e1.0", interval: "250ms", policy: "latest" });
   const asked = Object.fromEntries((world.requests.at(-1)?.url.searchParams ?? []) as Iterable<[string, string]>);
-  expect(asked).toEqual({ cursor: "e1.0", interval: "250ms", policy: "latest", transport: "sse" });
+  expect(asked).toEqual({ cursor: "e1.0", deltas: "patch", interval: "250ms", policy: "latest", transport: "sse" });
 });
 
 it("has a policy for a one-way connection if all of its topics have the same", async () => {

@@ -1,10 +1,12 @@
 /**
  * Worlds by seed: topics are published to, given up and taken again, connections cut,
  * transports blocked and silent, tabs hidden, the transport switched by hand. Whatever happens, each subscription
- * has every event once and in order, or was told how many it missed.
+ * has every event once and in order, or was told how many it missed. Each subscription to a
+ * value topic has only documents that were published, in order, and the newest in the end, also
+ * where patches are wrong on their way.
  */
 
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { connect, type Subscription, type TransportName } from "../dist/thalweg.js";
 import { storage, type Tab, tab } from "./fixture.js";
 import { seeded } from "./random.js";
@@ -14,9 +16,13 @@ const SEEDS = Number(process.env["THALWEG_SEEDS"] ?? 200);
 const STEPS = 60;
 const WAYS: Way[] = ["websocket", "http-streaming", "sse", "long-polling"];
 const TOPICS = ["a", "b", "c"];
+const VALUES = ["v", "w"];
 
 let world: World;
 let page: Tab;
+
+// What loads them in a page takes real time, and these worlds have none.
+beforeAll(() => import("../dist/deltas.js"));
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
@@ -51,6 +57,18 @@ class Account {
     this.had += events.length;
     this.missed += missed ?? 0;
   }
+}
+
+/** What happens to patches on their way. */
+const TREATMENTS: World["treat"][] = [
+  (operations, previous) => ({ operations, previous }),
+  (operations, previous) => ({ operations, previous: previous + 1 }),
+  (operations, previous) => ({ operations: [...operations, { op: "remove", path: "/nothing" }], previous }),
+];
+
+/** With its members in one order. */
+function sorted(document: object): [string, unknown][] {
+  return Object.entries(document).sort(([one], [other]) => (one < other ? -1 : 1));
 }
 
 async function live(seed: number): Promise<void> {
@@ -89,6 +107,36 @@ async function live(seed: number): Promise<void> {
     });
     subscriptions.set(topic, subscription);
   };
+  /** Documents by their positions. */
+  const published = new Map<string, string>();
+  const versions = new Map<string, { subscription: Subscription<unknown>; offset: number; json: string }>();
+  let document: Record<string, unknown> = {};
+  let timeline: number[] = [];
+  for (const topic of VALUES) world.values.add(topic);
+  const replace = (topic: string): void => {
+    timeline = [timeline.length, ...timeline];
+    document = { ...document, topic, timeline, [`m${upTo(4)}`]: [upTo(9), { [`n${upTo(3)}`]: upTo(9) }] };
+    if (random() < 0.2) delete document[`m${upTo(4)}`];
+    const { position } = world.publish(topic, document) as { position: string };
+    published.set(topic + position, JSON.stringify(sorted(document)));
+  };
+  const watch = (topic: string): void => {
+    if (versions.has(topic)) return;
+    const it = { offset: 0, json: "" } as { subscription: Subscription<unknown>; offset: number; json: string };
+    versions.set(topic, it);
+    it.subscription = session.subscribe(topic, {}, async ({ position, events, gap }) => {
+      const json = JSON.stringify(sorted(events[0] as object));
+      const offset = Number(position.split(".")[1]);
+      const isRight = events.length === 1 && !gap && offset >= it.offset && json === published.get(topic + position);
+      if (!isRight) wrong.push([topic, position, json, published.get(topic + position), it.offset]);
+      Object.assign(it, { offset, json });
+      if (random() < 0.2) await new Promise((go) => setTimeout(go, upTo(200)));
+    });
+  };
+  const turnAway = (topic: string): void => {
+    versions.get(topic)?.subscription.close();
+    versions.delete(topic);
+  };
   const leave = (topic: string): void => {
     subscriptions.get(topic)?.close();
     accounts.delete(topic);
@@ -114,6 +162,12 @@ async function live(seed: number): Promise<void> {
     () => world.heartbeat(),
     () => world.close(1001, "draining", true),
     () => page.dispatchEvent(new Event("online")),
+    () => replace(VALUES[upTo(2)] as string),
+    () => replace(VALUES[upTo(2)] as string),
+    () => watch(VALUES[upTo(2)] as string),
+    () => watch(VALUES[upTo(2)] as string),
+    () => turnAway(VALUES[upTo(2)] as string),
+    () => (world.treat = TREATMENTS[upTo(TREATMENTS.length)] as World["treat"]),
   ];
   for (let step = 0; step < STEPS; step++) {
     (steps[upTo(steps.length)] as () => void)();
@@ -122,6 +176,8 @@ async function live(seed: number): Promise<void> {
   // All is well again: then everybody has everything, or knows how much is gone.
   world.blocked.clear();
   world.silent.clear();
+  world.treat = (operations, previous) => ({ operations, previous });
+  for (const topic of VALUES) replace(topic);
   page.hide(false);
   for (let minute = 0; minute < 10; minute++) {
     world.heartbeat();
@@ -134,6 +190,13 @@ async function live(seed: number): Promise<void> {
     const isGone = account.next === null && !world.topics.get(topic)?.events.length;
     if (!isGone) expect(account.next, `seed ${seed}, ${topic}`).toBe(published + 1);
     expect(world.listeners.size, `seed ${seed}`).toBeLessThanOrEqual(1);
+  }
+  for (const [topic, { offset, json }] of versions) {
+    const newest = `${world.epoch}.${world.topics.get(topic)?.events.length}`;
+    expect([offset, json], `seed ${seed}, ${topic}`).toEqual([
+      world.topics.get(topic)?.events.length,
+      published.get(topic + newest),
+    ]);
   }
   session.close();
   await settle();

@@ -65,6 +65,23 @@ describe.each(["websocket", "http-streaming", "long-polling"] as TransportName[]
   });
 });
 
+it("versions of a value topic are whole documents, and say where they differ", async () => {
+  begin();
+  world.values.add("match");
+  const seen: unknown[] = [];
+  session.subscribe("match", {}, ({ events, changed }) => void seen.push([events, changed]));
+  await until(() => session.status.state === "open");
+  for (const score of [0, 1, 2]) {
+    world.publish("match", { score });
+    await until(() => seen.length === score + 1);
+  }
+  expect(seen).toEqual([
+    [[{ score: 0 }], undefined],
+    [[{ score: 1 }], ["/score"]],
+    [[{ score: 2 }], ["/score"]],
+  ]);
+});
+
 it("iterates, and may have a topic again that it gave up", async () => {
   begin();
   for (const round of [1, 2, 3]) {

@@ -11,6 +11,9 @@ interface Topic {
   trimmed: number;
 }
 
+/** Versions that a value topic has patches since. */
+const PATCHES_MAX = 4;
+
 /** What is under way to a subscription with a window, and not acked. */
 interface Window {
   limit: number;
@@ -22,6 +25,8 @@ interface Listener {
   way: Way;
   cursors: Map<string, number>;
   windows: Map<string, Window>;
+  /** Whether it takes patches. */
+  isPatched?: boolean;
   say(json: string): void;
   cut(): void;
   end(code: number, reason: string, reconnect: boolean): void;
@@ -36,6 +41,13 @@ export class World {
   /** Ways that are refused, or open and stay silent. */
   readonly blocked = new Set<Way>();
   readonly silent = new Set<Way>();
+  /** Topics of which the newest event counts; each is an object. */
+  readonly values = new Set<string>();
+  /** What is done to patches on their way. */
+  treat: (operations: object[], previous: number) => { operations: object[]; previous: number } = (
+    operations,
+    previous,
+  ) => ({ operations, previous });
   /** Topics that a WebSocket may not subscribe to. */
   readonly refused = new Set<string>();
   /** Every request's method, URL and headers, in order; a WebSocket's as well. */
@@ -185,6 +197,8 @@ export class World {
   #subscribe(listener: Listener, url: URL): void {
     const inPath = url.pathname.replace(/^\/v1\/topics\/?/, "");
     const topics = inPath ? [inPath] : url.searchParams.getAll("topic");
+    // Over SSE with several topics documents come whole.
+    listener.isPatched = url.searchParams.get("deltas") === "patch" && !(listener.way === "sse" && topics.length > 1);
     const cursors = url.searchParams.getAll("cursor");
     for (const [index, topic] of topics.entries()) {
       this.#begin(listener, topic, cursors[index] ?? cursors[0] ?? "latest");
@@ -197,6 +211,15 @@ export class World {
     const [epoch, offset] = cursor.split(".");
     let at = cursor === "latest" ? head : cursor === "earliest" ? stream.trimmed : Number(offset);
     let gap: object | null = null;
+    if (this.values.has(topic)) {
+      at = epoch === this.epoch ? at : 0;
+      if (offset === undefined) at = 0;
+      const position = `${this.epoch}.${at}`;
+      listener.cursors.set(topic, at);
+      listener.say(JSON.stringify({ topic, position, first: at + 1, previous: at, events: [] }));
+      this.#deliver(listener, topic);
+      return;
+    }
     if (offset !== undefined && epoch !== this.epoch) {
       at = stream.trimmed;
       gap = { missed: null, reason: "epoch" };
@@ -219,6 +242,13 @@ export class World {
     const window = listener.windows.get(topic);
     const isFull = window && window.frames.reduce((sum, { bytes }) => sum + bytes, 0) >= window.limit;
     if (isFull) return;
+    if (this.values.has(topic)) {
+      const json = this.#version(listener, topic, at, head);
+      listener.cursors.set(topic, head);
+      window?.frames.push({ offset: head, bytes: json.length });
+      listener.say(json);
+      return;
+    }
     if (at < stream.trimmed) {
       const gap = { missed: stream.trimmed - at, reason: "slow" };
       listener.cursors.set(topic, stream.trimmed);
@@ -232,6 +262,18 @@ export class World {
     const json = JSON.stringify({ topic, position, first: at + 1, events });
     window?.frames.push({ offset: head, bytes: json.length });
     listener.say(json);
+  }
+
+  /** The newest version, for who has that one. */
+  #version(listener: Listener, topic: string, at: number, head: number): string {
+    const { events, trimmed } = this.#stream(topic);
+    const envelope = { topic, position: `${this.epoch}.${head}`, first: head, previous: at };
+    const [before, after] = [at, head].map((offset) => events[offset - trimmed - 1] as Record<string, unknown>);
+    if (!listener.isPatched || !before || head - at > PATCHES_MAX) {
+      return JSON.stringify({ ...envelope, events: [after] });
+    }
+    const { operations, previous } = this.treat(patch(before, after as Record<string, unknown>), at);
+    return JSON.stringify({ ...envelope, previous, patch: operations });
   }
 
   #ack(listener: Listener, topic: string, position: string): void {
@@ -266,6 +308,7 @@ export class World {
           way: "websocket",
           cursors: new Map(),
           windows: new Map(),
+          isPatched: new URL(url).searchParams.get("deltas") === "patch",
           isMute: false,
           say: (data) => {
             this.#listener.isMute ||= world.silent.has("websocket");
@@ -391,4 +434,22 @@ export class World {
         world.listeners.delete(this.#listener);
       }
     })(this);
+}
+
+/** What makes one object of another, member by member; an array grows at its front. */
+function patch(before: Record<string, unknown>, after: Record<string, unknown>): object[] {
+  const replace = (name: string): object[] => {
+    const [was, is] = [before[name], after[name]];
+    if (JSON.stringify(was) === JSON.stringify(is)) return [];
+    if (Array.isArray(was) && Array.isArray(is) && was.length) {
+      const added = is.slice(0, is.length - was.length).reverse();
+      const isGrown = JSON.stringify(is.slice(added.length)) === JSON.stringify(was);
+      if (isGrown) return added.map((value: unknown) => ({ op: "add", path: `/${name}/0`, value }));
+    }
+    return [{ op: name in before ? "replace" : "add", path: `/${name}`, value: is }];
+  };
+  return [
+    ...Object.keys(before).flatMap((name) => (name in after ? [] : [{ op: "remove", path: `/${name}` }])),
+    ...Object.keys(after).flatMap(replace),
+  ];
 }

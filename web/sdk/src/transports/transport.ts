@@ -24,6 +24,8 @@ export interface ConnectPlan {
   topics: readonly TopicCursor[];
   /** `policy` and `interval`, as parameters of the URL; of one-way transports only. */
   terms: Readonly<Record<string, string | undefined>>;
+  /** The parameter `deltas` of the URL: whether versions of value topics may come as patches. */
+  deltas: "patch" | undefined;
   /** For the header `Authorization: Bearer …`, if the transport has headers; `null`: none. */
   token: string | null;
   /** For the parameter `ticket` of the URL, if the transport has no headers. */
@@ -114,12 +116,12 @@ export interface Transport {
 
 /** The URL of a plan. @internal */
 export function url(plan: ConnectPlan, more: Readonly<Record<string, string>> = {}): URL {
-  const { topics, terms, ticket } = plan;
+  const { topics, terms, deltas, ticket } = plan;
   const only = topics.length === 1 ? topics[0] : undefined;
   const url = new URL(only ? `v1/topics/${only.topic}` : "v1/topics", plan.base);
   for (const { topic } of only ? [] : topics) url.searchParams.append("topic", topic);
   for (const { cursor } of topics) url.searchParams.append("cursor", cursor);
-  for (const [key, value] of Object.entries({ ...terms, ...more, ticket })) {
+  for (const [key, value] of Object.entries({ ...terms, deltas, ...more, ticket })) {
     if (value) url.searchParams.set(key, value);
   }
   return url;
