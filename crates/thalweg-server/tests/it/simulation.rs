@@ -16,7 +16,7 @@
 //! chunks       those that are in chunks
 //! inflate      compressed ones, each by itself
 //! ids          how often several topics' cursors are named
-//! oracle       what a connection may hear next;  reading: one subscription
+//! oracle       what a connection may hear next;  reading: one subscription;  rest: what it must have heard
 //! windows      how far a subscription may be ahead of its acks
 //! tally        what happened, so that nothing is missed silently
 //! ```
