@@ -8,6 +8,7 @@
  * |---|---|
  * | one of docs/wire.md, e.g. `unauthorized` | the server refused a request or a command |
  * | `close_1008` and its like | the server ended the connection with this close code, and reconnecting would not help |
+ * | `deleted`, `gone` | the topic has ended: a publisher deleted it, or it is fetched and there is no such thing |
  * | `closed` | the session is closed |
  * | `bad_topic`, `bad_cursor`, `already_subscribed` | what the page asked for cannot be; nothing was sent |
  * | `no_transport` | none of the transports, or not the one asked for, exists here |

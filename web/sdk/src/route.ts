@@ -42,6 +42,9 @@ export interface Status {
 /** So often a token may be refused before that is taken for the answer. */
 const UNAUTHORIZED_MAX = 2;
 
+/** All topics of a connection have ended: nothing is wrong, and other topics may be wanted. */
+const ENDED = 4500;
+
 /** What a route tells its session, and asks of it. @internal */
 export interface RouteHooks extends Pick<ConnectionHooks, "opened" | "received" | "drained"> {
   /** What the next connection is to carry. May fail with a {@link ThalwegError}. */
@@ -282,7 +285,9 @@ export class Route implements ConnectionHooks {
     if (error && !isTransient(status) && (status !== 401 || ++this.#unauthorized >= UNAUTHORIZED_MAX)) {
       return new ThalwegError(error.code, error.message, status);
     }
-    return close && !close.reconnect ? new ThalwegError(`close_${close.code}`, close.reason) : null;
+    return close && !close.reconnect && close.code !== ENDED
+      ? new ThalwegError(`close_${close.code}`, close.reason)
+      : null;
   }
 }
 

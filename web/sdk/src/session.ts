@@ -11,7 +11,7 @@
 import { acks } from "./acks.js";
 import { backlog } from "./backlog.js";
 import { commands, type Published } from "./commands.js";
-import { safely } from "./errors.js";
+import { safely, ThalwegError } from "./errors.js";
 import { type ConnectOptions, settings } from "./options.js";
 import { type Page, thisPage } from "./page.js";
 import { plan } from "./plan.js";
@@ -147,6 +147,14 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       topics.delete(topic);
       changed();
     },
+    ended(subscription, { code, reason }) {
+      const { topic } = subscription;
+      // It may have been given up meanwhile, and taken again.
+      if (topics.get(topic) !== subscription) return;
+      route.current?.carried.delete(topic);
+      // A one-way connection is replaced: its polls would ask for the topic again.
+      wanted.refused(subscription, new ThalwegError(code, reason));
+    },
     settings: config,
     connection: () => route.current,
     changed,
@@ -161,7 +169,8 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
       changedIfUnused();
       const subscription = carried.get(message.topic as string)?.by as AnySubscription | undefined;
       if (!subscription) return;
-      unprocessed.add(bytes);
+      // An end is no work for the page.
+      if (!message.end) unprocessed.add(bytes);
       subscription.receive(message, bytes);
       if (unprocessed.isOver() && !transport.hasBackpressure) {
         // Nothing more is taken in until the page has caught up; the server goes on from here.

@@ -5,7 +5,7 @@ import { advance } from "./cursor.js";
 import { safely, ThalwegError } from "./errors.js";
 import type { Settings } from "./options.js";
 import type { Status } from "./route.js";
-import { type Cursor, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
+import { type Cursor, type Ended, type Gap, isCursor, isTopic, type Message, type Position } from "./wire.js";
 
 /**
  * What happens to a subscriber that falls behind the events that the server retains. What it
@@ -33,8 +33,8 @@ export interface SubscribeOptions {
   policy?: Policy;
   /**
    * Called once if something else than the page ends a subscription that has a listener: the
-   * server refuses it, or the session has failed. Without it a refusal is an uncaught error.
-   * A `for await` loop throws the error instead.
+   * server refuses it, the topic has ended (`deleted`, `gone`), or the session has failed. Without
+   * it a refusal or an end is an uncaught error. A `for await` loop throws the error instead.
    */
   onError?: (error: ThalwegError) => void;
 }
@@ -96,6 +96,8 @@ export interface Receiver extends Owner {
   connection(): Connection | null;
   /** Something else is wanted of it. */
   changed(): void;
+  /** The server has ended the topic. */
+  ended(subscription: AnySubscription, end: Ended): void;
 }
 
 type Deltas = Pick<typeof import("./deltas.js"), "made">;
@@ -179,6 +181,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   receive(message: Message, bytes: number): void {
     if (message.patch && !deltas) {
       this.#hold(message, bytes);
+      return;
+    }
+    if (message.end) {
+      (this.#owner as Receiver).ended(this as AnySubscription, message.end);
       return;
     }
     let fresh = this.#isClosed ? null : advance(this, message);

@@ -24,6 +24,7 @@ export type {
   Answer,
   Close,
   Cursor,
+  Ended,
   Envelope,
   Gap,
   Message,

@@ -54,6 +54,14 @@ export interface Gap {
   reason: string;
 }
 
+/** Why a topic has ended. */
+export interface Ended {
+  /** `deleted` (a publisher deleted it), `gone` (it is fetched, and there is no such thing), or another. */
+  code: string;
+  /** In words. */
+  reason: string;
+}
+
 /** Why a server ended a connection. */
 export interface Close {
   /** A close code, as a WebSocket's; docs/wire.md lists them. */
@@ -71,6 +79,7 @@ export interface Close {
  * |---|---|
  * | those of an {@link Envelope} | events were published, or a subscription is confirmed |
  * | `topic`, `position`, `gap` | events are missed, before those that follow |
+ * | `topic`, `position`, `end` | the topic has ended, after all that it had |
  * | `heartbeat` | nothing else was sent for a while |
  * | `close` | the server ends the connection; the last message |
  * | `answer` or `error` | a command has been carried out, or has not |
@@ -81,6 +90,8 @@ export interface Message extends Partial<Envelope> {
   patch?: unknown[];
   /** Events that are missed; with `topic` and `position`. */
   gap?: Gap;
+  /** Why the topic has ended; with `topic` and `position`. */
+  end?: Ended;
   /** An empty object: the connection is alive. */
   heartbeat?: object;
   /** Why the connection ends. */

@@ -1,7 +1,7 @@
 /** What ends, whom it is told, and that nothing is left of it. */
 
-import { expect, it, vi } from "vitest";
-import { ThalwegError } from "../dist/thalweg.js";
+import { describe, expect, it, vi } from "vitest";
+import { ThalwegError, type TransportName } from "../dist/thalweg.js";
 import { advance, begin, collect, statuses, useWorld, world } from "./fixture.js";
 
 useWorld();
@@ -146,4 +146,53 @@ it("closed when it opens, nothing is left of it", async () => {
   expect(session.status.state).toBe("closed");
   expect(world.listeners.size).toBe(0);
   expect(vi.getTimerCount()).toBe(0);
+});
+
+describe.each(["websocket", "http-streaming", "sse", "long-polling"] as TransportName[])("over %s", (name) => {
+  it("a topic that ends is told, after all that it had, and the others go on", async () => {
+    const session = begin({ transports: [name] });
+    const told: unknown[] = [];
+    const onError = ({ code, message }: ThalwegError): void => void told.push([code, message]);
+    const cars = collect(session, "cars");
+    session.subscribe("boats", { onError }, ({ events }) => void told.push(...events));
+    await advance();
+    const before = world.requests.length;
+    world.publish("boats", 1);
+    // Who polls would be away.
+    if (name === "long-polling") await advance();
+    world.end("boats", "deleted", "the topic was deleted");
+    world.publish("cars", 2);
+    await advance(30_000);
+    expect(told).toEqual([1, ["deleted", "the topic was deleted"]]);
+    expect(cars.events).toEqual([2]);
+    expect(session.status).toMatchObject({ state: "open", transport: name });
+    // A connection that can change is kept, and another is replaced once.
+    if (name !== "long-polling") expect(world.requests.length - before).toBe(name === "websocket" ? 0 : 1);
+    // Its name is free.
+    const again = collect(session, "boats");
+    await advance();
+    world.publish("boats", 3);
+    await advance(1000);
+    expect(again.events).toEqual([3]);
+  });
+
+  it("without a topic the session rests, and may have others", async () => {
+    const session = begin({ transports: [name] });
+    const boats = session.subscribe("boats");
+    const loop = (async () => {
+      for await (const batch of boats) void batch;
+    })();
+    const caught = expect(loop).rejects.toMatchObject({ code: "gone", message: "there is no such thing" });
+    await advance();
+    world.end("boats", "gone", "there is no such thing");
+    await advance(30_000);
+    await caught;
+    expect(session.status.state).toBe("idle");
+    expect(world.listeners.size).toBe(0);
+    const cars = collect(session, "cars");
+    await advance();
+    world.publish("cars", 1);
+    await advance(1000);
+    expect(cars.events).toEqual([1]);
+  });
 });

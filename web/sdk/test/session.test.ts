@@ -77,7 +77,7 @@ describe.each(ALL)("over %s", (name) => {
     [1008, "too slow", false],
     [1013, "busy", true],
     [4001, "slow", true],
-    [4500, "not known", false],
+    [4501, "not known", false],
   ])("close %i %s: to come back is %s", async (code, reason, reconnect) => {
     const session = begin(only);
     const { events } = collect(session);

@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { foreverFrame } from "../dist/forever-frame.js";
-import type { Batch, ConnectOptions, Session, Status, TransportName } from "../dist/thalweg.js";
+import type { Batch, ConnectOptions, Session, Status, ThalwegError, TransportName } from "../dist/thalweg.js";
 import { connect } from "../dist/thalweg.js";
 import { mockEventSource, mockFetch, mockFrame, mockWebSocket } from "./platform-mocks.js";
 import { bytes, read, type Said, type Text } from "./vectors.js";
@@ -47,15 +47,17 @@ async function heard(topic: string, options: ConnectOptions, count = 20) {
   const batches: Batch<unknown>[] = [];
   const statuses: Status[] = [];
   const session = connect("http://server/", { ...options, onStatus: (status) => void statuses.push(status) });
-  const subscription = session.subscribe(topic, { from: "earliest" }, (batch) => void batches.push(batch));
+  const errors: ThalwegError[] = [];
+  const terms = { from: "earliest", onError: (error: ThalwegError) => void errors.push(error) };
+  const subscription = session.subscribe(topic, terms, (batch) => void batches.push(batch));
   await turns(count);
   const { state } = session.status;
   const { cursor } = subscription as unknown as { cursor: string };
   session.close();
-  return { batches, statuses, state, cursor };
+  return { batches, statuses, state, cursor, errors };
 }
 
-function expectSaid(said: Said, { batches, statuses, state, cursor }: Awaited<ReturnType<typeof heard>>): void {
+function expectSaid(said: Said, { batches, statuses, state, cursor, errors }: Awaited<ReturnType<typeof heard>>): void {
   if (said.envelope) {
     const events = said.envelope.events.map((event) => JSON.parse(bytes(event).toString()) as unknown);
     expect(batches.flatMap((batch) => batch.events)).toEqual(events);
@@ -69,15 +71,17 @@ function expectSaid(said: Said, { batches, statuses, state, cursor }: Awaited<Re
     expect(cursor).toBe(said.gap.position);
   } else {
     expect(batches).toEqual([]);
+    if (said.end) expect(errors).toMatchObject([{ code: said.end.code, message: said.end.reason }]);
     if (said.heartbeat) expect(statuses).toContainEqual(expect.objectContaining({ state: "open" }));
     if (said.close) {
       expect(statuses).toContainEqual(expect.objectContaining({ reason: said.close.reason }));
-      expect(state === "closed").toBe(!said.close.reconnect);
+      // Where topics have ended others may be wanted.
+      expect(state === "closed").toBe(!said.close.reconnect && said.close.code !== 4500);
     }
   }
 }
 
-const about = (said: Said): string => said.envelope?.topic ?? said.gap?.topic ?? "cars";
+const about = (said: Said): string => said.envelope?.topic ?? said.gap?.topic ?? said.end?.topic ?? "cars";
 
 describe("topics", () => {
   const subscribe = (topic: string): void => {

@@ -9,6 +9,7 @@ export type Text = string | (string | { repeat: string; times: number } | { hex:
 export interface Said {
   envelope?: { topic: string; position: string; first: number; previous?: number; offsets?: number[]; events: Text[] };
   gap?: { topic: string; position: string; missed: number | null; reason: string };
+  end?: { topic: string; position: string; code: string; reason: string };
   heartbeat?: object;
   close?: { code: number; reason: string; reconnect: boolean };
 }

@@ -71,6 +71,22 @@ export class World {
     return { topic, position, first: head - events.length + 1, count: events.length };
   }
 
+  /** Ends a topic: nothing is left of it, and whoever has it is told. */
+  end(topic: string, code: string, reason: string): void {
+    const { trimmed, events } = this.#stream(topic);
+    this.topics.delete(topic);
+    const said = JSON.stringify({
+      topic,
+      position: `${this.epoch}.${trimmed + events.length}`,
+      end: { code, reason },
+    });
+    for (const listener of [...this.listeners]) {
+      if (!listener.cursors.delete(topic)) continue;
+      listener.say(said);
+      if (listener.way !== "websocket" && !listener.cursors.size) listener.end(4500, "ended", false);
+    }
+  }
+
   /** Forgets all but the newest events of a topic. */
   trim(topic: string, keep: number): void {
     const stream = this.#stream(topic);
@@ -396,7 +412,7 @@ export class World {
           isMute: false,
           say: (data) => {
             this.#listener.isMute ||= world.silent.has("sse");
-            const kind = ["gap", "heartbeat", "close"].find((it) => data.includes(`"${it}":{`));
+            const kind = ["gap", "end", "heartbeat", "close"].find((it) => data.includes(`"${it}":{`));
             this.#bring(() => {
               if (this.#isClosed || this.#listener.isMute) return;
               if (kind) this.#kinds.get(kind)?.({ data });

@@ -12,7 +12,7 @@ export const sse: Transport = {
     const source = new EventSource(url(plan, { transport: "sse" }));
     const receive = ({ data }: MessageEvent<string>): void => handlers.text(data);
     source.onmessage = receive;
-    for (const kind of ["gap", "heartbeat", "close"]) source.addEventListener(kind, receive);
+    for (const kind of ["gap", "end", "heartbeat", "close"]) source.addEventListener(kind, receive);
     // It would come back by itself, with a ticket used up and without our timeouts: not if
     // it is closed.
     source.onerror = () => handlers.ended({});
