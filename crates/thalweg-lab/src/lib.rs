@@ -12,6 +12,7 @@
 //! - [`swarm`]: subscribers and publishers on one thread of their own core
 //! - [`measure`]: ledger, latency, resources, statistics, verdict
 //! - [`report`]: what was found, as table, HTML, Markdown, CSV and JSON (pure)
+//! - [`sizing`]: what a load takes, by what was found (pure)
 //! - [`mod@run`]: the only wiring
 
 // They panic where nobody reads: `run::say` and `run::print` do not.
@@ -21,5 +22,6 @@ pub mod measure;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod sizing;
 pub mod subject;
 pub mod swarm;

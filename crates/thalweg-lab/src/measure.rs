@@ -11,6 +11,7 @@
 //! - `littles`: Little's law, where it is known what is outstanding
 //! - `process`: CPU and memory of a subject's processes
 //! - `machine`: what it ran on, and what else ran there
+//! - `regression`: what a figure is made of, by least squares
 //! - `sample`: one measurement
 //! - `statistics`: medians and their intervals, Student's t
 //! - `steady`: whether a subject is warm
@@ -25,6 +26,7 @@ mod missed;
 mod pacing;
 mod process;
 mod received;
+pub mod regression;
 mod sample;
 pub mod statistics;
 mod steady;
@@ -32,13 +34,13 @@ mod verdict;
 
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger, Reported};
-pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen};
+pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};
 pub use sample::{
-    Activity, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample, SocketMemory,
-    Step, SystemCalls, Traffic, WarmUp, shows_p99,
+    Activity, Beyond, Held, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample,
+    SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};
 pub use verdict::{Evidence, Room, Verdict};

@@ -9,6 +9,7 @@
 //! - `equality`: what subjects agreed on, and what they differ in
 //! - `curves`: what only a chart shows
 //! - `findings`: what was found and how sure it is, in words
+//! - `held`: how many clients a ramp held; `cost`: what connections, messages and bytes cost
 //! - `published`: what others have published of the same experiments
 //! - `workload`: what is shown of each workload; `columns`: what tables may have
 //! - `table`: for a terminal
@@ -24,11 +25,13 @@ mod columns;
 mod comparisons;
 mod condition;
 mod connections;
+mod cost;
 mod csv;
 mod curves;
 mod entry;
 mod equality;
 mod findings;
+mod held;
 mod html;
 mod junit;
 mod markdown;
@@ -44,6 +47,7 @@ mod workload;
 
 pub use comparisons::{next, so_far};
 pub use condition::{Condition, Hit};
+pub use cost::{CostModel, models};
 pub use csv::csv;
 pub use curves::{Curves, Spreads};
 pub use entry::{Entry, State};

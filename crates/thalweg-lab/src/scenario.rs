@@ -170,6 +170,28 @@ pub enum Request {
     Single,
 }
 
+/// What a published event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Payload {
+    /// A number, a time, a checksum, and what fills it up.
+    Padded,
+    /// The next version of a document: a football match.
+    Match,
+}
+
+/// What topics of `thalweg serve` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum TopicKind {
+    /// Every event counts.
+    Log,
+    /// The newest event replaces the older ones.
+    Value,
+}
+
 impl Control {
     /// The quick form of it: once for each scenario.
     fn min_first(self) -> Control {

@@ -71,7 +71,7 @@ pub use session::{Session, run};
 pub use socket::open_files_max;
 
 use crate::measure::{
-    Counts, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic, WarmUp,
+    Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic, WarmUp,
 };
 use crate::scenario::{Drive, Program, Settings};
 use socket::now_us;
@@ -192,8 +192,10 @@ pub struct Outcome {
     pub swarm_fell_short: bool,
     /// Why the figures do not count, where they do not.
     pub failure: Option<String>,
-    /// Rates tried.
+    /// Rates tried; of a ramp within an objective, its seconds.
     pub steps: Vec<Step>,
+    /// Of a ramp within an objective.
+    pub held: Option<Held>,
     /// Of the first connection.
     pub negotiated: Negotiated,
     /// Over everything.

@@ -10,6 +10,7 @@
 
 mod bench;
 mod limit;
+mod plan;
 mod publish;
 mod reach;
 mod serve;
@@ -39,6 +40,8 @@ enum Command {
     Publish(publish::PublishArgs),
     /// Measure what push costs on this machine.
     Bench(Box<bench::BenchArgs>),
+    /// Say how many nodes a load takes, and what they are out of first.
+    Plan(plan::PlanArgs),
     /// The lab's yardstick: the smallest honest push server.
     #[command(hide = true)]
     Limit(limit::LimitArgs),
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Tail(args) => tail::run(&args),
         Command::Publish(args) => publish::run(&args),
         Command::Bench(args) => return bench::run(*args),
+        Command::Plan(args) => plan::run(&args),
         Command::Limit(args) => limit::run(args),
     };
     match done {

@@ -16,7 +16,7 @@ const CRATES: &Arrows = &[
     ("thalweg", &["thalweg-server", "thalweg-lab", "thalweg-limit", "thalweg-client"]),
     ("thalweg-server", &["thalweg-wire"]),
     ("thalweg-client", &["thalweg-wire"]),
-    ("thalweg-lab", &[]),
+    ("thalweg-lab", &["thalweg-match-feed"]),
     ("thalweg-limit", &[]),
     ("thalweg-match-feed", &[]),
     ("thalweg-wire", &[]),
@@ -102,7 +102,8 @@ const LAB: &Arrows = &[
     ("subject", &["scenario"]),
     ("swarm", &["scenario", "subject", "measure"]),
     ("report", &["scenario", "measure"]),
-    ("run", &["scenario", "measure", "subject", "swarm", "report"]),
+    ("sizing", &["scenario", "measure", "report"]),
+    ("run", &["scenario", "measure", "subject", "swarm", "report", "sizing"]),
 ];
 
 const HERE: &str = "change the arrows in xtask/src/tidy/arrows.rs and ARCHITECTURE.md";

@@ -22,6 +22,9 @@ pub struct Counts {
     /// Arrived before it was due or published, or answered before it was asked.
     #[serde(default)]
     pub early: u64,
+    /// Versions of a document that a newer one replaced before they were sent: nothing is lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replaced: u64,
     /// Gaps the subject announced.
     pub gaps: u64,
     /// Connections that ended before the sample did.
@@ -50,6 +53,7 @@ impl Counts {
             reordered: self.reordered + other.reordered,
             corrupt: self.corrupt + other.corrupt,
             early: self.early + other.early,
+            replaced: self.replaced + other.replaced,
             gaps: self.gaps + other.gaps,
             cut: self.cut + other.cut,
         }
@@ -65,10 +69,15 @@ impl Counts {
             reordered: self.reordered - before.reordered,
             corrupt: self.corrupt - before.corrupt,
             early: self.early - before.early,
+            replaced: self.replaced - before.replaced,
             gaps: self.gaps - before.gaps,
             cut: self.cut - before.cut,
         }
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What was reported of counts that go on, so that each is reported once.
@@ -226,6 +235,12 @@ impl Ledger {
                 self.adrift.insert(subscription);
             }
         }
+    }
+
+    /// So many versions that were to come next were replaced by a newer one.
+    pub fn replaced(&mut self, subscription: usize, versions: u64) {
+        self.counts.replaced += versions;
+        self.excuse(subscription, Some(versions));
     }
 
     /// A connection ended before its time.

@@ -72,9 +72,13 @@ pub struct Sample {
     /// In an open loop: how the swarm kept the schedule.
     #[serde(default)]
     pub pacing: Option<Pacing>,
-    /// Of the `ceiling` drive: the rates tried, in order.
+    /// Of the `ceiling` drive: the rates tried, in order; of a ramp within an objective, its
+    /// seconds.
     #[serde(default)]
     pub steps: Vec<Step>,
+    /// How far a ramp came within its objective.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// What the subject's threads did in the span.
     #[serde(default)]
     pub activity: Activity,
@@ -123,9 +127,12 @@ pub struct WarmUp {
     pub is_steady: bool,
 }
 
-/// One rate that was tried.
+/// One rate that was tried, or one second of a ramp.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
+    /// Connections that stood at its end; 0 where they are always the same.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connections: u32,
     /// Events published per second and topic.
     pub rate: f64,
     /// For how long.
@@ -138,6 +145,40 @@ pub struct Step {
     pub is_confirmation: bool,
     /// Why the objective was missed; `None` if it was met.
     pub missed: Option<String>,
+}
+
+/// How many connections a ramp came to before an event was later than its objective.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// Those that stood when the first event was due that came too late; at the end, if none
+    /// was.
+    pub connections: u32,
+    /// When that was known, since the span began.
+    pub at_us: u64,
+    /// Whether none was too late: there may be room for more.
+    pub is_all: bool,
+    /// Share of its core that the swarm used in the second before.
+    pub swarm_busy: f64,
+    /// The kernel's memory for TCP then, to what it has before it begins to be short.
+    #[serde(default)]
+    pub kernel_share: f64,
+    /// How it went on, with connections still arriving.
+    pub beyond: Beyond,
+}
+
+/// What came of more connections than were held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beyond {
+    /// Those that stood at the end.
+    pub connections: u32,
+    /// How late the oldest event was that somebody did not have, at most.
+    pub late_us_max: u64,
+    /// Connections that were ended.
+    pub cut: u64,
+    /// Gaps that were announced.
+    pub gaps: u64,
+    /// Versions that a newer one replaced before they were sent.
+    pub replaced: u64,
 }
 
 /// What a subject's threads did in the span.
@@ -185,6 +226,19 @@ pub struct Point {
     pub cpu_ns: u64,
     /// Its resident memory.
     pub rss_bytes: u64,
+    /// Connections that stand.
+    #[serde(default)]
+    pub connections: u32,
+    /// The kernel's memory for TCP, of the whole machine.
+    #[serde(default)]
+    pub kernel_bytes: u64,
+    /// Its proportional memory; looked at once a second of a keyed load, for it takes long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss_bytes: Option<u64>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// What was really agreed and set, as the swarm sees it on its first connection.

@@ -61,6 +61,28 @@ pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =
     &[("RSS", "MB", |_, row| figure(row.memory.rss_bytes.map(|it| it / 1e6)))];
+/// What is watched of a keyed load, besides.
+pub(super) const PROPORTIONAL: &[Column] = &[
+    ("PSS", "MB", |_, row| figure(row.memory.pss_bytes.map(|it| it / 1e6))),
+    ("kernel", "MB", |_, row| figure(row.memory.socket_bytes.map(|it| it / 1e6))),
+];
+/// From when the echo probe's request was due to when it was answered.
+pub(super) const PROBE: &[Column] = &[
+    ("echo probe µs", "p50", |_, row| whole(row.round_trip.p50_us)),
+    ("", "p99", |_, row| whole(row.round_trip.p99_us)),
+];
+pub(super) const HELD: &[Column] = &[
+    ("clients", "held", |_, row| {
+        row.held.as_ref().map_or(String::new(), |held| {
+            let least = if held.is_all { "≥ " } else { "" };
+            format!("{least}{:.0}", held.connections.median)
+        })
+    }),
+    ("clients", TO_BASELINE, |part, row| compared(part, row, Metric::Throughput)),
+    ("bound", "by", |_, row| {
+        row.held.as_ref().map_or(String::new(), |held| held.bound_by.to_owned())
+    }),
+];
 pub(super) const STOPPED: &[Column] = &[
     ("KiB per stopped", "mean", |_, row| {
         figure(row.memory.stopped_bytes_mean.map(|it| it / 1024.0))

@@ -2,7 +2,7 @@
 //! the figures of single samples lie apart.
 
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Latency, Sample, Step, Verdict, shows_p99};
+use crate::measure::{Latency, Point, Sample, Step, Verdict, shows_p99};
 use crate::scenario::Settings;
 use serde::Serialize;
 
@@ -28,7 +28,11 @@ pub struct Curves {
     pub latency_us: Vec<(f64, u64)>,
     /// Seconds since the span began, and resident bytes then: medians of samples.
     pub rss_bytes: Vec<(f64, f64)>,
-    /// Of the `ceiling` drive: the rates tried, sample by sample.
+    /// The same of proportional memory, where it was looked at.
+    pub pss_bytes: Vec<(f64, f64)>,
+    /// The same of the kernel's memory for TCP.
+    pub kernel_bytes: Vec<(f64, f64)>,
+    /// Of the `ceiling` drive: the rates tried, or the seconds of a ramp, sample by sample.
     pub steps: Vec<Step>,
     /// Medians with intervals of what the groups of a row have as medians.
     pub spreads: Spreads,
@@ -61,7 +65,9 @@ impl Curves {
         Curves {
             limited_by: limited_by(all, valid),
             latency_us: latency_us(valid),
-            rss_bytes: rss_bytes(valid),
+            rss_bytes: over_time(valid, |point| Some(point.rss_bytes)),
+            pss_bytes: over_time(valid, |point| point.pss_bytes),
+            kernel_bytes: over_time(valid, |it| Some(it.kernel_bytes).filter(|it| *it > 0)),
             steps: valid.iter().flat_map(|sample| sample.steps.clone()).collect(),
             spreads: Spreads::of(valid, settings),
         }
@@ -110,13 +116,17 @@ fn latency_us(valid: &[&Sample]) -> Vec<(f64, u64)> {
 
 /// Samples of a row are looked at at the same times, so the medians are of the
 /// first, second, … look of each.
-fn rss_bytes(valid: &[&Sample]) -> Vec<(f64, f64)> {
-    let looks = valid.iter().map(|it| it.timeline.len()).filter(|&len| len > 0).min().unwrap_or(0);
+fn over_time(valid: &[&Sample], of: impl Fn(&Point) -> Option<u64>) -> Vec<(f64, f64)> {
+    let known = |sample: &&Sample| -> Vec<(f64, f64)> {
+        let at_s = |point: &Point| point.at_us as f64 / 1e6;
+        sample.timeline.iter().filter_map(|it| Some((at_s(it), of(it)? as f64))).collect()
+    };
+    let timelines: Vec<_> = valid.iter().map(known).collect();
+    let looks = timelines.iter().map(Vec::len).filter(|&len| len > 0).min().unwrap_or(0);
     let step = looks.div_ceil(MOMENTS_MAX).max(1);
     let at = |look: usize| {
-        let points = valid.iter().filter_map(|it| it.timeline.get(look));
         let (at_s, bytes): (Vec<f64>, Vec<f64>) =
-            points.map(|it| (it.at_us as f64 / 1e6, it.rss_bytes as f64)).unzip();
+            timelines.iter().filter_map(|it| it.get(look)).copied().unzip();
         Some((median(&at_s)?, median(&bytes)?))
     };
     (0..looks).step_by(step).filter_map(at).collect()
@@ -125,7 +135,6 @@ fn rss_bytes(valid: &[&Sample]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Point;
 
     #[test]
     fn shares_end_where_a_few_events_would_decide() {
@@ -153,7 +162,7 @@ mod tests {
         };
         let (small, middle, large, none) =
             (sample(10, 3), sample(100, 4), sample(1000, 3), sample(0, 0));
-        let curve = rss_bytes(&[&small, &large, &none, &middle]);
+        let curve = over_time(&[&small, &large, &none, &middle], |it| Some(it.rss_bytes));
         assert_eq!(curve, [(0.0, 100.0), (0.5, 101.0), (1.0, 102.0)]);
     }
 }

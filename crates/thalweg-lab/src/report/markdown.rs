@@ -6,7 +6,7 @@ use super::received;
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::table::{columns, notes};
-use super::{words, workload};
+use super::{cost, words, workload};
 
 /// The whole report.
 pub fn markdown(summary: &Summary) -> String {
@@ -24,6 +24,10 @@ pub fn markdown(summary: &Summary) -> String {
         }
         text += &part.rows.iter().map(what_was_received).collect::<String>();
         text += &beside(part);
+    }
+    let cost = cost::sentences(summary);
+    if !cost.is_empty() {
+        text += &format!("\n## What it costs\n{}", list(&cost));
     }
     text += "\n## How it was measured\n\n| | |\n|---|---|\n";
     for (name, values) in words::facts(summary) {

@@ -36,24 +36,32 @@ impl PartSummary {
     /// that a latency is the time of service without what would have queued.
     pub(super) fn is_closed_loop(&self) -> bool {
         match self.drive {
-            Drive::PublishedLoad => self.rows.iter().any(|row| row.settings.rate == 0),
+            Drive::PublishedLoad => {
+                self.rows.iter().any(|row| row.settings.events_per_s().is_none())
+            },
             Drive::RoundTrip | Drive::Publish => true,
             _ => false,
         }
     }
 
+    /// Whether it is a ramp that is to be held within an objective.
+    pub(super) fn has_objective(&self) -> bool {
+        self.rows.iter().any(|row| row.settings.late_us_max > 0)
+    }
+
     /// A metric's name in a sentence.
     pub(super) fn name_of(&self, metric: Metric) -> &'static str {
         match metric {
-            Metric::Cpu if self.drive.is_connecting() => "CPU per connection",
+            Metric::Cpu if self.drive.is_connecting() && !self.has_objective() => "CPU per connection",
             Metric::Cpu => "CPU per event",
             Metric::P99 if self.is_closed_loop() => "p99 service time",
-            Metric::P99 if self.drive.is_connecting() => "p99 time from due to standing",
+            Metric::P99 if self.drive.is_connecting() && !self.has_objective() => "p99 time from due to standing",
             Metric::P99 => "p99 latency",
             Metric::RoundTrip => "mean round trip",
             Metric::Throughput if self.drive == Drive::Ceiling => {
                 "highest rate within the objective"
             }
+            Metric::Throughput if self.has_objective() => "clients held within the objective",
             Metric::Throughput if self.drive.is_connecting() => "connections per second",
             Metric::Throughput => "events per second",
             Metric::Memory => "memory per connection",

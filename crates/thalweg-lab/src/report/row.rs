@@ -1,6 +1,7 @@
 //! One subject in one cell: medians of its samples that count.
 
 use super::curves::Curves;
+use super::held::HeldFigures;
 use crate::measure::statistics::{Estimate, estimate, median};
 use crate::measure::{Received, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
@@ -55,6 +56,9 @@ pub struct Row {
     pub load: Load,
     /// Where the client answers.
     pub round_trip: Trips,
+    /// How far a ramp came within its objective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldFigures>,
     /// Of an endpoint that does not cooperate: the middle sample's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<Received>,
@@ -194,6 +198,7 @@ impl Valid<'_> {
         row.memory = self.memory(settings);
         row.load = self.load();
         row.round_trip = self.round_trip();
+        row.held = HeldFigures::of(&self.0, settings);
         row.received = self.received();
     }
 

@@ -1,10 +1,12 @@
 //! The summary as a table for a terminal.
 
-use super::columns::{Column, LATE, LOAD, STOPPED, TO_BASELINE, TOPICS, withholds_p99};
+use super::columns::{
+    Column, LATE, LOAD, PROBE, PROPORTIONAL, RECEIVED, STOPPED, TO_BASELINE, TOPICS, withholds_p99,
+};
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::words::{pinned, printable};
-use super::{received, workload};
+use super::{cost, received, workload};
 use crate::measure::comparison::{Comparison, Word};
 
 /// The whole summary.
@@ -32,6 +34,10 @@ pub fn table(summary: &Summary) -> String {
             text += &received::lines(row);
         }
         text += &notes(part);
+    }
+    let cost = cost::sentences(summary);
+    if !cost.is_empty() {
+        text += &format!("\n{}\n", cost.join("\n"));
     }
     printable(&text)
 }
@@ -66,6 +72,9 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     }
     if has_stopped {
         groups.push(STOPPED);
+    }
+    if part.rows.iter().any(|row| row.settings.keys > 1) {
+        groups.extend([PROPORTIONAL, RECEIVED, PROBE]);
     }
     groups.push(LOAD);
     let mut columns = groups.concat();
@@ -132,6 +141,11 @@ pub(super) fn notes(part: &PartSummary) -> String {
     if part.rows.iter().any(withholds_p99) {
         text +=
             "“–”: withheld, for the swarm itself published late by more than a tenth of the p99.\n";
+    }
+    for row in &part.rows {
+        if let Some(held) = &row.held {
+            text += &format!("{} · {}: {}\n", row.cell, row.subject, held.told);
+        }
     }
     text += &reasons(part);
     text += &differences(part);

@@ -2,7 +2,7 @@
 //! in its table, what is compared, what its charts show.
 
 use super::columns::{
-    BATCHING, CEILING, CONNECTING, CONNECTING_LATE, CPU, Column, FROM_INTENDED, IDLE, LATENCY,
+    BATCHING, CEILING, CONNECTING, CONNECTING_LATE, CPU, Column, FROM_INTENDED, HELD, IDLE, LATENCY,
     MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE, THROUGHPUT, TOTAL,
 };
 use super::html::metric::{self as chart};
@@ -125,6 +125,16 @@ pub(super) fn of(part: &PartSummary) -> Shown {
             columns: vec![ROUND_TRIP, FROM_INTENDED, RECEIVED, MEMORY],
             compared: &[Metric::RoundTrip, Metric::P99],
             charts: vec![chart::P99, chart::ROUND_TRIP, chart::EVENTS],
+            has_throughput: false,
+            ..Shown::default()
+        },
+        Drive::Ramp if part.has_objective() => Shown {
+            sentence: "Clients arrive at a rate set in advance, while the lab publishes on a \
+                schedule, until an event is later than the objective at anybody. Held are those \
+                that stood when it was due. Latency is that of the events.",
+            columns: vec![HELD, CPU, LATENCY, MEMORY],
+            compared: &[Metric::Throughput],
+            charts: vec![chart::HELD, chart::CPU, chart::P99],
             has_throughput: false,
             ..Shown::default()
         },

@@ -2,8 +2,9 @@
 
 use super::lines::Lines;
 use crate::measure::{Latency, Sample};
-use crate::report::{Manifest, Summary};
+use crate::report::{Manifest, Summary, models};
 use crate::scenario::Plan;
+use crate::sizing::Basis;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -102,6 +103,19 @@ impl Archive {
     /// What was found.
     pub fn summary(&self) -> Summary {
         Summary::new(&self.plan, &self.samples, self.manifest.clone())
+    }
+
+    /// What its subjects cost, for [`crate::sizing`].
+    pub fn basis(&self) -> Basis {
+        let Manifest { machine, measured, version, begun, .. } = &self.manifest;
+        let measured = if measured.is_empty() { version } else { measured };
+        Basis {
+            run: self.name.clone(),
+            machine: format!("{}, {} cores", machine.cpu, machine.cores),
+            begun: begun.clone(),
+            version: measured.clone(),
+            models: models(&self.summary()),
+        }
     }
 
     /// Whether it was neither killed nor interrupted.

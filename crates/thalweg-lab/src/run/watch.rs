@@ -4,7 +4,7 @@ use super::progress::Progress;
 use super::start_barrier::StartBarrier;
 use crate::measure::{
     CoreTimes, KernelMemory, Memory, Point, Resources, Room, SocketMemory, SystemCalls, core_times,
-    dropped_packets,
+    dropped_packets, tcp_bytes,
 };
 use crate::subject::{Place, Socket, SystemCallCount, sockets};
 use crate::swarm::{Figures, Moment, Observer, monotonic_us};
@@ -15,9 +15,11 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Points of a sample's timeline: ten a second, and of a longer span than twenty
-/// seconds only the first.
-const POINTS_MAX: usize = 200;
+/// Points of a sample's timeline: ten a second, and of a longer span than two minutes only
+/// the first.
+const POINTS_MAX: usize = 1200;
+/// At every tenth of them proportional memory is looked at, where it is at all.
+const POINTS_PER_PSS: usize = 10;
 /// How long system calls are counted, and how long that may take to begin.
 const COUNT_US: u64 = 300_000;
 const COUNT_WITHIN_US: u64 = 3_000_000;
@@ -93,6 +95,8 @@ pub(super) struct WatchOptions<'a> {
     pub(super) progress: Option<&'a RefCell<Progress>>,
     /// Of those whose spans begin together.
     pub(super) barrier: StartBarrier,
+    /// Whether to look at proportional memory within the span, too.
+    pub(super) pss: bool,
 }
 
 /// Observes the subject while the swarm loads it. A clone shares what it observes: one is
@@ -268,11 +272,15 @@ impl Observer for Watch<'_> {
         }
         if *is_in_span && observations.timeline.len() < POINTS_MAX {
             let (cpu_ns, rss_bytes) = Resources::glance(processes);
+            let wants_pss = options.pss && observations.timeline.len() % POINTS_PER_PSS == 0;
             observations.timeline.push(Point {
                 at_us: monotonic_us() - observations.begin.at_us,
                 events: figures.events,
                 cpu_ns: cpu_ns.saturating_sub(observations.begin.resources.cpu_ns),
                 rss_bytes,
+                connections: figures.connections as u32,
+                kernel_bytes: tcp_bytes().unwrap_or(0),
+                pss_bytes: wants_pss.then(|| Resources::pss_bytes(processes)).flatten(),
             });
         }
         match options.interrupted.load(Ordering::Relaxed) {

@@ -149,6 +149,8 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.request, |settings, value| settings.request = value);
     vary(&mut all, &block.shards, |settings, value| settings.shards = value);
     vary(&mut all, &block.topics, |settings, value| settings.topics = value);
+    vary(&mut all, &block.keys, |settings, value| settings.keys = value);
+    vary(&mut all, &block.payload, |settings, value| settings.payload = value);
     vary(&mut all, &block.event_bytes, |settings, value| settings.event_bytes = value);
     vary(&mut all, &block.connections, |settings, value| settings.connections = value);
     vary(&mut all, &block.stopped, |settings, value| settings.stopped = value);
@@ -158,6 +160,10 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.stay_ms, |settings, value| settings.stay_ms = value);
     vary(&mut all, &block.window, |settings, value| settings.window = value);
     vary(&mut all, &block.rate, |settings, value| settings.rate = value);
+    vary(&mut all, &block.every_ms, |settings, value| settings.every_ms = value);
+    vary(&mut all, &block.late_us_max, |settings, value| settings.late_us_max = value);
+    vary(&mut all, &block.kind, |settings, value| settings.kind = value);
+    vary(&mut all, &block.deltas, |settings, value| settings.deltas = value);
     vary(&mut all, &block.p99_us_max, |settings, value| settings.p99_us_max = value);
     vary(&mut all, &block.answers, |settings, value| settings.answers = value);
     vary(&mut all, &block.interval_us, |settings, value| settings.interval_us = value);

@@ -1,6 +1,7 @@
 //! What cannot be measured, and what to do about it.
 
-use super::{Answers, Dialect, Drive, Program, Settings, Transport};
+use super::{Answers, Dialect, Drive, Payload, Program, Settings, TopicKind, Transport};
+use thalweg_match_feed::Size;
 
 /// The least a published event needs for `seq`, `due` and `crc` at full length.
 const EVENT_BYTES_MIN: u32 = 96;
@@ -17,6 +18,7 @@ pub(super) const RATE_MAX: u32 = 10_000_000;
 /// Whether `program` can be measured so; if not, why.
 pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
     counts(settings)?;
+    published(settings, drive, program)?;
     sizes(settings, drive)?;
     transport(settings, drive, program)?;
     http2(settings, program)?;
@@ -48,6 +50,44 @@ pub(super) fn check(settings: &Settings, drive: Drive, program: &Program) -> Res
     }
     if settings.rate > RATE_MAX {
         return Err(format!("a rate is up to {RATE_MAX}/s"));
+    }
+    Ok(())
+}
+
+/// Whether so much can be published, and as this.
+fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(), String> {
+    let Settings { keys, topics, streams, connections, rate, every_ms, .. } = *settings;
+    if keys == 0 || keys > connections || keys > 1 && (topics > 1 || streams > 0) {
+        return Err(
+            "keys are 1 to the number of connections, each on one of them: without topics and \
+             streams"
+                .to_owned(),
+        );
+    }
+    if rate > 0 && every_ms > 0 {
+        return Err("a rate and every_ms say the same: leave one of them out".to_owned());
+    }
+    if drive.is_connecting() && settings.events_per_s().is_none() {
+        if keys > 1 || settings.payload != Payload::Padded || settings.late_us_max > 0 {
+            return Err("this needs events that are published: set a rate or every_ms".to_owned());
+        }
+        return Ok(());
+    }
+    let is_value = settings.kind == TopicKind::Value;
+    if (is_value || settings.deltas) && program.dialect() != Dialect::Thalweg {
+        return Err("this subject has no value topics: set kind and deltas of another".to_owned());
+    }
+    if settings.deltas && !is_value {
+        return Err("patches are of value topics: set kind = \"value\"".to_owned());
+    }
+    let is_wire = matches!(program.dialect(), Dialect::Thalweg | Dialect::Limit);
+    let is_size = |size: &Size| size.bytes() == settings.event_bytes as usize;
+    if settings.payload == Payload::Match && !Size::ALL.iter().any(is_size) {
+        let sizes = Size::ALL.map(|size| size.bytes().to_string()).join(", ");
+        return Err(format!("documents of matches have an event_bytes of {sizes}"));
+    }
+    if (settings.payload == Payload::Match || keys > 1) && !is_wire {
+        return Err("keys and documents need the envelopes of docs/wire.md".to_owned());
     }
     Ok(())
 }
@@ -105,7 +145,9 @@ fn counts(settings: &Settings) -> Result<(), String> {
 
 fn sizes(settings: &Settings, drive: Drive) -> Result<(), String> {
     let Settings { event_bytes, dummy_bytes, .. } = *settings;
-    let is_published = drive.is_published_load() || drive == Drive::Publish;
+    let is_published = drive.is_published_load()
+        || drive == Drive::Publish
+        || drive.is_connecting() && settings.events_per_s().is_some();
     if is_published && !(EVENT_BYTES_MIN..=EVENT_BYTES_MAX).contains(&event_bytes) {
         return Err(format!(
             "event_bytes is {EVENT_BYTES_MIN} to {EVENT_BYTES_MAX}, not {event_bytes}"

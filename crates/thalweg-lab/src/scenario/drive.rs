@@ -3,7 +3,7 @@
 //! A new workload is an arm here, one in `report/workload.rs`, and a file under
 //! `swarm/workload/`.
 
-use super::{Answers, Figure, Request, Settings};
+use super::{Answers, Figure, Request, Settings, TopicKind};
 use serde::{Deserialize, Serialize};
 
 /// What a round trip takes, about.
@@ -18,6 +18,9 @@ const SUBSCRIBER: [&str; 2] = ["transport", "receive_buffer_bytes"];
 const OF_ALL: [&str; 4] = ["connections", "round", "subjects", "baseline"];
 /// Settings of every subject that the lab starts.
 const OF_SUBJECTS: [&str; 5] = ["shards", "mode", "tls", "send_buffer_bytes", "unsent_bytes"];
+/// Settings of what the lab publishes.
+const PUBLISHED: [&str; 7] =
+    ["keys", "payload", "event_bytes", "rate", "every_ms", "kind", "deltas"];
 
 /// Who makes the subject broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +141,17 @@ impl Drive {
         let bytes = bytes_label(settings.event_bytes);
         let rows = (interval_us > 0).then_some(Source::Rows);
         let keys = |own: &[&'static str]| [&SUBSCRIBER, own].concat();
+        let beside = |own: &[&'static str]| [&SUBSCRIBER, &PUBLISHED[..], own].concat();
+        let source = rows.filter(|_| settings.events_per_s().is_none());
+        let pace = match (settings.every_ms, settings.rate) {
+            (0, 0) => format!("W{}", settings.window),
+            (0, per_s) => format!("{per_s}/s"),
+            (every_ms, _) => format!("/ {}", interval_label(every_ms * 1000)),
+        };
+        let published = match settings.events_per_s() {
+            Some(_) => format!(" × {bytes} {pace}"),
+            None => String::new(),
+        };
         let plain = Kind {
             keys: Vec::new(),
             label: String::new(),
@@ -149,18 +163,16 @@ impl Drive {
         };
         match self {
             Drive::PublishedLoad => {
-                let rate = f64::from(settings.rate) * f64::from(settings.topics) * readers;
-                let (pace, figure, scheduled_per_s) = match settings.rate {
-                    0 => (format!("W{}", settings.window), Figure::Cpu, None),
-                    // Where the rate is given, it is the same for everybody.
-                    per_s => (format!("{per_s}/s"), Figure::Latency, Some(rate)),
-                };
+                let scheduled_per_s = settings
+                    .events_per_s()
+                    .map(|rate| rate * f64::from(settings.topics) * readers);
+                // Where the rate is given, it is the same for everybody.
+                let figure =
+                    if scheduled_per_s.is_some() { Figure::Latency } else { Figure::Cpu };
                 Kind {
-                    keys: keys(&[
+                    keys: beside(&[
                         "streams",
                         "topics",
-                        "event_bytes",
-                        "rate",
                         "window",
                         "stopped",
                         "slow",
@@ -260,28 +272,31 @@ impl Drive {
                 }
             }
             Drive::Ramp => Kind {
-                keys: keys(&["arrivals", "batch", "interval_us"]),
-                label: format!("{subscribers} arrive at {}", settings.arrivals),
-                figure: Figure::Latency,
-                source: rows,
+                keys: beside(&["arrivals", "batch", "interval_us", "late_us_max"]),
+                label: format!("{subscribers} arrive at {}{published}", settings.arrivals),
+                figure: match settings.late_us_max {
+                    0 => Figure::Latency,
+                    _ => Figure::Ceiling,
+                },
+                source,
                 span_us: Some(settings.arrivals.schedule(connections as usize).1),
                 ..plain
             },
             Drive::Churn => Kind {
-                keys: keys(&["stay_ms", "batch", "interval_us"]),
+                keys: beside(&["stay_ms", "batch", "interval_us"]),
                 label: format!(
-                    "{subscribers} stay {} each",
+                    "{subscribers} stay {} each{published}",
                     interval_label(settings.stay_ms * 1000)
                 ),
                 figure: Figure::Latency,
-                source: rows,
+                source,
                 ..plain
             },
             Drive::Stampede => Kind {
-                keys: keys(&["batch", "interval_us"]),
-                label: format!("{subscribers} reconnect at once"),
+                keys: beside(&["batch", "interval_us"]),
+                label: format!("{subscribers} reconnect at once{published}"),
                 figure: Figure::Latency,
-                source: rows,
+                source,
                 span_us: Some(u64::from(connections) * OPENING_US),
                 ..plain
             },
@@ -313,6 +328,15 @@ impl Settings {
         }
         if self.topics > 1 {
             label += &format!(" × {} topics", self.topics);
+        }
+        if self.keys > 1 {
+            label += &format!(" × {} keys", self.keys);
+        }
+        if self.kind == TopicKind::Value {
+            label += " value";
+        }
+        if self.deltas {
+            label += " patches";
         }
         if self.stopped > 0 {
             label += &format!(", {} stop", self.stopped);

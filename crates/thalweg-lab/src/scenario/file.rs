@@ -1,6 +1,8 @@
 //! A scenario file as it is written (TOML).
 
-use super::{Answers, Arrivals, Control, Drive, Figure, Mode, Request, Transport};
+use super::{
+    Answers, Arrivals, Control, Drive, Figure, Mode, Payload, Request, TopicKind, Transport,
+};
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::de::{DeserializeOwned, Error as _};
@@ -148,7 +150,11 @@ pub(super) struct Block {
     pub(super) connections: Option<Axis<u32>>,
     /// Topics each connection subscribes to, each with a window of its own.
     pub(super) topics: Option<Axis<u32>>,
-    /// Exact size of a published event.
+    /// Topics that connections are spread over in turn, each on one of them.
+    pub(super) keys: Option<Axis<u32>>,
+    /// What a published event is.
+    pub(super) payload: Option<Axis<Payload>>,
+    /// Exact size of a published event; of a document, about.
     pub(super) event_bytes: Option<Axis<u32>>,
     /// Published events outstanding per topic: event n + window is published when all
     /// have n.
@@ -156,8 +162,13 @@ pub(super) struct Block {
     /// Published events per second and topic, on a schedule set in advance; 0 posts as
     /// fast as the window allows. With the `ceiling` drive the first rate tried.
     pub(super) rate: Option<Axis<u32>>,
+    /// Time between two published events of a topic, instead of a rate, ms; 0 is none.
+    pub(super) every_ms: Option<Axis<u64>>,
     /// The latency objective of the `ceiling` drive, for 99 of 100 events, µs.
     pub(super) p99_us_max: Option<Axis<u64>>,
+    /// The latency objective of the `ramp` drive beside published events, for every event, µs:
+    /// how many connections are held within it. 0 is none.
+    pub(super) late_us_max: Option<Axis<u64>>,
     /// Which connection carries the answers of the `echo` drive.
     pub(super) answers: Option<Axis<Answers>>,
     /// Rows in a generated batch.
@@ -177,6 +188,10 @@ pub(super) struct Block {
     pub(super) stay_ms: Option<Axis<u64>>,
     /// Threads of `thalweg serve`.
     pub(super) shards: Option<Axis<u32>>,
+    /// What topics of `thalweg serve` are.
+    pub(super) kind: Option<Axis<TopicKind>>,
+    /// Whether subscribers take patches of value topics.
+    pub(super) deltas: Option<Axis<bool>>,
     /// How `limit` sends.
     pub(super) mode: Option<Axis<Mode>>,
     /// How the `publish` drive hands events in.
@@ -243,10 +258,14 @@ of_every_key!(
     transport,
     connections,
     topics,
+    keys,
+    payload,
     event_bytes,
     window,
     rate,
+    every_ms,
     p99_us_max,
+    late_us_max,
     batch,
     interval_us,
     stopped,
@@ -255,6 +274,8 @@ of_every_key!(
     arrivals,
     stay_ms,
     shards,
+    kind,
+    deltas,
     mode,
     request,
     tls,

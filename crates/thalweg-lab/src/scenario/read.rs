@@ -185,7 +185,7 @@ fn expect_effect(part: &Part, changes: &Changes, forced: &Block) -> Result<(), S
              requests=…"
         )));
     }
-    if forced.window.is_some() && settings().all(|it| it.rate > 0) {
+    if forced.window.is_some() && settings().all(|it| it.events_per_s().is_some()) {
         return Err(ScenarioError::new(
             "events at a rate do not wait for each other: leave window or the rate out",
         ));

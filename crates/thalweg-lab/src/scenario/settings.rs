@@ -1,7 +1,8 @@
 //! Everything that may differ between two samples.
 
-use super::{Answers, Arrivals, Mode, Request, Transport};
+use super::{Answers, Arrivals, Mode, Payload, Request, TopicKind, Transport};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::time::Duration;
 
 /// Events of a topic in a span, at least.
@@ -22,15 +23,23 @@ pub struct Settings {
     pub tls: bool,
     /// Topics each connection subscribes to.
     pub topics: u32,
-    /// Exact size of a published event.
+    /// Topics that connections are spread over in turn, each on one of them.
+    pub keys: u32,
+    /// What a published event is.
+    pub payload: Payload,
+    /// Exact size of a published event; of a document, about.
     pub event_bytes: u32,
     /// Published events outstanding per topic.
     pub window: u32,
     /// Published events per second and topic, on a schedule set in advance; 0 posts
     /// as fast as the window allows. With the `ceiling` drive the first rate tried.
     pub rate: u32,
+    /// Time between two events of a topic on such a schedule, instead of a rate; 0 is none.
+    pub every_ms: u64,
     /// The latency objective of the `ceiling` drive, for 99 of 100 events.
     pub p99_us_max: u64,
+    /// The latency objective of a `ramp` beside published events, for every event; 0 is none.
+    pub late_us_max: u64,
     /// Rows in a generated batch.
     pub batch: u32,
     /// Time between two generated batches.
@@ -47,6 +56,10 @@ pub struct Settings {
     pub stay_ms: u64,
     /// Threads of `thalweg serve`.
     pub shards: u32,
+    /// What topics of `thalweg serve` are.
+    pub kind: TopicKind,
+    /// Whether subscribers take patches of value topics.
+    pub deltas: bool,
     /// How `limit` sends.
     pub mode: Mode,
     /// How the `publish` drive hands events in.
@@ -80,10 +93,14 @@ impl Default for Settings {
             streams: 0,
             tls: false,
             topics: 1,
+            keys: 1,
+            payload: Payload::Padded,
             event_bytes: 128,
             window: 4,
             rate: 0,
+            every_ms: 0,
             p99_us_max: 50_000,
+            late_us_max: 0,
             batch: 1,
             interval_us: 1000,
             stopped: 0,
@@ -92,6 +109,8 @@ impl Default for Settings {
             arrivals: Arrivals::default(),
             stay_ms: 10_000,
             shards: 1,
+            kind: TopicKind::Log,
+            deltas: false,
             mode: Mode::Coalesced,
             request: Request::Ndjson,
             answers: Answers::Same,
@@ -116,9 +135,44 @@ impl Settings {
     /// The shortest span at a slow rate: one of fewer events would measure little else than
     /// when it began.
     pub fn slow_span(&self) -> Duration {
-        match self.rate {
-            0 => Duration::ZERO,
-            rate => SLOW_SPAN_EVENTS * Duration::from_secs(1) / rate,
+        self.period().map_or(Duration::ZERO, |period| SLOW_SPAN_EVENTS * period)
+    }
+
+    /// Events of a topic per second, on a schedule set in advance; `None` without one.
+    pub fn events_per_s(&self) -> Option<f64> {
+        match (self.every_ms, self.rate) {
+            (0, 0) => None,
+            (0, rate) => Some(f64::from(rate)),
+            (every_ms, _) => Some(1000.0 / every_ms as f64),
+        }
+    }
+
+    /// Time between two of them.
+    pub fn period(&self) -> Option<Duration> {
+        self.events_per_s().map(|rate| Duration::from_secs_f64(1.0 / rate))
+    }
+
+    /// Topics of all connections together.
+    pub fn topics_in_all(&self) -> u32 {
+        self.topics.max(self.keys)
+    }
+
+    /// The topics of the connection with this number.
+    pub fn topics_of(&self, connection: usize) -> Range<u32> {
+        match self.keys {
+            ..=1 => 0..self.topics,
+            keys => {
+                let key = (connection % keys as usize) as u32;
+                key..key + 1
+            }
+        }
+    }
+
+    /// Of the first so many connections, those that subscribe to a topic.
+    pub fn subscribers_of(&self, topic: u32, connections: u32) -> u32 {
+        match self.keys {
+            ..=1 => connections,
+            keys => (connections + keys - 1 - topic) / keys,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! How each program is started: its command line is all the lab knows of it
 //! besides the wire.
 
-use crate::scenario::{Drive, Mode, Peer, Program, Settings, Source};
+use crate::scenario::{Drive, Mode, Peer, Program, Settings, Source, TopicKind};
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 /// What to start, and for what.
@@ -18,7 +19,7 @@ pub struct Launch<'a> {
 }
 
 /// The topic that every connection subscribes to; several topics count up.
-pub fn topic_name(index: u32) -> String {
+pub fn topic_name(index: impl Display) -> String {
     format!("bench/{index}")
 }
 
@@ -60,6 +61,9 @@ fn thalweg(launch: &Launch<'_>, listen: SocketAddr) -> Vec<String> {
     }
     if unsent_bytes > 0 {
         option("--unsent", unsent_bytes.to_string());
+    }
+    if launch.settings.kind == TopicKind::Value {
+        option("--topic", format!("{},kind=value", topic_name("*")));
     }
     let (topic, interval) = (topic_name(0), interval(interval_us));
     let start_us = launch.start_us;

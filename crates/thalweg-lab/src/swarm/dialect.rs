@@ -26,16 +26,17 @@ use super::carrier::{Kind, shown};
 use crate::scenario::{self, Program, Settings, Transport};
 use anyhow::anyhow;
 use std::fmt::Debug;
+use std::ops::Range;
 
 /// What a connection asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Wanted<'a> {
     /// How it wants to be sent to.
     pub(super) transport: Transport,
     /// Where it is to be found, if not where topics are.
     pub(super) path: Option<&'a str>,
-    /// It subscribes to the first so many topics.
-    pub(super) topics: u32,
+    /// Numbers of the topics that it subscribes to.
+    pub(super) topics: Range<u32>,
     /// More of the query, e.g. `cursor=earliest`.
     pub(super) query: &'a str,
 }
@@ -146,8 +147,19 @@ pub(super) enum Message<'a> {
         topic: &'a [u8],
         /// That of the last event; empty if there are none.
         position: &'a [u8],
+        /// Offset of the first event, in digits; empty if the subject does not say.
+        first: &'a [u8],
         /// Separated by commas.
         events: &'a [u8],
+    },
+    /// The newest version of a value topic.
+    Version {
+        /// Name of the topic.
+        topic: &'a [u8],
+        /// Of this version.
+        position: &'a [u8],
+        /// What it is.
+        version: Version<'a>,
     },
     /// Events that will not come.
     Gap {
@@ -172,6 +184,25 @@ pub(super) enum Message<'a> {
     Reload,
     /// The last words.
     Close,
+}
+
+/// A version of a value topic, as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Version<'a> {
+    /// Its offset.
+    pub(super) number: u64,
+    /// That of the version that the subscriber was sent before.
+    pub(super) previous: u64,
+    pub(super) body: VersionBody<'a>,
+}
+
+/// How a version comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum VersionBody<'a> {
+    /// Whole.
+    Document(&'a [u8]),
+    /// As what makes it of the one before (RFC 6902).
+    Patch(&'a [u8]),
 }
 
 /// What a program speaks.

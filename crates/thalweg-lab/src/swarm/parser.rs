@@ -196,21 +196,24 @@ impl Parser<'_> {
         resume_state: &mut impl ResumeState,
     ) -> anyhow::Result<()> {
         match message {
-            Message::Events { topic, position, events } => {
-                let topic = self.receiver.topic_index(topic)?;
-                resume_state.reached(topic, position)?;
+            Message::Events { topic, position, first, events } => {
+                let topic = self.reached(topic, position, resume_state)?;
                 if events.is_empty() {
                     confirm(stage, 1);
                     return Ok(());
                 }
                 // With those that only confirm, polls would have twice as many.
                 self.receiver.statistics.traffic.envelopes += 1;
-                self.receiver.receive(self.index, topic, self.is_reader, events);
+                self.receiver.receive(self.index, topic, self.is_reader, (first, events));
+            }
+            Message::Version { topic, position, version } => {
+                let topic = self.reached(topic, position, resume_state)?;
+                self.receiver.statistics.traffic.envelopes += 1;
+                self.receiver.receive_version(self.index, topic, self.is_reader, version);
             }
             Message::Event(kind, event) => self.receiver.event(self.index, kind, event),
             Message::Gap { topic, position, missed } => {
-                let topic = self.receiver.topic_index(topic)?;
-                resume_state.reached(topic, position)?;
+                let topic = self.reached(topic, position, resume_state)?;
                 if !confirm(stage, 1) {
                     self.receiver.gap(self.index, topic, self.is_reader, missed);
                 }
@@ -229,6 +232,19 @@ impl Parser<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Everything of this topic up to the position has come; which topic that is.
+    #[inline]
+    fn reached(
+        &self,
+        topic: &[u8],
+        position: &[u8],
+        resume_state: &mut impl ResumeState,
+    ) -> anyhow::Result<usize> {
+        let topic = self.receiver.topic_index(self.index, topic)?;
+        resume_state.reached(self.receiver.place(topic), position)?;
+        Ok(topic)
     }
 }
 

@@ -4,18 +4,26 @@
 //! subscriber has event n; each topic has a window of its own. In an open loop
 //! events are due on a schedule (`pace`), and what is outstanding grows as far as
 //! it must.
+//!
+//! - `documents`: events that are versions of a document, told apart by their offsets
+
+mod documents;
 
 use super::event::{self, Stamp};
+use documents::{Documents, Patches};
 use super::span_statistics::SpanStatistics;
 use crate::measure::{Ledger, littles};
+use crate::scenario::{Payload, Settings};
 use std::collections::HashMap;
 
 /// One topic and its outstanding events.
 #[derive(Debug)]
 pub(super) struct Topic {
     window: u64,
-    event_bytes: usize,
-    /// Subscriptions that must have an event before the window moves on.
+    content: Content,
+    /// Patches that have come of a value topic.
+    patches: Patches,
+    /// Subscriptions that must have an event published now before the window moves on.
     readers: u32,
     /// The outstanding events, by number modulo its length (a power of two).
     ring: Vec<Slot>,
@@ -23,8 +31,8 @@ pub(super) struct Topic {
     published: u64,
     /// Number of the last event that all readers have.
     complete: u64,
-    /// Readers that were told of a gap, and up to which number the window takes it that
-    /// they have everything.
+    /// Readers that were told of a gap, or came later than others, and up to which number the
+    /// window takes it that they have everything.
     excused: HashMap<usize, u64>,
     /// Whether it is known that something is to be published.
     is_known_due: bool,
@@ -40,10 +48,20 @@ struct Completed {
     total_us: u64,
 }
 
+/// What events are made of.
+#[derive(Debug)]
+enum Content {
+    /// They say their numbers themselves, and are so long.
+    Padded(usize),
+    Documents(Box<Documents>),
+}
+
 #[derive(Clone, Debug, Default)]
 struct Slot {
     seq: u64,
     due_us: u64,
+    /// Readers that are to have it.
+    readers: u32,
     /// Readers that have it.
     have: u32,
     bytes: Vec<u8>,
@@ -55,6 +73,8 @@ pub(super) struct Arrival<'a> {
     pub(super) subscription: usize,
     /// Whether the window waits for this subscription.
     pub(super) is_reader: bool,
+    /// Offset of the first event, in digits, if the subject says so.
+    pub(super) first: &'a [u8],
     /// Separated by commas.
     pub(super) events: &'a [u8],
     pub(super) now_us: u64,
@@ -74,10 +94,16 @@ pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> O
 }
 
 impl Topic {
-    pub(super) fn new(window: u32, readers: u32, event_bytes: u32) -> Topic {
+    /// Of the topic with this number, which so many read from the beginning.
+    pub(super) fn new(number: u32, readers: u32, settings: &Settings) -> Topic {
+        let Settings { window, event_bytes, .. } = *settings;
         Topic {
             window: u64::from(window),
-            event_bytes: event_bytes as usize,
+            content: match settings.payload {
+                Payload::Padded => Content::Padded(event_bytes as usize),
+                Payload::Match => Content::Documents(Box::new(Documents::new(number, settings))),
+            },
+            patches: Patches::default(),
             readers,
             ring: vec![Slot::default(); (window as usize).next_power_of_two()],
             published: 0,
@@ -146,11 +172,49 @@ impl Topic {
         let seq = self.published;
         let index = self.index(seq);
         let slot = &mut self.ring[index];
-        (slot.seq, slot.due_us, slot.have) = (seq, due_us, 0);
+        (slot.seq, slot.due_us, slot.readers, slot.have) = (seq, due_us, self.readers, 0);
         slot.bytes.clear();
-        event::write(&mut slot.bytes, Stamp { seq, due_us }, self.event_bytes);
+        match &mut self.content {
+            Content::Padded(bytes) => event::write(&mut slot.bytes, Stamp { seq, due_us }, *bytes),
+            Content::Documents(documents) => documents.take(&mut slot.bytes),
+        }
         lines.extend_from_slice(&slot.bytes);
         lines.push(b'\n');
+        if self.readers == 0 {
+            self.complete = seq;
+        }
+    }
+
+    /// Makes the next event ahead of its time, if that takes long.
+    pub(super) fn prepare(&mut self) {
+        if let Content::Documents(documents) = &mut self.content {
+            documents.prepare();
+        }
+    }
+
+    /// A reader has come: what is published from now on is for it, too.
+    pub(super) fn join(&mut self, subscription: usize) {
+        self.readers += 1;
+        self.excused.insert(subscription, self.published);
+    }
+
+    /// A reader has gone that was to get this number next: nothing waits for it.
+    pub(super) fn leave(&mut self, subscription: usize, next: Option<u64>, now_us: u64) {
+        let excused = self.excused.remove(&subscription).unwrap_or(0);
+        for seq in next.unwrap_or(1).max(excused + 1)..=self.published {
+            self.count_reader_of(seq, now_us);
+        }
+        self.readers -= 1;
+    }
+
+    /// Number of the last event that was due before then, and was published after the reader
+    /// had come; `None` if there is none.
+    pub(super) fn last_due_to(&self, subscription: usize, time_us: u64) -> Option<u64> {
+        let is_due = |seq: &u64| {
+            let slot = &self.ring[self.index(*seq)];
+            slot.seq != *seq || slot.due_us < time_us
+        };
+        (self.excused_until(subscription) + 1..=self.published).rev().find(is_due)
     }
 
     /// Room for twice as many outstanding events.
@@ -172,6 +236,10 @@ impl Topic {
         ledger: &mut Ledger,
         statistics: &mut SpanStatistics,
     ) {
+        if matches!(self.content, Content::Documents(_)) {
+            self.receive_documents(arrival, ledger, statistics);
+            return;
+        }
         let mut rest = arrival.events;
         let mut next = ledger.next(arrival.subscription).unwrap_or(1);
         let mut in_order = 0;
@@ -213,20 +281,32 @@ impl Topic {
         match event::read(event) {
             Some(stamp) if stamp.seq > self.published => ledger.early(1),
             Some(stamp)
-                if event.len() == self.event_bytes && self.is_published(stamp.seq, event) =>
+                if matches!(self.content, Content::Padded(bytes) if bytes == event.len())
+                    && self.is_published(stamp.seq, event) =>
             {
-                if arrival.is_reader {
-                    statistics.came(stamp.due_us, arrival.now_us, 1);
-                }
-                let is_new = ledger.arrived(arrival.subscription, stamp.seq);
-                let is_counted = stamp.seq <= self.excused_until(arrival.subscription);
-                if is_new && arrival.is_reader && !is_counted {
-                    self.count_reader_of(stamp.seq, arrival.now_us);
-                }
+                self.enter(arrival, stamp, ledger, statistics);
             }
             _ => ledger.corrupt(),
         }
         after.strip_prefix(b",").unwrap_or(after)
+    }
+
+    /// An intact event arrived, in its turn or not.
+    fn enter(
+        &mut self,
+        arrival: Arrival<'_>,
+        Stamp { seq, due_us }: Stamp,
+        ledger: &mut Ledger,
+        statistics: &mut SpanStatistics,
+    ) {
+        if arrival.is_reader {
+            statistics.came(due_us, arrival.now_us, 1);
+        }
+        let is_new = ledger.arrived(arrival.subscription, seq);
+        let is_counted = seq <= self.excused_until(arrival.subscription);
+        if is_new && arrival.is_reader && !is_counted {
+            self.count_reader_of(seq, arrival.now_us);
+        }
     }
 
     /// Whether this is what was published under the number: as far as that is still there, for
@@ -280,7 +360,7 @@ impl Topic {
     fn count_reader(&mut self, index: usize, now_us: u64) {
         let slot = &mut self.ring[index];
         slot.have += 1;
-        if slot.have == self.readers {
+        if slot.have == slot.readers {
             self.complete = self.complete.max(slot.seq);
             self.completed.events += 1;
             self.completed.total_us += now_us.saturating_sub(slot.due_us);

@@ -4,6 +4,7 @@
 mod due;
 
 use super::carrier::Kind;
+use super::dialect::Version;
 use super::event::number;
 use super::generated::Rows;
 use super::published::{Arrival, Topic};
@@ -24,6 +25,8 @@ const ROWS_LATE_US_MAX: u64 = 1_000_000;
 #[derive(Debug)]
 pub(super) struct Receiver {
     topic_names: Vec<String>,
+    /// Topics of each connection.
+    each: usize,
     expected: Expected,
     /// Topics whose window has moved since something was published to them.
     moved: Vec<usize>,
@@ -54,13 +57,20 @@ enum Expected {
 impl Receiver {
     /// A subject that generates its load begins at `start_us`.
     pub(super) fn new(settings: &Settings, drive: Drive, start_us: u64) -> Receiver {
-        let Settings { topics, window, event_bytes, interval_us, .. } = *settings;
+        let is_published =
+            drive.is_published_load() || drive.is_connecting() && settings.events_per_s().is_some();
         let (expected, first) = match drive {
-            Drive::PublishedLoad | Drive::Ceiling => {
-                let topic = || Topic::new(window, settings.readers(), event_bytes);
-                (Expected::Published((0..topics).map(|_| topic()).collect()), Some(1))
+            _ if is_published => {
+                // Connections that come later join when they stand, and begin with whichever
+                // event comes first.
+                let readers = if drive.is_published_load() { settings.readers() } else { 0 };
+                let topic = |number| {
+                    Topic::new(number, settings.subscribers_of(number, readers), settings)
+                };
+                let topics = (0..settings.topics_in_all()).map(topic).collect();
+                (Expected::Published(topics), drive.is_published_load().then_some(1))
             }
-            Drive::Ramp | Drive::Churn | Drive::Stampede if interval_us == 0 => {
+            Drive::Ramp | Drive::Churn | Drive::Stampede if settings.interval_us == 0 => {
                 (Expected::Nothing, None)
             }
             Drive::GeneratedLoad | Drive::Ramp | Drive::Churn | Drive::Stampede => {
@@ -80,10 +90,12 @@ impl Receiver {
 
     fn of(expected: Expected, first: Option<u64>, settings: &Settings) -> Receiver {
         let Settings { connections, topics, .. } = *settings;
+        let topics_in_all = settings.topics_in_all();
         Receiver {
-            topic_names: (0..topics).map(topic_name).collect(),
+            topic_names: (0..topics_in_all).map(topic_name).collect(),
+            each: topics as usize,
             expected,
-            moved: (0..topics as usize).rev().collect(),
+            moved: (0..topics_in_all as usize).rev().collect(),
             ledger: Ledger::new(connections as usize * topics as usize, first),
             statistics: SpanStatistics::default(),
             received_us: 0,
@@ -96,7 +108,24 @@ impl Receiver {
 
     /// How many topics each connection subscribes to.
     pub(super) fn topic_count(&self) -> u32 {
-        self.topic_names.len() as u32
+        self.each as u32
+    }
+
+    /// Which of a connection's topics it is.
+    #[inline]
+    pub(super) fn place(&self, topic: usize) -> usize {
+        topic % self.each
+    }
+
+    /// The subscriptions of so many connections. That with number n is to topic n modulo the
+    /// number of topics, also where each connection has one of several.
+    fn subscriptions(&self, connections: usize) -> std::ops::Range<usize> {
+        0..connections * self.each
+    }
+
+    /// Those of a connection.
+    fn subscriptions_of(&self, connection: usize) -> std::ops::Range<usize> {
+        connection * self.each..(connection + 1) * self.each
     }
 
     /// The transport of a connection stands, with this head of a response, which says so.
@@ -131,10 +160,44 @@ impl Receiver {
 
     /// A connection has left, and another takes its place.
     pub(super) fn restart(&mut self, connection: usize) {
-        let topics = self.topic_names.len();
-        for topic in 0..topics {
-            self.ledger.restart(connection * topics + topic);
+        for subscription in self.subscriptions_of(connection) {
+            self.ledger.restart(subscription);
         }
+    }
+
+    /// A connection has come to stand: what is published from now on is for it, too.
+    pub(super) fn join(&mut self, connection: usize) {
+        for subscription in self.subscriptions_of(connection) {
+            let topics = self.topics();
+            let topic = subscription % topics.len().max(1);
+            topics.get_mut(topic).into_iter().for_each(|it| it.join(subscription));
+        }
+    }
+
+    /// It leaves.
+    pub(super) fn leave(&mut self, connection: usize, now_us: u64) {
+        for subscription in self.subscriptions_of(connection) {
+            let next = self.ledger.next(subscription);
+            let topics = self.topics();
+            let topic = subscription % topics.len().max(1);
+            topics.get_mut(topic).into_iter().for_each(|it| it.leave(subscription, next, now_us));
+        }
+    }
+
+    /// Whether something has come on every subscription of a connection to whose topic
+    /// something was published.
+    pub(super) fn has_all(&self, connection: usize) -> bool {
+        let is_empty = |subscription: usize| match &self.expected {
+            Expected::Published(topics) => topics[subscription % topics.len()].published() == 0,
+            _ => true,
+        };
+        self.subscriptions_of(connection)
+            .all(|it| self.ledger.next(it).is_some() || is_empty(it))
+    }
+
+    /// When the first event was due that somebody does not have.
+    pub(super) fn waits_since_us(&mut self) -> Option<u64> {
+        self.topics().iter().filter_map(Topic::waits_since_us).min()
     }
 
     /// What an external endpoint has sent and done, if that is what is measured.
@@ -192,14 +255,14 @@ impl Receiver {
     pub(super) fn close_ledger(&mut self, readers: usize) -> Counts {
         match &self.expected {
             Expected::Published(topics) => {
-                for subscription in 0..readers * topics.len() {
+                for subscription in self.subscriptions(readers) {
                     let last = topics[subscription % topics.len()].published();
                     self.ledger.close(subscription, last);
                 }
             }
             Expected::Rows(_) => {
-                let subscriptions = readers * self.topic_names.len();
-                self.ledger.close_at_furthest(subscriptions, self.rows_slack);
+                let subscriptions = self.subscriptions(readers);
+                self.ledger.close_at_furthest(subscriptions.end, self.rows_slack);
             }
             Expected::Anything(_) | Expected::Nothing => {}
         }
@@ -207,12 +270,13 @@ impl Receiver {
     }
 
     #[inline]
-    pub(super) fn topic_index(&self, topic: &[u8]) -> anyhow::Result<usize> {
+    pub(super) fn topic_index(&self, connection: usize, topic: &[u8]) -> anyhow::Result<usize> {
         // A name ends with its number.
         let digits = topic.rsplit(|byte| *byte == b'/').next().and_then(number);
         let index = digits.and_then(|number| usize::try_from(number).ok());
         let is_asked_for = |index: &usize| {
-            self.topic_names.get(*index).is_some_and(|name| name.as_bytes() == topic)
+            let is_own = self.each > 1 || connection % self.topic_names.len() == *index;
+            is_own && self.topic_names.get(*index).is_some_and(|name| name.as_bytes() == topic)
         };
         index
             .filter(is_asked_for)
@@ -225,13 +289,14 @@ impl Receiver {
         connection: usize,
         topic: usize,
         is_reader: bool,
-        events: &[u8],
+        (first, events): (&[u8], &[u8]),
     ) {
-        let Receiver { expected, moved, ledger, statistics, received_us, topic_names, .. } = self;
-        let subscription = connection * topic_names.len() + topic;
+        let subscription = connection * self.each + self.place(topic);
+        let Receiver { expected, moved, ledger, statistics, received_us, .. } = self;
         match expected {
             Expected::Published(topics) => {
-                let arrival = Arrival { subscription, is_reader, events, now_us: *received_us };
+                let now_us = *received_us;
+                let arrival = Arrival { subscription, is_reader, first, events, now_us };
                 topics[topic].receive(arrival, ledger, statistics);
                 if topics[topic].has_moved() {
                     moved.push(topic);
@@ -241,6 +306,26 @@ impl Receiver {
                 rows.receive(subscription, events, *received_us, ledger, statistics);
             }
             Expected::Anything(_) | Expected::Nothing => {}
+        }
+    }
+
+    /// A version of a value topic came.
+    #[inline]
+    pub(super) fn receive_version(
+        &mut self,
+        connection: usize,
+        topic: usize,
+        is_reader: bool,
+        version: Version<'_>,
+    ) {
+        let subscription = connection * self.each + self.place(topic);
+        let Receiver { expected, moved, ledger, statistics, received_us, .. } = self;
+        let Expected::Published(topics) = expected else { return ledger.corrupt() };
+        let (first, events, now_us) = (&b""[..], &b""[..], *received_us);
+        let arrival = Arrival { subscription, is_reader, first, events, now_us };
+        topics[topic].receive_version(arrival, version, ledger, statistics);
+        if topics[topic].has_moved() {
+            moved.push(topic);
         }
     }
 
@@ -261,8 +346,8 @@ impl Receiver {
         is_reader: bool,
         missed: Option<u64>,
     ) {
-        let Receiver { expected, moved, ledger, slow_gaps, received_us, topic_names, .. } = self;
-        let subscription = connection * topic_names.len() + topic;
+        let subscription = connection * self.each + self.place(topic);
+        let Receiver { expected, moved, ledger, slow_gaps, received_us, .. } = self;
         match expected {
             // Who reads too slowly is told so.
             _ if !is_reader => {
@@ -270,8 +355,8 @@ impl Receiver {
                 ledger.excuse(subscription, missed);
             }
             Expected::Published(topics) => {
-                let arrival =
-                    Arrival { subscription, is_reader, events: b"", now_us: *received_us };
+                let (first, events, now_us) = (&b""[..], &b""[..], *received_us);
+                let arrival = Arrival { subscription, is_reader, first, events, now_us };
                 topics[topic].gap(arrival, missed, ledger);
                 if topics[topic].has_moved() {
                     moved.push(topic);

@@ -15,6 +15,8 @@ use std::ops::Range;
 const FIRST_POLL: &str = "wait=0";
 /// The others wait for something to say.
 const POLL: &str = "wait=25s";
+/// Versions may come as patches.
+const DELTAS: &str = "deltas=patch";
 
 /// The head of a response to it.
 #[derive(Debug)]
@@ -29,10 +31,10 @@ pub(super) struct Response {
 /// What all subscribers of a sample ask with.
 #[derive(Debug)]
 pub(super) struct SubscribeRequest {
-    /// Path and query.
-    first: String,
+    /// Path and query, key by key.
+    first: Vec<String>,
     /// The same of the requests that follow, but for the cursors.
-    again: String,
+    again: Vec<String>,
     /// What follows them over HTTP/1.1, but for what each connection has of its own.
     behind_target: String,
     handshake: Handshake,
@@ -43,16 +45,27 @@ pub(super) struct SubscribeRequest {
 impl SubscribeRequest {
     /// Of the subscribers to a server at `host`, which is address and port.
     pub(super) fn new(dialect: &dyn Dialect, settings: &Settings, host: String) -> Self {
-        let Settings { transport, topics, tls, .. } = *settings;
+        let Settings { transport, tls, keys, .. } = *settings;
         let (first, again) = match transport {
             Transport::LongPolling => (FIRST_POLL, POLL),
             _ => ("", ""),
         };
-        let wanted = |query| Wanted { transport, path: None, topics, query };
+        let deltas = if settings.deltas { DELTAS } else { "" };
+        let targets = |query: &str| {
+            let query = [query, deltas].into_iter().filter(|it| !it.is_empty());
+            let query = query.collect::<Vec<_>>().join("&");
+            let wanted = |key| {
+                let topics = settings.topics_of(key);
+                dialect.target(&Wanted { transport, path: None, topics, query: &query })
+            };
+            (0..keys as usize).map(wanted).collect()
+        };
+        let wanted = Wanted { transport, path: None, topics: 0..1, query: "" };
         SubscribeRequest {
-            again: dialect.target(&wanted(again)),
+            first: targets(first),
+            again: targets(again),
             scheme: if tls { "https" } else { "http" },
-            ..SubscribeRequest::once(dialect, &wanted(first), host)
+            ..SubscribeRequest::once(dialect, &wanted, host)
         }
     }
 
@@ -64,24 +77,24 @@ impl SubscribeRequest {
         for (name, value) in handshake.fields(&host, dialect) {
             behind_target.extend([name, ": ", value, "\r\n"]);
         }
-        let first = dialect.target(wanted);
+        let first = vec![dialect.target(wanted)];
         let again = first.clone();
         SubscribeRequest { first, again, behind_target, handshake, host, scheme: "http" }
     }
 
     /// Appends the first request of a connection, over HTTP/1.1.
     pub(super) fn first(&self, index: usize, out: &mut Vec<u8>) {
-        self.over_http_1(index, &self.first, None, out);
+        self.over_http_1(index, of_key(&self.first, index), None, out);
     }
 
     /// The same on a stream of HTTP/2.
     pub(super) fn first_on(&self, stream: u32, out: &mut Vec<u8>) -> anyhow::Result<()> {
-        self.on_stream(stream, self.first.as_bytes(), out)
+        self.on_stream(stream, self.first[0].as_bytes(), out)
     }
 
     /// Appends the request that follows, over HTTP/1.1.
     pub(super) fn again(&self, index: usize, cursors: &Positions, out: &mut Vec<u8>) {
-        self.over_http_1(index, &self.again, Some(cursors), out);
+        self.over_http_1(index, of_key(&self.again, index), Some(cursors), out);
     }
 
     /// The same on a stream of HTTP/2.
@@ -91,8 +104,9 @@ impl SubscribeRequest {
         cursors: &Positions,
         out: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
-        let mut target = self.again.clone().into_bytes();
-        cursors.write(&mut target, self.again.contains('?'));
+        let again = &self.again[0];
+        let mut target = again.clone().into_bytes();
+        cursors.write(&mut target, again.contains('?'));
         self.on_stream(stream, &target, out)
     }
 
@@ -150,6 +164,11 @@ impl SubscribeRequest {
         ];
         Ok(http2::request(out, stream, &fields)?)
     }
+}
+
+/// That of a connection's key.
+fn of_key(targets: &[String], index: usize) -> &str {
+    &targets[index % targets.len()]
 }
 
 /// What a response says, but for where it came from.

@@ -5,6 +5,8 @@
 //!
 //! - `broadcast`: subjects that send to many, and the highest rate that they meet an
 //!   objective at
+//! - `published_load`: what the lab publishes to subscribers, and when, with the echo `probe`
+//!   beside it
 //! - `posting`: publishers without subscribers
 //! - `round_trip`: experiment B
 //! - `echo`: experiment C, and its `firehose`
@@ -18,6 +20,8 @@ mod echo;
 mod firehose;
 mod listen;
 mod posting;
+mod probe;
+mod published_load;
 mod ramp;
 mod round_trip;
 mod send;

@@ -55,6 +55,8 @@ enum Format {
     Json,
     /// For what shows tests.
     Junit,
+    /// What connections, messages and bytes cost, as `thalweg plan` counts with it.
+    Cost,
 }
 
 /// Lists the store's runs.
@@ -100,6 +102,7 @@ pub(super) fn export(args: &ExportArgs) -> anyhow::Result<Ended> {
         Format::Csv => report::csv(&summary),
         Format::Json => json(&summary)?,
         Format::Junit => report::junit(&archive.plan, &summary, &[]),
+        Format::Cost => json(&archive.basis())?,
     };
     if args.out.as_os_str() == "-" {
         return print(&text);

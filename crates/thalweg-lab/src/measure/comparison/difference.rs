@@ -19,7 +19,7 @@ pub enum Metric {
     /// The mean round trip.
     RoundTrip,
     /// Events per second of a saturated subject; of the `ceiling` drive the highest rate that
-    /// met the objective.
+    /// met the objective, of a ramp within one the connections that were held.
     Throughput,
     /// Resident memory of a connection.
     Memory,
@@ -45,7 +45,10 @@ impl Metric {
             }
             Metric::P99 => sample.latency_us(0.99),
             Metric::RoundTrip => Some(sample.round_trips?.mean_us),
-            Metric::Throughput => sample.is_ranked().then(|| sample.events_per_s()),
+            Metric::Throughput => match sample.held {
+                Some(held) => Some(f64::from(held.connections)),
+                None => sample.is_ranked().then(|| sample.events_per_s()),
+            },
             Metric::Memory => Some(sample.rss_bytes_per_connection(connections)),
         }
         .filter(|value| value.is_finite() && *value > 0.0)

@@ -7,6 +7,7 @@ use super::scale::Scale;
 use super::series::Series;
 use crate::report::number::{brief_us, round};
 use crate::report::row::Row;
+use crate::measure::Step;
 use crate::report::summary::PartSummary;
 use crate::report::workload;
 
@@ -20,7 +21,7 @@ pub(super) struct Kind {
     draw: fn(&mut Markup, &[Row], &[Series]),
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 5] = [
     Kind {
         title: "Latency by percentile, of all samples together",
         has: |row| row.curves.latency_us.len() > 1,
@@ -29,10 +30,26 @@ const KINDS: [Kind; 3] = [
     Kind {
         title: "Resident memory over the measured span",
         has: |row| row.curves.rss_bytes.len() > 1,
-        draw: memory,
+        draw: |markup, cell, series| {
+            over_time(markup, cell, series, "Resident memory", |row| &row.curves.rss_bytes);
+        },
     },
     Kind {
-        title: "The rates that were tried, and the p99 at each",
+        title: "Proportional memory over the measured span",
+        has: |row| row.curves.pss_bytes.len() > 1,
+        draw: |markup, cell, series| {
+            over_time(markup, cell, series, "Proportional memory", |row| &row.curves.pss_bytes);
+        },
+    },
+    Kind {
+        title: "The kernel’s memory for TCP over the measured span, both ends of all connections",
+        has: |row| row.settings.keys > 1 && row.curves.kernel_bytes.len() > 1,
+        draw: |markup, cell, series| {
+            over_time(markup, cell, series, "Kernel memory", |row| &row.curves.kernel_bytes);
+        },
+    },
+    Kind {
+        title: "What was tried, and the p99 at each",
         has: |row| !row.curves.steps.is_empty(),
         draw: steps,
     },
@@ -111,14 +128,21 @@ fn latency(markup: &mut Markup, cell: &[Row], series: &[Series]) {
     lines(markup, &plot, cell, series, curve);
 }
 
-fn memory(markup: &mut Markup, cell: &[Row], series: &[Series]) {
-    let curve = |row: &Row| row.curves.rss_bytes.iter().map(|(s, it)| (*s, it / 1e6)).collect();
+fn over_time(
+    markup: &mut Markup,
+    cell: &[Row],
+    series: &[Series],
+    what: &str,
+    of: fn(&Row) -> &[(f64, f64)],
+) {
+    let curve = |row: &Row| of(row).iter().map(|(s, it)| (*s, it / 1e6)).collect();
     let all: Vec<(f64, f64)> = cell.iter().flat_map(curve).collect();
+    let most = |row: &Row| of(row).iter().map(|(_, it)| it / 1e6).reduce(f64::max);
     let plot = Plot {
         heading: cell.first().map_or("", |row| &row.cell),
         description: format!(
-            "Resident memory over time, MB: {}",
-            middle(cell, |row| row.memory.rss_bytes.map(|it| it / 1e6))
+            "{what} over time, MB at most: {}",
+            middle(cell, most)
         ),
         x: until(all.iter().map(|(s, _)| *s).fold(0.1, f64::max)),
         x_title: "seconds since the span began",
@@ -154,16 +178,25 @@ fn lines(
 /// A mark for every rate: full where the objective was met, crossed where not.
 fn steps(markup: &mut Markup, cell: &[Row], series: &[Series]) {
     let all = || cell.iter().flat_map(|row| &row.curves.steps);
-    let objective = cell.first().map_or(0.0, |row| row.settings.p99_us_max as f64);
-    let rates: Vec<f64> = all().map(|step| step.rate).collect();
+    let settings = cell.first().map(|row| &row.settings);
+    let objective = settings.map_or(0, |it| match it.late_us_max {
+        0 => it.p99_us_max,
+        late_us_max => late_us_max,
+    }) as f64;
+    let is_ramp = all().any(|step| step.connections > 0);
+    let of = |step: &Step| match is_ramp {
+        true => f64::from(step.connections.max(1)),
+        false => step.rate,
+    };
+    let rates: Vec<f64> = all().map(of).collect();
     let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let p99: Vec<f64> = all().map(|step| (step.p99_us as f64).max(1.0)).collect();
     let plot = Plot {
         heading: cell.first().map_or("", |row| &row.cell),
-        description: "Each rate tried and its p99; full marks met the objective, crosses did not."
+        description: "What was tried and its p99; full marks met the objective, crosses did not."
             .to_owned(),
         x: Scale::log(least, rates.iter().copied().fold(least, f64::max)),
-        x_title: "events published per s and topic",
+        x_title: if is_ramp { "connections" } else { "events published per s and topic" },
         x_show: &round,
         y: Scale::log(
             p99.iter().copied().fold(objective, f64::min),
@@ -184,7 +217,7 @@ fn steps(markup: &mut Markup, cell: &[Row], series: &[Series]) {
                     None => crate::measure::Verdict::Subject,
                     Some(why) => crate::measure::Verdict::Invalid(why.clone()),
                 };
-                let (x, y) = (plot.x_at(step.rate), plot.y_at((step.p99_us as f64).max(1.0)));
+                let (x, y) = (plot.x_at(of(step)), plot.y_at((step.p99_us as f64).max(1.0)));
                 super::series::mark_at(markup, x, y, one, &verdict);
             }
         }

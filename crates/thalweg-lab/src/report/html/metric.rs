@@ -58,6 +58,13 @@ pub(in crate::report) const ROUND_TRIP: Metric = Metric {
     tick: brief_us,
     show: micros,
 };
+pub(in crate::report) const HELD: Metric = Metric {
+    key: "clients-held",
+    title: "Clients held within the objective",
+    of: |row| Some(row.held.as_ref()?.connections),
+    tick: round,
+    show: round,
+};
 /// As experiment C's author has it: a figure without an interval.
 pub(in crate::report) const ROUND_TRIP_WORST: Metric = Metric {
     key: "round-trip-worst-us",

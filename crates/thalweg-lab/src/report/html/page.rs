@@ -2,6 +2,7 @@
 
 use super::markup::{Attribute, Markup};
 use super::{overview, part};
+use crate::report::cost;
 use crate::report::findings::findings;
 use crate::report::summary::Summary;
 use crate::report::words;
@@ -21,6 +22,7 @@ pub(super) fn draw(summary: &Summary) -> String {
                 for one in summary.parts.iter().filter(|one| !one.rows.is_empty()) {
                     part::draw(markup, one);
                 }
+                cost(markup, summary);
                 manifest(markup, summary);
             });
         });
@@ -64,6 +66,17 @@ fn first_screen(markup: &mut Markup, summary: &Summary) {
             }
         });
     });
+}
+
+/// What connections, messages and bytes cost, where a run tells.
+fn cost(markup: &mut Markup, summary: &Summary) {
+    let told = cost::sentences(summary);
+    if !told.is_empty() {
+        markup.element("section", &[("class", &"part")], |markup| {
+            markup.leaf("h2", &[], "What it costs");
+            list(markup, &told);
+        });
+    }
 }
 
 fn manifest(markup: &mut Markup, summary: &Summary) {

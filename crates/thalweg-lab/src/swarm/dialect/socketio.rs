@@ -48,7 +48,8 @@ impl Dialect for SocketIo {
             && let Some(payload) = event[topic_end..].strip_prefix(b"\",")
             && let Some(events) = payload.strip_suffix(b"]")
         {
-            return Ok(Message::Events { topic: &event[..topic_end], position: b"", events });
+            let topic = &event[..topic_end];
+            return Ok(Message::Events { topic, position: b"", first: b"", events });
         }
         let mut answer = |packet| websocket::text(packet, replies);
         Ok(match message {

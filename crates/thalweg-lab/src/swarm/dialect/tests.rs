@@ -42,7 +42,7 @@ fn conversation(pieces: &[&[u8]]) -> (Vec<u8>, Vec<String>) {
             if let Incoming::Message(kind, message) = incoming {
                 let message = dialect.on_message(kind, message, &mut said);
                 found.push(match message.expect("a packet of Socket.IO") {
-                    Message::Events { topic, position: b"", events } => {
+                    Message::Events { topic, position: b"", events, .. } => {
                         format!("{} {}", topic.escape_ascii(), events.escape_ascii())
                     }
                     Message::Answer(answer) => {

@@ -1,6 +1,6 @@
 //! Thalweg's wire (`docs/wire.md`).
 
-use super::{Dialect, Message, Wanted, echo, unknown};
+use super::{Dialect, Message, Version, VersionBody, Wanted, echo, unknown};
 use crate::scenario::Transport;
 use crate::subject::topic_name;
 use crate::swarm::carrier::Kind;
@@ -66,10 +66,10 @@ pub(super) fn target(wanted: &Wanted<'_>) -> String {
     let mut query: Vec<String> = Vec::new();
     let path = if let Some(path) = wanted.path {
         path.to_owned()
-    } else if wanted.topics == 1 {
-        format!("/v1/topics/{}", topic_name(0))
+    } else if wanted.topics.len() == 1 {
+        format!("/v1/topics/{}", topic_name(wanted.topics.start))
     } else {
-        query.extend((0..wanted.topics).map(|index| format!("topic={}", topic_name(index))));
+        query.extend(wanted.topics.clone().map(|index| format!("topic={}", topic_name(index))));
         "/v1/topics".to_owned()
     };
     if matches!(wanted.transport, Transport::ForeverFrame | Transport::LongPolling) {
@@ -114,13 +114,26 @@ pub(super) fn unwrap(kind: Kind, message: &[u8]) -> Option<Message<'_>> {
         let (digits, _) = until(gap, b',')?;
         return Some(Message::Gap { topic, position, missed: number(digits) });
     }
-    let (_, rest) = until(rest.strip_prefix(b",\"first\":")?, b',')?;
+    let (first, rest) = until(rest.strip_prefix(b",\"first\":")?, b',')?;
+    if let Some(rest) = rest.strip_prefix(b"\"previous\":") {
+        let (previous, rest) = until(rest, b',')?;
+        let (number, previous) = (number(first)?, number(previous)?);
+        let body = match rest.strip_prefix(b"\"patch\":") {
+            Some(patch) => VersionBody::Patch(patch.strip_suffix(b"}")?),
+            None => match rest.strip_prefix(b"\"events\":[")?.strip_suffix(b"]}")? {
+                b"" => return Some(Message::Events { topic, position, first, events: b"" }),
+                document => VersionBody::Document(document),
+            },
+        };
+        let version = Version { number, previous, body };
+        return Some(Message::Version { topic, position, version });
+    }
     let rest = match rest.strip_prefix(b"\"offsets\":[") {
         Some(offsets) => until(offsets, b']')?.1.strip_prefix(b",")?,
         None => rest,
     };
     let events = rest.strip_prefix(b"\"events\":[")?.strip_suffix(b"]}")?;
-    Some(Message::Events { topic, position, events })
+    Some(Message::Events { topic, position, first, events })
 }
 
 fn until(bytes: &[u8], end: u8) -> Option<(&[u8], &[u8])> {
@@ -133,9 +146,9 @@ fn until(bytes: &[u8], end: u8) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
 
-    fn events<'a>(topic: &'a str, position: &'a str, events: &'a str) -> Option<Message<'a>> {
-        let (topic, position) = (topic.as_bytes(), position.as_bytes());
-        Some(Message::Events { topic, position, events: events.as_bytes() })
+    fn events<'a>(topic: &'a str, at: [&'a str; 2], events: &'a str) -> Option<Message<'a>> {
+        let [position, first] = at.map(str::as_bytes);
+        Some(Message::Events { topic: topic.as_bytes(), position, first, events: events.as_bytes() })
     }
 
     #[test]
@@ -145,17 +158,37 @@ mod tests {
             said(
                 r#"{"topic":"cars","position":"9f3c21.1042","first":1041,"events":[{"id":7},{"id":8}]}"#
             ),
-            events("cars", "9f3c21.1042", r#"{"id":7},{"id":8}"#)
+            events("cars", ["9f3c21.1042", "1041"], r#"{"id":7},{"id":8}"#)
         );
         assert_eq!(
             said(
                 r#"{"topic":"cars","position":"9f3c21.1050","first":1041,"offsets":[1041,1050],"events":[1,[2]]}"#
             ),
-            events("cars", "9f3c21.1050", "1,[2]")
+            events("cars", ["9f3c21.1050", "1041"], "1,[2]")
         );
         assert_eq!(
             said(r#"{"topic":"a","position":"1.0","first":1,"events":[]}"#),
-            events("a", "1.0", "")
+            events("a", ["1.0", "1"], "")
+        );
+        let version = |number, body| {
+            let (topic, position) = (&b"a"[..], &b"1.7"[..]);
+            Some(Message::Version {
+                topic,
+                position,
+                version: Version { number, previous: number - 2, body },
+            })
+        };
+        assert_eq!(
+            said(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"events":[{"b":[]}]}"#),
+            version(7, VersionBody::Document(br#"{"b":[]}"#))
+        );
+        assert_eq!(
+            said(r#"{"topic":"a","position":"1.7","first":7,"previous":5,"patch":[{"op":1}]}"#),
+            version(7, VersionBody::Patch(br#"[{"op":1}]"#))
+        );
+        assert_eq!(
+            said(r#"{"topic":"a","position":"1.0","first":0,"previous":0,"events":[]}"#),
+            events("a", ["1.0", "0"], "")
         );
         let gap = |missed| Some(Message::Gap { topic: b"cars", position: b"9f3c21.900", missed });
         assert_eq!(
@@ -188,13 +221,13 @@ mod tests {
     fn every_transport_asks_in_its_way() {
         let target =
             |transport, topics, query| target(&Wanted { transport, path: None, topics, query });
-        assert_eq!(target(Transport::Sse, 1, ""), "/v1/topics/bench/0");
+        assert_eq!(target(Transport::Sse, 3..4, ""), "/v1/topics/bench/3");
         assert_eq!(
-            target(Transport::Websocket, 2, "window=1"),
+            target(Transport::Websocket, 0..2, "window=1"),
             "/v1/topics?topic=bench/0&topic=bench/1&window=1"
         );
         assert_eq!(
-            target(Transport::LongPolling, 1, "wait=25s"),
+            target(Transport::LongPolling, 0..1, "wait=25s"),
             "/v1/topics/bench/0?transport=long-polling&wait=25s"
         );
     }

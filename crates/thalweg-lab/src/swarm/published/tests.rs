@@ -3,7 +3,7 @@ use super::*;
 /// Two subscribers, five events outstanding; `deliver` makes of the events
 /// what the first subscriber gets, the second gets them as published.
 fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
-    let mut topic = Topic::new(5, 2, 128);
+    let mut topic = topic(5, 2);
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut lines = Vec::new();
     topic.publish(1000, &mut lines);
@@ -13,13 +13,18 @@ fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
     deliver(&mut changed);
     for (subscription, events) in [changed, intact].iter().enumerate() {
         let events = events.join(",").into_bytes();
-        let arrival = Arrival { subscription, is_reader: true, events: &events, now_us: 1500 };
+        let arrival = Arrival { subscription, is_reader: true, first: b"", events: &events, now_us: 1500 };
         topic.receive(arrival, &mut ledger, &mut statistics);
     }
     for subscription in 0..2 {
         ledger.close(subscription, topic.published());
     }
     assert_eq!(ledger.counts().to_string(), expected);
+}
+
+/// With so many outstanding, for so many readers.
+fn topic(window: u32, readers: u32) -> Topic {
+    Topic::new(0, readers, &Settings { window, ..Settings::default() })
 }
 
 /// What the lab would have published.
@@ -48,7 +53,7 @@ fn a_subject_that_misbehaves_is_caught() {
 
 #[test]
 fn late_events_are_compared_however_many_are_outstanding() {
-    let mut topic = Topic::new(4, 1, 128);
+    let mut topic = topic(4, 1);
     let (mut ledger, mut statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
     let mut received = 0;
     for burst in [3u64, 700, 5, 2000, 1] {
@@ -61,7 +66,7 @@ fn late_events_are_compared_however_many_are_outstanding() {
         received += burst;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let events = &line[..line.len() - 1];
-            let arrival = Arrival { subscription: 0, is_reader: true, events, now_us: 5000 };
+            let arrival = Arrival { subscription: 0, is_reader: true, first: b"", events, now_us: 5000 };
             let next = ledger.next(0).unwrap();
             assert!(topic.ring[topic.index(next)].matches(next, events).is_some(), "{next}");
             topic.receive(arrival, &mut ledger, &mut statistics);
@@ -76,13 +81,13 @@ fn late_events_are_compared_however_many_are_outstanding() {
 
 #[test]
 fn the_window_moves_when_the_last_reader_has_an_event() {
-    let mut topic = Topic::new(1, 2, 128);
+    let mut topic = topic(1, 2);
     let (mut ledger, mut statistics) = (Ledger::new(3, Some(1)), SpanStatistics::default());
     let mut line = Vec::new();
     topic.publish(0, &mut line);
     line.pop();
     let mut arrive = |subscription, is_reader, topic: &mut Topic| {
-        let arrival = Arrival { subscription, is_reader, events: &line, now_us: 0 };
+        let arrival = Arrival { subscription, is_reader, first: b"", events: &line, now_us: 0 };
         topic.receive(arrival, &mut ledger, &mut statistics);
         topic.has_moved()
     };
@@ -98,7 +103,7 @@ fn the_window_moves_when_the_last_reader_has_an_event() {
 /// says if the clock runs `fast` times too fast, and each delivery counts as
 /// `counted`.
 fn littles(fast: u64, counted: f64) -> f64 {
-    let mut topic = Topic::new(2, 1, 128);
+    let mut topic = topic(2, 1);
     let (mut ledger, mut statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
     let mut lines = Vec::new();
     topic.publish(0, &mut lines);
@@ -107,7 +112,7 @@ fn littles(fast: u64, counted: f64) -> f64 {
         let events = String::from_utf8(lines.clone()).unwrap().trim().replace('\n', ",");
         let now_us = number * 1000 * fast;
         let events = events.as_bytes();
-        let arrival = Arrival { subscription: 0, is_reader: true, events, now_us };
+        let arrival = Arrival { subscription: 0, is_reader: true, first: b"", events, now_us };
         topic.receive(arrival, &mut ledger, &mut statistics);
         lines.clear();
         topic.publish(now_us, &mut lines);
@@ -119,7 +124,7 @@ fn littles(fast: u64, counted: f64) -> f64 {
 /// second for 10 ms.
 #[test]
 fn littles_law_is_one_sum_over_unequal_topics() {
-    let mut topics = [Topic::new(1, 1, 128), Topic::new(1, 1, 128)];
+    let mut topics = [topic(1, 1), topic(1, 1)];
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut lines = [Vec::new(), Vec::new()];
     for (topic, line) in topics.iter_mut().zip(&mut lines) {
@@ -133,7 +138,7 @@ fn littles_law_is_one_sum_over_unequal_topics() {
             }
             let line = std::mem::take(&mut lines[subscription]);
             let events = line.trim_ascii_end();
-            let arrival = Arrival { subscription, is_reader: true, events, now_us };
+            let arrival = Arrival { subscription, is_reader: true, first: b"", events, now_us };
             topics[subscription].receive(arrival, &mut ledger, &mut statistics);
             topics[subscription].publish(now_us, &mut lines[subscription]);
         }
@@ -147,7 +152,7 @@ fn littles_law_is_one_sum_over_unequal_topics() {
 /// told of a gap behind its first and then gets what `then` says. How far the window is,
 /// and what the ledger says at the end.
 fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
-    let mut topic = Topic::new(3, 2, 128);
+    let mut topic = topic(3, 2);
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut published = Vec::new();
     topic.publish(0, &mut published);
@@ -155,7 +160,7 @@ fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
         let lines: Vec<&[u8]> = lines.split(|byte| *byte == b'\n').collect();
         let events = numbers.iter().map(|number| lines[*number as usize - 1]);
         let events = events.collect::<Vec<_>>().join(&b","[..]);
-        let arrival = Arrival { subscription, is_reader: true, events: &events, now_us: 9 };
+        let arrival = Arrival { subscription, is_reader: true, first: b"", events: &events, now_us: 9 };
         match gap {
             Some(missed) => topic.gap(arrival, missed, &mut ledger),
             None => topic.receive(arrival, &mut ledger, &mut statistics),
@@ -189,13 +194,13 @@ fn the_window_does_not_wait_for_what_was_announced_as_missed() {
 
 #[test]
 fn whoever_was_excused_counts_once() {
-    let mut topic = Topic::new(1, 2, 128);
+    let mut topic = topic(1, 2);
     let (mut ledger, mut statistics) = (Ledger::new(2, Some(1)), SpanStatistics::default());
     let mut line = Vec::new();
     topic.publish(0, &mut line);
     line.pop();
     let arrival =
-        |subscription, events| Arrival { subscription, is_reader: true, events, now_us: 0 };
+        |subscription, events| Arrival { subscription, is_reader: true, first: b"", events, now_us: 0 };
     topic.gap(arrival(0, &b""[..]), None, &mut ledger);
     assert!(!topic.is_due(), "the other reader does not have it");
     topic.receive(arrival(0, &line), &mut ledger, &mut statistics);

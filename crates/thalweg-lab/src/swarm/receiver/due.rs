@@ -28,7 +28,8 @@ impl Receiver {
     /// told of a gap.
     pub(in crate::swarm) fn have(&self, readers: usize, last_due: &[u64]) -> bool {
         last_due.iter().enumerate().all(|(topic, &last)| {
-            let subscriptions = (0..readers).map(|reader| reader * last_due.len() + topic);
+            let count = self.topic_names.len();
+            let subscriptions = self.subscriptions(readers).skip(topic).step_by(count);
             self.ledger.have(subscriptions, last)
         })
     }
@@ -68,17 +69,24 @@ impl Receiver {
     /// A connection that has stood since `stood_us` leaves, or all end: what was due to it by
     /// `time_us` and has not come, is missing.
     pub(in crate::swarm) fn close(&mut self, connection: usize, stood_us: u64, time_us: u64) {
-        let Receiver { expected: Expected::Rows(rows), ledger, topic_names, .. } = self else {
-            return;
-        };
-        let Some(last) = rows.timetable.due_before(time_us) else { return };
-        for topic in 0..topic_names.len() {
-            let subscription = connection * topic_names.len() + topic;
-            match ledger.next(subscription) {
-                Some(_) => ledger.close(subscription, last),
+        for subscription in self.subscriptions_of(connection) {
+            let Receiver { expected, ledger, .. } = self;
+            let (last, has_due) = match expected {
                 // Its first row may just be under way.
-                None if rows.timetable.has_due(stood_us, time_us) => ledger.got_nothing(),
-                None => {}
+                Expected::Rows(rows) => (
+                    rows.timetable.due_before(time_us),
+                    rows.timetable.has_due(stood_us, time_us),
+                ),
+                Expected::Published(topics) => {
+                    let last = topics[subscription % topics.len()].last_due_to(subscription, time_us);
+                    (last, last.is_some())
+                }
+                Expected::Anything(_) | Expected::Nothing => return,
+            };
+            match (ledger.next(subscription), last) {
+                (Some(_), Some(last)) => ledger.close(subscription, last),
+                (None, Some(_)) if has_due => ledger.got_nothing(),
+                _ => {}
             }
         }
     }
@@ -103,8 +111,9 @@ mod tests {
             Settings { connections: 2, batch: 2, interval_us: 10_000, ..Settings::default() };
         let mut receiver = Receiver::new(&settings, Drive::GeneratedLoad, 1_000_000);
         // The first is far from what the other connection gets.
-        receiver.receive(0, 0, true, format!(r#"[{},1000000,"rest"]"#, 1u64 << 60).as_bytes());
-        receiver.receive(1, 0, true, br#"[1,1000000,"rest"]"#);
+        let far = format!(r#"[{},1000000,"rest"]"#, 1u64 << 60);
+        receiver.receive(0, 0, true, (b"", far.as_bytes()));
+        receiver.receive(1, 0, true, (b"", br#"[1,1000000,"rest"]"#));
         receiver.begin_span(2_000_000);
         receiver.statistics.end(2_100_000);
         let last = receiver.last_due(2_100_000);

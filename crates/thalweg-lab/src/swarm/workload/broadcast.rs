@@ -3,7 +3,7 @@
 //!
 //! - `opening`: until all connections stand
 //! - `warm_up`: until figures have stopped drifting
-//! - `offer`: publishing, as the window moves or on the schedule of `pace`
+//! - `offer`: publishing, and waiting for what was published
 //! - `due`: what was due in the span and comes later
 //! - `ceiling`: the highest rate within an objective; `search` says which to try
 
@@ -15,28 +15,20 @@ mod search;
 mod warm_up;
 
 use super::Workload;
+use super::published_load::{Posting, PublishedLoad};
 use crate::measure::{Counts, Negotiated, Pacing, Reported, WarmUp};
 use crate::scenario::Drive;
-use crate::subject::tls;
-use crate::swarm::dialect::{self, Dialect};
-use crate::swarm::dialer::Dialer;
-use crate::swarm::pace::Schedule;
 use crate::swarm::progress::Progress;
-use crate::swarm::publisher::Publisher;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::subscribers::Subscribers;
 use crate::swarm::{
     Figures, Load, MOMENT, Observer, Outcome, PROGRESS_EVERY_US, SILENCE_US_MAX, SPIN_US,
 };
 use anyhow::bail;
-use offer::{Behind, Posting};
 use std::time::Duration;
 
 /// The observer's look at a subject's CPU and memory takes less, on the swarm's thread.
 const PROGRESS_TAKES_US: u64 = 400;
-
-/// Publishers' keys for the poller begin here; connections' are their numbers.
-const PUBLISHER_KEYS: u64 = 1 << 32;
 
 /// Subscribers of a subject, and where the lab publishes, its publishers.
 pub(super) struct Broadcast<'a> {
@@ -44,20 +36,7 @@ pub(super) struct Broadcast<'a> {
     observer: &'a mut dyn Observer,
     poller: Poller,
     subscribers: Subscribers,
-    /// Of publishers.
-    dialer: Dialer,
-    dialect: Box<dyn Dialect>,
-    /// One per topic.
-    publishers: Vec<Publisher>,
-    posting: Posting,
-    /// Of an open loop.
-    schedule: Schedule,
-    /// Why the schedule was given up.
-    behind: Option<Behind>,
-    /// Whether publish requests are being ended.
-    is_finishing: bool,
-    /// Scratch for the events that are due.
-    lines: Vec<u8>,
+    published: PublishedLoad,
     /// When the span began; 0 before.
     begun_us: u64,
     progress: Progress,
@@ -78,7 +57,7 @@ impl Workload for Broadcast<'_> {
     }
 
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
-        self.start_posting(f64::from(self.load.settings.rate))?;
+        self.start_posting(self.load.settings.events_per_s())?;
         if self.load.drive == Drive::GeneratedLoad {
             let silent_us = self.load.start_us.saturating_sub(now_us());
             self.run(Duration::from_micros(silent_us))?;
@@ -92,15 +71,10 @@ impl Workload for Broadcast<'_> {
     }
 
     fn resume(&mut self) -> anyhow::Result<()> {
-        match self.load.settings.rate {
-            _ if !self.load.drive.is_published_load() => {}
-            0 => {
-                self.posting = Posting::Window;
-                self.post_what_is_due()?;
-            }
-            rate => self.offer(f64::from(rate)),
+        match self.load.drive.is_published_load() {
+            true => self.post_at(self.load.settings.events_per_s()),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn catch_up(&mut self) -> anyhow::Result<()> {
@@ -110,9 +84,9 @@ impl Workload for Broadcast<'_> {
     fn begin(&mut self, now_us: u64) {
         self.begun_us = now_us;
         // In a closed loop what was published before has waited for this span, too.
-        let due_us = if self.posting == Posting::Window { 0 } else { now_us };
+        let due_us = if self.published.posting == Posting::Window { 0 } else { now_us };
         self.subscribers.receiver().begin_span(due_us);
-        self.schedule.begin_span(now_us);
+        self.published.begin_span(now_us);
     }
 
     fn run(&mut self, time: Duration) -> anyhow::Result<()> {
@@ -124,7 +98,7 @@ impl Workload for Broadcast<'_> {
                 return Ok(());
             }
             self.turn((until_us - now_us).min(PROGRESS_EVERY_US))?;
-            if let Some(behind) = self.behind.take() {
+            if let Some(behind) = self.published.behind.take() {
                 return Err(behind.into());
             }
             let received_us = self.subscribers.receiver().received_us.max(begun_us);
@@ -143,7 +117,16 @@ impl Workload for Broadcast<'_> {
         let ledger = self.new_counts();
         let mut negotiated = self.negotiated.clone();
         negotiated.facts.extend(self.subscribers.slow_fact());
-        Ok(Outcome { latency, swarm_fell_short, failure, ledger, negotiated, ..outcome })
+        let round_trips = self.published.probed(end_us - self.begun_us);
+        Ok(Outcome {
+            latency,
+            round_trips,
+            swarm_fell_short,
+            failure,
+            ledger,
+            negotiated,
+            ..outcome
+        })
     }
 
     fn stopped_ports(&self) -> &[u16] {
@@ -160,7 +143,7 @@ impl Workload for Broadcast<'_> {
 
     fn collect(&mut self) -> anyhow::Result<Counts> {
         self.stop_posting()?;
-        self.finish_publishing()?;
+        self.published.finish(&self.poller)?;
         self.subscribers.close_ledger();
         Ok(self.new_counts())
     }
@@ -176,20 +159,12 @@ impl Workload for Broadcast<'_> {
 
 impl<'a> Broadcast<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
-        let Load { address, settings, .. } = *load;
         Ok(Broadcast {
             load: *load,
             observer,
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,
-            dialer: Dialer::to_subject(address, settings, tls::HTTP_1)?,
-            dialect: dialect::of(load.program, settings),
-            publishers: Vec::new(),
-            posting: Posting::Nothing,
-            schedule: Schedule::default(),
-            behind: None,
-            is_finishing: false,
-            lines: Vec::new(),
+            published: PublishedLoad::new(load)?,
             begun_us: 0,
             progress: Progress::default(),
             negotiated: Negotiated::default(),
@@ -206,10 +181,7 @@ impl<'a> Broadcast<'a> {
 
     /// Waits once and handles everyone who is ready.
     fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
-        let timeout_us = match self.posting {
-            Posting::Schedule => self.post_on_schedule(timeout_us)?,
-            _ => timeout_us,
-        };
+        let timeout_us = self.post_on_schedule(timeout_us)?;
         let count = match self.subscribers.is_busy() {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
@@ -217,27 +189,26 @@ impl<'a> Broadcast<'a> {
         self.subscribers.go_on(&self.poller)?;
         for index in 0..count {
             let ready = self.poller.ready(index);
-            if ready.key >= PUBLISHER_KEYS {
-                self.on_publisher((ready.key - PUBLISHER_KEYS) as usize, ready.readable)?;
+            if self.published.take_ready(ready, &self.poller)? {
                 continue;
             }
             self.subscribers.on_ready(ready, &self.poller)?;
-            match self.posting {
+            let Broadcast { published, subscribers, poller, .. } = self;
+            let receiver = subscribers.receiver();
+            match published.posting {
                 // At once: the window's latency begins with this read.
-                Posting::Window => self.post_what_is_due()?,
-                Posting::Schedule
-                    if self.schedule.is_due(self.subscribers.receiver().received_us) =>
-                {
-                    self.post_on_schedule(0)?;
+                Posting::Window => published.post_what_is_due(receiver, poller)?,
+                Posting::Schedule if published.schedule.is_due(receiver.received_us) => {
+                    published.post_on_schedule(receiver, 0, poller)?;
                 }
                 _ => {}
             }
         }
         self.subscribers.trickle(now_us(), &self.poller)?;
-        let Broadcast { progress, observer, subscribers, begun_us, .. } = self;
-        if self.posting == Posting::Schedule {
+        let Broadcast { progress, observer, subscribers, published, begun_us, .. } = self;
+        if published.posting == Posting::Schedule {
             let now_us = now_us();
-            if self.schedule.is_due(now_us + PROGRESS_TAKES_US) && progress.can_wait(now_us) {
+            if published.schedule.is_due(now_us + PROGRESS_TAKES_US) && progress.can_wait(now_us) {
                 return Ok(());
             }
         }

@@ -42,7 +42,7 @@ impl<'a> Churn<'a> {
             if until_due_us > 0 {
                 continue;
             }
-            let leaver = turns.by_ref().take(connections).find(|&it| self.0.subscribers.stands(it));
+            let leaver = turns.by_ref().take(connections).find(|&it| self.0.is_served(it));
             if let Some(index) = leaver {
                 self.0.replace(index, due_us)?;
                 due.next();
@@ -59,6 +59,7 @@ impl Workload for Churn<'_> {
     }
 
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        self.0.start_publishing()?;
         let until_us = self.0.warm_at_us();
         self.go_on_until(until_us)?;
         Ok(WarmUp::default())

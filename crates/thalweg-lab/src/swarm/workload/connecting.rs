@@ -1,8 +1,10 @@
 //! Connections that come to stand, in `ramp`, `churn` and `stampede`. Each is
 //! due at a time set in advance, and late from then on until its subscriptions stand.
-//! Meanwhile the subject sends what it sends, and the ledger checks it.
+//! Meanwhile the subject sends what it makes or what the lab publishes, and the ledger checks it.
 
+use super::published_load::{Posting, PublishedLoad};
 use crate::measure::{Counts, Negotiated, Reported};
+use crate::scenario::TopicKind;
 use crate::swarm::progress::Progress;
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::span_statistics::SpanStatistics;
@@ -23,6 +25,11 @@ pub(super) struct Connecting<'a> {
     pub(super) observer: &'a mut dyn Observer,
     pub(super) poller: Poller,
     pub(super) subscribers: Subscribers,
+    pub(super) published: PublishedLoad,
+    /// Those that are to have what is published.
+    has_joined: Vec<bool>,
+    /// Those whose subscriptions stand, and to which no version has come yet.
+    without_version: Vec<usize>,
     /// When each was due that does not stand yet.
     due_us: Vec<Option<u64>>,
     /// When each came to stand.
@@ -46,6 +53,9 @@ impl<'a> Connecting<'a> {
             observer,
             poller: Poller::new()?,
             subscribers: Subscribers::new(load)?,
+            published: PublishedLoad::new(load)?,
+            has_joined: vec![false; load.settings.connections as usize],
+            without_version: Vec::new(),
             due_us: vec![None; load.settings.connections as usize],
             stood_us: vec![0; load.settings.connections as usize],
             stood: SpanStatistics::default(),
@@ -64,9 +74,18 @@ impl<'a> Connecting<'a> {
         Ok(now_us() - begun_us)
     }
 
+    /// From now on the lab publishes, if there is a rate.
+    pub(super) fn start_publishing(&mut self) -> anyhow::Result<()> {
+        if let Some(rate) = self.load.settings.events_per_s() {
+            self.published.open(&self.load, &self.poller)?;
+            self.published.offer(rate);
+        }
+        Ok(())
+    }
+
     /// Until every connection stands that is due, or is known not to.
     pub(super) fn stand(&mut self, since_us: u64) -> anyhow::Result<()> {
-        while !self.subscribers.is_settled() {
+        while !self.subscribers.is_settled() || !self.without_version.is_empty() {
             self.turn(PROGRESS_EVERY_US)?;
             if now_us() - since_us > STAND_WITHIN_US + 1000 * self.due_us.len() as u64 {
                 let standing = self.subscribers.standing();
@@ -108,8 +127,21 @@ impl<'a> Connecting<'a> {
     pub(super) fn replace(&mut self, index: usize, due_us: u64) -> anyhow::Result<()> {
         let by_us = now_us().saturating_sub(ROWS_LATE_US_MAX);
         self.subscribers.receiver().close(index, self.stood_us[index], by_us);
+        if std::mem::take(&mut self.has_joined[index]) {
+            self.subscribers.receiver().leave(index, now_us());
+        }
         self.due_us[index] = Some(due_us);
         self.subscribers.replace(index, &self.poller)
+    }
+
+    /// How many stood by then.
+    pub(super) fn stood_by(&self, time_us: u64) -> u32 {
+        self.stood_us.iter().filter(|us| (1..=time_us).contains(*us)).count() as u32
+    }
+
+    /// Whether a connection stands and has what it came for.
+    pub(super) fn is_served(&self, index: usize) -> bool {
+        self.subscribers.stands(index) && !self.without_version.contains(&index)
     }
 
     /// One that was due then was not even begun: it is late so far.
@@ -132,6 +164,7 @@ impl<'a> Connecting<'a> {
     /// The span begins.
     pub(super) fn begin(&mut self, now_us: u64) {
         self.begun_us = now_us;
+        self.published.begin_span(now_us);
         self.stood.reset();
         self.subscribers.receiver().begin_recording(now_us);
     }
@@ -154,6 +187,8 @@ impl<'a> Connecting<'a> {
             traffic,
             latency: std::mem::take(&mut self.stood.latency),
             failure,
+            pacing: self.published.schedule.pacing(end_us),
+            round_trips: self.published.probed(end_us - self.begun_us),
             ledger: self.new_counts(),
             negotiated: self.negotiated.clone(),
             ..Outcome::default()
@@ -161,7 +196,9 @@ impl<'a> Connecting<'a> {
     }
 
     pub(super) fn collect(&mut self) -> anyhow::Result<Counts> {
+        self.published.posting = Posting::Nothing;
         self.catch_up()?;
+        self.published.finish(&self.poller)?;
         self.subscribers.leave(&self.poller);
         Ok(self.new_counts())
     }
@@ -174,13 +211,21 @@ impl<'a> Connecting<'a> {
 
     /// Waits once and handles everyone who is ready.
     pub(super) fn turn(&mut self, timeout_us: u64) -> anyhow::Result<()> {
+        let Connecting { published, subscribers, poller, .. } = self;
+        let timeout_us = published.post_on_schedule(subscribers.receiver(), timeout_us, poller)?;
+        if let Some(behind) = published.behind.take() {
+            return Err(behind.into());
+        }
         let count = match self.subscribers.is_busy() {
             true => self.poller.wait(0)?,
             false => self.poller.wait_awake(timeout_us, SPIN_US)?,
         };
         self.subscribers.go_on(&self.poller)?;
         for index in 0..count {
-            self.subscribers.on_ready(self.poller.ready(index), &self.poller)?;
+            let ready = self.poller.ready(index);
+            if !self.published.take_ready(ready, &self.poller)? {
+                self.subscribers.on_ready(ready, &self.poller)?;
+            }
         }
         self.subscribers.give_up_late(&self.poller)?;
         let stood = self.subscribers.take_stood();
@@ -191,14 +236,34 @@ impl<'a> Connecting<'a> {
         let now_us = now_us();
         for index in stood {
             self.stood_us[index] = now_us;
-            if let Some(due_us) = self.due_us[index].take() {
-                self.stood.came(due_us, now_us, 1);
+            let receiver = self.subscribers.receiver();
+            if !std::mem::replace(&mut self.has_joined[index], true) {
+                receiver.join(index);
             }
+            self.without_version.push(index);
         }
+        self.settle(now_us);
         let Connecting { progress, observer, subscribers, begun_us, stood, .. } = self;
         progress.tell(*observer, |now_us| {
             Figures::of_span(subscribers.standing(), stood, *begun_us, now_us)
         })
+    }
+
+    /// Whoever waited for its subscriptions alone, or has its first version now, is served.
+    fn settle(&mut self, now_us: u64) {
+        let waits = self.load.settings.kind == TopicKind::Value;
+        let Connecting { without_version, subscribers, due_us, stood, .. } = self;
+        without_version.retain(|&index| {
+            let stands = subscribers.stands(index);
+            if stands && waits && !subscribers.receiver().has_all(index) {
+                return true;
+            }
+            // One that is lost again is as late as the span is long.
+            if let Some(due_us) = due_us[index].take_if(|_| stands) {
+                stood.came(due_us, now_us, 1);
+            }
+            false
+        });
     }
 
     /// Until then, whatever comes.

@@ -194,7 +194,7 @@ impl Echo<'_> {
         let Load { address: host, settings, .. } = self.load;
         let dialer = Dialer::to_subject(host, settings, tls::HTTP_1)?;
         let transport = Transport::Websocket;
-        let wanted = Wanted { transport, path, topics: 1, query };
+        let wanted = Wanted { transport, path, topics: 0..1, query };
         let key = self.lines.len() as u64;
         let conversation = Conversation::open(&dialer, &*self.dialect, &wanted, key, &self.poller)?;
         self.lines.push(Line { conversation, may_be_more: false });
@@ -344,7 +344,7 @@ impl Received {
                 self.statistics.traffic.envelopes += 1;
             }
             Message::Events { events: b"", .. } | Message::Confirmed => self.confirmed += 1,
-            Message::Events { topic, position, events } => {
+            Message::Events { topic, position, events, .. } => {
                 match topic == topic_name(0).as_bytes() {
                     true => self.statistics.traffic.events += self.firehose.pushes(events),
                     false => self.firehose.corrupt(),
@@ -359,6 +359,7 @@ impl Received {
             }
             Message::Heartbeat => self.statistics.traffic.heartbeats += 1,
             Message::Opening => {}
+            Message::Version { .. } => bail!("a value topic where a firehose was to be"),
             Message::Close | Message::Reload => bail!("the subject closed the connection"),
         }
         Ok(())

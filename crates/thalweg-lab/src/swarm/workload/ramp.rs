@@ -1,21 +1,201 @@
 //! Connections arrive at a stated rate, in stages, whatever becomes of those before. The span
 //! is the whole ramp: from the first that is due to the last that stands.
+//!
+//! Where there is an objective for what is published beside them, the ramp ends a few seconds
+//! after an event was later than that: what counts then is how many connections were held, and
+//! the events are those published.
 
 use super::Workload;
-use super::connecting::{Connecting, as_connecting};
-use crate::measure::{Counts, WarmUp};
+use super::connecting::Connecting;
+use crate::measure::{Beyond, Counts, Held, Latency, Step, Traffic, WarmUp, tcp_share};
 use crate::swarm::socket::{Poller, now_us};
 use crate::swarm::{Load, Observer, Outcome};
 use std::time::Duration;
 
+/// How long connections still arrive when the objective was missed: to see how it fails.
+const BEYOND_US: u64 = 5_000_000;
+/// A step of the ramp.
+const STEP_US: u64 = 1_000_000;
+/// How often it is looked whether what was published has come in time.
+const LOOK_EVERY_US: u64 = 10_000;
+
 /// A ramp.
-pub(super) struct Ramp<'a>(Connecting<'a>);
+pub(super) struct Ramp<'a> {
+    connecting: Connecting<'a>,
+    objective: Option<Objective>,
+}
+
+/// That every event is in time, and how that went.
+#[derive(Debug)]
+struct Objective {
+    late_us_max: u64,
+    /// When each step began, and what the ledger and the clock of the swarm said then.
+    step_us: u64,
+    busy_ns: u64,
+    events: u64,
+    /// Share of the swarm's core in the last step.
+    swarm_busy: f64,
+    steps: Vec<Step>,
+    /// Latencies of the steps before.
+    latency: Latency,
+    /// Since the objective was missed.
+    missed: Option<Missed>,
+}
+
+#[derive(Debug)]
+struct Missed {
+    at_us: u64,
+    held: Held,
+    /// What the ledger said then.
+    counts: Counts,
+}
 
 impl<'a> Ramp<'a> {
     pub(super) fn new(load: &Load<'a>, observer: &'a mut dyn Observer) -> anyhow::Result<Self> {
         let mut connecting = Connecting::new(load, observer)?;
         connecting.subscribers.come_when_due();
-        Ok(Ramp(connecting))
+        let late_us_max = load.settings.late_us_max;
+        let objective = (late_us_max > 0).then(|| Objective::new(late_us_max));
+        Ok(Ramp { connecting, objective })
+    }
+
+    /// Whether the ramp is over before its time.
+    fn is_over(&mut self) -> bool {
+        let Ramp { connecting, objective: Some(objective) } = self else { return false };
+        objective.look(connecting);
+        objective.missed.as_ref().is_some_and(|it| now_us() - it.at_us > BEYOND_US)
+    }
+
+    /// Until then, or until the ramp is over; whether it is.
+    fn run_until(&mut self, until_us: u64) -> anyhow::Result<bool> {
+        loop {
+            let now_us = now_us();
+            if self.is_over() || now_us >= until_us {
+                return Ok(now_us < until_us);
+            }
+            self.connecting.run_until(until_us.min(now_us + LOOK_EVERY_US))?;
+        }
+    }
+}
+
+impl Objective {
+    fn new(late_us_max: u64) -> Objective {
+        Objective {
+            late_us_max,
+            step_us: 0,
+            busy_ns: 0,
+            events: 0,
+            swarm_busy: 0.0,
+            steps: Vec::new(),
+            latency: Latency::default(),
+            missed: None,
+        }
+    }
+
+    /// The span begins.
+    fn begin(&mut self, connecting: &mut Connecting<'_>, now_us: u64) {
+        let late_us_max = self.late_us_max;
+        let busy_ns = connecting.poller.busy_ns();
+        connecting.subscribers.receiver().begin_span(now_us);
+        *self = Objective { step_us: now_us, busy_ns, ..Objective::new(late_us_max) };
+    }
+
+    /// Looks whether what was published has come in time.
+    fn look(&mut self, connecting: &mut Connecting<'_>) {
+        let now_us = now_us();
+        let since_us = connecting.subscribers.receiver().waits_since_us();
+        let late_us = since_us.map_or(0, |us| now_us.saturating_sub(us));
+        match &mut self.missed {
+            Some(Missed { held, .. }) => {
+                held.beyond.late_us_max = held.beyond.late_us_max.max(late_us);
+            }
+            None if late_us > self.late_us_max => {
+                let due_us = now_us - late_us;
+                let held = Held {
+                    connections: connecting.stood_by(due_us),
+                    at_us: now_us - connecting.begun_us,
+                    is_all: false,
+                    swarm_busy: self.swarm_busy,
+                    kernel_share: tcp_share().unwrap_or(0.0),
+                    beyond: Beyond { late_us_max: late_us, ..Beyond::default() },
+                };
+                let counts = connecting.subscribers.receiver().ledger.counts().clone();
+                self.missed = Some(Missed { at_us: now_us, held, counts });
+            }
+            None => {}
+        }
+        if now_us - self.step_us >= STEP_US {
+            self.step(connecting, now_us);
+        }
+    }
+
+    /// A second of the ramp is over.
+    fn step(&mut self, connecting: &mut Connecting<'_>, now_us: u64) {
+        let busy_ns = connecting.poller.busy_ns();
+        let span_us = now_us - self.step_us;
+        self.swarm_busy = (busy_ns - self.busy_ns) as f64 / (span_us * 1000) as f64;
+        let statistics = &mut connecting.subscribers.receiver().statistics;
+        let latency = std::mem::take(&mut statistics.latency);
+        let events = statistics.traffic.events;
+        let rate = connecting.load.settings.events_per_s().unwrap_or(0.0);
+        self.steps.push(Step {
+            connections: connecting.subscribers.standing() as u32,
+            rate,
+            span_us,
+            events_per_s: (events - self.events) as f64 * 1e6 / span_us as f64,
+            p99_us: latency.quantile_us(0.99).unwrap_or(0),
+            is_confirmation: false,
+            missed: self.missed.as_ref().map(|_| "an event was late".to_owned()),
+        });
+        latency.buckets().for_each(|(us, count)| self.latency.record(us, count));
+        (self.step_us, self.busy_ns, self.events) = (now_us, busy_ns, events);
+    }
+
+    /// What the span comes to. What was lost beyond the objective is told, and is no fault of
+    /// the figures.
+    fn end(
+        &mut self,
+        connecting: &mut Connecting<'_>,
+        outcome: Outcome,
+        events: u64,
+    ) -> Outcome {
+        let now = connecting.subscribers.receiver().ledger.counts().clone();
+        let connections = connecting.subscribers.standing() as u32;
+        let (held, ledger) = match self.missed.take() {
+            None => {
+                let held = Held {
+                    connections,
+                    at_us: now_us() - connecting.begun_us,
+                    is_all: true,
+                    swarm_busy: self.swarm_busy,
+                    kernel_share: tcp_share().unwrap_or(0.0),
+                    beyond: Beyond::default(),
+                };
+                (held, outcome.ledger)
+            }
+            Some(Missed { held, counts, .. }) => {
+                let beyond = now.since(&counts);
+                let beyond = Beyond {
+                    connections,
+                    cut: beyond.cut,
+                    gaps: beyond.gaps,
+                    replaced: beyond.replaced,
+                    ..held.beyond
+                };
+                (Held { beyond, ..held }, counts)
+            }
+        };
+        let statistics = &mut connecting.subscribers.receiver().statistics;
+        statistics.latency.buckets().for_each(|(us, count)| self.latency.record(us, count));
+        let traffic = Traffic { events, ..outcome.traffic };
+        Outcome {
+            traffic,
+            latency: std::mem::take(&mut self.latency),
+            steps: std::mem::take(&mut self.steps),
+            held: Some(held),
+            ledger,
+            ..outcome
+        }
     }
 }
 
@@ -26,24 +206,67 @@ impl Workload for Ramp<'_> {
     }
 
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
-        let until_us = self.0.warm_at_us();
-        self.0.run_until(until_us)?;
+        self.connecting.start_publishing()?;
+        let until_us = self.connecting.warm_at_us();
+        self.connecting.run_until(until_us)?;
         Ok(WarmUp::default())
     }
 
-    fn run(&mut self, _: Duration) -> anyhow::Result<()> {
-        let settings = self.0.load.settings;
-        let (due_us, end_us) = settings.arrivals.schedule(settings.connections as usize);
-        let begun_us = self.0.begun_us;
-        for (index, due_us) in due_us.iter().enumerate() {
-            let due_us = begun_us + due_us;
-            self.0.run_until(due_us)?;
-            self.0.is_due(index, due_us);
-            self.0.subscribers.allow(index + 1, &self.0.poller)?;
+    fn begin(&mut self, now_us: u64) {
+        self.connecting.begin(now_us);
+        if let Some(objective) = &mut self.objective {
+            objective.begin(&mut self.connecting, now_us);
         }
-        self.0.run_until(begun_us + end_us)?;
-        self.0.stand(now_us())
     }
 
-    as_connecting!();
+    fn run(&mut self, _: Duration) -> anyhow::Result<()> {
+        let settings = self.connecting.load.settings;
+        let (due_us, end_us) = settings.arrivals.schedule(settings.connections as usize);
+        let begun_us = self.connecting.begun_us;
+        for (index, due_us) in due_us.iter().enumerate() {
+            let due_us = begun_us + due_us;
+            if self.run_until(due_us)? {
+                return Ok(());
+            }
+            self.connecting.is_due(index, due_us);
+            self.connecting.subscribers.allow(index + 1, &self.connecting.poller)?;
+        }
+        match &self.objective {
+            None => {
+                self.run_until(begun_us + end_us)?;
+                self.connecting.stand(now_us())
+            }
+            // The last that came are to be held for as long as the others.
+            Some(objective) => {
+                let late_us_max = objective.late_us_max;
+                self.run_until(begun_us + end_us + 2 * late_us_max).map(drop)
+            }
+        }
+    }
+
+    fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
+        let Ramp { connecting, objective } = self;
+        let events = connecting.subscribers.receiver().statistics.traffic.events;
+        let outcome = connecting.end(end_us)?;
+        Ok(match objective {
+            Some(objective) => objective.end(connecting, outcome, events),
+            None => outcome,
+        })
+    }
+
+    fn collect(&mut self) -> anyhow::Result<Counts> {
+        match &self.objective {
+            // What is still under way beyond the objective is nobody's figure.
+            Some(_) => Ok(Counts::default()),
+            None => self.connecting.collect(),
+        }
+    }
+
+    fn poller(&mut self) -> &mut Poller {
+        &mut self.connecting.poller
+    }
+
+    fn observer(&mut self) -> &mut dyn Observer {
+        self.connecting.observer
+    }
 }

@@ -156,7 +156,7 @@ impl<'a> RoundTrip<'a> {
         let transport = settings.transport;
         let dialect = dialect::of(program, settings);
         let query = dialect.earliest_query();
-        let wanted = Wanted { transport, path: program.path(), topics: 1, query };
+        let wanted = Wanted { transport, path: program.path(), topics: 0..1, query };
         let listener = match transport {
             Transport::LongPolling => {
                 Listener::Polls(HttpClient::open(&dialer, LISTENER, &poller)?)
@@ -273,7 +273,7 @@ impl<'a> RoundTrip<'a> {
             return Ok(());
         };
         let path = self.load.program.path();
-        let wanted = Wanted { transport: Transport::LongPolling, path, topics: 1, query };
+        let wanted = Wanted { transport: Transport::LongPolling, path, topics: 0..1, query };
         let host = self.load.address.to_string();
         let mut request = Vec::new();
         SubscribeRequest::once(&*self.dialect, &wanted, host).first(0, &mut request);
@@ -330,7 +330,7 @@ impl<'a> RoundTrip<'a> {
         let Listener::Conversation(conversation) = listener else { return Ok(()) };
         let query = format!("cursor={}", String::from_utf8_lossy(&state.position));
         let (transport, path) = (load.settings.transport, load.program.path());
-        let wanted = Wanted { transport, path, topics: 1, query: &query };
+        let wanted = Wanted { transport, path, topics: 0..1, query: &query };
         let (wire_bytes, reads) = (conversation.wire_bytes, conversation.reads);
         **conversation = Conversation::open(dialer, &**dialect, &wanted, LISTENER, poller)?;
         (conversation.wire_bytes, conversation.reads) = (wire_bytes, reads);
@@ -384,6 +384,7 @@ impl State {
                 self.runner(dialect, runner, received_us);
             }
             Message::Answer(message) | Message::Event(_, message) => return Err(unknown(message)),
+            Message::Version { .. } => bail!("a value topic where Runners were to be"),
             Message::Gap { .. } => bail!("a gap where one Runner follows the other"),
             Message::Confirmed | Message::Opening | Message::Heartbeat => {}
             Message::Reload => self.must_reload = true,

@@ -26,6 +26,7 @@ impl Workload for Stampede<'_> {
     }
 
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
+        self.0.start_publishing()?;
         let until_us = self.0.warm_at_us();
         self.0.run_until(until_us)?;
         Ok(WarmUp::default())

@@ -2,7 +2,7 @@
 //! which rates to try, here they are tried.
 
 use super::Broadcast;
-use super::offer::Behind;
+use super::super::published_load::Behind;
 use super::search::{End, Next, Tried, is_swarms, next};
 use crate::measure::{Counts, Pacing, Step, WarmUp};
 use crate::swarm::socket::{Poller, now_us};
@@ -52,7 +52,7 @@ impl Workload for Ceiling<'_> {
 
     fn warm_up(&mut self) -> anyhow::Result<WarmUp> {
         let (first, warm_up) = (self.first(), self.swarm.load.warm_up);
-        self.swarm.start_posting(first)?;
+        self.swarm.start_posting(Some(first))?;
         let warm = self.offered(first, |it| {
             it.run(warm_up)?;
             Ok(Outcome::default())
@@ -174,7 +174,7 @@ impl<'a> Ceiling<'a> {
         let before = self.swarm.subscribers.receiver().ledger.counts().clone();
         self.swarm.poller.take_away_us_max();
         let (begun_us, busy_ns) = (now_us(), self.swarm.poller.busy_ns());
-        self.swarm.offer(rate);
+        self.swarm.published.offer(rate);
         let loaded = load(self);
         let took_us = (now_us() - begun_us).max(1);
         let swarm_busy = (self.swarm.poller.busy_ns() - busy_ns) as f64 / (took_us * 1000) as f64;
@@ -182,7 +182,7 @@ impl<'a> Ceiling<'a> {
             Ok(outcome) => (outcome, None),
             Err(error) if error.is::<Behind>() => {
                 let swarm_away_us = self.swarm.poller.take_away_us_max();
-                let pacing = self.swarm.schedule.pacing(now_us());
+                let pacing = self.swarm.published.schedule.pacing(now_us());
                 let outcome = Outcome { pacing, swarm_away_us, ..Outcome::default() };
                 (outcome, Some(error.to_string()))
             }
@@ -229,6 +229,7 @@ impl<'a> Ceiling<'a> {
             _ => reason,
         });
         let step = Step {
+            connections: 0,
             rate,
             span_us: outcome.span_us,
             events_per_s: outcome.traffic.events as f64 * 1e6 / outcome.span_us.max(1) as f64,

@@ -1,7 +1,8 @@
 //! What came in a span, and what was due in it and comes later.
 
 use super::Broadcast;
-use super::offer::{Posting, Wait};
+use super::super::published_load::Posting;
+use super::offer::Wait;
 use crate::measure::Latency;
 use crate::swarm::Outcome;
 use crate::swarm::socket::now_us;
@@ -15,7 +16,7 @@ const ROWS_WITHIN_US: u64 = 3_000_000;
 impl Broadcast<'_> {
     /// After a long look: until everything that was due by now has come.
     pub(super) fn read_what_is_due(&mut self) -> anyhow::Result<()> {
-        if self.posting == Posting::Schedule {
+        if self.published.posting == Posting::Schedule {
             self.post_on_schedule(0)?;
         }
         let last = self.subscribers.receiver().last_due(now_us());
@@ -29,12 +30,12 @@ impl Broadcast<'_> {
     /// in it has come.
     pub(super) fn came_by(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let littles_ratio = self.littles_ratio(end_us - self.begun_us);
-        let pacing = self.schedule.pacing(end_us);
-        if self.posting == Posting::Schedule {
+        let pacing = self.published.schedule.pacing(end_us);
+        if self.published.posting == Posting::Schedule {
             // What was due just before the end is the span's.
             self.post_on_schedule(0)?;
         }
-        let is_closed = self.posting == Posting::Window;
+        let is_closed = self.published.posting == Posting::Window;
         let traffic =
             self.subscribers.receiver().statistics.end(if is_closed { 0 } else { end_us });
         Ok(Outcome { traffic, pacing, littles_ratio, ..Outcome::default() })
@@ -44,7 +45,7 @@ impl Broadcast<'_> {
     /// in it has come. Rows that a subject is too far behind with are as late as they
     /// are by then; those of one that has stopped are missing.
     pub(super) fn latency_of_span(&mut self, end_us: u64) -> anyhow::Result<Latency> {
-        match self.posting {
+        match self.published.posting {
             Posting::Window => {}
             Posting::Schedule => {
                 self.drain()?;

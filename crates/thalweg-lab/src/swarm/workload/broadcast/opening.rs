@@ -15,7 +15,7 @@ impl Broadcast<'_> {
     pub(super) fn open(&mut self) -> anyhow::Result<u64> {
         let start_us = now_us();
         let wanted = self.subscribers.wanted();
-        let each_us = if self.dialer.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
+        let each_us = if self.published.is_tls() { OPEN_TLS_EACH_US } else { OPEN_EACH_US };
         self.subscribers.open_more(&self.poller)?;
         while !self.subscribers.all_stand() {
             self.turn(PROGRESS_EVERY_US)?;

@@ -2,9 +2,9 @@
 //! Little's law says, and the same load for whoever has more to count.
 
 use super::Broadcast;
-use super::offer::Posting;
+use super::super::published_load::Posting;
 use crate::measure::{Slice, Steadiness, Warm, WarmUp};
-use crate::scenario::{Drive, Settings};
+use crate::scenario::Drive;
 use crate::swarm::socket::now_us;
 use crate::swarm::workload::Workload;
 use crate::swarm::{MOMENT, published};
@@ -55,8 +55,11 @@ impl Broadcast<'_> {
     /// The same load behind the span, for as long as the observer wants it.
     pub(super) fn go_on_while_wanted(&mut self) -> anyhow::Result<()> {
         self.subscribers.receiver().statistics.reset();
-        if self.posting == Posting::Schedule && self.observer.wants_more(0) {
-            self.offer(f64::from(self.load.settings.rate));
+        if let Some(rate) = self.load.settings.events_per_s()
+            && self.published.posting == Posting::Schedule
+            && self.observer.wants_more(0)
+        {
+            self.published.offer(rate);
         }
         while self.observer.wants_more(self.subscribers.receiver().statistics.traffic.events) {
             self.run(MOMENT)?;
@@ -66,17 +69,16 @@ impl Broadcast<'_> {
 
     /// Whether what is published waits for what arrives.
     fn is_closed_loop(&self) -> bool {
-        self.load.drive == Drive::PublishedLoad && self.load.settings.rate == 0
+        self.load.drive == Drive::PublishedLoad && self.load.settings.events_per_s().is_none()
     }
 
     /// Time between two events of the schedule, none in a closed loop; `None` if
     /// nothing comes at all.
     fn tick(&self) -> Option<Duration> {
-        let Settings { rate, interval_us, .. } = *self.load.settings;
+        let settings = self.load.settings;
         match self.load.drive {
-            Drive::PublishedLoad if rate > 0 => Some(Duration::from_secs(1) / rate),
-            Drive::PublishedLoad => Some(Duration::ZERO),
-            Drive::GeneratedLoad => Some(Duration::from_micros(interval_us)),
+            Drive::PublishedLoad => Some(settings.period().unwrap_or_default()),
+            Drive::GeneratedLoad => Some(Duration::from_micros(settings.interval_us)),
             _ => None,
         }
     }

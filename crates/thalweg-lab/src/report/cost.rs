@@ -1,0 +1,242 @@
+//! What a subject costs by connections, messages and bytes: CPU = a × connections + b × messages
+//! + c × bytes, and memory likewise, over the cells of a run with a keyed load on a schedule.
+//!
+//! A cell is one point, the median of its samples: how far it lies from the model is the same in
+//! each of its samples, so they do not vouch for each other.
+
+use super::number::{digits, short};
+use super::row::Row;
+use super::summary::Summary;
+use crate::measure::regression::{Coefficient, Fit, TERMS};
+use crate::measure::statistics::median;
+use crate::scenario::{Drive, Transport};
+use serde::{Deserialize, Serialize};
+
+/// The published shape at which the terms are compared: 4,000 clients, 5 KB each, every second;
+/// with the envelope.
+const D1: [f64; TERMS] = [4000.0, 4000.0, 4000.0 * 5120.0];
+/// The terms, in the published order of what they cost.
+const NAMES: [&str; TERMS] = ["connections", "messages", "bytes"];
+
+/// What a subject costs over a transport.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CostModel {
+    /// Who.
+    pub subject: String,
+    /// How.
+    pub transport: Transport,
+    /// Whether encrypted.
+    pub tls: bool,
+    /// How many cells it is of.
+    pub cells: usize,
+    /// Least and most of each term in them: connections, messages per second, bytes per second.
+    pub ranges: [(f64, f64); TERMS],
+    /// Seconds of a core per second.
+    pub cpu: Fit,
+    /// Bytes that resident memory grows by; `None` where the cells do not tell.
+    pub resident: Option<Fit>,
+    /// Bytes in the kernel for the subject's sockets, when nothing was under way.
+    pub kernel: Option<Fit>,
+    /// Resident bytes without a connection.
+    pub base_bytes: f64,
+}
+
+/// Whether the published order holds: connections cost most, then messages, then bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The intervals lie in this order.
+    Holds,
+    /// At least two of them lie the other way round.
+    DoesNotHold,
+    /// Neither.
+    Undecided,
+}
+
+impl CostModel {
+    /// Of CPU at the published shape, each term's share of what all take.
+    pub fn shares(&self) -> [Coefficient; TERMS] {
+        let all = self.cpu.at(D1);
+        self.cpu.terms(D1).map(|Coefficient { value, low, high }| {
+            let share = |value: f64| (value / all).min(1.0);
+            Coefficient { value: share(value), low: share(low), high: share(high) }
+        })
+    }
+
+    /// Whether the published order holds there.
+    pub fn order(&self) -> Order {
+        let shares = self.shares();
+        let pairs = || (0..TERMS).flat_map(|one| (one + 1..TERMS).map(move |other| (one, other)));
+        if pairs().any(|(more, less)| shares[more].high < shares[less].low) {
+            return Order::DoesNotHold;
+        }
+        match pairs().all(|(more, less)| shares[more].low > shares[less].high) {
+            true => Order::Holds,
+            false => Order::Undecided,
+        }
+    }
+
+    fn of(rows: &[&Row]) -> Option<CostModel> {
+        let first = rows.first()?;
+        let fit = |of: &dyn Fn(&Row) -> Option<f64>| {
+            let point = |row: &&Row| Some((terms(row)?, of(row).filter(|it| *it > 0.0)?));
+            Fit::of(&rows.iter().filter_map(point).collect::<Vec<_>>())
+        };
+        let connections = |row: &Row| f64::from(row.settings.connections);
+        let grown = |row: &Row| Some(row.memory.rss_bytes_per_connection? * connections(row));
+        let cores = |row: &Row| Some(row.load.subject_busy? * f64::from(row.settings.shards));
+        let bases: Vec<f64> =
+            rows.iter().filter_map(|it| Some(it.memory.rss_bytes? - grown(it)?)).collect();
+        let all: Vec<[f64; TERMS]> = rows.iter().filter_map(|row| terms(row)).collect();
+        let range = |term: usize| {
+            let values = || all.iter().map(|it| it[term]);
+            (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
+        };
+        Some(CostModel {
+            subject: first.subject.clone(),
+            transport: first.settings.transport,
+            tls: first.settings.tls,
+            cells: all.len(),
+            ranges: std::array::from_fn(range),
+            cpu: fit(&cores)?,
+            resident: fit(&grown),
+            kernel: fit(&|row| row.memory.socket_bytes),
+            base_bytes: median(&bases)?,
+        })
+    }
+
+    /// For a person.
+    fn sentences(&self) -> [String; 2] {
+        let CostModel { subject, transport, ranges, cells, .. } = self;
+        let tls = if self.tls { " with TLS" } else { "" };
+        let range = |term: usize| format!("{} to {}", short(ranges[term].0), short(ranges[term].1));
+        let memory = |name: &str, fit: &Option<Fit>| match fit {
+            Some(fit) => format!(
+                " {name}: {} B per connection, {} B per message/s, {} B per byte/s, within {} %.",
+                figure(fit.coefficients[0], 1.0),
+                figure(fit.coefficients[1], 1.0),
+                figure(fit.coefficients[2], 1.0),
+                digits(100.0 * fit.error)
+            ),
+            None => format!(" {name}: not told apart."),
+        };
+        let [connections, messages, bytes] = self.cpu.coefficients;
+        let model = format!(
+            "{subject} over {transport}{tls}, {cells} cells of {} connections, {} messages/s, {} \
+             bytes/s: CPU is {} µs a second per connection, {} µs per message, {} ns per byte, \
+             within {} %.{}{}",
+            range(0),
+            range(1),
+            range(2),
+            figure(connections, 1e6),
+            figure(messages, 1e6),
+            figure(bytes, 1e9),
+            digits(100.0 * self.cpu.error),
+            memory("Resident memory", &self.resident),
+            memory("Kernel memory", &self.kernel),
+        );
+        let shares = self.shares().map(|share| format!("{} %", figure(share, 100.0)));
+        let order = match self.order() {
+            Order::Holds => "holds",
+            Order::DoesNotHold => "does not hold",
+            Order::Undecided => "is neither confirmed nor refuted",
+        };
+        let terms: Vec<String> =
+            NAMES.iter().zip(shares).map(|(name, share)| format!("{name} {share}")).collect();
+        let conclusion = format!(
+            "{subject} over {transport}{tls}: of the CPU at the published shape D1 (4,000 clients, \
+             5 KB, every second) {}. The published order (connections cost most, then messages, \
+             then bytes) {order} there.",
+            terms.join(", ")
+        );
+        [model, conclusion]
+    }
+}
+
+/// The models of a run, of each subject over each transport whose cells tell the terms apart.
+pub fn models(summary: &Summary) -> Vec<CostModel> {
+    groups(summary).iter().filter_map(|rows| CostModel::of(rows)).collect()
+}
+
+/// What is said of them; nothing of a run without a keyed load.
+pub(super) fn sentences(summary: &Summary) -> Vec<String> {
+    let groups = groups(summary);
+    let models = models(summary);
+    let mut told: Vec<String> = models.iter().flat_map(CostModel::sentences).collect();
+    let without = groups.len() - models.len();
+    if without > 0 {
+        told.push(format!(
+            "Of {without} of {} pairs of subject and transport the cells do not tell the costs of \
+             connections, messages and bytes apart: it takes five that vary all three, as \
+             `thalweg bench d-cost` has.",
+            groups.len()
+        ));
+    }
+    told
+}
+
+/// Rows that can be points of a model, by subject and transport.
+fn groups(summary: &Summary) -> Vec<Vec<&Row>> {
+    let keyed = summary.parts.iter().filter(|part| part.drive == Drive::PublishedLoad);
+    let rows = keyed.flat_map(|part| &part.rows).filter(|row| {
+        let settings = &row.settings;
+        let is_keyed = settings.keys > 1 && settings.events_per_s().is_some();
+        is_keyed && settings.stopped + settings.slow == 0 && !row.is_noise && terms(row).is_some()
+    });
+    let mut groups: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        let of = |row: &Row| (row.subject.clone(), row.settings.transport, row.settings.tls);
+        match groups.iter_mut().find(|group| of(group[0]) == of(row)) {
+            Some(group) => group.push(row),
+            None => groups.push(vec![row]),
+        }
+    }
+    groups
+}
+
+/// Connections, messages per second, bytes per second.
+fn terms(row: &Row) -> Option<[f64; TERMS]> {
+    let Row { throughput, settings, .. } = row;
+    let messages = throughput.events_per_s?.median;
+    Some([f64::from(settings.connections), messages, throughput.mb_per_s? * 1e6])
+}
+
+/// `3.41 (3.2–3.6)`
+fn figure(Coefficient { value, low, high }: Coefficient, scale: f64) -> String {
+    format!("{} ({}–{})", digits(value * scale), digits(low * scale), digits(high * scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(per: [(f64, f64); TERMS]) -> CostModel {
+        let coefficients = per.map(|(low, high)| Coefficient { value: (low + high) / 2.0, low, high });
+        CostModel {
+            subject: "thalweg".to_owned(),
+            transport: Transport::Websocket,
+            tls: false,
+            cells: 9,
+            ranges: [(500.0, 4000.0), (250.0, 40_000.0), (1e5, 1e8)],
+            cpu: Fit { coefficients, error: 0.03 },
+            resident: None,
+            kernel: None,
+            base_bytes: 9e6,
+        }
+    }
+
+    #[test]
+    fn the_published_order_is_held_against_intervals() {
+        let order = |per: [(f64, f64); TERMS]| model(per).order();
+        // As they are at D1: the same number of connections and messages, 5,120 as many bytes.
+        assert_eq!(order([(9e-6, 1e-5), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::Holds);
+        assert_eq!(order([(1e-7, 2e-7), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::DoesNotHold);
+        assert_eq!(order([(1e-6, 9e-6), (3e-6, 4e-6), (1e-10, 2e-10)]), Order::Undecided);
+    }
+
+    #[test]
+    fn a_model_is_told_in_words() {
+        insta::assert_snapshot!(
+            model([(1e-7, 2e-7), (3e-6, 4e-6), (1e-10, 2e-10)]).sentences().join("\n")
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! How many clients a ramp held within its objective, what bound it, and how it failed.
+
+use super::number::{bytes, digits};
+use crate::measure::statistics::{Estimate, estimate};
+use crate::measure::{Held, Point, Sample};
+use crate::scenario::Settings;
+use serde::Serialize;
+
+/// From this share on a core counts as saturated, as in a verdict.
+const SATURATED: f64 = 0.95;
+/// The subject's CPU is that of so long before the objective was missed.
+const BEFORE_US: u64 = 2_000_000;
+
+/// Of the samples of a row.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeldFigures {
+    /// Connections that stood when the first event was due that came too late.
+    pub connections: Estimate,
+    /// Whether none came too late in most samples: there may be room for more.
+    pub is_all: bool,
+    /// What bound the middle sample.
+    pub bound_by: &'static str,
+    /// How it was there, and how it went on, in words.
+    pub told: String,
+}
+
+impl HeldFigures {
+    /// Of samples that count; `None` if none of them is of a ramp within an objective.
+    pub(super) fn of(valid: &[&Sample], settings: &Settings) -> Option<HeldFigures> {
+        let mut all: Vec<(&Sample, Held)> =
+            valid.iter().filter_map(|it| Some((*it, it.held?))).collect();
+        all.sort_by_key(|(_, held)| held.connections);
+        let connections: Vec<f64> = all.iter().map(|it| f64::from(it.1.connections)).collect();
+        let (sample, held) = *all.get(all.len() / 2)?;
+        let subject_busy = subject_busy(&sample.timeline, held.at_us, settings.shards);
+        Some(HeldFigures {
+            connections: estimate(&connections)?,
+            is_all: all.iter().filter(|(_, held)| held.is_all).count() * 2 > all.len(),
+            bound_by: bound_by(&held, subject_busy),
+            told: told(sample, &held, subject_busy),
+        })
+    }
+}
+
+/// Mean share of its cores just before then.
+fn subject_busy(timeline: &[Point], at_us: u64, cores: u32) -> f64 {
+    let until = || timeline.iter().filter(|point| point.at_us <= at_us);
+    let Some(last) = until().next_back() else { return 0.0 };
+    let first = until().find(|point| point.at_us + BEFORE_US >= last.at_us).unwrap_or(last);
+    let span_us = (last.at_us - first.at_us).max(1) as f64 * f64::from(cores);
+    (last.cpu_ns - first.cpu_ns) as f64 / 1000.0 / span_us
+}
+
+fn bound_by(held: &Held, subject_busy: f64) -> &'static str {
+    match (subject_busy >= SATURATED, held.swarm_busy >= SATURATED) {
+        _ if held.is_all => "the ramp's end",
+        _ if held.kernel_share >= 1.0 => "kernel memory",
+        (true, true) => "both cores",
+        (true, false) => "subject",
+        (false, true) => "swarm",
+        (false, false) => "no core",
+    }
+}
+
+fn told(sample: &Sample, held: &Held, subject_busy: f64) -> String {
+    let percent = |share: f64| format!("{} %", digits(100.0 * share));
+    let begun = format!(
+        "{} clients held; the subject's core was busy for {} then, the swarm's for {}, the kernel's \
+         memory for TCP at {} of where it begins to be short",
+        held.connections,
+        percent(subject_busy),
+        percent(held.swarm_busy),
+        percent(held.kernel_share),
+    );
+    if held.is_all {
+        return format!("{begun}. Nothing was late to the end of the ramp.");
+    }
+    let beyond = held.beyond;
+    let most = |of: fn(&Point) -> u64| sample.timeline.iter().map(of).max().unwrap_or(0);
+    format!(
+        "{begun}. Beyond, up to {} clients: the oldest of the data {} s late, {} connections ended, \
+         {} gaps, {} versions replaced by newer ones; at most {} resident, {} in the kernel.",
+        beyond.connections,
+        digits(beyond.late_us_max as f64 / 1e6),
+        beyond.cut,
+        beyond.gaps,
+        beyond.replaced,
+        bytes(megabytes(most(|it| it.rss_bytes))),
+        bytes(megabytes(most(|it| it.kernel_bytes))),
+    )
+}
+
+/// To whole megabytes.
+fn megabytes(bytes: u64) -> f64 {
+    (bytes as f64 / 1e6).round() * 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Beyond;
+
+    fn sample(connections: u32, cpu_share: f64, swarm_busy: f64) -> Sample {
+        let timeline = (0..100u64).map(|tenth| Point {
+            at_us: tenth * 100_000,
+            cpu_ns: (tenth as f64 * 1e8 * cpu_share) as u64,
+            rss_bytes: 20_000_000,
+            ..Point::default()
+        });
+        let beyond = Beyond { connections: 2 * connections, cut: 3, ..Beyond::default() };
+        let held =
+            Held { connections, at_us: 8_000_000, swarm_busy, beyond, ..Held::default() };
+        Sample { held: Some(held), timeline: timeline.collect(), ..Sample::default() }
+    }
+
+    #[test]
+    fn what_bound_it_is_named() {
+        let check = |cpu_share, swarm_busy, expected| {
+            let (one, other) = (sample(400, cpu_share, swarm_busy), sample(410, 0.2, 0.2));
+            let figures = HeldFigures::of(&[&other, &one, &one], &Settings::default()).unwrap();
+            assert_eq!((figures.connections.median, figures.bound_by), (400.0, expected));
+            assert!(figures.told.contains("up to 800 clients"), "{}", figures.told);
+        };
+        check(0.99, 0.5, "subject");
+        check(0.6, 0.97, "swarm");
+        check(0.99, 0.97, "both cores");
+        check(0.5, 0.5, "no core");
+        assert!(HeldFigures::of(&[&Sample::default()], &Settings::default()).is_none());
+    }
+}

@@ -1,0 +1,99 @@
+//! An echo probe: a small request on a connection of its own, on a schedule set in advance,
+//! beside the load. How long its answer takes from when it was due, is how long the subject's
+//! event loop lets anybody wait; the swarm's own reading is in it.
+
+use crate::measure::RoundTrips;
+use crate::subject::tls;
+use crate::swarm::Load;
+use crate::swarm::dialer::Dialer;
+use crate::swarm::http_client::HttpClient;
+use crate::swarm::socket::{Poller, Ready, now_us};
+
+/// From request to request.
+const EVERY_US: u64 = 20_000;
+/// What every subject answers without doing anything for it.
+const TARGET: &str = "/healthz";
+
+/// The probe of a subject.
+#[derive(Debug)]
+pub(super) struct Probe {
+    dialer: Dialer,
+    /// `None` once the subject has ended it: it does so while the load pauses.
+    client: Option<HttpClient>,
+    request: Vec<u8>,
+    key: u64,
+    /// When the request is or was due that is answered next.
+    due_us: u64,
+    /// From due to answered, since the span began.
+    each_us: Vec<u64>,
+}
+
+impl Probe {
+    /// Connects. The poller will report `key`.
+    pub(super) fn open(load: &Load<'_>, key: u64, poller: &Poller) -> anyhow::Result<Probe> {
+        let dialer = Dialer::to_subject(load.address, load.settings, tls::HTTP_1)?;
+        let request = format!("GET {TARGET} HTTP/1.1\r\nHost: {}\r\n\r\n", dialer.address());
+        Ok(Probe {
+            client: Some(HttpClient::open(&dialer, key, poller)?),
+            dialer,
+            request: request.into_bytes(),
+            key,
+            due_us: now_us(),
+            each_us: Vec::new(),
+        })
+    }
+
+    /// Asks if it is time to; says how long to wait then, at most `timeout_us`.
+    #[inline]
+    pub(super) fn ask(&mut self, timeout_us: u64, poller: &Poller) -> anyhow::Result<u64> {
+        let is_waiting = self.client.as_ref().is_some_and(HttpClient::is_waiting);
+        if is_waiting {
+            return Ok(timeout_us);
+        }
+        let now_us = now_us();
+        if self.due_us > now_us {
+            return Ok(timeout_us.min(self.due_us - now_us));
+        }
+        let client = match &mut self.client {
+            Some(client) => client,
+            none => none.insert(HttpClient::open(&self.dialer, self.key, poller)?),
+        };
+        client.send(&self.request, poller)?;
+        Ok(timeout_us)
+    }
+
+    /// Takes what is ready, if it is the probe's.
+    pub(super) fn take_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<bool> {
+        if ready.key != self.key {
+            return Ok(false);
+        }
+        let Some(client) = &mut self.client else { return Ok(true) };
+        client.flush(poller)?;
+        if !ready.readable {
+            return Ok(true);
+        }
+        match client.receive() {
+            Ok(Some(_)) => {
+                self.each_us.push(now_us().saturating_sub(self.due_us));
+                // Those that fell due meanwhile are asked now, and late from then on.
+                self.due_us += EVERY_US;
+            }
+            Ok(None) => {}
+            // It is asked again on another connection; how long that takes is the answer's.
+            Err(_) => self.client = None,
+        }
+        Ok(true)
+    }
+
+    /// The span begins.
+    pub(super) fn begin(&mut self, now_us: u64) {
+        self.each_us.clear();
+        // What the observer's look delayed is not the subject's.
+        self.due_us = self.due_us.max(now_us);
+    }
+
+    /// What came of it since.
+    pub(super) fn end(&mut self, span_us: u64) -> Option<RoundTrips> {
+        RoundTrips::of(std::mem::take(&mut self.each_us), span_us)
+    }
+}

@@ -1,0 +1,235 @@
+//! Publishing what subscribers are to get: in a closed loop as the window moves, in
+//! an open one on a schedule, whatever becomes of the events before.
+
+use super::probe::Probe;
+use crate::measure::RoundTrips;
+use crate::scenario::Settings;
+use crate::subject::tls;
+use crate::swarm::Load;
+use crate::swarm::dialect::{self, Dialect};
+use crate::swarm::dialer::Dialer;
+use crate::swarm::pace::Schedule;
+use crate::swarm::published::Topic;
+use crate::swarm::publisher::Publisher;
+use crate::swarm::receiver::Receiver;
+use crate::swarm::socket::{self, Poller, Ready, now_us};
+use anyhow::anyhow;
+
+/// What may be outstanding over all topics: more, and the subject is not slow, it
+/// does not keep up.
+const OUTSTANDING_BYTES_MAX: u64 = 64 << 20;
+const OUTSTANDING_EVENTS_MAX: u64 = 1_000_000;
+/// Publishers' keys for the poller begin here; connections' are their numbers.
+const PUBLISHER_KEYS: u64 = 1 << 32;
+const PROBE_KEY: u64 = 1 << 33;
+
+/// When events are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Posting {
+    Nothing,
+    /// As the window moves: a closed loop.
+    Window,
+    /// On a schedule: an open loop.
+    Schedule,
+}
+
+/// A schedule that was given up.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the subject was {} s behind: {events} events were outstanding", seconds(*.behind_us))]
+pub(super) struct Behind {
+    behind_us: u64,
+    events: u64,
+}
+
+fn seconds(us: u64) -> String {
+    format!("{:.1}", us as f64 / 1e6)
+}
+
+impl Behind {
+    pub(super) fn of(topic: &Topic, now_us: u64) -> Behind {
+        let since_us = topic.waits_since_us().unwrap_or(now_us);
+        Behind { behind_us: now_us.saturating_sub(since_us), events: topic.outstanding() }
+    }
+}
+
+/// Publishers, one for each topic, and when they publish.
+pub(super) struct PublishedLoad {
+    settings: Settings,
+    dialer: Dialer,
+    dialect: Box<dyn Dialect>,
+    publishers: Vec<Publisher>,
+    /// Beside a keyed load.
+    probe: Option<Probe>,
+    pub(super) posting: Posting,
+    /// Of an open loop.
+    pub(super) schedule: Schedule,
+    /// Why the schedule was given up.
+    pub(super) behind: Option<Behind>,
+    /// Whether publish requests are being ended.
+    is_finishing: bool,
+    /// Scratch for the events that are due.
+    lines: Vec<u8>,
+}
+
+impl PublishedLoad {
+    /// Nothing is published yet.
+    pub(super) fn new(load: &Load<'_>) -> anyhow::Result<PublishedLoad> {
+        Ok(PublishedLoad {
+            settings: load.settings.clone(),
+            dialer: Dialer::to_subject(load.address, load.settings, tls::HTTP_1)?,
+            dialect: dialect::of(load.program, load.settings),
+            publishers: Vec::new(),
+            probe: None,
+            posting: Posting::Nothing,
+            schedule: Schedule::default(),
+            behind: None,
+            is_finishing: false,
+            lines: Vec::new(),
+        })
+    }
+
+    /// Whether what is published is encrypted.
+    pub(super) fn is_tls(&self) -> bool {
+        self.dialer.is_tls()
+    }
+
+    /// Opens a connection for each topic.
+    pub(super) fn open(&mut self, load: &Load<'_>, poller: &Poller) -> anyhow::Result<()> {
+        if self.settings.keys > 1 {
+            self.probe = Some(Probe::open(load, PROBE_KEY, poller)?);
+        }
+        for topic in 0..self.settings.topics_in_all() {
+            let key = PUBLISHER_KEYS + u64::from(topic);
+            let target = self.dialect.publish_target(topic);
+            self.publishers.push(Publisher::open(&self.dialer, &target, key, poller)?);
+        }
+        Ok(())
+    }
+
+    /// From now on as the window moves.
+    pub(super) fn follow_window(
+        &mut self,
+        receiver: &mut Receiver,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        self.posting = Posting::Window;
+        self.post_what_is_due(receiver, poller)
+    }
+
+    /// Publishes what the window allows.
+    #[inline]
+    pub(super) fn post_what_is_due(
+        &mut self,
+        receiver: &mut Receiver,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        while let Some((index, topic)) = receiver.next_moved() {
+            self.lines.clear();
+            topic.publish(now_us(), &mut self.lines);
+            self.publishers[index].post(&self.lines, poller)?;
+        }
+        Ok(())
+    }
+
+    /// From now on events of each topic are due `rate` times a second.
+    pub(super) fn offer(&mut self, rate: f64) {
+        self.posting = Posting::Schedule;
+        self.behind = None;
+        self.schedule = Schedule::new(rate, self.publishers.len(), now_us());
+    }
+
+    /// Publishes what is due; says how long to wait then, at most `timeout_us`.
+    pub(super) fn post_on_schedule(
+        &mut self,
+        receiver: &mut Receiver,
+        timeout_us: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<u64> {
+        let timeout_us = match &mut self.probe {
+            Some(probe) => probe.ask(timeout_us, poller)?,
+            None => timeout_us,
+        };
+        if self.posting != Posting::Schedule {
+            return Ok(timeout_us);
+        }
+        let mut now_us = now_us();
+        if self.schedule.is_due(now_us) {
+            self.post_until(receiver, now_us, poller)?;
+            now_us = socket::now_us();
+        }
+        Ok(self.schedule.wait_us(now_us, timeout_us))
+    }
+
+    fn post_until(
+        &mut self,
+        receiver: &mut Receiver,
+        now_us: u64,
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        let settings = &self.settings;
+        let events_max = (OUTSTANDING_BYTES_MAX / u64::from(settings.event_bytes))
+            .min(OUTSTANDING_EVENTS_MAX)
+            / u64::from(settings.topics_in_all());
+        let topics = receiver.topics().iter_mut();
+        for (index, (topic, publisher)) in topics.zip(&mut self.publishers).enumerate() {
+            self.lines.clear();
+            while let Some(due_us) = self.schedule.take(index, now_us) {
+                topic.publish_on_schedule(due_us, &mut self.lines);
+                if topic.outstanding() >= events_max {
+                    self.behind = Some(Behind::of(topic, now_us));
+                    break;
+                }
+            }
+            if !self.lines.is_empty() {
+                // Before the call: what it takes, on loopback all of the subject's wake-up, is
+                // not the swarm's lateness.
+                self.schedule.publish(socket::now_us());
+                publisher.post(&self.lines, poller)?;
+                topic.prepare();
+            }
+        }
+        match self.behind {
+            // It is taken from there as soon as the ready sockets have been read.
+            Some(_) => self.schedule.stop(),
+            None => self.schedule.look_ahead(),
+        }
+        Ok(())
+    }
+
+    /// Takes what is ready, if it is a publisher's.
+    pub(super) fn take_ready(&mut self, ready: Ready, poller: &Poller) -> anyhow::Result<bool> {
+        let Some(index) = ready.key.checked_sub(PUBLISHER_KEYS) else { return Ok(false) };
+        if let Some(probe) = &mut self.probe
+            && probe.take_ready(ready, poller)?
+        {
+            return Ok(true);
+        }
+        let Some(publisher) = self.publishers.get_mut(index as usize) else { return Ok(false) };
+        if ready.readable {
+            let answer = publisher.answer()?;
+            if !answer.is_empty() && !self.is_finishing {
+                let text = String::from_utf8_lossy(&answer).into_owned();
+                return Err(anyhow!("the subject ended publishing: {text}"));
+            }
+        }
+        publisher.flush(poller)?;
+        Ok(true)
+    }
+
+    /// The span begins: what came before does not count.
+    pub(super) fn begin_span(&mut self, now_us: u64) {
+        self.schedule.begin_span(now_us);
+        self.probe.iter_mut().for_each(|probe| probe.begin(now_us));
+    }
+
+    /// What the echo probe has found since, if there is one.
+    pub(super) fn probed(&mut self, span_us: u64) -> Option<RoundTrips> {
+        self.probe.as_mut()?.end(span_us)
+    }
+
+    /// Ends the publish requests.
+    pub(super) fn finish(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        self.is_finishing = true;
+        self.publishers.iter_mut().try_for_each(|publisher| publisher.finish(poller))
+    }
+}
