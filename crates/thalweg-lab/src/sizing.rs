@@ -314,9 +314,9 @@ mod tests {
     fn what_binds_is_what_there_is_least_of() {
         let binds = |node: &Node| size(&basis(), &DEMAND, node).unwrap().binds;
         assert_eq!(binds(&NODE), "network");
-        assert_eq!(binds(&Node { network_bits_per_s: 1e12, ..NODE }), "CPU");
+        assert_eq!(binds(&Node { network_bits_per_s: 1e12, memory_bytes: 64e9, ..NODE }), "CPU");
         assert_eq!(
-            binds(&Node { network_bits_per_s: 1e12, memory_bytes: 1e9, ..NODE }),
+            binds(&Node { network_bits_per_s: 1e12, ..NODE }),
             "memory"
         );
     }

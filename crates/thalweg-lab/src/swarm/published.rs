@@ -299,11 +299,14 @@ impl Topic {
         ledger: &mut Ledger,
         statistics: &mut SpanStatistics,
     ) {
-        if arrival.is_reader {
-            statistics.came(due_us, arrival.now_us, 1);
+        let is_counted = seq <= self.excused_until(arrival.subscription);
+        match arrival.is_reader {
+            true if !is_counted => statistics.came(due_us, arrival.now_us, 1),
+            // What was published before a reader had come is new to it, and not late.
+            true => statistics.traffic.events += 1,
+            false => {}
         }
         let is_new = ledger.arrived(arrival.subscription, seq);
-        let is_counted = seq <= self.excused_until(arrival.subscription);
         if is_new && arrival.is_reader && !is_counted {
             self.count_reader_of(seq, arrival.now_us);
         }

@@ -108,6 +108,92 @@ subjects = ["thalweg"]
     assert_whole(&bench("streams", "published-load", cells), 8);
 }
 
+/// Each connection follows one of four documents: whole, as versions and as patches; what comes
+/// is what was published.
+#[test]
+fn documents_of_several_keys_on_every_transport() {
+    let cells = |transports: &str, subjects: &str| {
+        format!(
+            r#"
+[[cells]]
+transport = {transports}
+connections = 10
+keys = 4
+payload = "match"
+event_bytes = 5000
+rate = 20
+subjects = {subjects}
+"#
+        )
+    };
+    let cells = cells(
+        r#"["websocket", "sse", "http-streaming"]"#,
+        r#"["limit", "thalweg", "value", "patches"]"#,
+    ) + &cells(r#"["forever-frame", "long-polling"]"#, r#"["thalweg", "value", "patches"]"#)
+        + r#"
+[[subjects]]
+name = "value"
+program = "thalweg"
+with = { kind = "value" }
+[[subjects]]
+name = "patches"
+program = "thalweg"
+with = { kind = "value", deltas = true }
+"#;
+    let samples = bench("keys", "published-load", &cells);
+    assert_eq!(samples.len(), 12 + 6);
+    for sample in samples {
+        let ledger = sample["ledger"].as_object().expect("a ledger");
+        // On a machine that is short of time a version may be replaced before it is sent.
+        let holes = ledger.iter().filter(|(what, _)| !["delivered", "replaced"].contains(&&***what));
+        assert!(holes.into_iter().all(|(_, count)| *count == 0), "{sample}");
+        assert!(sample["round_trips"]["count"].as_u64() > Some(0), "the probe: {sample}");
+        let traffic = &sample["traffic"];
+        let bytes = traffic["wire_bytes"].as_f64().unwrap() / traffic["events"].as_f64().unwrap();
+        let is_patched = sample["subject"] == 3 || sample["cell"].as_u64() > Some(2) && sample["subject"] == 2;
+        assert_eq!(bytes < 3000.0, is_patched, "{sample}");
+    }
+}
+
+/// Clients arrive beside what is published, are held within an objective, come and go, and all
+/// come again.
+#[test]
+fn clients_that_come_beside_what_is_published() {
+    let cells = |own: &str| {
+        format!(
+            r#"
+[defaults]
+connections = 20
+keys = 4
+payload = "match"
+event_bytes = 5000
+rate = 20
+{own}
+[[cells]]
+subjects = ["thalweg", "patches"]
+[[subjects]]
+name = "patches"
+program = "thalweg"
+with = {{ kind = "value", deltas = true }}
+"#
+        )
+    };
+    let ramp = "arrivals = \"200/s\"\nlate_us_max = 5000000";
+    for (drive, own) in [("ramp", ramp), ("churn", "stay_ms = 200"), ("stampede", "")] {
+        let samples = bench(&format!("keyed-{drive}"), drive, &cells(own));
+        assert_eq!(samples.len(), 2);
+        for sample in samples {
+            let ledger = sample["ledger"].as_object().expect("a ledger");
+            let holes =
+                ledger.iter().filter(|(what, _)| !["delivered", "replaced"].contains(&&***what));
+            assert!(holes.into_iter().all(|(_, count)| *count == 0), "{sample}");
+            if drive == "ramp" {
+                assert_eq!(sample["held"]["connections"], 20, "{sample}");
+            }
+        }
+    }
+}
+
 /// A document is loaded again every 4 MiB, and nothing is lost or repeated. The
 /// window alone is more than that, and less than the history.
 #[test]

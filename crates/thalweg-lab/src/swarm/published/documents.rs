@@ -176,3 +176,147 @@ impl Patches {
         Some(document)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Payload;
+
+    /// A topic of documents with one reader, and so many versions published, at 1 ms each.
+    struct Feed {
+        topic: Topic,
+        versions: Vec<Vec<u8>>,
+        ledger: Ledger,
+        statistics: SpanStatistics,
+    }
+
+    impl Feed {
+        fn new(versions: u64) -> Feed {
+            let settings =
+                Settings { payload: Payload::Match, event_bytes: 5000, ..Settings::default() };
+            let mut topic = Topic::new(0, 1, &settings);
+            let mut lines = Vec::new();
+            for number in 1..=versions {
+                topic.publish_on_schedule(number * 1000, &mut lines);
+            }
+            let versions = lines.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+            let (ledger, statistics) = (Ledger::new(1, Some(1)), SpanStatistics::default());
+            Feed { topic, versions, ledger, statistics }
+        }
+
+        fn document(&self, number: u64) -> Vec<u8> {
+            self.versions[number as usize - 1].clone()
+        }
+
+        /// Whatever member is another is replaced whole.
+        fn patch(&self, previous: u64, number: u64) -> Vec<u8> {
+            let value = |number| -> Value { serde_json::from_slice(&self.document(number)).unwrap() };
+            let (before, after) = (value(previous), value(number));
+            let members = after.as_object().unwrap().iter();
+            let changed = members.filter(|(name, value)| before.get(name) != Some(*value));
+            let replace = |(name, value): (&String, &Value)| {
+                serde_json::json!({ "op": "replace", "path": format!("/{name}"), "value": value })
+            };
+            serde_json::to_vec(&changed.map(replace).collect::<Vec<_>>()).unwrap()
+        }
+
+        fn arrival<'a>(first: &'a [u8], events: &'a [u8]) -> Arrival<'a> {
+            Arrival { subscription: 0, is_reader: true, first, events, now_us: 9000 }
+        }
+
+        fn version(&mut self, previous: u64, number: u64, body: VersionBody<'_>) {
+            let version = Version { number, previous, body };
+            let arrival = Feed::arrival(b"", b"");
+            self.topic.receive_version(arrival, version, &mut self.ledger, &mut self.statistics);
+        }
+
+        /// What the ledger says, with how many were replaced, and whether nothing is waited for.
+        fn end(mut self) -> (String, u64, bool) {
+            self.ledger.close(0, self.topic.published());
+            let counts = self.ledger.counts();
+            (counts.to_string(), counts.replaced, self.topic.is_settled())
+        }
+    }
+
+    fn log(first: &str, change: impl Fn(&mut Vec<Vec<u8>>)) -> String {
+        let mut feed = Feed::new(3);
+        let mut documents: Vec<Vec<u8>> = (1..=3).map(|number| feed.document(number)).collect();
+        change(&mut documents);
+        let events = documents.join(&b","[..]);
+        let arrival = Feed::arrival(first.as_bytes(), &events);
+        feed.topic.receive(arrival, &mut feed.ledger, &mut feed.statistics);
+        feed.end().0
+    }
+
+    #[test]
+    fn documents_of_a_log_are_known_by_their_offsets() {
+        assert_eq!(log("1", |_| {}), "whole");
+        assert_eq!(log("1", |it| drop(it.pop())), "1 missing");
+        assert_eq!(log("2", |it| drop(it.remove(0))), "1 missing");
+        assert_eq!(log("1", |it| it[1][70] ^= 1), "2 missing, 1 corrupt");
+        assert_eq!(log("2", |_| {}), "3 missing, 1 corrupt");
+        assert_eq!(log("", |_| {}), "3 missing, 1 corrupt");
+        assert_eq!(log("4", |_| {}), "3 missing, 1 early");
+    }
+
+    #[test]
+    fn versions_that_are_skipped_are_replaced_and_in_time_with_the_newer() {
+        let mut feed = Feed::new(4);
+        let (first, fourth) = (feed.document(1), feed.document(4));
+        feed.version(0, 1, VersionBody::Document(&first));
+        feed.version(1, 4, VersionBody::Document(&fourth));
+        let latency: Vec<_> = feed.statistics.latency.buckets().collect();
+        assert_eq!(latency.iter().map(|(_, count)| count).sum::<u64>(), 4);
+        assert_eq!(feed.statistics.traffic.events, 2);
+        assert_eq!(feed.end(), ("whole".to_owned(), 2, true));
+        // Said to follow another than this subscriber was sent: that is missing.
+        let mut feed = Feed::new(4);
+        feed.version(0, 1, VersionBody::Document(&first));
+        feed.version(2, 4, VersionBody::Document(&fourth));
+        assert_eq!(feed.end().0, "2 missing");
+        let mut feed = Feed::new(1);
+        feed.version(0, 2, VersionBody::Document(&fourth));
+        feed.version(0, 1, VersionBody::Document(&fourth));
+        assert_eq!(feed.end().0, "1 missing, 1 corrupt, 1 early");
+    }
+
+    #[test]
+    fn a_patch_is_applied_once_and_then_compared() {
+        let check = |second: &dyn Fn(&mut Vec<u8>), expected: &str| {
+            let mut feed = Feed::new(3);
+            let mut patches = [feed.patch(1, 2), feed.patch(2, 3)];
+            let first = feed.document(1);
+            feed.version(0, 1, VersionBody::Document(&first));
+            feed.version(1, 2, VersionBody::Patch(&patches[0]));
+            // Another subscriber gets the same.
+            assert!(feed.topic.patches.make(&patches[0], [1, 2], None, &first));
+            assert!(!feed.topic.patches.make(&patches[1], [1, 2], None, &first));
+            second(&mut patches[1]);
+            feed.version(2, 3, VersionBody::Patch(&patches[1]));
+            assert_eq!(feed.end().0, expected);
+        };
+        check(&|_| {}, "whole");
+        check(&|patch| *patch = b"[]".to_vec(), "1 missing, 1 corrupt");
+        check(&|patch| patch.truncate(9), "1 missing, 1 corrupt");
+        check(
+            &|patch| *patch = br#"[{"op":"replace","path":"/id","value":"x"}]"#.to_vec(),
+            "1 missing, 1 corrupt",
+        );
+    }
+
+    #[test]
+    fn what_is_published_before_a_reader_comes_or_after_it_goes_is_not_waited_for() {
+        let settings = Settings { payload: Payload::Match, event_bytes: 5000, ..Settings::default() };
+        let mut topic = Topic::new(0, 0, &settings);
+        topic.publish_on_schedule(1000, &mut Vec::new());
+        assert!(topic.is_settled(), "nobody reads");
+        topic.join(0);
+        assert_eq!(topic.last_due_to(0, 9000), None);
+        topic.publish_on_schedule(2000, &mut Vec::new());
+        assert_eq!((topic.is_settled(), topic.last_due_to(0, 9000)), (false, Some(2)));
+        topic.leave(0, Some(2), 9000);
+        assert!(topic.is_settled());
+        topic.publish_on_schedule(3000, &mut Vec::new());
+        assert!(topic.is_settled());
+    }
+}

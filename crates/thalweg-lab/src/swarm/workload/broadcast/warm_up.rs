@@ -77,7 +77,8 @@ impl Broadcast<'_> {
     fn tick(&self) -> Option<Duration> {
         let settings = self.load.settings;
         match self.load.drive {
-            Drive::PublishedLoad => Some(settings.period().unwrap_or_default()),
+            // Keys take turns.
+            Drive::PublishedLoad => Some(settings.period().unwrap_or_default() / settings.keys),
             Drive::GeneratedLoad => Some(Duration::from_micros(settings.interval_us)),
             _ => None,
         }
