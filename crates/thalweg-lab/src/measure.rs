@@ -34,7 +34,9 @@ mod verdict;
 
 pub use latency::Latency;
 pub use ledger::{Counts, Ledger, Reported};
-pub use machine::{CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share};
+pub use machine::{
+    CoreTimes, MachineNote, core_times, dropped_packets, stolen, tcp_bytes, tcp_share,
+};
 pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};

@@ -149,9 +149,7 @@ pub fn size(basis: &Basis, demand: &Demand, node: &Node) -> Result<Sizing, Strin
 /// Bytes of a client, resident and in the kernel, where a document is on its way to it.
 fn memory_each(model: &CostModel, client: [f64; TERMS]) -> f64 {
     let of = |fit: &Option<Fit>, least: f64| fit.map_or(least, |fit| fit.at(client).max(least));
-    of(&model.resident, SUBSCRIBER_BYTES)
-        + of(&model.kernel, client[2] / client[1])
-        + SOCKET_BYTES
+    of(&model.resident, SUBSCRIBER_BYTES) + of(&model.kernel, client[2] / client[1]) + SOCKET_BYTES
 }
 
 /// What of it was not measured.
@@ -315,10 +313,7 @@ mod tests {
         let binds = |node: &Node| size(&basis(), &DEMAND, node).unwrap().binds;
         assert_eq!(binds(&NODE), "network");
         assert_eq!(binds(&Node { network_bits_per_s: 1e12, memory_bytes: 64e9, ..NODE }), "CPU");
-        assert_eq!(
-            binds(&Node { network_bits_per_s: 1e12, ..NODE }),
-            "memory"
-        );
+        assert_eq!(binds(&Node { network_bits_per_s: 1e12, ..NODE }), "memory");
     }
 
     #[test]

@@ -77,11 +77,8 @@ fn answer(args: &PlanArgs, basis: &Basis) -> anyhow::Result<String> {
         delta: args.delta.unwrap_or(1.0),
         transport: args.transport,
     };
-    let node = Node {
-        cores: args.cores,
-        memory_bytes: args.memory,
-        network_bits_per_s: args.network,
-    };
+    let node =
+        Node { cores: args.cores, memory_bytes: args.memory, network_bits_per_s: args.network };
     let sizing = size(basis, &demand, &node).map_err(|error| anyhow!(error))?;
     Ok(match args.json {
         true => serde_json::to_string_pretty(&sizing)? + "\n",

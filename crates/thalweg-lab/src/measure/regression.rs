@@ -55,8 +55,9 @@ impl Fit {
         let relative = |(x, y): &([f64; TERMS], f64)| x.map(|x| x / y);
         let rows: Vec<[f64; TERMS]> = points.iter().map(relative).collect();
         // Terms have units of their own: each is scaled to length 1.
-        let scale: [f64; TERMS] =
-            std::array::from_fn(|term| rows.iter().map(|row| row[term].powi(2)).sum::<f64>().sqrt());
+        let scale: [f64; TERMS] = std::array::from_fn(|term| {
+            rows.iter().map(|row| row[term].powi(2)).sum::<f64>().sqrt()
+        });
         if scale.contains(&0.0) {
             return None;
         }

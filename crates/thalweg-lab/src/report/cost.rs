@@ -210,7 +210,8 @@ mod tests {
     use super::*;
 
     fn model(per: [(f64, f64); TERMS]) -> CostModel {
-        let coefficients = per.map(|(low, high)| Coefficient { value: (low + high) / 2.0, low, high });
+        let coefficients =
+            per.map(|(low, high)| Coefficient { value: (low + high) / 2.0, low, high });
         CostModel {
             subject: "thalweg".to_owned(),
             transport: Transport::Websocket,

@@ -108,8 +108,7 @@ mod tests {
             ..Point::default()
         });
         let beyond = Beyond { connections: 2 * connections, cut: 3, ..Beyond::default() };
-        let held =
-            Held { connections, at_us: 8_000_000, swarm_busy, beyond, ..Held::default() };
+        let held = Held { connections, at_us: 8_000_000, swarm_busy, beyond, ..Held::default() };
         Sample { held: Some(held), timeline: timeline.collect(), ..Sample::default() }
     }
 

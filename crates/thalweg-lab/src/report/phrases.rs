@@ -38,7 +38,7 @@ impl PartSummary {
         match self.drive {
             Drive::PublishedLoad => {
                 self.rows.iter().any(|row| row.settings.events_per_s().is_none())
-            },
+            }
             Drive::RoundTrip | Drive::Publish => true,
             _ => false,
         }
@@ -52,10 +52,14 @@ impl PartSummary {
     /// A metric's name in a sentence.
     pub(super) fn name_of(&self, metric: Metric) -> &'static str {
         match metric {
-            Metric::Cpu if self.drive.is_connecting() && !self.has_objective() => "CPU per connection",
+            Metric::Cpu if self.drive.is_connecting() && !self.has_objective() => {
+                "CPU per connection"
+            }
             Metric::Cpu => "CPU per event",
             Metric::P99 if self.is_closed_loop() => "p99 service time",
-            Metric::P99 if self.drive.is_connecting() && !self.has_objective() => "p99 time from due to standing",
+            Metric::P99 if self.drive.is_connecting() && !self.has_objective() => {
+                "p99 time from due to standing"
+            }
             Metric::P99 => "p99 latency",
             Metric::RoundTrip => "mean round trip",
             Metric::Throughput if self.drive == Drive::Ceiling => {

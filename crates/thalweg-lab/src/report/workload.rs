@@ -2,8 +2,8 @@
 //! in its table, what is compared, what its charts show.
 
 use super::columns::{
-    BATCHING, CEILING, CONNECTING, CONNECTING_LATE, CPU, Column, FROM_INTENDED, HELD, IDLE, LATENCY,
-    MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE, THROUGHPUT, TOTAL,
+    BATCHING, CEILING, CONNECTING, CONNECTING_LATE, CPU, Column, FROM_INTENDED, HELD, IDLE,
+    LATENCY, MEMORY, RECEIVED, ROUND_TRIP, SCHEDULE, SERVICE, THROUGHPUT, TOTAL,
 };
 use super::html::metric::{self as chart};
 use super::summary::PartSummary;

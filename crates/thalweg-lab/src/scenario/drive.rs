@@ -163,12 +163,10 @@ impl Drive {
         };
         match self {
             Drive::PublishedLoad => {
-                let scheduled_per_s = settings
-                    .events_per_s()
-                    .map(|rate| rate * f64::from(settings.topics) * readers);
+                let scheduled_per_s =
+                    settings.events_per_s().map(|rate| rate * f64::from(settings.topics) * readers);
                 // Where the rate is given, it is the same for everybody.
-                let figure =
-                    if scheduled_per_s.is_some() { Figure::Latency } else { Figure::Cpu };
+                let figure = if scheduled_per_s.is_some() { Figure::Latency } else { Figure::Cpu };
                 Kind {
                     keys: beside(&[
                         "streams",

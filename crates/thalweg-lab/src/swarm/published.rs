@@ -10,10 +10,10 @@
 mod documents;
 
 use super::event::{self, Stamp};
-use documents::{Documents, Patches};
 use super::span_statistics::SpanStatistics;
 use crate::measure::{Ledger, littles};
 use crate::scenario::{Payload, Settings};
+use documents::{Documents, Patches};
 use std::collections::HashMap;
 
 /// One topic and its outstanding events.

@@ -64,9 +64,8 @@ impl Receiver {
                 // Connections that come later join when they stand, and begin with whichever
                 // event comes first.
                 let readers = if drive.is_published_load() { settings.readers() } else { 0 };
-                let topic = |number| {
-                    Topic::new(number, settings.subscribers_of(number, readers), settings)
-                };
+                let topic =
+                    |number| Topic::new(number, settings.subscribers_of(number, readers), settings);
                 let topics = (0..settings.topics_in_all()).map(topic).collect();
                 (Expected::Published(topics), drive.is_published_load().then_some(1))
             }
@@ -191,8 +190,7 @@ impl Receiver {
             Expected::Published(topics) => topics[subscription % topics.len()].published() == 0,
             _ => true,
         };
-        self.subscriptions_of(connection)
-            .all(|it| self.ledger.next(it).is_some() || is_empty(it))
+        self.subscriptions_of(connection).all(|it| self.ledger.next(it).is_some() || is_empty(it))
     }
 
     /// When the first event was due that somebody does not have.

@@ -126,11 +126,12 @@ subjects = {subjects}
 "#
         )
     };
-    let cells = cells(
-        r#"["websocket", "sse", "http-streaming"]"#,
-        r#"["limit", "thalweg", "value", "patches"]"#,
-    ) + &cells(r#"["forever-frame", "long-polling"]"#, r#"["thalweg", "value", "patches"]"#)
-        + r#"
+    let cells =
+        cells(
+            r#"["websocket", "sse", "http-streaming"]"#,
+            r#"["limit", "thalweg", "value", "patches"]"#,
+        ) + &cells(r#"["forever-frame", "long-polling"]"#, r#"["thalweg", "value", "patches"]"#)
+            + r#"
 [[subjects]]
 name = "value"
 program = "thalweg"
@@ -145,12 +146,14 @@ with = { kind = "value", deltas = true }
     for sample in samples {
         let ledger = sample["ledger"].as_object().expect("a ledger");
         // On a machine that is short of time a version may be replaced before it is sent.
-        let holes = ledger.iter().filter(|(what, _)| !["delivered", "replaced"].contains(&&***what));
+        let holes =
+            ledger.iter().filter(|(what, _)| !["delivered", "replaced"].contains(&&***what));
         assert!(holes.into_iter().all(|(_, count)| *count == 0), "{sample}");
         assert!(sample["round_trips"]["count"].as_u64() > Some(0), "the probe: {sample}");
         let traffic = &sample["traffic"];
         let bytes = traffic["wire_bytes"].as_f64().unwrap() / traffic["events"].as_f64().unwrap();
-        let is_patched = sample["subject"] == 3 || sample["cell"].as_u64() > Some(2) && sample["subject"] == 2;
+        let is_patched =
+            sample["subject"] == 3 || sample["cell"].as_u64() > Some(2) && sample["subject"] == 2;
         assert_eq!(bytes < 3000.0, is_patched, "{sample}");
     }
 }

@@ -5,9 +5,9 @@ use super::markup::{Markup, px};
 use super::plot::Plot;
 use super::scale::Scale;
 use super::series::Series;
+use crate::measure::Step;
 use crate::report::number::{brief_us, round};
 use crate::report::row::Row;
-use crate::measure::Step;
 use crate::report::summary::PartSummary;
 use crate::report::workload;
 
@@ -140,10 +140,7 @@ fn over_time(
     let most = |row: &Row| of(row).iter().map(|(_, it)| it / 1e6).reduce(f64::max);
     let plot = Plot {
         heading: cell.first().map_or("", |row| &row.cell),
-        description: format!(
-            "{what} over time, MB at most: {}",
-            middle(cell, most)
-        ),
+        description: format!("{what} over time, MB at most: {}", middle(cell, most)),
         x: until(all.iter().map(|(s, _)| *s).fold(0.1, f64::max)),
         x_title: "seconds since the span began",
         x_show: &round,

@@ -148,7 +148,12 @@ mod tests {
 
     fn events<'a>(topic: &'a str, at: [&'a str; 2], events: &'a str) -> Option<Message<'a>> {
         let [position, first] = at.map(str::as_bytes);
-        Some(Message::Events { topic: topic.as_bytes(), position, first, events: events.as_bytes() })
+        Some(Message::Events {
+            topic: topic.as_bytes(),
+            position,
+            first,
+            events: events.as_bytes(),
+        })
     }
 
     #[test]

@@ -8,10 +8,10 @@
 
 use super::{Arrival, Topic};
 use crate::measure::Ledger;
+use crate::scenario::Settings;
 use crate::swarm::dialect::{Version, VersionBody};
 use crate::swarm::event::{Stamp, number};
 use crate::swarm::span_statistics::SpanStatistics;
-use crate::scenario::Settings;
 use serde_json::Value;
 use std::collections::VecDeque;
 use thalweg_match_feed::{Match, Size};
@@ -210,13 +210,12 @@ mod tests {
 
         /// Whatever member is another is replaced whole.
         fn patch(&self, previous: u64, number: u64) -> Vec<u8> {
-            let value = |number| -> Value { serde_json::from_slice(&self.document(number)).unwrap() };
+            let value =
+                |number| -> Value { serde_json::from_slice(&self.document(number)).unwrap() };
             let (before, after) = (value(previous), value(number));
             let members = after.as_object().unwrap().iter();
             let changed = members.filter(|(name, value)| before.get(name) != Some(*value));
-            let replace = |(name, value): (&String, &Value)| {
-                serde_json::json!({ "op": "replace", "path": format!("/{name}"), "value": value })
-            };
+            let replace = |(name, value): (&String, &Value)| serde_json::json!({ "op": "replace", "path": format!("/{name}"), "value": value });
             serde_json::to_vec(&changed.map(replace).collect::<Vec<_>>()).unwrap()
         }
 
@@ -306,7 +305,8 @@ mod tests {
 
     #[test]
     fn what_is_published_before_a_reader_comes_or_after_it_goes_is_not_waited_for() {
-        let settings = Settings { payload: Payload::Match, event_bytes: 5000, ..Settings::default() };
+        let settings =
+            Settings { payload: Payload::Match, event_bytes: 5000, ..Settings::default() };
         let mut topic = Topic::new(0, 0, &settings);
         topic.publish_on_schedule(1000, &mut Vec::new());
         assert!(topic.is_settled(), "nobody reads");

@@ -13,7 +13,8 @@ fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
     deliver(&mut changed);
     for (subscription, events) in [changed, intact].iter().enumerate() {
         let events = events.join(",").into_bytes();
-        let arrival = Arrival { subscription, is_reader: true, first: b"", events: &events, now_us: 1500 };
+        let arrival =
+            Arrival { subscription, is_reader: true, first: b"", events: &events, now_us: 1500 };
         topic.receive(arrival, &mut ledger, &mut statistics);
     }
     for subscription in 0..2 {
@@ -66,7 +67,8 @@ fn late_events_are_compared_however_many_are_outstanding() {
         received += burst;
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let events = &line[..line.len() - 1];
-            let arrival = Arrival { subscription: 0, is_reader: true, first: b"", events, now_us: 5000 };
+            let arrival =
+                Arrival { subscription: 0, is_reader: true, first: b"", events, now_us: 5000 };
             let next = ledger.next(0).unwrap();
             assert!(topic.ring[topic.index(next)].matches(next, events).is_some(), "{next}");
             topic.receive(arrival, &mut ledger, &mut statistics);
@@ -160,7 +162,8 @@ fn gap(missed: Option<u64>, then: &[u64]) -> (u64, String) {
         let lines: Vec<&[u8]> = lines.split(|byte| *byte == b'\n').collect();
         let events = numbers.iter().map(|number| lines[*number as usize - 1]);
         let events = events.collect::<Vec<_>>().join(&b","[..]);
-        let arrival = Arrival { subscription, is_reader: true, first: b"", events: &events, now_us: 9 };
+        let arrival =
+            Arrival { subscription, is_reader: true, first: b"", events: &events, now_us: 9 };
         match gap {
             Some(missed) => topic.gap(arrival, missed, &mut ledger),
             None => topic.receive(arrival, &mut ledger, &mut statistics),
@@ -199,8 +202,13 @@ fn whoever_was_excused_counts_once() {
     let mut line = Vec::new();
     topic.publish(0, &mut line);
     line.pop();
-    let arrival =
-        |subscription, events| Arrival { subscription, is_reader: true, first: b"", events, now_us: 0 };
+    let arrival = |subscription, events| Arrival {
+        subscription,
+        is_reader: true,
+        first: b"",
+        events,
+        now_us: 0,
+    };
     topic.gap(arrival(0, &b""[..]), None, &mut ledger);
     assert!(!topic.is_due(), "the other reader does not have it");
     topic.receive(arrival(0, &line), &mut ledger, &mut statistics);

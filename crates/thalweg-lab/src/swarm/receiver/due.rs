@@ -73,12 +73,12 @@ impl Receiver {
             let Receiver { expected, ledger, .. } = self;
             let (last, has_due) = match expected {
                 // Its first row may just be under way.
-                Expected::Rows(rows) => (
-                    rows.timetable.due_before(time_us),
-                    rows.timetable.has_due(stood_us, time_us),
-                ),
+                Expected::Rows(rows) => {
+                    (rows.timetable.due_before(time_us), rows.timetable.has_due(stood_us, time_us))
+                }
                 Expected::Published(topics) => {
-                    let last = topics[subscription % topics.len()].last_due_to(subscription, time_us);
+                    let last =
+                        topics[subscription % topics.len()].last_due_to(subscription, time_us);
                     (last, last.is_some())
                 }
                 Expected::Anything(_) | Expected::Nothing => return,

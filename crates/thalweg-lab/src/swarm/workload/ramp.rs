@@ -153,12 +153,7 @@ impl Objective {
 
     /// What the span comes to. What was lost beyond the objective is told, and is no fault of
     /// the figures.
-    fn end(
-        &mut self,
-        connecting: &mut Connecting<'_>,
-        outcome: Outcome,
-        events: u64,
-    ) -> Outcome {
+    fn end(&mut self, connecting: &mut Connecting<'_>, outcome: Outcome, events: u64) -> Outcome {
         let now = connecting.subscribers.receiver().ledger.counts().clone();
         let connections = connecting.subscribers.standing() as u32;
         let (held, ledger) = match self.missed.take() {

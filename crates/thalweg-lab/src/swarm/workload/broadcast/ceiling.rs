@@ -1,8 +1,8 @@
 //! The highest rate that meets an objective, on one running subject: `search` says
 //! which rates to try, here they are tried.
 
-use super::Broadcast;
 use super::super::published_load::Behind;
+use super::Broadcast;
 use super::search::{End, Next, Tried, is_swarms, next};
 use crate::measure::{Counts, Pacing, Step, WarmUp};
 use crate::swarm::socket::{Poller, now_us};

@@ -1,7 +1,7 @@
 //! What came in a span, and what was due in it and comes later.
 
-use super::Broadcast;
 use super::super::published_load::Posting;
+use super::Broadcast;
 use super::offer::Wait;
 use crate::measure::Latency;
 use crate::swarm::Outcome;

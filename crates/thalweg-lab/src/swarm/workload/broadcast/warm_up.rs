@@ -1,8 +1,8 @@
 //! Around the span: until figures have stopped drifting before it; behind it, what
 //! Little's law says, and the same load for whoever has more to count.
 
-use super::Broadcast;
 use super::super::published_load::Posting;
+use super::Broadcast;
 use crate::measure::{Slice, Steadiness, Warm, WarmUp};
 use crate::scenario::Drive;
 use crate::swarm::socket::now_us;
