@@ -35,7 +35,7 @@ pub struct CostModel {
     pub cpu: Fit,
     /// Bytes that resident memory grows by; `None` where the cells do not tell.
     pub resident: Option<Fit>,
-    /// Bytes in the kernel for the subject's sockets, when nothing was under way.
+    /// Bytes of the kernel's memory for TCP at most, both ends of the connections together.
     pub kernel: Option<Fit>,
     /// Resident bytes without a connection.
     pub base_bytes: f64,
@@ -99,7 +99,7 @@ impl CostModel {
             ranges: std::array::from_fn(range),
             cpu: fit(&cores)?,
             resident: fit(&grown),
-            kernel: fit(&|row| row.memory.socket_bytes),
+            kernel: fit(&|row| row.curves.kernel_bytes.iter().map(|it| it.1).reduce(f64::max)),
             base_bytes: median(&bases)?,
         })
     }
@@ -111,10 +111,10 @@ impl CostModel {
         let range = |term: usize| format!("{} to {}", short(ranges[term].0), short(ranges[term].1));
         let memory = |name: &str, fit: &Option<Fit>| match fit {
             Some(fit) => format!(
-                " {name}: {} B per connection, {} B per message/s, {} B per byte/s, within {} %.",
+                " {name}: {} B per connection, {} B per message/s, {} B per kB/s, within {} %.",
                 figure(fit.coefficients[0], 1.0),
                 figure(fit.coefficients[1], 1.0),
-                figure(fit.coefficients[2], 1.0),
+                figure(fit.coefficients[2], 1000.0),
                 digits(100.0 * fit.error)
             ),
             None => format!(" {name}: not told apart."),
@@ -132,7 +132,7 @@ impl CostModel {
             figure(bytes, 1e9),
             digits(100.0 * self.cpu.error),
             memory("Resident memory", &self.resident),
-            memory("Kernel memory", &self.kernel),
+            memory("Kernel memory, both ends, at most", &self.kernel),
         );
         let shares = self.shares().map(|share| format!("{} %", figure(share, 100.0)));
         let order = match self.order() {
