@@ -13,7 +13,10 @@ type Arrows = [(&'static str, &'static [&'static str])];
 
 /// Between our crates.
 const CRATES: &Arrows = &[
-    ("thalweg", &["thalweg-server", "thalweg-lab", "thalweg-limit", "thalweg-client"]),
+    (
+        "thalweg",
+        &["thalweg-server", "thalweg-lab", "thalweg-limit", "thalweg-client", "thalweg-match-feed"],
+    ),
     ("thalweg-server", &["thalweg-wire"]),
     ("thalweg-client", &["thalweg-wire"]),
     ("thalweg-lab", &["thalweg-match-feed"]),
