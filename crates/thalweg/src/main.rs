@@ -9,6 +9,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
+mod demo_provider;
 mod limit;
 mod plan;
 mod publish;
@@ -42,6 +43,8 @@ enum Command {
     Bench(Box<bench::BenchArgs>),
     /// Say how many nodes a load takes, and what they are out of first.
     Plan(plan::PlanArgs),
+    /// An HTTP API that knows nothing of push: football matches to fetch, new every second.
+    DemoProvider(demo_provider::DemoProviderArgs),
     /// The lab's yardstick: the smallest honest push server.
     #[command(hide = true)]
     Limit(limit::LimitArgs),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Publish(args) => publish::run(&args),
         Command::Bench(args) => return bench::run(*args),
         Command::Plan(args) => plan::run(&args),
+        Command::DemoProvider(args) => demo_provider::run(&args),
         Command::Limit(args) => limit::run(args),
     };
     match done {

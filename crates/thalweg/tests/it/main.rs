@@ -11,6 +11,7 @@ mod chunked;
 mod commands;
 mod deleting;
 mod demand;
+mod demo_provider;
 mod drain;
 mod following;
 mod forever_frame;

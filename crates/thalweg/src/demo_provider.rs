@@ -1,0 +1,119 @@
+//! `thalweg demo-provider`: the data provider of the published experiment D, an HTTP API that
+//! knows nothing of push. It feeds the demo, and the lab measures the fetcher with it.
+//!
+//! - `provider`: what is answered to whom; pure
+
+mod provider;
+
+use std::{cell::RefCell, convert::Infallible, net::SocketAddr, rc::Rc, time::Duration};
+
+use anyhow::Context;
+use bytes::Bytes;
+use clap::Args;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use thalweg_lab::run::print;
+use thalweg_match_feed::Size;
+use thalweg_server::config::parse_duration;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, LocalOptions},
+    signal::unix::{SignalKind, signal},
+    task::spawn_local,
+    time::{Instant, sleep},
+};
+
+use provider::Provider;
+
+/// How long a request's head may take to arrive: the next one of a kept connection, too.
+const HEAD_WAIT: Duration = Duration::from_secs(60);
+
+/// Wait after a socket could not be accepted: files are used up, and some will be free again.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// An HTTP API that knows nothing of push: football matches to fetch, new every second.
+///
+/// GET /matchesfeed/ID/matchcentre is a match, /matchesfeed/all the list of all, and /requests
+/// what was asked for so far. Answers have Last-Modified, ETag and Cache-Control: max-age; a bad
+/// key is answered with 400, a match that is not there with 501.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  thalweg demo-provider
+  thalweg demo-provider --listen 127.0.0.1:9001 --matches 4 --size 10KB --every 5s")]
+pub(crate) struct DemoProviderArgs {
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]
+    listen: SocketAddr,
+    /// How many matches there are: 1, 2, 3 and so on.
+    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    matches: u32,
+    /// Size of a match: 5KB, 10KB or 165KB.
+    #[arg(long, value_name = "SIZE", default_value = "165KB")]
+    size: Size,
+    /// How often there is a new version of each: a second of match time later.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    every: Duration,
+    /// What happens in the matches: the same for the same seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Answers until a signal asks for the end.
+pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
+    let DemoProviderArgs { listen, matches, size, every, seed } = *args;
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(listen).await.with_context(|| {
+            format!("cannot listen on {listen}; choose another address with --listen")
+        })?;
+        let address = listener.local_addr()?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let provider = Provider::new(seed, matches, size, every);
+        let example = format!("http://{address}/matchesfeed/1/matchcentre");
+        print(&format!("listening on http://{address}, for instance {example}\n"))?;
+        let serving = Serving { provider: RefCell::new(provider), begun: Instant::now() };
+        tokio::select! {
+            never = accept(listener, Rc::new(serving)) => match never {},
+            _ = terminate.recv() => Ok(()),
+            _ = interrupt.recv() => Ok(()),
+        }
+    })
+}
+
+struct Serving {
+    provider: RefCell<Provider>,
+    begun: Instant,
+}
+
+async fn accept(listener: TcpListener, serving: Rc<Serving>) -> Infallible {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => drop(spawn_local(serve(socket, Rc::clone(&serving)))),
+            Err(_) => sleep(ACCEPT_AGAIN).await,
+        }
+    }
+}
+
+async fn serve(socket: TcpStream, serving: Rc<Serving>) {
+    // Answers are waited for.
+    let _ = socket.set_nodelay(true);
+    let answer = service_fn(|request: Request<Incoming>| {
+        let elapsed = serving.begun.elapsed();
+        let answered = serving.provider.borrow_mut().answer(&request, elapsed);
+        async { Ok::<Response<Full<Bytes>>, Infallible>(answered) }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
+    // Whoever hangs up is not waited for.
+    let _ = http.serve_connection(TokioIo::new(socket), answer).await;
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let every = parse_duration(text)?;
+    if every < Duration::from_millis(1) { Err("at least 1ms".to_owned()) } else { Ok(every) }
+}
