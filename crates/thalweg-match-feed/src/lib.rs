@@ -4,7 +4,9 @@
 //!
 //! - `lib`: a match, second by second
 //! - `team`, `player`: who plays, and what is counted of them
+//! - `phase`: first half, half time and so on
 //! - `size`: how much detail a document has
+//! - `text`: how JSON is written
 //!
 //! Teams and players are invented ("Reds", "Reds 9"). Whoever only wants documents:
 //!
@@ -17,15 +19,19 @@
 //! assert_ne!(game.json(), before);
 //! ```
 
+mod phase;
 mod player;
 mod size;
 mod team;
+mod text;
 
 use std::collections::VecDeque;
 
+use phase::Phase;
 use player::Player;
 pub use size::Size;
 use team::Team;
+use text::{join, push, separate};
 
 /// A match, and the newest version of its document.
 #[derive(Debug, Clone)]
@@ -56,15 +62,6 @@ struct Event {
     is_goal: bool,
     /// As JSON: it does not change any more.
     json: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Scheduled,
-    FirstHalf,
-    HalfTime,
-    SecondHalf,
-    FullTime,
 }
 
 /// Goals of a match: more would not fit into the smallest document.
@@ -412,26 +409,6 @@ impl Match {
     }
 }
 
-impl Phase {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::FirstHalf => "first_half",
-            Self::HalfTime => "half_time",
-            Self::SecondHalf => "second_half",
-            Self::FullTime => "full_time",
-        }
-    }
-
-    /// Breaks are shorter than they are elsewhere: who looks at a demo does not wait.
-    fn seconds(self) -> u32 {
-        match self {
-            Self::Scheduled | Self::HalfTime | Self::FullTime => 60,
-            Self::FirstHalf | Self::SecondHalf => 45 * 60,
-        }
-    }
-}
-
 /// Saturdays.
 const DAYS: &[&str] = &["11-21", "11-28", "12-05", "12-12", "12-19", "12-26"];
 
@@ -452,24 +429,6 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
-}
-
-fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    // Writing to a Vec cannot fail.
-    let _ = std::io::Write::write_fmt(out, text);
-}
-
-fn separate(index: usize, out: &mut Vec<u8>) {
-    if index > 0 {
-        out.push(b',');
-    }
-}
-
-fn join<'a>(items: impl Iterator<Item = &'a String>, out: &mut Vec<u8>) {
-    for (index, item) in items.enumerate() {
-        separate(index, out);
-        out.extend_from_slice(item.as_bytes());
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Size, Team};
+use super::{
+    Size, Team,
+    text::{join, push},
+};
 
 /// A player of a match.
 #[derive(Debug, Clone)]
@@ -129,7 +132,7 @@ impl Player {
 
     pub(crate) fn write(&self, team: &Team, size: Size, out: &mut Vec<u8>) {
         let detail = size.detail();
-        super::push(
+        push(
             out,
             format_args!(
                 r#"{{"id":"{}","team":"{}","number":{},"name":"{}","position":"{}","starting":{},"on_pitch":{},"rating":{}.{},"stats":{{"passes":{},"shots":{}"#,
@@ -147,7 +150,7 @@ impl Player {
             ),
         );
         if detail.has_duels {
-            super::push(
+            push(
                 out,
                 format_args!(
                     r#","touches":{},"tackles":{},"fouls":{}"#,
@@ -158,7 +161,7 @@ impl Player {
         if detail.is_tracked {
             let Track { x, y, speed_dm_per_s: speed, distance_dm: distance, heart_rate } =
                 self.track;
-            super::push(
+            push(
                 out,
                 format_args!(
                     r#","x":{}.{},"y":{}.{},"speed":{}.{},"distance":{}.{},"heart_rate":{heart_rate}"#,
@@ -174,7 +177,7 @@ impl Player {
             );
         }
         out.extend_from_slice(br#"},"passes":["#);
-        super::join(self.passes.iter(), out);
+        join(self.passes.iter(), out);
         out.extend_from_slice(b"]}");
     }
 }

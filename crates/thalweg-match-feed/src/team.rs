@@ -1,5 +1,7 @@
 //! A team, and what is counted of it.
 
+use super::text::push;
+
 /// A team of a match.
 #[derive(Debug, Clone)]
 pub(crate) struct Team {
@@ -73,7 +75,7 @@ impl Team {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let formation = FORMATIONS[self.number % FORMATIONS.len()];
         let accuracy = (self.passes_complete * 100).checked_div(self.passes).unwrap_or(0);
-        super::push(
+        push(
             out,
             format_args!(
                 r#"{{"id":"{}","name":"{}","score":{},"formation":"{formation}","stats":{{"possession":{},"shots":{},"shots_on_target":{},"corners":{},"fouls":{},"offsides":{},"passes":{},"pass_accuracy":{accuracy}}}}}"#,

@@ -1,0 +1,31 @@
+//! Where a match is in its course.
+
+/// A phase of a match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Scheduled,
+    FirstHalf,
+    HalfTime,
+    SecondHalf,
+    FullTime,
+}
+
+impl Phase {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::FirstHalf => "first_half",
+            Self::HalfTime => "half_time",
+            Self::SecondHalf => "second_half",
+            Self::FullTime => "full_time",
+        }
+    }
+
+    /// Breaks are shorter than they are elsewhere: who looks at a demo does not wait.
+    pub(crate) fn seconds(self) -> u32 {
+        match self {
+            Self::Scheduled | Self::HalfTime | Self::FullTime => 60,
+            Self::FirstHalf | Self::SecondHalf => 45 * 60,
+        }
+    }
+}
