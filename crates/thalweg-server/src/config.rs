@@ -4,6 +4,7 @@ mod limits;
 mod network;
 mod options;
 mod units;
+mod upstream;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -15,16 +16,18 @@ use crate::{
 };
 
 pub(crate) use limits::{
-    ADMIN_CONNECTIONS, DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT,
-    DISCARDED_STREAM_WAIT, ECHO_BYTES, H2_CONNECTION_WINDOW_BYTES, H2_HEAD_PART,
-    H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, PATCH_US_MAX, REJECTION_WAIT,
-    REJECTIONS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT, SMALL_BODY_BYTES,
-    SOCKET_READ_BYTES, TICKETS_MAX, UNANSWERED_MAX, has_read_enough, share_of_requests,
+    ADMIN_CONNECTIONS, DEMANDS_MAX, DISCARDED_BODIES, DISCARDED_BODY_BYTES, DISCARDED_BODY_WAIT,
+    DISCARDED_STREAM_WAIT, ECHO_BYTES, FETCHED_MAX, GONE_MAX, H2_CONNECTION_WINDOW_BYTES,
+    H2_HEAD_PART, H2_STREAM_WINDOW_BYTES, HISTORY_PAGE_BYTES, IDLE_HISTORY_QUERY, PATCH_US_MAX,
+    REDIRECTS_MAX, REJECTION_WAIT, REJECTIONS_MAX, RUN_FILE_BYTES, RUNS_LISTED, RUNS_LOOKED_AT,
+    SMALL_BODY_BYTES, SOCKET_READ_BYTES, TICKETS_MAX, UNANSWERED_MAX, UPSTREAM_BUFFER_BYTES,
+    UPSTREAM_IDLE, has_read_enough, share_of_requests,
 };
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
 pub use units::{parse_bytes, parse_duration};
+pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 
 /// All settings of `thalweg serve`.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ pub struct Config {
     pub shards: usize,
     /// What feeds topics besides publishers.
     pub sources: Vec<SourceConfig>,
+    /// Topics that are fetched from elsewhere; of several patterns the first counts.
+    pub upstreams: Vec<UpstreamConfig>,
     /// For every topic that `topics` does not name.
     pub topic_defaults: TopicSettings,
     /// For topics that a pattern means; of several patterns the first counts.
@@ -163,6 +168,7 @@ impl Default for Config {
             admin_listen: None,
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             sources: Vec::new(),
+            upstreams: Vec::new(),
             topic_defaults: TopicSettings::default(),
             topics: Vec::new(),
             subscribe: Subscribing::Any,
@@ -228,10 +234,19 @@ impl fmt::Debug for Secret {
 }
 
 impl Config {
-    /// The settings of a topic.
+    /// The settings of a topic. One that is fetched is a value topic by that.
     pub fn topic(&self, topic: &Topic) -> TopicSettings {
         let named = self.topics.iter().find(|(pattern, _)| pattern.matches(topic));
-        named.map_or(self.topic_defaults, |(_, settings)| *settings)
+        let settings = named.map_or(self.topic_defaults, |(_, settings)| *settings);
+        match self.upstream(topic) {
+            Some(_) => TopicSettings { kind: FeedKind::Value, ..settings },
+            None => settings,
+        }
+    }
+
+    /// Where a topic is fetched from, if it is: the index of an upstream.
+    pub fn upstream(&self, topic: &Topic) -> Option<usize> {
+        self.upstreams.iter().position(|upstream| upstream.pattern.matches(topic))
     }
 }
 

@@ -3,6 +3,7 @@
 //! - `address`: which addresses are counted together
 //! - `forwarded`: the client that a trusted proxy names
 //! - `address_counts`: counts for each address
+//! - `address_rates`: the same of what it begins in a second
 //!
 //! A connection from elsewhere than loopback counts for its address for as long as it
 //! lives. A connection of a trusted proxy does not. Each request over it counts for the client
@@ -10,6 +11,7 @@
 
 mod address;
 mod address_counts;
+mod address_rates;
 mod forwarded;
 
 use std::{
@@ -30,6 +32,7 @@ use crate::{
 
 pub(crate) use address::Address;
 pub(crate) use address_counts::AddressCounts;
+pub(crate) use address_rates::AddressRates;
 pub(crate) use forwarded::Forwarded;
 
 /// All connections of a listener.

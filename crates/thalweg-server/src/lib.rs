@@ -5,6 +5,7 @@
 //!
 //! config             what a user may set, and the reasons for the defaults
 //! source             ways in
+//! fetch              ways in: documents of HTTP servers that know nothing of push
 //! stream             ordered, bounded topic history; hot tails           (pure)
 //! fanout             who gets what next                                  (pure)
 //! transport          ways out: the only place with subscribers' sockets
@@ -29,6 +30,7 @@ mod clock;
 pub mod config;
 mod connection_limits;
 pub mod fanout;
+mod fetch;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;

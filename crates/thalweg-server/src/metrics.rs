@@ -1,6 +1,7 @@
 //! What the server counts, for `/metrics`.
 //!
-//! Each shard counts in numbers of its own, and only its thread writes them. So counting is a
+//! Each shard counts in numbers of its own, and only its thread writes them; so does the thread that
+//! fetches. So counting is a
 //! plain load and a plain store, and no cache line is shared until somebody asks for the metrics.
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
     },
 };
 
-use thalweg_wire::{ErrorCode, close};
+use thalweg_wire::{ErrorCode, Pattern, close};
 
 /// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
 /// Prometheus does.
@@ -65,25 +66,27 @@ impl Metric {
 }
 
 macro_rules! counts {
-    ($($(#[doc = $help:literal])+ $name:ident: $kind:ident,)+) => {
-        /// One shard's counts.
+    (
+        $(#[doc = $doc:literal])+ $table:ident {
+            $($(#[doc = $help:literal])+ $name:ident: $kind:ident,)+
+        }
+        $($(#[doc = $more_help:literal])+ $more:ident: $type:ty,)*
+    ) => {
+        $(#[doc = $doc])+
         #[derive(Debug, Default)]
-        pub(crate) struct Counts {
+        pub(crate) struct $table {
             $($(#[doc = $help])+ pub(crate) $name: Metric,)+
-            /// Refusals by code.
-            refused: [Metric; ErrorCode::ALL.len()],
-            /// Closes by code.
-            closed: [Metric; close::ALL.len()],
+            $($(#[doc = $more_help])+ $more: $type,)*
         }
 
-        impl Counts {
+        impl $table {
             const ALL: &[Description] = &[$(Description {
                 name: stringify!($name),
                 help: concat!($($help),+).trim_ascii_start(),
                 kind: Kind::$kind,
             },)+];
 
-            /// The single numbers. The numbers by code follow them.
+            /// The single numbers. The numbers by code, if there are some, follow them.
             fn singles(&self) -> [u64; Self::ALL.len()] {
                 [$(self.$name.get(),)+]
             }
@@ -92,86 +95,125 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Subscribers' connections.
-    connections: Gauge,
-    /// Topics with a log on this shard.
-    topics: Gauge,
-    /// Topics that only subscribers hold: without events, or whose home has not answered.
-    subscribed_topics: Gauge,
-    /// Memory of retained batches, in bytes.
-    history_bytes: Gauge,
-    /// Memory of hot tails, in bytes.
-    tail_bytes: Gauge,
-    /// Memory of trimmed batches that partly sent frames still need, in bytes.
-    pinned_bytes: Gauge,
-    /// Subscribers whose socket is full.
-    blocked_connections: Gauge,
-    /// Sockets accepted.
-    accepted: Counter,
-    /// Subscriptions' connections taken over.
-    subscribed: Counter,
-    /// Events appended by this shard as their topics' home.
-    events_published: Counter,
-    /// Topics that have ended: deleted, or gone upstream.
-    topics_ended: Counter,
-    /// Batches sealed.
-    batches_sealed: Counter,
-    /// Patches made of versions of value topics.
-    patches_made: Counter,
-    /// Patches given up: too slow, larger than the document, or of what JSON readers change.
-    patches_given_up: Counter,
-    /// Visits to connections.
-    visits: Counter,
-    /// Send system calls.
-    sends: Counter,
-    /// Bytes sent to subscribers.
-    sent_bytes: Counter,
-    /// Sends that a full socket cut short.
-    full_sends: Counter,
-    /// Gaps announced because a subscriber fell behind.
-    gaps_slow: Counter,
-    /// Gaps announced because a cursor was older than the history.
-    gaps_trimmed: Counter,
-    /// Gaps announced because a cursor was of another epoch.
-    gaps_epoch: Counter,
-    /// Most events that a subscriber whose socket is full is behind.
-    lag_events_max: Gauge,
-    /// HTTP/2 streams and answers to long polls among the connections.
-    piped_connections: Gauge,
-    /// Requests whose bodies are being read.
-    requests: Gauge,
-    /// Memory of requests' bodies that are being read, in bytes.
-    body_bytes: Gauge,
-    /// Memory of unfinished WebSocket messages, in bytes.
-    unfinished_bytes: Gauge,
-    /// Memory of answers that clients have not taken, in bytes.
-    answer_bytes: Gauge,
-    /// Memory of trimmed batches that only unread answers still need, in bytes.
-    answer_pinned_bytes: Gauge,
-    /// Connections ended because they held most of either when it was too much.
-    answers_cut: Counter,
-    /// HTTP/2 streams refused because their connection had as many as it may.
-    h2_refused_streams: Counter,
-    /// HTTP/2 connections ended for resetting streams or for other misuse.
-    h2_misuses: Counter,
-    /// TLS handshakes that failed or took too long.
-    tls_failures: Counter,
-    /// Tickets that are void because their token was given too many newer ones.
-    tickets_replaced: Counter,
-    /// Publishes answered from memory, their idempotency keys being known.
-    retries_replayed: Counter,
-    /// Acks received as commands.
-    acks: Counter,
-    /// Heartbeats sent.
-    heartbeats: Counter,
-    /// Sources that do not tick because nobody subscribes to their topics.
-    sources_idle: Gauge,
-    /// Ticks of sources.
-    source_ticks: Counter,
-    /// Ticks of sources that were over 1 ms late.
-    source_ticks_late: Counter,
-    /// Largest lateness of a source's tick.
-    source_lateness_seconds_max: Micros,
+    /// One shard's counts.
+    Counts {
+        /// Subscribers' connections.
+        connections: Gauge,
+        /// Topics with a log on this shard.
+        topics: Gauge,
+        /// Topics that only subscribers hold: without events, or whose home has not answered.
+        subscribed_topics: Gauge,
+        /// Memory of retained batches, in bytes.
+        history_bytes: Gauge,
+        /// Memory of hot tails, in bytes.
+        tail_bytes: Gauge,
+        /// Memory of trimmed batches that partly sent frames still need, in bytes.
+        pinned_bytes: Gauge,
+        /// Subscribers whose socket is full.
+        blocked_connections: Gauge,
+        /// Sockets accepted.
+        accepted: Counter,
+        /// Subscriptions' connections taken over.
+        subscribed: Counter,
+        /// Events appended by this shard as their topics' home.
+        events_published: Counter,
+        /// Topics that have ended: deleted, or gone upstream.
+        topics_ended: Counter,
+        /// Batches sealed.
+        batches_sealed: Counter,
+        /// Patches made of versions of value topics.
+        patches_made: Counter,
+        /// Patches given up: too slow, larger than the document, or of what JSON readers change.
+        patches_given_up: Counter,
+        /// Visits to connections.
+        visits: Counter,
+        /// Send system calls.
+        sends: Counter,
+        /// Bytes sent to subscribers.
+        sent_bytes: Counter,
+        /// Sends that a full socket cut short.
+        full_sends: Counter,
+        /// Gaps announced because a subscriber fell behind.
+        gaps_slow: Counter,
+        /// Gaps announced because a cursor was older than the history.
+        gaps_trimmed: Counter,
+        /// Gaps announced because a cursor was of another epoch.
+        gaps_epoch: Counter,
+        /// Most events that a subscriber whose socket is full is behind.
+        lag_events_max: Gauge,
+        /// HTTP/2 streams and answers to long polls among the connections.
+        piped_connections: Gauge,
+        /// Requests whose bodies are being read.
+        requests: Gauge,
+        /// Memory of requests' bodies that are being read, in bytes.
+        body_bytes: Gauge,
+        /// Memory of unfinished WebSocket messages, in bytes.
+        unfinished_bytes: Gauge,
+        /// Memory of answers that clients have not taken, in bytes.
+        answer_bytes: Gauge,
+        /// Memory of trimmed batches that only unread answers still need, in bytes.
+        answer_pinned_bytes: Gauge,
+        /// Connections ended because they held most of either when it was too much.
+        answers_cut: Counter,
+        /// HTTP/2 streams refused because their connection had as many as it may.
+        h2_refused_streams: Counter,
+        /// HTTP/2 connections ended for resetting streams or for other misuse.
+        h2_misuses: Counter,
+        /// TLS handshakes that failed or took too long.
+        tls_failures: Counter,
+        /// Tickets that are void because their token was given too many newer ones.
+        tickets_replaced: Counter,
+        /// Publishes answered from memory, their idempotency keys being known.
+        retries_replayed: Counter,
+        /// Acks received as commands.
+        acks: Counter,
+        /// Heartbeats sent.
+        heartbeats: Counter,
+        /// Sources that do not tick because nobody subscribes to their topics.
+        sources_idle: Gauge,
+        /// Ticks of sources.
+        source_ticks: Counter,
+        /// Ticks of sources that were over 1 ms late.
+        source_ticks_late: Counter,
+        /// Largest lateness of a source's tick.
+        source_lateness_seconds_max: Micros,
+    }
+    /// Refusals by code.
+    refused: [Metric; ErrorCode::ALL.len()],
+    /// Closes by code.
+    closed: [Metric; close::ALL.len()],
+}
+
+counts! {
+    /// The counts of one upstream. Only the thread that fetches counts in them.
+    UpstreamCounts {
+        /// Topics that are fetched.
+        upstream_topics: Gauge,
+        /// Fetches under way.
+        upstream_in_flight: Gauge,
+        /// Fetches begun.
+        upstream_fetches: Counter,
+        /// Fetches answered with 304: the document was the known one.
+        upstream_not_modified: Counter,
+        /// Fetches that brought the known document again.
+        upstream_unchanged: Counter,
+        /// Bytes of documents, as they were sent.
+        upstream_bytes: Counter,
+        /// Fetches answered with: there is no such document.
+        upstream_gone: Counter,
+        /// Topics that were not fetched because it was remembered that there is no such document.
+        upstream_gone_remembered: Counter,
+        /// Fetches that failed.
+        upstream_errors: Counter,
+        /// Fetches that failed because they took too long.
+        upstream_timeouts: Counter,
+        /// Fetches that failed because the document is larger than it may be.
+        upstream_too_large: Counter,
+        /// Fetches that failed because of a redirect to another host, or too many of them.
+        upstream_redirects_refused: Counter,
+        /// Longest time since a topic that is fetched was answered.
+        upstream_age_seconds_max: Micros,
+    }
 }
 
 impl Counts {
@@ -208,35 +250,55 @@ enum Kind {
     Micros,
 }
 
-/// All shards' counts.
+/// All counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Metrics(Arc<[Arc<Counts>]>);
+pub(crate) struct Metrics {
+    shards: Arc<[Arc<Counts>]>,
+    /// By the pattern of the upstream.
+    upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
+}
 
 impl Metrics {
-    /// For this many shards.
-    pub(crate) fn new(shards: usize) -> Self {
-        Self((0..shards).map(|_| Arc::default()).collect())
+    /// For this many shards, and these upstreams.
+    pub(crate) fn new<'a>(shards: usize, upstreams: impl Iterator<Item = &'a Pattern>) -> Self {
+        Self {
+            shards: (0..shards).map(|_| Arc::default()).collect(),
+            upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
+        }
     }
 
     /// A shard's counts. Only its thread may count in them.
     pub(crate) fn of(&self, shard: usize) -> Arc<Counts> {
-        Arc::clone(&self.0[shard])
+        Arc::clone(&self.shards[shard])
+    }
+
+    /// The upstreams' counts, in their order. Only the thread that fetches may count in them.
+    pub(crate) fn of_upstreams(&self) -> Vec<Arc<UpstreamCounts>> {
+        self.upstreams.iter().map(|(_, counts)| Arc::clone(counts)).collect()
     }
 
     /// All counts.
     pub(crate) fn text(&self, form: ExpositionFormat) -> String {
         let mut out = String::new();
-        let sum = |of: &dyn Fn(&Counts) -> u64| self.0.iter().map(|counts| of(counts)).sum();
+        let sum = |of: &dyn Fn(&Counts) -> u64| self.shards.iter().map(|counts| of(counts)).sum();
         let refused = |index: usize| sum(&|counts| counts.refused[index].get());
         let codes = ErrorCode::ALL.iter().map(|code| code.name()).zip((0..).map(refused));
         family(&mut out, form, &REFUSED, "code", codes);
         let closed = |index: usize| sum(&|counts| counts.closed[index].get());
         let codes = close::ALL.iter().map(|close| close.code).zip((0..).map(closed));
         family(&mut out, form, &CLOSED, "code", codes);
-        let singles: Vec<_> = self.0.iter().map(|counts| counts.singles()).collect();
+        let singles: Vec<_> = self.shards.iter().map(|counts| counts.singles()).collect();
         for (index, description) in Counts::ALL.iter().enumerate() {
             let of_shards = singles.iter().map(|values| values[index]).enumerate();
             family(&mut out, form, description, "shard", of_shards);
+        }
+        let singles: Vec<_> =
+            self.upstreams.iter().map(|(pattern, counts)| (pattern, counts.singles())).collect();
+        for (index, description) in UpstreamCounts::ALL.iter().enumerate() {
+            let of_upstreams = singles.iter().map(|(pattern, values)| (pattern, values[index]));
+            if !singles.is_empty() {
+                family(&mut out, form, description, "upstream", of_upstreams);
+            }
         }
         if form == ExpositionFormat::OpenMetrics {
             out.push_str("# EOF\n");
@@ -246,7 +308,7 @@ impl Metrics {
 }
 
 /// Appends a family: for each sample its label's value, and its number. Names and labels are
-/// our own words, so nothing needs escaping.
+/// our own words, or patterns, whose grammar has no quotes: nothing needs escaping.
 fn family<L: Display>(
     out: &mut String,
     form: ExpositionFormat,

@@ -56,6 +56,16 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
+    /// A topic's events come from its upstream alone.
+    pub(crate) fn fetched(topic: &Topic) -> Self {
+        let topic = Excerpt(topic.as_str());
+        let message = format!(
+            "{topic} is fetched from an upstream: change it there, or publish to a topic that no \
+             --upstream means"
+        );
+        Self::new(ErrorCode::InUse, message)
+    }
+
     /// There are too many of these at a time.
     pub(crate) fn busy(what: &str) -> Self {
         Self::new(ErrorCode::Busy, format!("too many {what} at a time: try again"))

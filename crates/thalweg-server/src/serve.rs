@@ -24,8 +24,9 @@ use tokio::{
 
 use crate::{
     access::AccessPolicy,
-    config::Config,
-    connection_limits::{AddressCounts, ConnectionLimits},
+    config::{Config, DEMANDS_MAX, FETCHED_MAX},
+    connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
+    fetch::Fetcher,
     http::{BodyPermits, Http, Shared, ShutdownState, serve_connection},
     metrics::Metrics,
     runs::Runs,
@@ -92,22 +93,31 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     let Prepared { access, admin, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
+    let patterns = config.upstreams.iter().map(|upstream| &upstream.pattern);
+    let metrics = Metrics::new(config.shards, patterns);
+    let fetcher = Fetcher::new(&config, metrics.of_upstreams()).map_err(ServeError::Config)?;
+    let (demands, wanted) = mpsc::channel(DEMANDS_MAX);
+    let mut to_shards = Vec::new();
     let (mut peers, mut mailboxes) = (Vec::new(), Vec::new());
     for _ in 0..config.shards {
         let (to_mail, mail) = mpsc::channel(config.limits.mail);
         let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
         peers.push(Peer { mail: to_mail, publishes: to_publishes });
-        mailboxes.push(Mailbox { mail, publishes });
+        let (to_fetched, fetched) = mpsc::channel(FETCHED_MAX);
+        to_shards.push(to_fetched);
+        mailboxes.push(Mailbox { mail, publishes, fetched });
     }
     let shutdown = Arc::<ShutdownState>::default();
     let common = Common {
         config: Arc::clone(&config),
-        metrics: Metrics::new(config.shards),
+        metrics,
         peers: peers.clone(),
         access: Arc::new(access),
         inputs: Arc::new(Inputs::of(&sources)),
         idempotency_hasher: IdempotencyHasher::default(),
         shares: Arc::new(AddressCounts::new(config.limits.subscribed_topics_per_address)),
+        fetched_rates: Arc::new(AddressRates::new(config.limits.new_fetched_per_address)),
+        demands: fetcher.is_some().then_some(demands),
     };
     let shared = Shared {
         admin: admin.map(Arc::new),
@@ -145,6 +155,10 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
             }
             run_shard(id, common, shared, mailbox, own_sources, listeners, &started)
         })?);
+    }
+    if let Some(fetcher) = fetcher {
+        let run = move || fetcher.run(wanted, to_shards);
+        threads.push(thread::Builder::new().name("fetcher".into()).spawn(run)?);
     }
     drop(started);
     for _ in 0..config.shards {
@@ -249,6 +263,10 @@ pub fn check(config: &Config) -> Result<(), ServeError> {
 
 fn scheduled_sources(config: &Config) -> Result<Vec<Scheduled>, ServeError> {
     let build = |wanted: &crate::config::SourceConfig| {
+        if config.upstream(&wanted.topic).is_some() {
+            let error = "an --upstream means this topic: name another, or another pattern";
+            return Err(ServeError::Source(wanted.topic.clone(), error.to_owned()));
+        }
         source::build(wanted).map_err(|error| ServeError::Source(wanted.topic.clone(), error))
     };
     config.sources.iter().map(build).collect()

@@ -30,6 +30,7 @@
 //!
 //! ingest            events in: from requests, commands, sources and other shards
 //!   sources         running sources: their ticks, inputs and outputs
+//!   fetching        topics that are fetched from elsewhere
 //!   publish_result  the result of publishing
 //!   idempotency     publishes that may be repeated
 //!
@@ -43,6 +44,7 @@ mod answering;
 mod commands;
 mod demand;
 mod feeds;
+mod fetching;
 #[cfg(fuzzing)]
 mod fuzzing;
 mod history_query;
@@ -93,7 +95,8 @@ pub(crate) use turn::run;
 use crate::{
     access::AccessPolicy,
     config::Config,
-    connection_limits::AddressCounts,
+    connection_limits::{AddressCounts, AddressRates},
+    fetch::{Demands, Fetched},
     metrics::{Counts, Metrics},
     refusal::Refusal,
     source::{Inputs, Scheduled},
@@ -120,6 +123,10 @@ pub(crate) struct Common {
     pub(crate) idempotency_hasher: IdempotencyHasher,
     /// Counts, for each address, the topics that exist only for subscribers.
     pub(crate) shares: Arc<AddressCounts>,
+    /// Counts, for each address, the fetched topics that it is the first to ask for.
+    pub(crate) fetched_rates: Arc<AddressRates>,
+    /// Where it is said which topics are to be fetched. `None` if there are no upstreams.
+    pub(crate) demands: Option<Demands>,
 }
 
 /// How to reach a shard.
@@ -136,6 +143,7 @@ pub(crate) struct Peer {
 pub(crate) struct Mailbox {
     pub(crate) mail: mpsc::Receiver<Mail>,
     pub(crate) publishes: mpsc::Receiver<Mail>,
+    pub(crate) fetched: mpsc::Receiver<Fetched>,
 }
 
 /// A shard, as the tasks on its thread share it. Nothing holds the borrow

@@ -72,7 +72,8 @@ codes! {
     KeyReused = 422 "key_reused",
     /// A WebSocket version other than 13.
     UpgradeRequired = 426 "upgrade_required",
-    /// Connections from one address, or of one client through a trusted proxy.
+    /// Connections from one address, or of one client through a trusted proxy; or fetched topics
+    /// that it asks for first.
     TooManyFromAddress = 429 "too_many_from_address",
     /// A request's head is over the limit.
     HeadTooLarge = 431 "head_too_large",

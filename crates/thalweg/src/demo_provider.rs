@@ -42,7 +42,8 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 #[command(after_help = "\
 Examples:
   thalweg demo-provider
-  thalweg demo-provider --listen 127.0.0.1:9001 --matches 4 --size 10KB --every 5s")]
+  thalweg demo-provider --listen 127.0.0.1:9001 --matches 4 --size 10KB --every 5s
+  thalweg serve --upstream 'matchesfeed/**=http://127.0.0.1:9000/{topic}'")]
 pub(crate) struct DemoProviderArgs {
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9000")]

@@ -43,6 +43,25 @@ pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 /// longer, the version goes out whole. Documents of 165 kB take less than one millisecond.
 pub(crate) const PATCH_US_MAX: u64 = 4_000;
 
+/// Demands of shards that wait for the fetcher: above this they wait on their shard.
+pub(crate) const DEMANDS_MAX: usize = 1024;
+
+/// Fetched documents that wait for a shard. Above this fetches wait, within their limits.
+pub(crate) const FETCHED_MAX: usize = 64;
+
+/// Topics that are remembered because their upstream does not have them. Above this the oldest is
+/// forgotten, and asked for again.
+pub(crate) const GONE_MAX: usize = 10_000;
+
+/// Redirects that a fetch follows, all on the host that was configured.
+pub(crate) const REDIRECTS_MAX: usize = 3;
+
+/// The head of a response, in bytes, and the largest piece that its body is read in.
+pub(crate) const UPSTREAM_BUFFER_BYTES: usize = 64 << 10;
+
+/// How long a connection to an upstream is kept without a request.
+pub(crate) const UPSTREAM_IDLE: Duration = Duration::from_secs(30);
+
 /// Memory of a topic without events, in bytes, including its one subscription and its entries
 /// in all indexes. A test measures it.
 pub const EMPTY_TOPIC_BYTES: usize = 1 << 10;
@@ -152,6 +171,12 @@ pub struct Limits {
     /// /64. Loopback is not counted. A hundredth, which is a megabyte. An office with as many
     /// users who each wait for events of their own is rare.
     pub subscribed_topics_per_address: usize,
+    /// Topics of upstreams that clients of one address may ask for in a second and that nobody
+    /// has yet (`too_many_from_address`): each means a fetch, of whatever key a client makes up.
+    /// Loopback is not counted.
+    pub new_fetched_per_address: usize,
+    /// Fetches at a time, from all upstreams.
+    pub fetches: usize,
     /// Subscriptions of one connection (`too_many_topics`): one visit checks all of them.
     pub subscriptions: usize,
     /// Memory of all topics' histories, divided among the shards. Above this a topic that grows
@@ -264,6 +289,8 @@ impl Default for Limits {
             topics: 100_000,
             subscribed_topics: 100_000,
             subscribed_topics_per_address: 1_000,
+            new_fetched_per_address: 50,
+            fetches: 256,
             subscriptions: SUBSCRIPTIONS,
             history_bytes: 1 << 30,
             requests: 1024,

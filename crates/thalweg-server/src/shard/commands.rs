@@ -8,9 +8,7 @@ use thalweg_wire::{
     event,
 };
 
-use super::{
-    Handle, Shard, ingest::PendingPublish, subscribers::SubscriberId, topic_limits::Creator,
-};
+use super::{Handle, Shard, ingest::PendingPublish, subscribers::SubscriberId};
 use crate::{
     access::Right,
     clock::now_us,
@@ -240,8 +238,7 @@ impl Shard {
             return Err(Refusal::too_many_subscriptions(subscriptions_max));
         }
         // Only now, so that a refused command leaves no topic behind.
-        let creator = Creator::Subscriber(context.client.counted());
-        let feed = self.topics.open(topic, creator)?;
+        let feed = self.topics.open_subscribed(topic, context.client.counted())?;
         if let Some(connection) = self.subscribers.get_mut(id) {
             connection.subscriber.subscribe(Subscribe { feed, start, terms });
         }

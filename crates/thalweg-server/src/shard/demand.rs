@@ -1,9 +1,9 @@
 //! Whether a topic is wanted. Its home shard knows this, and tells the sources that feed it.
 
-/// A topic without subscribers is no longer wanted after this time, in µs. A client that polls
-/// is away between two polls, and another shard says within a second that it has no subscribers
-/// left.
-const LINGER_US: u64 = 1_000_000;
+/// A topic without subscribers is no longer wanted after this time, in µs, if it is not said
+/// otherwise. A client that polls is away between two polls, and another shard says within a second
+/// that it has no subscribers left.
+pub(super) const LINGER_US: u64 = 1_000_000;
 
 /// The demand for a topic, on its home shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,9 +25,14 @@ pub(super) enum DemandChange {
 }
 
 impl Demand {
-    /// Updates the demand: `has_readers` says whether somebody subscribes now. The demand changes
-    /// only here.
-    pub(super) fn update(&mut self, has_readers: bool, now_us: u64) -> Option<DemandChange> {
+    /// Updates the demand: `has_readers` says whether somebody subscribes now. Without them it
+    /// lasts for `linger_us`. The demand changes only here.
+    pub(super) fn update(
+        &mut self,
+        has_readers: bool,
+        now_us: u64,
+        linger_us: u64,
+    ) -> Option<DemandChange> {
         match *self {
             Self::None if has_readers => {
                 *self = Self::Wanted;
@@ -35,7 +40,7 @@ impl Demand {
             }
             Self::Lingering { .. } if has_readers => *self = Self::Wanted,
             Self::Wanted if !has_readers => *self = Self::Lingering { since_us: now_us },
-            Self::Lingering { since_us } if now_us.saturating_sub(since_us) >= LINGER_US => {
+            Self::Lingering { since_us } if now_us.saturating_sub(since_us) >= linger_us => {
                 *self = Self::None;
                 return Some(DemandChange::Stop);
             }
@@ -53,7 +58,7 @@ mod tests {
     fn it_starts_with_the_first_and_stops_a_while_after_the_last() {
         let mut demand = Demand::default();
         let mut check = |has_readers, now_us, expected| {
-            assert_eq!(demand.update(has_readers, now_us), expected, "at {now_us}");
+            assert_eq!(demand.update(has_readers, now_us, LINGER_US), expected, "at {now_us}");
         };
         check(false, 0, None);
         check(true, 1, Some(DemandChange::Start));
@@ -71,9 +76,9 @@ mod tests {
         let mut changes = Vec::new();
         for poll in 0..5 {
             let now_us = poll * LINGER_US;
-            changes.extend(demand.update(true, now_us));
-            changes.extend(demand.update(false, now_us + 1));
-            changes.extend(demand.update(false, now_us + LINGER_US));
+            changes.extend(demand.update(true, now_us, LINGER_US));
+            changes.extend(demand.update(false, now_us + 1, LINGER_US));
+            changes.extend(demand.update(false, now_us + LINGER_US, LINGER_US));
         }
         assert_eq!(changes, [DemandChange::Start]);
     }

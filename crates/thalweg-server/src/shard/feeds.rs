@@ -15,7 +15,7 @@ use slab::Slab;
 use thalweg_wire::{EndCode, Epoch, Format, Offset, Topic};
 
 use super::{
-    demand::{Demand, DemandChange},
+    demand::{Demand, DemandChange, LINGER_US},
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
 use crate::{
@@ -76,6 +76,8 @@ pub(super) struct Home {
     pub(super) sequencer: Sequencer,
     pub(super) followers: Vec<Follower>,
     pub(super) demand: Demand,
+    /// How long it is fetched without readers, in µs, if it is fetched.
+    fetched_linger_us: Option<u64>,
     /// Among those to seal in this turn.
     pub(super) is_due: bool,
     /// A timer will seal it.
@@ -135,6 +137,7 @@ impl FeedTable {
             sequencer: Sequencer::new(random_epoch(), settings.batch),
             followers: Vec::new(),
             demand: Demand::default(),
+            fetched_linger_us: self.fetched_linger_us(topic),
             is_due: false,
             is_timed: false,
             is_unposted: false,
@@ -160,6 +163,12 @@ impl FeedTable {
         self.by_name.insert(topic.clone(), key);
         self.topic_limits.take(kind, is_home);
         Ok(key)
+    }
+
+    /// How long a topic is fetched without readers, in µs, if it is fetched.
+    fn fetched_linger_us(&self, topic: &Topic) -> Option<u64> {
+        let upstream = &self.config.upstreams[self.config.upstream(topic)?];
+        Some(upstream.linger.as_micros() as u64)
     }
 
     /// A topic is going to have events.
@@ -349,7 +358,8 @@ impl LocalTopic {
             return None;
         }
         let has_readers = self.has_readers();
-        self.home.as_mut()?.demand.update(has_readers, now_us)
+        let home = self.home.as_mut()?;
+        home.demand.update(has_readers, now_us, home.fetched_linger_us.unwrap_or(LINGER_US))
     }
 
     /// Whether it waits for its home, and nobody waits for it.
@@ -365,7 +375,14 @@ impl LocalTopic {
     /// Whether it can be removed without losing anything.
     pub(super) fn is_idle(&self) -> bool {
         let has_nothing = self.home.is_none() || self.end.is_some() || self.is_empty();
-        !self.has_readers() && has_nothing
+        !self.has_readers() && has_nothing && !self.is_fetched()
+    }
+
+    /// Whether it is being fetched: then the fetcher must be told first that it is not wanted.
+    fn is_fetched(&self) -> bool {
+        let is_wanted =
+            |home: &Home| home.fetched_linger_us.is_some() && home.demand != Demand::None;
+        self.end.is_none() && self.home.as_ref().is_some_and(is_wanted)
     }
 
     /// Whether it was active and has none any more.

@@ -9,7 +9,9 @@ use tokio::sync::{
 };
 
 use super::{
-    Common, Mail, home_of,
+    Common, Mail,
+    fetching::Fetching,
+    home_of,
     idempotency::{IdempotencyCache, IdempotencyKey},
     publish_result::PublishResult,
     sources::Sources,
@@ -24,6 +26,7 @@ pub(super) struct Ingest {
     common: Common,
     pub(super) idempotency_cache: IdempotencyCache,
     pub(super) sources: Sources,
+    pub(super) fetching: Fetching,
     counts: Arc<Counts>,
 }
 
@@ -57,9 +60,14 @@ impl PendingPublish {
 
 impl Ingest {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
-        let sources = Sources::new(common.clone(), counts);
-        let counts = Arc::clone(counts);
-        Self { shard, common, idempotency_cache: IdempotencyCache::default(), sources, counts }
+        Self {
+            shard,
+            idempotency_cache: IdempotencyCache::default(),
+            sources: Sources::new(common.clone(), counts),
+            fetching: Fetching::new(shard, common.clone()),
+            common,
+            counts: Arc::clone(counts),
+        }
     }
 
     /// Passes events to their topic's home. All requests and commands that publish call this.
@@ -70,6 +78,9 @@ impl Ingest {
         payloads: &mut Payloads,
         idempotency_key: Option<IdempotencyKey>,
     ) -> PendingPublish {
+        if let Err(refused) = self.fetching.check_publish(topic) {
+            return PendingPublish::Done(Err(refused));
+        }
         let home = home_of(topic, self.common.peers.len());
         if home == self.shard {
             return PendingPublish::Done(self.append(topics, topic, payloads, idempotency_key));

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{idempotency::IdempotencyKey, publish_result::PublishResult, topics::Topics};
 use crate::{
     connection_limits::{Address, ConnectionPermit},
+    fetch::Fetched,
     refusal::Refusal,
     stream::{Batch, Payloads},
 };
@@ -31,6 +32,8 @@ pub(crate) enum Mail {
     /// A client has acked a position of a topic whose source runs on this shard and waits for
     /// acks.
     Ack(Ack),
+    /// What has come of a topic that is fetched and whose home is this shard.
+    Fetched(Fetched),
     /// Run this on the topics of this shard. The closure sends its answer itself.
     Look(Box<dyn FnOnce(&Topics) + Send>),
     /// A shard has subscribers to a topic whose home is this shard.

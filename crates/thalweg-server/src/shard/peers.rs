@@ -18,6 +18,7 @@ impl Handle {
                     shard.ingest.sources.ack(&mut shard.topics, &topic, position);
                 });
             }
+            Mail::Fetched(fetched) => self.with_shard(|shard| shard.topics.take_fetched(fetched)),
             Mail::Look(look) => look(&self.shard.borrow().topics),
             Mail::Append { topic, mut payloads, idempotency_key, answer } => {
                 let result = self.with_shard(|shard| {

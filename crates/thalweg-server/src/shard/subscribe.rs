@@ -2,11 +2,7 @@ use std::io;
 
 use thalweg_wire::{Topic, close};
 
-use super::{
-    Handle, Shard, home_of,
-    subscribers::SubscriberId,
-    topic_limits::{Creator, share_is_spent},
-};
+use super::{Handle, Shard, home_of, subscribers::SubscriberId, topic_limits::share_is_spent};
 use crate::{
     clock::now_us,
     config::Subscribing,
@@ -57,7 +53,7 @@ impl Handle {
         address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
         let topics = request.topics.iter().map(|(topic, _)| topic);
-        self.with_shard(|shard| shard.topics.open_all(topics, Creator::Subscriber(address)))
+        self.with_shard(|shard| shard.topics.open_all(topics, address))
     }
 
     /// A subscriber's pipe has room again.

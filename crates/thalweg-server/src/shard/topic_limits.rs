@@ -62,7 +62,9 @@ impl TopicLimits {
             // Its home counts it too, and may refuse it.
             return self.check_subscriber_only().map(|()| TopicKind::SubscriberOnly(None));
         }
-        if self.config.subscribe == Subscribing::Existing {
+        // A topic that is fetched is there because its upstream is.
+        let is_existing = self.config.subscribe == Subscribing::Existing;
+        if is_existing && self.config.upstream(topic).is_none() {
             return Err(Refusal::no_such_topic(topic));
         }
         self.check_subscriber_only()?;
@@ -121,4 +123,11 @@ pub(super) fn share_is_spent() -> Refusal {
                    unsubscribe from some, or if it is a proxy's, start the server with \
                    --trusted-proxy";
     Refusal::new(ErrorCode::TooManyTopics, message)
+}
+
+/// The refusal for an address that makes up keys of an upstream faster than it may.
+pub(super) fn too_many_new() -> Refusal {
+    let message = "this address asks for more fetched topics in a second than it may: try again, \
+                   or if it is a proxy's, start the server with --trusted-proxy";
+    Refusal::new(ErrorCode::TooManyFromAddress, message)
 }

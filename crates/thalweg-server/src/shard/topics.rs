@@ -12,7 +12,7 @@ use super::{
     home_of,
     publish_result::PublishResult,
     timers::Timers,
-    topic_limits::{Creator, TopicKind},
+    topic_limits::{Creator, TopicKind, too_many_new},
 };
 use crate::{
     clock::now_us,
@@ -85,16 +85,37 @@ impl Topics {
         self.feeds.open(topic, is_home, creator)
     }
 
-    /// The feeds of these topics, made if there are none: all of them or none.
+    /// The feed of a topic that a client counted for `address` subscribes to here.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when the address has asked for too many new fetched topics in this
+    /// second.
+    pub(super) fn open_subscribed(
+        &mut self,
+        topic: &Topic,
+        address: Option<Address>,
+    ) -> Result<FeedKey, Refusal> {
+        let Common { config, fetched_rates, .. } = &self.common;
+        let is_new = || self.feeds.find(topic).is_none() && config.upstream(topic).is_some();
+        if let Some(address) = address
+            && is_new()
+            && !fetched_rates.take(address, now_us())
+        {
+            return Err(too_many_new());
+        }
+        self.open(topic, Creator::Subscriber(address))
+    }
+
+    /// The feeds of these topics for a subscriber, made if there are none: all of them or none.
     pub(super) fn open_all<'a>(
         &mut self,
         topics: impl Iterator<Item = &'a Topic>,
-        creator: Creator,
+        address: Option<Address>,
     ) -> Result<Vec<FeedKey>, Refusal> {
         let (mut opened, mut made) = (Vec::new(), Vec::new());
         for topic in topics {
             let is_new = self.feeds.find(topic).is_none();
-            match self.open(topic, creator) {
+            match self.open_subscribed(topic, address) {
                 Ok(key) => {
                     opened.push(key);
                     made.extend(is_new.then_some(key));
@@ -135,7 +156,7 @@ impl Topics {
         let Common { config, shares, .. } = &self.common;
         !self.is_home_of(topic)
             && self.feeds.find(topic).is_none()
-            && (config.subscribe == Subscribing::Existing
+            && ((config.subscribe == Subscribing::Existing && config.upstream(topic).is_none())
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
@@ -214,6 +235,9 @@ impl Topics {
     /// When there is none, or sources make its events or read them.
     pub(super) fn delete(&mut self, topic: &Topic) -> Result<(), Refusal> {
         let key = self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?;
+        if self.common.config.upstream(topic).is_some() {
+            return Err(Refusal::fetched(topic));
+        }
         if self
             .feeds
             .get(key)
@@ -235,17 +259,35 @@ impl Topics {
         home.sequencer.stop_waiting();
         self.seal_feed(key, now_us);
         self.has_ended(key, code);
-        let Some(local) = self.feeds.get_mut(key) else { return };
-        if !local.has_readers() {
-            self.history_bytes -= self.feeds.history_bytes(key);
-            return self.feeds.remove(key);
+        if self.remove_unread(key) {
+            return;
         }
+        let Some(local) = self.feeds.get_mut(key) else { return };
         if let Some(home) = &mut local.home
             && !home.followers.is_empty()
             && !std::mem::replace(&mut home.is_unposted, true)
         {
             self.unposted.push(key);
         }
+    }
+
+    /// Forgets a topic whose home is this shard, and what it has, if nobody reads it.
+    pub(super) fn forget(&mut self, key: FeedKey, now_us: u64) {
+        if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
+            home.sequencer.stop_waiting();
+            self.seal_feed(key, now_us);
+            self.remove_unread(key);
+        }
+    }
+
+    /// Removes a topic with all of its history, unless somebody reads it. Whether it did.
+    fn remove_unread(&mut self, key: FeedKey) -> bool {
+        let is_unread = self.feeds.get(key).is_some_and(|local| !local.has_readers());
+        if is_unread {
+            self.history_bytes -= self.feeds.history_bytes(key);
+            self.feeds.remove(key);
+        }
+        is_unread
     }
 
     /// A topic has ended, here or at its home, and its last batches are here.
@@ -349,7 +391,8 @@ impl Topics {
                 emptied.push(key);
             }
             if local.is_idle() {
-                idle.push(key);
+                // Whoever is told of a change first asks which topic it is.
+                idle.extend(change.is_none().then_some(key));
             } else if local.needs_attaching() {
                 // Its home has not answered: maybe it has no room for more topics. Ask again.
                 self.unattached.push(key);

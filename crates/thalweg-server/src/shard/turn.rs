@@ -14,6 +14,9 @@ use crate::{clock::now_us, fanout::FeedKey};
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
 
+/// Fetched documents taken in one turn: each may be of the largest size, and is only appended.
+const FETCHED_PER_TURN: usize = 16;
+
 /// Time between two sweeps, in µs.
 const SWEEP_US: u64 = 1_000_000;
 
@@ -73,6 +76,12 @@ impl Mailbox {
             {
                 messages.push(message);
             }
+        }
+        let share = messages.len() + FETCHED_PER_TURN;
+        while messages.len() < share
+            && let Poll::Ready(Some(fetched)) = self.fetched.poll_recv(cx)
+        {
+            messages.push(Mail::Fetched(fetched));
         }
     }
 }
@@ -139,8 +148,9 @@ impl Shard {
             let readers = topics.feeds.get(feed).map(|local| &local.subscribers);
             readers.into_iter().flatten().for_each(|key| subscribers.end_topic(*key, feed, code));
         }
-        for (key, change) in topics.news.demand.drain(..) {
+        for (key, change) in std::mem::take(&mut topics.news.demand) {
             ingest.sources.demand_changed(key, change, now_us);
+            ingest.fetching.demand_changed(topics, key, change);
         }
     }
 
@@ -149,7 +159,8 @@ impl Shard {
         let connections = &self.subscribers.connections;
         let counted = |key| connections.get(key as usize)?.client.counted();
         let is_exchanged = self.topics.replicate(|key: u32| counted(key));
-        self.ingest.sources.post_acks() && is_exchanged
+        let is_told = self.ingest.fetching.post_demands();
+        self.ingest.sources.post_acks() && is_exchanged && is_told
     }
 
     /// Sends all published events. A close sent after this comes after all published events. A

@@ -66,6 +66,7 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         config.sources.push(SourceConfig::parse(source)?);
     }
     config.sources.extend(settings.source.into_iter().map(|source| source.0));
+    config.upstreams = settings.upstream.into_iter().map(|upstream| upstream.0).collect();
     for named in settings.topic {
         named.add_to(&mut config)?;
     }
@@ -82,6 +83,8 @@ fn set_limits(limits: &mut Limits, settings: &Settings) {
     set(&mut limits.topics, settings.max_topics);
     set(&mut limits.subscribed_topics, settings.max_subscribed_topics);
     set(&mut limits.subscribed_topics_per_address, settings.max_subscribed_topics_per_address);
+    set(&mut limits.fetches, settings.max_fetches);
+    set(&mut limits.new_fetched_per_address, settings.max_new_fetched_per_address);
     set(&mut limits.subscriptions, settings.max_subscriptions);
     set(&mut limits.history_bytes, settings.max_history);
     set(&mut limits.requests, settings.max_requests);

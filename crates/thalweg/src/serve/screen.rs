@@ -143,6 +143,11 @@ fn about(config: &Config) -> Rows {
         sources.extend((more > 0).then(|| format!("{more} more")));
         rows.push(("sources", sources.join(", ")));
     }
+    if !config.upstreams.is_empty() {
+        let shown = config.upstreams.iter().take(SOURCES_SHOWN);
+        let upstreams: Vec<_> = shown.map(|it| format!("{} ({})", it.pattern, it.url)).collect();
+        rows.push(("upstreams", upstreams.join(", ")));
+    }
     if let Some(runs) = &config.runs {
         let yet = if runs.exists() { "" } else { ", which is not there yet" };
         rows.push(("runs", format!("of {}{yet}, at /runs", runs.display())));

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::values::{
     Address, Count, Level, LogFormat, Proxy, Size, Source, Subscribe, Time, Token, TopicBounds,
+    Upstream,
 };
 
 const TOPICS: &str = "Topics";
@@ -67,6 +68,14 @@ pub(super) struct Settings {
     /// Adds a source: TOPIC=KIND,key=value,…
     #[arg(long, value_name = "SOURCE", help_heading = TOPICS)]
     pub(super) source: Vec<Source>,
+    /// Fetches topics from an HTTP server while somebody subscribes to them:
+    /// PATTERN=URL,key=value,…
+    ///
+    /// {topic} in the URL is the topic. Keys: max-age (how often, if a response does not say),
+    /// least, most, timeout, in-flight (of its host), max-body, linger (without subscribers),
+    /// remember (that there is no such document). Of several patterns the first that fits counts.
+    #[arg(long, value_name = "UPSTREAM", help_heading = TOPICS)]
+    pub(super) upstream: Vec<Upstream>,
     /// Sets what topics are, and their bounds: PATTERN,kind=value,flush=…,batch-…=…,history-…=…
     ///
     /// In a pattern * is one segment, and ** at the end is all that follow; of several patterns
@@ -178,6 +187,15 @@ pub(super) struct Settings {
     /// Loopback is not counted.
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscribed_topics_per_address: Option<Count>,
+    /// Fetches at a time, from all upstreams [default: 256]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_fetches: Option<Count<1, 10_000>>,
+    /// Topics to fetch that those at one address are the first to ask for, in a second, of IPv6
+    /// at one /64 [default: 50]
+    ///
+    /// Loopback is not counted.
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
+    pub(super) max_new_fetched_per_address: Option<Count>,
     /// Subscriptions of one connection [default: 256]
     #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(super) max_subscriptions: Option<Count<1, 10_000>>,
@@ -275,12 +293,13 @@ impl Settings {
         let above = self;
         over!(above, below:
             listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
-            source topic subscribe history_bytes history_events history_age flush batch_events
+            source upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
             publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics
-            max_subscribed_topics max_subscribed_topics_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
+            max_subscribed_topics max_subscribed_topics_per_address max_fetches
+            max_new_fetched_per_address max_subscriptions max_head head_wait body_wait max_requests max_unfinished
             max_streams max_resets retry_keys retry_time
             stall send_buffer unsent stream_buffer control_buffer max_answers
             max_pinned visit walk_slice read_slice mail publishes

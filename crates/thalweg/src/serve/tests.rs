@@ -161,6 +161,7 @@ fn every_setting_reaches_the_configuration() {
             "trusted-proxy" => "10.0.0.1/8",
             "shards" => "99",
             "source" => "t=cars",
+            "upstream" => "t=http://h/",
             "topic" => "t",
             "subscribe" => "existing",
             "walk-slice" => "3us",

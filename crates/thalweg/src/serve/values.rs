@@ -5,8 +5,8 @@ use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_server::config::{
-    Config, Network, Options, Secret, SourceConfig, Subscribing, nearest, parse_bytes,
-    parse_duration,
+    Config, Network, Options, Secret, SourceConfig, Subscribing, UpstreamConfig, nearest,
+    parse_bytes, parse_duration,
 };
 
 /// No wait is longer: a day, in µs.
@@ -38,6 +38,10 @@ pub(super) struct Proxy(pub(super) Network);
 /// `TOPIC=KIND,key=value,…`
 #[derive(Clone, Debug)]
 pub(super) struct Source(pub(super) SourceConfig);
+
+/// `PATTERN=URL,key=value,…`
+#[derive(Clone, Debug)]
+pub(super) struct Upstream(pub(super) UpstreamConfig);
 
 /// `TOPIC,key=value,…`, known to be right whatever it is put upon.
 #[derive(Clone, Debug)]
@@ -115,6 +119,14 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, String> {
         SourceConfig::parse(text).map(Self)
+    }
+}
+
+impl FromStr for Upstream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        UpstreamConfig::parse(text).map(Self)
     }
 }
 
@@ -340,6 +352,7 @@ written! {
     Address = { "type": "string" }
     Proxy = { "type": "string", "pattern": "^[0-9a-fA-F.:]+(/[0-9]+)?$" }
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
+    Upstream = { "type": "string", "pattern": "^[^=]+=https?://[^,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }
     Token = { "type": "string" }
     Subscribe = { "type": "string", "enum": ["any", "existing"] }

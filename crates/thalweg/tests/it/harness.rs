@@ -11,6 +11,7 @@
 //! - `skipped`: notes what this machine has not what it takes for
 //! - `program`: runs the binary's other commands
 //! - `proxy`: stands between, and cuts connections
+//! - `upstream`: what is fetched from, which may answer wrongly
 //! - `socket`: bytes with a deadline
 //! - `chunks`: a body in chunks
 //! - `http`: requests and responses on a socket
@@ -38,6 +39,7 @@ mod socket;
 mod subscriber;
 mod tls;
 mod transport;
+mod upstream;
 mod waiting;
 mod websocket;
 
@@ -55,5 +57,6 @@ pub(crate) use socket::{DEADLINE, Socket};
 pub(crate) use subscriber::Subscriber;
 pub(crate) use tls::TlsClient;
 pub(crate) use transport::{Line, Transport};
+pub(crate) use upstream::{Reply, Upstream, response};
 pub(crate) use waiting::{LOOK_AGAIN_AFTER, wait_for};
 pub(crate) use websocket::{Frame, opcode};

@@ -13,6 +13,7 @@ mod deleting;
 mod demand;
 mod demo_provider;
 mod drain;
+mod fetching;
 mod following;
 mod forever_frame;
 mod harness;

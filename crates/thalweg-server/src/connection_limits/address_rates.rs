@@ -1,0 +1,59 @@
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use super::Address;
+
+/// Counts for each address what it begins in a second. A second later all counts are gone.
+#[derive(Debug)]
+pub(crate) struct AddressRates {
+    of_one_address: usize,
+    current: Mutex<Second>,
+}
+
+/// A second, and what was counted in it.
+#[derive(Debug, Default)]
+struct Second {
+    number: u64,
+    by_address: HashMap<Address, usize>,
+}
+
+impl AddressRates {
+    /// Each address may begin at most `of_one_address` in a second.
+    pub(crate) fn new(of_one_address: usize) -> Self {
+        Self { of_one_address, current: Mutex::default() }
+    }
+
+    /// Counts one more for an address. `false` if it has begun as many in this second as it may.
+    pub(crate) fn take(&self, address: Address, now_us: u64) -> bool {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = now_us / 1_000_000;
+        if current.number != number {
+            // The memory of a crowd is not kept.
+            *current = Second { number, by_address: HashMap::new() };
+        }
+        let count = current.by_address.entry(address).or_default();
+        let is_taken = *count < self.of_one_address;
+        *count += usize::from(is_taken);
+        is_taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_its_number_in_each_second() {
+        let rates = AddressRates::new(2);
+        let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|ip| Address::of(ip.parse().unwrap()));
+        let at = |address, now_us| rates.take(address, now_us);
+        assert_eq!([at(one, 0), at(one, 1), at(one, 2), at(other, 3)], [true, true, false, true]);
+        assert!(!at(one, 999_999));
+        assert_eq!(
+            [at(one, 1_000_000), at(one, 1_000_001), at(one, 1_000_002)],
+            [true, true, false]
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! One fetch: the request, and what its response comes to.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    rc::Rc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::Buf;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use thalweg_wire::{Topic, event};
+use tokio::time::timeout;
+
+use super::{
+    body::{ACCEPTED, Body, BodyError},
+    freshness::{Outcome, next_fetch, outcome, retry_after},
+    host::{Host, HostError},
+};
+use crate::{
+    clock::now_us,
+    config::{REDIRECTS_MAX, UpstreamConfig},
+    stream::Payloads,
+};
+
+/// Who asks, as a request says (RFC 9110 §10.1.5).
+const USER_AGENT: &str = concat!("thalweg/", env!("CARGO_PKG_VERSION"));
+
+/// An upstream that can be asked.
+pub(super) struct Upstream {
+    pub(super) config: UpstreamConfig,
+    /// The place of the host's limit.
+    pub(super) host_index: usize,
+    host: Rc<Host>,
+    /// Recognises a document without keeping it. Its key is random, so that nobody can make two
+    /// of the same hash.
+    hasher: RandomState,
+}
+
+/// What is known of a document: enough to ask for a newer one, and to see whether it is newer.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    tag: Option<HeaderValue>,
+    modified: Option<HeaderValue>,
+    hash: u64,
+}
+
+/// What a fetch has come to.
+#[derive(Debug)]
+pub(super) struct Report {
+    /// Bytes of the body, as they were sent.
+    pub(super) received: usize,
+    pub(super) result: Result<Answer, Failure>,
+}
+
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Another document. It is to be asked for again after this time.
+    New(Payloads, Known, Duration),
+    /// The one that is known, by its status or by its text.
+    Unchanged(Unchanged, Duration),
+    /// There is none.
+    Gone,
+}
+
+#[derive(Debug)]
+pub(super) enum Unchanged {
+    NotModified,
+    /// It was sent all the same.
+    Same(Known),
+}
+
+/// Why a fetch failed, and when to try again at the earliest.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) why: Why,
+    pub(super) retry_after: Option<Duration>,
+}
+
+/// Why a fetch failed.
+#[derive(Debug)]
+pub(super) enum Why {
+    Host(HostError),
+    /// It took too long.
+    Late,
+    /// The document is larger than it may be.
+    TooLarge,
+    /// Another coding than it says, or one that is not read.
+    Coding,
+    /// No JSON.
+    Json(String),
+    /// A redirect to another host, one too many, or none that can be followed.
+    Redirect,
+    /// A status that says: not now.
+    Status(u16),
+}
+
+impl Upstream {
+    pub(super) fn new(config: UpstreamConfig, host_index: usize, host: Rc<Host>) -> Self {
+        Self { config, host_index, host, hasher: RandomState::new() }
+    }
+
+    /// Ends connections that were not used for long.
+    pub(super) fn sweep(&self, now_us: u64) {
+        self.host.sweep(now_us);
+    }
+
+    /// Asks for a document, and for one that is not the known one.
+    pub(super) async fn fetch(&self, topic: &Topic, known: Option<&Known>) -> Report {
+        let mut received = 0;
+        let target = self.config.url.target(topic);
+        let asking = timeout(self.config.timeout, self.ask(target, known, &mut received));
+        let result = asking.await.unwrap_or_else(|_| Err(Why::Late.into()));
+        Report { received, result }
+    }
+
+    async fn ask(
+        &self,
+        mut target: String,
+        known: Option<&Known>,
+        received: &mut usize,
+    ) -> Result<Answer, Failure> {
+        for _ in 0..=REDIRECTS_MAX {
+            let request = self.request(&target, known)?;
+            let (response, connection) =
+                self.host.send(&request, now_us()).await.map_err(Why::Host)?;
+            if let 301 | 302 | 303 | 307 | 308 = response.status().as_u16() {
+                // The connection ends with it, because its body is not read.
+                target = self.followed(response.headers()).ok_or(Why::Redirect)?;
+                continue;
+            }
+            let (head, body) = response.into_parts();
+            let answered = outcome(head.status, known.is_some_and(Known::is_conditional));
+            let next = next_fetch(&head.headers, self.config.pace);
+            let answer = match answered {
+                Outcome::Document => {
+                    let whole = self.read(&head.headers, body, received).await?;
+                    self.document(&whole, &head.headers, known, next)?
+                }
+                Outcome::Unchanged => Answer::Unchanged(Unchanged::NotModified, next),
+                Outcome::Gone => return Ok(Answer::Gone),
+                Outcome::Failed => {
+                    let retry_after = retry_after(&head.headers, SystemTime::now());
+                    return Err(Failure { why: Why::Status(head.status.as_u16()), retry_after });
+                }
+            };
+            self.host.keep(connection, now_us());
+            return Ok(answer);
+        }
+        Err(Why::Redirect.into())
+    }
+
+    fn request(&self, target: &str, known: Option<&Known>) -> Result<Request<()>, Failure> {
+        let mut request = Request::get(target)
+            .header(header::HOST, self.config.url.authority())
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT_ENCODING, ACCEPTED);
+        if let Some(known) = known {
+            let validators: [(HeaderName, _); 2] =
+                [(header::IF_NONE_MATCH, &known.tag), (header::IF_MODIFIED_SINCE, &known.modified)];
+            for (name, value) in validators {
+                if let Some(value) = value {
+                    request = request.header(name, value);
+                }
+            }
+        }
+        // The target is made of a checked URL and a topic, or of a redirect that could be read.
+        request.body(()).map_err(|_| Why::Redirect.into())
+    }
+
+    /// Path and query of a redirect (RFC 9110 §10.2.2), if it stays on the configured host.
+    fn followed(&self, headers: &HeaderMap) -> Option<String> {
+        let location = headers.get(header::LOCATION)?.to_str().ok()?;
+        // `//host/path` is another host, and so may `\` be to somebody.
+        if location.starts_with('/') && !location.starts_with("//") && !location.contains('\\') {
+            return Some(location.split('#').next()?.to_owned());
+        }
+        let uri: Uri = location.parse().ok()?;
+        let url = &self.config.url;
+        let is_tls = match uri.scheme_str()? {
+            "http" => false,
+            "https" => true,
+            _ => return None,
+        };
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let is_same = is_tls == url.is_tls
+            && port == url.port
+            && uri.host()?.eq_ignore_ascii_case(&url.host)
+            && !uri.authority()?.as_str().contains('@');
+        is_same.then(|| uri.path_and_query().map_or("/", |target| target.as_str()).to_owned())
+    }
+
+    async fn read(
+        &self,
+        headers: &HeaderMap,
+        mut body: Incoming,
+        received: &mut usize,
+    ) -> Result<Vec<u8>, Why> {
+        let mut whole = Body::new(headers, self.config.body_bytes)?;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Why::Host(HostError::Http(error)))?;
+            let Ok(piece) = frame.into_data() else { continue };
+            *received += piece.len();
+            // Compressed, too, it may be so large at most: a decoder might take any number of
+            // bytes and give none.
+            if *received > self.config.body_bytes {
+                return Err(Why::TooLarge);
+            }
+            whole.push(piece.chunk())?;
+        }
+        Ok(whole.finish()?)
+    }
+
+    fn document(
+        &self,
+        whole: &[u8],
+        headers: &HeaderMap,
+        known: Option<&Known>,
+        next: Duration,
+    ) -> Result<Answer, Why> {
+        let mut payloads = Payloads::default();
+        payloads
+            .push(|out| event::push_json(whole, self.config.body_bytes, out))
+            .map_err(|error| Why::Json(error.to_string()))?;
+        let hash = self.hasher.hash_one(payloads.joined());
+        let [tag, modified] =
+            [header::ETAG, header::LAST_MODIFIED].map(|name| headers.get(name).cloned());
+        let now_known = Known { tag, modified, hash };
+        Ok(match known {
+            Some(known) if known.hash == hash => {
+                Answer::Unchanged(Unchanged::Same(now_known), next)
+            }
+            _ => Answer::New(payloads, now_known, next),
+        })
+    }
+}
+
+impl Known {
+    /// Whether a request can name it.
+    fn is_conditional(&self) -> bool {
+        self.tag.is_some() || self.modified.is_some()
+    }
+}
+
+impl From<Why> for Failure {
+    fn from(why: Why) -> Self {
+        Self { why, retry_after: None }
+    }
+}
+
+impl From<BodyError> for Why {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge => Self::TooLarge,
+            BodyError::Coding => Self::Coding,
+        }
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Host(HostError::Connect(error)) => write!(f, "no connection: {error}"),
+            Self::Host(HostError::Http(error)) => write!(f, "not answered: {error}"),
+            Self::Late => f.write_str("it took longer than timeout= says"),
+            Self::TooLarge => f.write_str("the document is larger than max-body= says"),
+            Self::Coding => write!(f, "a body in another coding than it says, or than {ACCEPTED}"),
+            Self::Json(error) => write!(f, "the document is {error}"),
+            Self::Redirect => f.write_str("a redirect that leads to another host, or in circles"),
+            Self::Status(status) => write!(f, "status {status}"),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The thread that fetches: what is wanted, what is under way, and what comes of it.
+
+use std::{collections::HashMap, io, panic::resume_unwind, rc::Rc, sync::Arc, time::Duration};
+
+use rustls::ClientConfig;
+use slab::Slab;
+use thalweg_wire::Topic;
+use tokio::{
+    runtime::{self, LocalOptions},
+    sync::mpsc,
+    task::{JoinSet, spawn_local},
+    time::{interval, sleep},
+};
+
+use super::{
+    Demand, Fetched,
+    exchange::{Answer, Known, Report, Unchanged, Upstream, Why},
+    gone::Gone,
+    host::Host,
+    schedule::{Key, Limits, Next, Schedule},
+    tls,
+};
+use crate::{
+    clock::now_us,
+    config::{Config, GONE_MAX},
+    metrics::UpstreamCounts,
+};
+
+/// Time between two sweeps.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// What fetches for all shards. It is made where the server starts, and runs on its own thread.
+pub(crate) struct Fetcher {
+    config: Arc<Config>,
+    tls: Option<Arc<ClientConfig>>,
+    counts: Vec<Arc<UpstreamCounts>>,
+}
+
+/// The thread's own.
+struct Running {
+    upstreams: Vec<Rc<Upstream>>,
+    counts: Vec<Arc<UpstreamCounts>>,
+    /// Upstreams of which an error was logged in this second.
+    has_complained: Vec<bool>,
+    schedule: Schedule,
+    jobs: Slab<Job>,
+    by_topic: HashMap<Topic, Key>,
+    gone: Gone,
+    /// Where documents go, by shard.
+    shards: Vec<mpsc::Sender<Fetched>>,
+    under_way: JoinSet<(Key, Report)>,
+}
+
+/// A topic that is fetched again and again.
+struct Job {
+    topic: Topic,
+    shard: usize,
+    upstream: usize,
+    /// The document that its home shard has.
+    known: Option<Known>,
+    /// It was not wanted for a moment while it was under way: its home may have forgotten what
+    /// comes of that.
+    is_lost: bool,
+    /// When it was last answered, or first wanted, in µs.
+    answered_us: u64,
+}
+
+impl Fetcher {
+    /// For the upstreams of a configuration. `None` if there are none.
+    ///
+    /// # Errors
+    /// One sentence when one of them is https and nobody is trusted here.
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        counts: Vec<Arc<UpstreamCounts>>,
+    ) -> Result<Option<Self>, String> {
+        if config.upstreams.is_empty() {
+            return Ok(None);
+        }
+        let is_tls = config.upstreams.iter().any(|upstream| upstream.url.is_tls);
+        let tls = is_tls.then(tls::config).transpose()?;
+        Ok(Some(Self { config: Arc::clone(config), tls, counts }))
+    }
+
+    /// Fetches what is wanted until all shards have ended. `shards` is where documents go.
+    ///
+    /// # Errors
+    /// When the system has no room for a runtime.
+    pub(crate) fn run(
+        self,
+        demands: mpsc::Receiver<Demand>,
+        shards: Vec<mpsc::Sender<Fetched>>,
+    ) -> io::Result<()> {
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build_local(LocalOptions::default())?;
+        runtime.block_on(Running::new(self, shards).run(demands));
+        Ok(())
+    }
+}
+
+impl Running {
+    fn new(fetcher: Fetcher, shards: Vec<mpsc::Sender<Fetched>>) -> Self {
+        let Fetcher { config, tls, counts } = fetcher;
+        let (mut hosts, mut of_hosts) = (Vec::<Rc<Host>>::new(), Vec::<usize>::new());
+        let upstreams: Vec<_> = config
+            .upstreams
+            .iter()
+            .map(|upstream| {
+                let known = hosts.iter().position(|host| host.is_of(&upstream.url));
+                let index = known.unwrap_or_else(|| {
+                    hosts.push(Rc::new(Host::new(&upstream.url, tls.clone())));
+                    of_hosts.push(upstream.in_flight);
+                    hosts.len() - 1
+                });
+                // Of two limits of one host the smaller counts.
+                of_hosts[index] = of_hosts[index].min(upstream.in_flight);
+                Rc::new(Upstream::new(upstream.clone(), index, Rc::clone(&hosts[index])))
+            })
+            .collect();
+        Self {
+            has_complained: vec![false; upstreams.len()],
+            upstreams,
+            counts,
+            schedule: Schedule::new(Limits { in_flight: config.limits.fetches, of_hosts }),
+            jobs: Slab::new(),
+            by_topic: HashMap::new(),
+            gone: Gone::new(GONE_MAX),
+            shards,
+            under_way: JoinSet::new(),
+        }
+    }
+
+    async fn run(mut self, mut demands: mpsc::Receiver<Demand>) {
+        let mut sweep = interval(SWEEP);
+        loop {
+            while let Some(key) = self.schedule.take(now_us()) {
+                self.begin(key);
+            }
+            let due = self
+                .schedule
+                .next_us()
+                .map(|due_us| sleep(Duration::from_micros(due_us.saturating_sub(now_us()))));
+            tokio::select! {
+                demand = demands.recv() => match demand {
+                    Some(demand) => self.take(demand),
+                    None => return,
+                },
+                Some(finished) = self.under_way.join_next() => match finished {
+                    Ok((key, report)) => self.finish(key, report),
+                    Err(error) => resume_unwind(error.into_panic()),
+                },
+                () = async { due.unwrap_or_else(|| sleep(SWEEP)).await } => {}
+                _ = sweep.tick() => self.sweep(),
+            }
+        }
+    }
+
+    fn take(&mut self, demand: Demand) {
+        let Demand { shard, topic, upstream } = demand;
+        let known = self.by_topic.get(&topic).copied();
+        match (upstream, known) {
+            (Some(upstream), None) => self.start(shard, topic, upstream),
+            (Some(upstream), Some(key)) => {
+                let host = self.upstreams[upstream].host_index;
+                self.schedule.start(key, host, now_us());
+            }
+            (None, Some(key)) => {
+                self.schedule.stop(key);
+                if self.schedule.contains(key) {
+                    // It goes when what is under way is back, unless it is wanted again by then.
+                    let job = &mut self.jobs[key as usize];
+                    (job.known, job.is_lost) = (None, true);
+                } else {
+                    self.remove(key);
+                }
+            }
+            // It has gone meanwhile.
+            (None, None) => {}
+        }
+    }
+
+    fn start(&mut self, shard: usize, topic: Topic, upstream: usize) {
+        let now_us = now_us();
+        if self.gone.contains(&topic, now_us) {
+            self.counts[upstream].upstream_gone_remembered.add(1);
+            return self.tell_gone(shard, topic);
+        }
+        self.counts[upstream].upstream_topics.add(1);
+        let job = Job {
+            topic: topic.clone(),
+            shard,
+            upstream,
+            known: None,
+            is_lost: false,
+            answered_us: now_us,
+        };
+        let key = self.jobs.insert(job) as Key;
+        self.by_topic.insert(topic, key);
+        self.schedule.start(key, self.upstreams[upstream].host_index, now_us);
+    }
+
+    /// Tells a topic's home that there is no document, once it has room for that.
+    fn tell_gone(&self, shard: usize, topic: Topic) {
+        let home = self.shards[shard].clone();
+        // A shard that has ended need not know.
+        drop(spawn_local(async move { home.send(Fetched { topic, document: None }).await }));
+    }
+
+    fn begin(&mut self, key: Key) {
+        let job = &mut self.jobs[key as usize];
+        job.is_lost = false;
+        let upstream = Rc::clone(&self.upstreams[job.upstream]);
+        let (topic, known) = (job.topic.clone(), job.known.clone());
+        let home = self.shards[job.shard].clone();
+        let counts = &self.counts[job.upstream];
+        counts.upstream_fetches.add(1);
+        counts.upstream_in_flight.add(1);
+        self.under_way.spawn_local(async move {
+            let mut report = upstream.fetch(&topic, known.as_ref()).await;
+            if let Ok(Answer::New(document, ..)) = &mut report.result {
+                let document = Some(std::mem::take(document));
+                // Here, so that a shard that has no room makes fetches wait.
+                let _ = home.send(Fetched { topic, document }).await;
+            }
+            (key, report)
+        });
+    }
+
+    fn finish(&mut self, key: Key, report: Report) {
+        let now_us = now_us();
+        let job = &mut self.jobs[key as usize];
+        let (counts, upstream) = (&self.counts[job.upstream], &self.upstreams[job.upstream]);
+        counts.upstream_in_flight.sub(1);
+        counts.upstream_bytes.add(report.received as u64);
+        if report.result.is_ok() {
+            job.answered_us = now_us;
+        }
+        let next = match report.result {
+            Ok(Answer::New(_, known, next)) => {
+                job.known = Some(known);
+                Next::In(next)
+            }
+            Ok(Answer::Unchanged(unchanged, next)) => {
+                match unchanged {
+                    Unchanged::NotModified => counts.upstream_not_modified.add(1),
+                    Unchanged::Same(known) => {
+                        counts.upstream_unchanged.add(1);
+                        job.known = Some(known);
+                    }
+                }
+                Next::In(next)
+            }
+            Ok(Answer::Gone) => {
+                counts.upstream_gone.add(1);
+                let until_us = now_us + upstream.config.remember.as_micros() as u64;
+                self.gone.remember(&job.topic, until_us);
+                Next::Never
+            }
+            Err(failure) => {
+                count_failure(counts, &failure.why);
+                if !std::mem::replace(&mut self.has_complained[job.upstream], true) {
+                    tracing::warn!(topic = %job.topic, why = %failure.why, "not fetched");
+                }
+                Next::Later(failure.retry_after.map(|wait| wait.min(upstream.config.pace.most)))
+            }
+        };
+        let next = match next {
+            Next::In(_) if job.is_lost => {
+                job.known = None;
+                Next::In(Duration::ZERO)
+            }
+            next => next,
+        };
+        let (shard, topic) = (job.shard, job.topic.clone());
+        let is_wanted = self.schedule.finished(key, next, now_us, fastrand::f64());
+        if is_wanted && next == Next::Never {
+            self.tell_gone(shard, topic);
+        }
+        if !self.schedule.contains(key) {
+            self.remove(key);
+        }
+    }
+
+    fn remove(&mut self, key: Key) {
+        let job = self.jobs.remove(key as usize);
+        self.by_topic.remove(&job.topic);
+        self.counts[job.upstream].upstream_topics.sub(1);
+    }
+
+    fn sweep(&mut self) {
+        let now_us = now_us();
+        self.gone.sweep(now_us);
+        self.upstreams.iter().for_each(|upstream| upstream.sweep(now_us));
+        self.has_complained.fill(false);
+        let mut ages_us = vec![0; self.upstreams.len()];
+        for (_, job) in &self.jobs {
+            let age_us = &mut ages_us[job.upstream];
+            *age_us = now_us.saturating_sub(job.answered_us).max(*age_us);
+        }
+        for (counts, age_us) in self.counts.iter().zip(ages_us) {
+            counts.upstream_age_seconds_max.set(age_us);
+        }
+    }
+}
+
+fn count_failure(counts: &UpstreamCounts, why: &Why) {
+    counts.upstream_errors.add(1);
+    match why {
+        Why::Late => counts.upstream_timeouts.add(1),
+        Why::TooLarge => counts.upstream_too_large.add(1),
+        Why::Redirect => counts.upstream_redirects_refused.add(1),
+        Why::Host(_) | Why::Coding | Why::Json(_) | Why::Status(_) => {}
+    }
+}

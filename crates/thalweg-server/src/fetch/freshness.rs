@@ -1,0 +1,204 @@
+//! When to fetch again: what an upstream's response says of it (RFC 9111). Pure.
+
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, HeaderName, StatusCode, header};
+
+use crate::config::Pace;
+
+/// When a resource that was answered with these headers is to be fetched again, from now on.
+///
+/// With `max-age` it is when the response stops being fresh (RFC 9111 §4.2). A resource that
+/// is made anew every `max-age` also says when it was made: if `Last-Modified` + `max-age` is to
+/// come and is earlier, it is then. Both are by the upstream's own clock (`Date`), so that it does
+/// not matter what time it is there.
+pub(super) fn next_fetch(headers: &HeaderMap, pace: Pace) -> Duration {
+    let directives = CacheControl::of(headers);
+    let lifetime = match directives.max_age {
+        Some(max_age) => Some(max_age),
+        None => lifetime_by_expires(headers),
+    };
+    let wanted = match lifetime {
+        _ if directives.is_uncacheable => pace.default,
+        None => pace.default,
+        Some(lifetime) => {
+            let left = lifetime.saturating_sub(age(headers));
+            let since_made = since_modified(headers);
+            let until_made = since_made.and_then(|since| lifetime.checked_sub(since));
+            until_made.filter(|until| !until.is_zero()).map_or(left, |until| until.min(left))
+        }
+    };
+    wanted.clamp(pace.least, pace.most)
+}
+
+/// How long a response asks to be left alone (RFC 9110 §10.2.3), if it does.
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Some(Duration::from_secs(seconds.into()));
+    }
+    let until = httpdate::parse_http_date(text).ok()?;
+    // By its own clock, if it says what time that is.
+    Some(until.duration_since(date(headers, header::DATE).unwrap_or(now)).unwrap_or_default())
+}
+
+/// What becomes of a topic after a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// There is a document.
+    Document,
+    /// It is the one that is known.
+    Unchanged,
+    /// There is none, and asking again will not help for a while.
+    Gone,
+    /// Not now.
+    Failed,
+}
+
+/// What a status means (RFC 9110 §15). `is_conditional`: the request named a version.
+pub(super) fn outcome(status: StatusCode, is_conditional: bool) -> Outcome {
+    match status.as_u16() {
+        200 | 203 => Outcome::Document,
+        304 if is_conditional => Outcome::Unchanged,
+        400 | 404 | 410 | 501 => Outcome::Gone,
+        _ => Outcome::Failed,
+    }
+}
+
+/// The directives of `Cache-Control` that matter (RFC 9111 §5.2.2).
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CacheControl {
+    max_age: Option<Duration>,
+    /// It may not be kept, or not without asking: so it says nothing of when to ask.
+    is_uncacheable: bool,
+}
+
+impl CacheControl {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut found = Self::default();
+        let lines = headers.get_all(header::CACHE_CONTROL).into_iter();
+        for line in lines.filter_map(|line| line.to_str().ok()) {
+            for directive in line.split(',') {
+                let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
+                let value = value.trim().trim_matches('"');
+                match name.trim().to_ascii_lowercase().as_str() {
+                    // Of two the smaller counts (RFC 9111 §4.2.1 lets one choose).
+                    "max-age" | "s-maxage" => {
+                        let seconds = value.parse::<u32>().unwrap_or(0);
+                        let age = Duration::from_secs(seconds.into());
+                        found.max_age = Some(found.max_age.map_or(age, |other| other.min(age)));
+                    }
+                    "no-store" | "no-cache" => found.is_uncacheable = true,
+                    _ => {}
+                }
+            }
+        }
+        found
+    }
+}
+
+fn lifetime_by_expires(headers: &HeaderMap) -> Option<Duration> {
+    let expires = headers.get(header::EXPIRES)?;
+    let Some(expires) = expires.to_str().ok().and_then(|it| httpdate::parse_http_date(it).ok())
+    else {
+        // Such as `0`: it has expired (RFC 9111 §5.3).
+        return Some(Duration::ZERO);
+    };
+    let date = date(headers, header::DATE)?;
+    Some(expires.duration_since(date).unwrap_or_default())
+}
+
+/// How old it was when it was sent (RFC 9111 §5.1).
+fn age(headers: &HeaderMap) -> Duration {
+    let age =
+        headers.get(header::AGE).and_then(|age| age.to_str().ok()?.trim().parse::<u32>().ok());
+    Duration::from_secs(age.unwrap_or(0).into())
+}
+
+/// How long ago it was made, by the upstream's clock.
+fn since_modified(headers: &HeaderMap) -> Option<Duration> {
+    let made = date(headers, header::LAST_MODIFIED)?;
+    date(headers, header::DATE)?.duration_since(made).ok()
+}
+
+fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
+        lines.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    const NOON: &str = "Sun, 22 Nov 2026 12:00:00 GMT";
+    const BEFORE: &str = "Sun, 22 Nov 2026 11:59:57 GMT";
+    const LONG_BEFORE: &str = "Sun, 22 Nov 2026 08:00:00 GMT";
+    const AFTER: &str = "Sun, 22 Nov 2026 12:00:10 GMT";
+
+    #[test]
+    fn a_response_says_when_to_ask_again() {
+        let check = |lines: &[(&'static str, &str)], expected_ms: u64| {
+            let next = next_fetch(&headers(lines), Pace::default());
+            assert_eq!(next, Duration::from_millis(expected_ms), "{lines:?}");
+        };
+        check(&[], 5_000);
+        check(&[("cache-control", "max-age=2")], 2_000);
+        check(&[("cache-control", "public, Max-Age=\"2\"")], 2_000);
+        check(&[("cache-control", "max-age=60, s-maxage=3")], 3_000);
+        check(&[("cache-control", "max-age=60"), ("age", "50")], 10_000);
+        check(&[("cache-control", "max-age=60"), ("age", "70")], 250);
+        check(&[("cache-control", "max-age=0")], 250);
+        check(&[("cache-control", "max-age=soon")], 250);
+        check(&[("cache-control", "max-age=99999999")], 300_000);
+        check(&[("cache-control", "no-cache, max-age=60")], 5_000);
+        check(&[("cache-control", "no-store")], 5_000);
+        // Made three seconds ago, anew every five.
+        let dates = [("date", NOON), ("last-modified", BEFORE)];
+        check(&[&dates[..], &[("cache-control", "max-age=5")]].concat(), 2_000);
+        let old = [("date", NOON), ("last-modified", LONG_BEFORE), ("cache-control", "max-age=5")];
+        check(&old, 5_000);
+        let ahead = [("date", NOON), ("last-modified", AFTER), ("cache-control", "max-age=5")];
+        check(&ahead, 5_000);
+        check(
+            &[("date", "yesterday"), ("last-modified", BEFORE), ("cache-control", "max-age=5")],
+            5_000,
+        );
+        check(&[("date", NOON), ("expires", AFTER)], 10_000);
+        check(&[("date", NOON), ("expires", "0")], 250);
+        check(&[("date", NOON), ("expires", AFTER), ("cache-control", "max-age=1")], 1_000);
+    }
+
+    #[test]
+    fn a_status_says_what_becomes_of_a_topic() {
+        let check = |status: u16, is_conditional, expected| {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(outcome(status, is_conditional), expected, "{status}");
+        };
+        check(200, true, Outcome::Document);
+        check(304, true, Outcome::Unchanged);
+        check(304, false, Outcome::Failed);
+        for status in [400, 404, 410, 501] {
+            check(status, true, Outcome::Gone);
+        }
+        for status in [204, 206, 301, 401, 403, 429, 500, 502, 503] {
+            check(status, false, Outcome::Failed);
+        }
+    }
+
+    #[test]
+    fn a_response_may_ask_to_be_left_alone() {
+        let now = httpdate::parse_http_date(LONG_BEFORE).unwrap();
+        let check = |lines: &[(&'static str, &str)], expected: Option<u64>| {
+            let wait = retry_after(&headers(lines), now);
+            assert_eq!(wait, expected.map(Duration::from_secs), "{lines:?}");
+        };
+        check(&[], None);
+        check(&[("retry-after", "120")], Some(120));
+        check(&[("retry-after", AFTER), ("date", NOON)], Some(10));
+        check(&[("retry-after", LONG_BEFORE)], Some(0));
+        check(&[("retry-after", "-1")], None);
+    }
+}

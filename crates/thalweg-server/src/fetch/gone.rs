@@ -1,0 +1,72 @@
+//! What upstreams do not have, remembered for a while. Pure.
+
+use std::collections::{HashMap, VecDeque};
+
+use thalweg_wire::Topic;
+
+/// Topics that are not there, each until a time.
+#[derive(Debug)]
+pub(super) struct Gone {
+    topics_max: usize,
+    until_us: HashMap<Topic, u64>,
+    /// In the order in which they came, with the time that they had then.
+    order: VecDeque<(Topic, u64)>,
+}
+
+impl Gone {
+    pub(super) fn new(topics_max: usize) -> Self {
+        Self { topics_max, until_us: HashMap::new(), order: VecDeque::new() }
+    }
+
+    /// A topic is not there. If they are too many, the oldest is forgotten.
+    pub(super) fn remember(&mut self, topic: &Topic, until_us: u64) {
+        self.until_us.insert(topic.clone(), until_us);
+        self.order.push_back((topic.clone(), until_us));
+        while self.order.len() > self.topics_max {
+            self.forget_oldest();
+        }
+    }
+
+    /// Whether a topic is known not to be there.
+    pub(super) fn contains(&self, topic: &Topic, now_us: u64) -> bool {
+        self.until_us.get(topic).is_some_and(|until_us| *until_us > now_us)
+    }
+
+    /// Forgets what is over.
+    pub(super) fn sweep(&mut self, now_us: u64) {
+        // Upstreams have times of their own, so one that is over may wait behind another.
+        while self.order.front().is_some_and(|(_, until_us)| *until_us <= now_us) {
+            self.forget_oldest();
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((topic, until_us)) = self.order.pop_front()
+            && self.until_us.get(&topic) == Some(&until_us)
+        {
+            self.until_us.remove(&topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_remembered_for_its_time_and_not_more_than_so_many() {
+        let [a, b, c] = ["a", "b", "c"].map(|name| name.parse::<Topic>().unwrap());
+        let mut gone = Gone::new(2);
+        gone.remember(&a, 10);
+        assert!(gone.contains(&a, 9) && !gone.contains(&a, 10) && !gone.contains(&b, 0));
+        gone.remember(&b, 20);
+        gone.remember(&c, 30);
+        assert!(!gone.contains(&a, 0) && gone.contains(&b, 0) && gone.contains(&c, 0));
+        // Again, and longer: the time that was remembered first means nothing.
+        gone.remember(&c, 40);
+        gone.sweep(35);
+        assert!(gone.contains(&c, 35));
+        gone.sweep(40);
+        assert!(gone.until_us.is_empty() && gone.order.is_empty());
+    }
+}

@@ -1,0 +1,26 @@
+//! Whom to trust: the machine's authorities.
+
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+
+/// For upstreams over https.
+///
+/// # Errors
+/// One sentence when this machine has no authorities.
+pub(super) fn config() -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    // A machine may hold certificates that are of no use: the others still are.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        let remedy = "install ca-certificates, or name a file of them with SSL_CERT_FILE";
+        return Err(format!("an upstream is https and this machine trusts nobody: {remedy}"));
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

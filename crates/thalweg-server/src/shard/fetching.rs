@@ -1,0 +1,103 @@
+//! Topics that are fetched from elsewhere: what is wanted of them, and what has come.
+
+use std::collections::VecDeque;
+
+use thalweg_wire::{EndCode, Topic};
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{
+    Common,
+    demand::{Demand, DemandChange},
+    topic_limits::Creator,
+    topics::Topics,
+};
+use crate::{
+    clock::now_us,
+    fanout::FeedKey,
+    fetch::{self, Fetched},
+    refusal::Refusal,
+};
+
+/// The fetched topics whose home is this shard, as the fetcher is told of them.
+pub(super) struct Fetching {
+    shard: usize,
+    common: Common,
+    /// Demands that the fetcher had no room for yet, in order.
+    unsent: VecDeque<fetch::Demand>,
+}
+
+impl Fetching {
+    pub(super) fn new(shard: usize, common: Common) -> Self {
+        Self { shard, common, unsent: VecDeque::new() }
+    }
+
+    /// Refuses to publish to a topic that is fetched.
+    ///
+    /// # Errors
+    /// If it is.
+    pub(super) fn check_publish(&self, topic: &Topic) -> Result<(), Refusal> {
+        match self.common.config.upstream(topic) {
+            Some(_) => Err(Refusal::fetched(topic)),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the document of a topic fetched from now on, or no longer.
+    pub(super) fn demand_changed(
+        &mut self,
+        topics: &mut Topics,
+        key: FeedKey,
+        change: DemandChange,
+    ) {
+        let Some(topic) = topics.feeds.get(key).map(|local| local.topic.clone()) else { return };
+        let Some(upstream) = self.common.config.upstream(&topic) else { return };
+        let upstream = match change {
+            DemandChange::Start => Some(upstream),
+            DemandChange::Stop => {
+                // Whoever comes later waits for a document that is not old.
+                topics.forget(key, now_us());
+                None
+            }
+        };
+        self.unsent.push_back(fetch::Demand { shard: self.shard, topic, upstream });
+    }
+
+    /// Tells the fetcher what is wanted; `false` if it had no room.
+    pub(super) fn post_demands(&mut self) -> bool {
+        let Some(demands) = &self.common.demands else { return true };
+        while let Some(demand) = self.unsent.pop_front() {
+            match demands.try_send(demand) {
+                Err(TrySendError::Full(demand)) => {
+                    self.unsent.push_front(demand);
+                    return false;
+                }
+                // A fetcher that has ended ends the server.
+                Ok(()) | Err(TrySendError::Closed(_)) => {}
+            }
+        }
+        true
+    }
+}
+
+impl Topics {
+    /// Takes in what has come of a topic, if somebody still wants it.
+    pub(super) fn take_fetched(&mut self, fetched: Fetched) {
+        let Fetched { topic, document } = fetched;
+        let Some(key) = self.feeds.find(&topic).filter(|key| self.is_wanted(*key)) else { return };
+        let Some(mut payloads) = document else {
+            return self.end(key, EndCode::Gone, now_us());
+        };
+        match self.open(&topic, Creator::Publisher) {
+            Ok(key) => drop(self.append(key, &mut payloads, now_us())),
+            Err(refused) => {
+                self.counts.count_refused(refused.code);
+                tracing::warn!(%topic, why = refused.message, "not kept");
+            }
+        }
+    }
+
+    fn is_wanted(&self, key: FeedKey) -> bool {
+        let home = self.feeds.get(key).and_then(|local| local.home.as_ref());
+        home.is_some_and(|home| home.demand != Demand::None)
+    }
+}

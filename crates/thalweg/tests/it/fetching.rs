@@ -1,0 +1,283 @@
+//! Topics that are fetched from an HTTP server while somebody subscribes to them.
+
+mod misbehaving;
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
+
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+
+use crate::harness::{
+    Line, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, response, wait_for,
+};
+
+/// Comes soon again, and does not wait long for anything.
+const SOON: &str = ",least=20ms,max-age=20ms,linger=0,timeout=2s";
+
+fn serve(upstream: &Upstream, settings: &str, flags: &[&str]) -> Server {
+    let flag = upstream.flag("f/**", settings);
+    Server::start(&[&["--upstream", &flag], flags].concat())
+}
+
+/// Reads on until this version is there.
+fn until(subscriber: &mut Subscriber, expected: &Value) {
+    loop {
+        let envelope = subscriber.envelope();
+        assert!(envelope.previous.is_some(), "no version: {}", envelope.text);
+        if envelope.events.first() == Some(expected) {
+            return;
+        }
+    }
+}
+
+/// An upstream whose document is a number that a test sets.
+fn numbers() -> (Upstream, Arc<AtomicU64>) {
+    let number = Arc::new(AtomicU64::new(1));
+    let current = Arc::clone(&number);
+    let upstream = Upstream::start(move |asked| {
+        let tag = format!("\"{}\"", current.load(SeqCst));
+        let headers = format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
+        match asked.header("if-none-match") == Some(&tag) {
+            true => Reply::Bytes(response(304, &headers, b"")),
+            false => Reply::json(&headers, &current.load(SeqCst)),
+        }
+    });
+    (upstream, number)
+}
+
+#[test]
+fn the_first_subscriber_starts_it_and_the_last_one_ends_it() {
+    for shards in ["1", "2"] {
+        let (upstream, number) = numbers();
+        let server = serve(&upstream, SOON, &["--shards", shards]);
+        assert_eq!(upstream.count(), 0, "nobody has subscribed yet");
+        for transport in Transport::ALL {
+            let topic = format!("f/{transport:?}/x");
+            let mut subscriber = server.subscribe(transport, &format!("/{topic}"));
+            let begun = number.load(SeqCst);
+            until(&mut subscriber, &json!(begun));
+            let mut other = server.subscribe(Transport::Sse, &format!("/{topic}"));
+            until(&mut other, &json!(begun));
+            number.store(begun + 1, SeqCst);
+            until(&mut subscriber, &json!(begun + 1));
+            until(&mut other, &json!(begun + 1));
+            let asked = upstream.asked(&format!("/{topic}"));
+            let tag = format!("\"{begun}\"");
+            assert_eq!(asked[0].header("if-none-match"), None);
+            assert_eq!(asked[1].header("if-none-match"), Some(&*tag));
+            drop((subscriber, other));
+            server.await_metric("thalweg_upstream_topics", |topics| topics == 0.0);
+            server.await_metric("thalweg_upstream_in_flight", |fetches| fetches == 0.0);
+        }
+        let count = upstream.count();
+        // Whoever comes later gets what is there then, not what was there before.
+        number.store(100, SeqCst);
+        let mut subscriber = server.subscribe(Transport::Sse, "/f/Sse/x");
+        subscriber.confirmed();
+        assert_eq!(subscriber.envelope().events, [json!(100)]);
+        assert_eq!(
+            upstream
+                .asked("/f/Sse/x")
+                .iter()
+                .filter(|it| it.header("if-none-match").is_none())
+                .count(),
+            2
+        );
+        assert!(upstream.count() > count);
+    }
+}
+
+#[test]
+fn however_many_subscribe_each_version_is_fetched_once() {
+    // Fresh for as long as the test takes, after the second one.
+    let upstream = Upstream::start(|asked| match asked.before {
+        0 => Reply::json("Cache-Control: max-age=1\r\n", &"[0]"),
+        version => Reply::json("Cache-Control: max-age=250\r\n", &format!("[{version}]")),
+    });
+    let server = serve(&upstream, "", &["--shards", "2"]);
+    let mut subscribers: Vec<Subscriber> =
+        (0..1_000).map(|_| server.subscribe(Transport::HttpStreaming, "/f/one")).collect();
+    for subscriber in &mut subscribers {
+        until(subscriber, &json!([1]));
+    }
+    assert_eq!(upstream.count(), 2);
+    assert_eq!(server.metric("thalweg_upstream_fetches_total"), 2.0);
+    assert_eq!(server.metric("thalweg_upstream_topics"), 1.0);
+}
+
+#[test]
+fn a_body_that_did_not_change_is_no_version() {
+    let upstream = Upstream::start(|asked| {
+        // Written otherwise, it is the same; the last one is not.
+        let texts = ["{\"a\": 1}", "{\"a\":1}", " {\"a\":1} ", "{\"a\":2}"];
+        Reply::json("", &texts[asked.before.min(3)])
+    });
+    let server = serve(&upstream, SOON, &[]);
+    let mut subscriber = server.subscribe(Transport::WebSocket, "/f/same");
+    subscriber.confirmed();
+    assert_eq!(subscriber.envelope().events, [json!({"a": 1})]);
+    let next = subscriber.envelope();
+    assert_eq!((&*next.events, next.first), (&[json!({"a": 2})][..], 2));
+    assert!(server.metric("thalweg_upstream_unchanged_total") >= 2.0);
+}
+
+#[test]
+fn a_date_alone_says_what_is_known() {
+    let date = "Sun, 22 Nov 2026 12:00:00 GMT";
+    let upstream =
+        Upstream::start(move |asked| match asked.header("if-modified-since") == Some(date) {
+            true if asked.before < 5 => Reply::with(304, "", ""),
+            _ => Reply::json(&format!("Last-Modified: {date}\r\n"), &asked.before),
+        });
+    let server = serve(&upstream, SOON, &[]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/f/dated");
+    until(&mut subscriber, &json!(0));
+    until(&mut subscriber, &json!(5));
+    assert_eq!(server.metric("thalweg_upstream_not_modified_total"), 4.0);
+}
+
+#[test]
+fn a_compressed_document_is_read() {
+    let gzip = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    let upstream = Upstream::start(move |asked| {
+        assert_eq!(asked.header("accept-encoding"), Some("gzip, br"));
+        match &*asked.path {
+            "/f/gzip" => Reply::with(200, "Content-Encoding: gzip\r\n", gzip("[1]")),
+            // A stored meta-block (RFC 7932 §9.2).
+            _ => Reply::with(200, "Content-Encoding: br\r\n", b"\x0b\x01\x80[1]\x03"),
+        }
+    });
+    let server = serve(&upstream, "", &[]);
+    for topic in ["gzip", "br"] {
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{topic}"));
+        until(&mut subscriber, &json!([1]));
+    }
+}
+
+#[test]
+fn nobody_publishes_to_a_fetched_topic() {
+    let (upstream, _) = numbers();
+    let server = serve(&upstream, "", &["--shards", "2"]);
+    for topic in ["f/a", "f/b"] {
+        let refused = server.post(topic, "application/json", "1").refused(409, "in_use");
+        assert!(refused.contains("upstream"), "{refused}");
+        let mut socket = server.subscribe(Transport::WebSocket, "/other");
+        socket.confirmed();
+        let answer = socket
+            .command(&format!(r#"{{"command":"publish","id":1,"topic":"{topic}","event":1}}"#));
+        assert_eq!(answer["error"]["code"], "in_use", "{answer}");
+    }
+    server.publish("other", 0..1);
+    assert_eq!(upstream.count(), 0);
+    until(&mut server.subscribe(Transport::Sse, "/f/a"), &json!(1));
+    server.ask("DELETE", "/v1/topics/f/a", &[], "").refused(409, "in_use");
+}
+
+#[test]
+fn only_what_a_topic_may_be_reaches_the_upstream() {
+    let (upstream, _) = numbers();
+    let server = serve(&upstream, SOON, &[]);
+    let sse = [("Accept", "text/event-stream")];
+    for topic in [
+        "f/../admin",
+        "f%2Fa",
+        "f%2F..%2Fadmin",
+        "f/%2e%2e/admin",
+        "f/a%2525",
+        "f//a",
+        "f/a%5Cb",
+        "f/u%40h",
+    ] {
+        let answer = server.ask("GET", &format!("/v1/topics/{topic}"), &sse, "");
+        assert_eq!(answer.status, 400, "{topic}: {}", answer.text());
+    }
+    until(&mut server.subscribe(Transport::Sse, "/f/a"), &json!(1));
+    assert_eq!(upstream.asked("/f/a").len(), upstream.count());
+}
+
+#[test]
+fn whoever_may_make_no_topics_may_have_those_that_are_fetched() {
+    let (upstream, _) = numbers();
+    let server = serve(&upstream, "", &["--shards", "2", "--subscribe", "existing"]);
+    for topic in ["f/a", "f/b"] {
+        until(&mut server.subscribe(Transport::Sse, &format!("/{topic}")), &json!(1));
+    }
+    let sse = [("Accept", "text/event-stream")];
+    server.ask("GET", "/v1/topics/g", &sse, "").refused(404, "no_such_topic");
+}
+
+#[test]
+fn an_address_makes_up_so_many_keys_in_a_second() {
+    let (upstream, _) = numbers();
+    let flags = [&TRUSTED[..], &["--max-new-fetched-per-address", "1"]].concat();
+    let server = serve(&upstream, "", &flags);
+    let named = [("X-Forwarded-For", "192.0.2.1"), ("Accept", "text/event-stream")];
+    // If a new second begins in between, there are two.
+    let target = "/v1/topics?topic=f/1&topic=f/2&topic=f/3&topic=f/4";
+    server.ask("GET", target, &named, "").refused(429, "too_many_from_address");
+    assert_eq!(upstream.count(), 0, "all of them or none");
+    // Others have their own, and so has a topic that is there already.
+    let other = Subscriber::open(
+        Line::Http1(server.address),
+        Transport::Sse,
+        "/v1/topics/f/5",
+        &[("X-Forwarded-For", "192.0.2.2")],
+    );
+    drop(other);
+    wait_for("the next second", || {
+        (server.ask("GET", "/v1/topics/f/5?wait=0s", &named[..1], "").status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_host_is_asked_for_so_many_at_a_time() {
+    let upstream = Upstream::start(|_| Reply::Never(Vec::new()));
+    let server = serve(&upstream, ",in-flight=2,timeout=1m", &[]);
+    let query: Vec<String> = (0..5).map(|number| format!("topic=f/{number}")).collect();
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("?{}", query.join("&")));
+    (0..5).for_each(|_| assert!(subscriber.envelope().events.is_empty()));
+    server.await_metric("thalweg_upstream_topics", |topics| topics == 5.0);
+    server.await_metric("thalweg_upstream_in_flight", |fetches| fetches == 2.0);
+    assert_eq!(server.metric("thalweg_upstream_fetches_total"), 2.0);
+    // Whatever an upstream does, others are served.
+    server.publish("other", 0..1);
+    server.await_metric("thalweg_upstream_age_seconds_max", |age| age > 0.0);
+}
+
+/// A fetch under way, what was wanted then is not, and then is again: the home has forgotten the
+/// topic meanwhile, so it must get the document, and not only that it did not change.
+#[test]
+fn who_comes_back_during_a_fetch_gets_the_document() {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let closed = Arc::clone(&gate);
+    let upstream = Upstream::start(move |asked| {
+        if asked.before == 0 {
+            let (is_open, opened) = &*closed;
+            let is_open = is_open.lock().expect("the gate");
+            drop(opened.wait_while(is_open, |is_open| !*is_open).expect("the gate"));
+        }
+        match asked.header("if-none-match") {
+            Some(_) => Reply::with(304, "", ""),
+            None => Reply::json("ETag: \"x\"\r\n", &1),
+        }
+    });
+    let server = serve(&upstream, ",linger=0,timeout=1m", &[]);
+    let mut first = server.subscribe(Transport::Sse, "/f/x");
+    first.confirmed();
+    upstream.await_asked("/f/x", 1);
+    server.await_metric("thalweg_subscribed_topics", |topics| topics == 1.0);
+    drop(first);
+    server.await_metric("thalweg_subscribed_topics", |topics| topics == 0.0);
+    let mut second = server.subscribe(Transport::Sse, "/f/x");
+    second.confirmed();
+    *gate.0.lock().expect("the gate") = true;
+    gate.1.notify_all();
+    until(&mut second, &json!(1));
+    assert_eq!(upstream.await_asked("/f/x", 2)[1].header("if-none-match"), None);
+}

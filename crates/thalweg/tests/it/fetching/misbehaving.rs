@@ -1,0 +1,203 @@
+//! Upstreams that do everything wrong: they cost their own topics time, and nothing else.
+
+use std::io::Write;
+use std::time::Duration;
+
+use flate2::{Compression, write::GzEncoder};
+use serde_json::json;
+
+use super::{serve, until};
+use crate::harness::{Heard, Reply, Transport, Upstream, response};
+
+/// The first answer of each topic is wrong, the second one right.
+const WRONG: [&str; 16] = [
+    "slow-head",
+    "slow-body",
+    "cut-off",
+    "hung-up",
+    "longer",
+    "shorter",
+    "not-modified",
+    "huge",
+    "endless",
+    "bomb",
+    "garbage-coding",
+    "unknown-coding",
+    "no-json",
+    "no-http",
+    "status-500",
+    "status-403",
+];
+
+fn wrong(topic: &str) -> Reply {
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    match topic {
+        "slow-head" => Reply::Never(Vec::new()),
+        "slow-body" => Reply::Never(response(200, "Content-Length: 9\r\n", b"[1,")),
+        "cut-off" => Reply::Last(response(200, chunked, b"2\r\n[1\r\n")),
+        "hung-up" => Reply::Last(Vec::new()),
+        "longer" => Reply::Last(response(200, "Content-Length: 9\r\n", b"[1]")),
+        "shorter" => Reply::Last(response(200, "Content-Length: 2\r\n", b"[1]")),
+        "not-modified" => Reply::with(304, "ETag: \"x\"\r\n", ""),
+        "huge" => Reply::Last(response(200, "Content-Length: 999999999\r\n", &[b' '; 99_999])),
+        "endless" => {
+            let chunk = [&b"fff\r\n"[..], &[b' '; 0xfff], b"\r\n"].concat();
+            Reply::Never(response(200, chunked, &chunk.repeat(99)))
+        }
+        "bomb" => {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            encoder.write_all(&vec![b' '; 16 << 20]).expect("memory");
+            let body = encoder.finish().expect("memory");
+            Reply::with(200, "Content-Encoding: gzip\r\n", body)
+        }
+        "garbage-coding" => Reply::with(200, "Content-Encoding: gzip\r\n", "[1]"),
+        "unknown-coding" => Reply::with(200, "Content-Encoding: zstd\r\n", "[1]"),
+        "no-json" => Reply::with(200, "Content-Type: application/json\r\n", "<html>"),
+        "no-http" => Reply::Last(b"SSH-2.0-So\r\n\r\n".to_vec()),
+        "status-500" => Reply::with(500, "", "[1]"),
+        "status-403" => Reply::with(403, "", "[1]"),
+        _ => panic!("{topic}"),
+    }
+}
+
+#[test]
+fn whatever_was_wrong_it_is_asked_once_more_and_then_right() {
+    let upstream = Upstream::start(|asked| match asked.before {
+        0 => wrong(asked.path.trim_start_matches("/f/")),
+        _ => Reply::json("Cache-Control: max-age=250\r\n", &"[\"right\"]"),
+    });
+    let server = serve(&upstream, ",timeout=300ms,max-body=64KiB", &[]);
+    let subscribers: Vec<_> =
+        WRONG.map(|topic| server.subscribe(Transport::Sse, &format!("/f/{topic}"))).into();
+    for (mut subscriber, topic) in subscribers.into_iter().zip(WRONG) {
+        subscriber.confirmed();
+        assert_eq!(subscriber.envelope().events, [json!(["right"])], "{topic}");
+        let asked = upstream.asked(&format!("/f/{topic}"));
+        assert_eq!(asked.len(), 2, "{topic}");
+        // Backing off, with some jitter.
+        let waited = asked[1].at - asked[0].at;
+        assert!(waited >= Duration::from_millis(250), "{topic}: {waited:?}");
+    }
+    let metric = |name: &str| server.metric(&format!("thalweg_upstream_{name}_total"));
+    assert_eq!(metric("errors"), WRONG.len() as f64);
+    // An upstream that dawdles: with head, or with body.
+    assert_eq!(metric("timeouts"), 2.0);
+    assert_eq!(metric("too_large"), 3.0);
+    assert_eq!(metric("fetches"), 2.0 * WRONG.len() as f64);
+}
+
+#[test]
+fn a_redirect_is_followed_on_its_host_and_nowhere_else() {
+    let other = Upstream::start(|_| Reply::json("", &"\"elsewhere\""));
+    let elsewhere = other.address;
+    let upstream = Upstream::start(move |asked| {
+        let host = asked.header("host").expect("a host");
+        let location = match &*asked.path {
+            "/f/path" => "/moved?to=it".to_owned(),
+            "/f/url" => format!("http://{host}/moved?to=it"),
+            "/f/other" => format!("http://{elsewhere}/f/other"),
+            "/f/relative" => format!("//{elsewhere}/f/relative"),
+            "/f/user" => format!("http://{host}@{elsewhere}/f/user"),
+            "/f/named" => format!("http://me@{host}/moved?to=it"),
+            "/f/tls" => format!("https://{host}/moved?to=it"),
+            "/f/file" => "file:///etc/passwd".to_owned(),
+            "/f/circle" => "/f/circle".to_owned(),
+            _ => return Reply::json("Cache-Control: max-age=250\r\n", &"\"moved\""),
+        };
+        Reply::with(302, &format!("Location: {location}\r\n"), "")
+    });
+    let server = serve(&upstream, "", &[]);
+    for topic in ["path", "url"] {
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{topic}"));
+        until(&mut subscriber, &json!("moved"));
+    }
+    assert_eq!(upstream.asked("/moved?to=it").len(), 2);
+    let refused = ["other", "relative", "user", "named", "tls", "file", "circle"];
+    let subscribers = refused.map(|topic| server.subscribe(Transport::Sse, &format!("/f/{topic}")));
+    for topic in refused {
+        let times = if topic == "circle" { 4 } else { 1 };
+        upstream.await_asked(&format!("/f/{topic}"), times);
+    }
+    let all = refused.len() as f64;
+    server.await_metric("thalweg_upstream_redirects_refused_total", |count| count >= all);
+    assert_eq!((other.count(), upstream.asked("/moved?to=it").len()), (0, 2));
+    drop(subscribers);
+}
+
+#[test]
+fn dates_that_cannot_be_do_no_harm() {
+    let upstream = Upstream::start(|asked| {
+        let headers = match asked.before {
+            0 => "Date: yesterday\r\nLast-Modified: never\r\nCache-Control: max-age=1\r\n",
+            1 => {
+                "Date: Sun, 22 Nov 1970 12:00:00 GMT\r\nCache-Control: max-age=1\r\n\
+                 Last-Modified: Sun, 22 Nov 2037 12:00:00 GMT\r\n"
+            }
+            2 => "Expires: 0\r\n",
+            3 => "Cache-Control: max-age=99999999999999999999\r\nAge: -1\r\n",
+            _ => "",
+        };
+        Reply::json(headers, &asked.before)
+    });
+    let server = serve(&upstream, ",most=1s,max-age=20ms", &[]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/f/dates");
+    for version in 0..5 {
+        until(&mut subscriber, &json!(version));
+    }
+}
+
+#[test]
+fn who_asks_to_be_left_alone_is() {
+    let upstream = Upstream::start(|asked| match asked.before {
+        0 => Reply::with(503, "Retry-After: 2\r\n", ""),
+        _ => Reply::json("", &"1"),
+    });
+    let server = serve(&upstream, "", &[]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/f/busy");
+    until(&mut subscriber, &json!(1));
+    let asked = upstream.asked("/f/busy");
+    assert!(asked[1].at - asked[0].at >= Duration::from_secs(2), "{asked:?}");
+}
+
+#[test]
+fn an_upstream_that_is_not_there_is_tried_again() {
+    // The address of one that was.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = gone.local_addr().expect("its address");
+    drop(gone);
+    let server = crate::harness::Server::start(&[
+        "--upstream",
+        &format!("f/**=http://{address}/{{topic}},linger=0"),
+    ]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/f/x");
+    subscriber.confirmed();
+    server.await_metric("thalweg_upstream_errors_total", |errors| errors >= 2.0);
+    drop(subscriber);
+    server.await_metric("thalweg_upstream_topics", |topics| topics == 0.0);
+}
+
+#[test]
+fn what_is_not_there_ends_and_is_remembered() {
+    let upstream = Upstream::start(|asked| {
+        let status = asked.path.rsplit('/').next().and_then(|status| status.parse().ok());
+        Reply::with(status.expect("a status"), "", "")
+    });
+    let server = serve(&upstream, ",remember=1m", &["--shards", "2"]);
+    let topics = ["f/400", "f/404", "f/410", "f/501"];
+    for round in 0..2 {
+        for topic in topics {
+            let mut socket = server.subscribe(Transport::WebSocket, &format!("/{topic}"));
+            socket.confirmed();
+            let end = socket.next();
+            assert!(
+                matches!(&end, Heard::TopicEnd(of, _, code) if of == topic && code == "gone"),
+                "{end:?} {round}"
+            );
+        }
+    }
+    for topic in topics {
+        assert_eq!(upstream.asked(&format!("/{topic}")).len(), 1);
+    }
+    assert_eq!(server.metric("thalweg_upstream_gone_total"), 4.0);
+    assert_eq!(server.metric("thalweg_upstream_gone_remembered_total"), 4.0);
+}

@@ -1,0 +1,167 @@
+//! An HTTP server that answers as a test has it, also wrongly, and knows what it was asked.
+
+use std::fmt::Display;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::DEADLINE;
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    /// Names are lowercase.
+    headers: Vec<(String, String)>,
+    pub(crate) at: Instant,
+    /// How often this path was asked for before.
+    pub(crate) before: usize,
+}
+
+/// What is answered.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// These bytes; then the next request is read.
+    Bytes(Vec<u8>),
+    /// These bytes, then the end of the connection.
+    Last(Vec<u8>),
+    /// These bytes, and then nothing until the client gives up.
+    Never(Vec<u8>),
+}
+
+/// Threads end with the test's process.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) address: SocketAddr,
+    log: Arc<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    asked: Mutex<Vec<Asked>>,
+    more: Condvar,
+}
+
+impl Upstream {
+    pub(crate) fn start(answer: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let log = Arc::new(Log::default());
+        let (kept, answer) = (Arc::clone(&log), Arc::new(answer));
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let (log, answer) = (Arc::clone(&kept), Arc::clone(&answer));
+                thread::spawn(move || serve(&client, &log, &*answer));
+            }
+        });
+        Self { address, log }
+    }
+
+    /// The flag of `thalweg serve`, with these settings.
+    pub(crate) fn flag(&self, pattern: &str, settings: &str) -> String {
+        format!("{pattern}=http://{}/{{topic}}{settings}", self.address)
+    }
+
+    /// What it was asked for, of this path.
+    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
+        let all = self.log.asked.lock().expect("the log");
+        all.iter().filter(|asked| asked.path == path).cloned().collect()
+    }
+
+    /// All that it was asked for.
+    pub(crate) fn count(&self) -> usize {
+        self.log.asked.lock().expect("the log").len()
+    }
+
+    /// Waits until it has been asked so often for this path.
+    pub(crate) fn await_asked(&self, path: &str, times: usize) -> Vec<Asked> {
+        let all = self.log.asked.lock().expect("the log");
+        let of_path = |all: &Vec<Asked>| all.iter().filter(|asked| asked.path == path).count();
+        let waiting = |all: &mut Vec<Asked>| of_path(all) < times;
+        let waited = self.log.more.wait_timeout_while(all, DEADLINE, waiting);
+        let (all, waited) = waited.expect("the log");
+        assert!(!waited.timed_out(), "asked {} times for {path}, not {times}", of_path(&all));
+        drop(all);
+        self.asked(path)
+    }
+}
+
+impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl Reply {
+    /// A response with the length that its body has.
+    pub(crate) fn with(status: u16, headers: &str, body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let length = format!("Content-Length: {}\r\n{headers}", body.len());
+        Self::Bytes(response(status, &length, body))
+    }
+
+    /// A document.
+    pub(crate) fn json(headers: &str, body: &dyn Display) -> Self {
+        Self::with(200, headers, body.to_string())
+    }
+}
+
+/// A response as bytes; each header ends its line.
+pub(crate) fn response(status: u16, headers: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status} So\r\n{headers}\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// Until the client hangs up, or is hung up on.
+fn serve(client: &TcpStream, log: &Log, answer: &dyn Fn(&Asked) -> Reply) -> Option<()> {
+    let mut reader = BufReader::new(client);
+    let mut writer = client;
+    loop {
+        let asked = request(&mut reader, log)?;
+        let (bytes, goes_on) = match answer(&asked) {
+            Reply::Bytes(bytes) => (bytes, Some(true)),
+            Reply::Last(bytes) => (bytes, Some(false)),
+            Reply::Never(bytes) => (bytes, None),
+        };
+        writer.write_all(&bytes).ok()?;
+        match goes_on {
+            Some(true) => {}
+            Some(false) => return None,
+            None => {
+                client.set_read_timeout(Some(DEADLINE + Duration::from_secs(10))).ok()?;
+                // The end of the connection, or an error.
+                let _ = reader.fill_buf();
+                return None;
+            }
+        }
+    }
+}
+
+fn request(reader: &mut BufReader<&TcpStream>, log: &Log) -> Option<Asked> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let path = lines.first()?.split(' ').nth(1)?.to_owned();
+    let headers = lines.iter().skip(1).filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        Some((name.to_ascii_lowercase(), value.trim().to_owned()))
+    });
+    let headers = headers.collect();
+    let mut all = log.asked.lock().expect("the log");
+    let before = all.iter().filter(|asked| asked.path == path).count();
+    let asked = Asked { path, headers, at: Instant::now(), before };
+    all.push(asked.clone());
+    log.more.notify_all();
+    Some(asked)
+}
