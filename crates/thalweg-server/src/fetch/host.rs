@@ -64,8 +64,8 @@ impl Host {
         request: &Request<()>,
         now_us: u64,
     ) -> Result<(Response<Incoming>, Connection), HostError> {
-        while let Some(mut connection) = self.take_idle(now_us) {
-            // Its host may have closed it just now: then another one is tried.
+        if let Some(mut connection) = self.take_idle(now_us) {
+            // Its host may have closed it just now: then a new one is tried, once.
             if connection.ready().await.is_ok()
                 && let Ok(response) = connection.send_request(without_body(request)).await
             {

@@ -1,11 +1,14 @@
-//! Whom `thalweg tail` trusts, and what it says to whom it does not.
+//! Whom `thalweg tail` trusts, and what it says to whom it does not; and which upstreams are
+//! trusted.
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use serde_json::json;
 
-use crate::harness::{Program, Server};
+use crate::harness::{Program, Server, Transport};
 
 /// A certificate's files, removed at the end.
 struct Made(PathBuf);
@@ -79,6 +82,29 @@ fn a_self_signed_certificate_that_is_no_authoritys_is_trusted_by_name() {
     publishing.give("1\n");
     let (status, said) = publishing.end();
     assert!(status.success(), "{said}");
+}
+
+/// Where topics are fetched from is trusted as this machine has it.
+#[test]
+fn an_upstream_over_https_is_asked_if_it_is_trusted() {
+    let own = Made::new("upstream", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
+    let upstream = own.serve();
+    let port = upstream.address.port();
+    let other = Made::new("no-upstream", HERE, |params| params.is_ca = IsCa::ExplicitNoCa);
+    let begin = |trusted: &Made| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+        command.arg("serve").env("SSL_CERT_FILE", trusted.path("cert.pem"));
+        let flag = format!("list=https://localhost:{port}/v1/topics");
+        Server::start_by(&mut command, &["--upstream", &flag], Stdio::piped())
+    };
+    let server = begin(&own);
+    let mut subscriber = server.subscribe(Transport::Sse, "/list");
+    subscriber.confirmed();
+    assert_eq!(subscriber.envelope().events, [json!({"topics": []})]);
+    let server = begin(&other);
+    let mut subscriber = server.subscribe(Transport::Sse, "/list");
+    subscriber.confirmed();
+    server.await_metric("thalweg_upstream_errors_total", |errors| errors >= 1.0);
 }
 
 #[test]
