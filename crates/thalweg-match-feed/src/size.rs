@@ -58,7 +58,7 @@ impl Size {
         match self {
             Self::Small => &Detail {
                 bench: 0,
-                passes_per_s: 2,
+                passes_per_s: 1,
                 has_passes: false,
                 has_duels: false,
                 is_tracked: false,
