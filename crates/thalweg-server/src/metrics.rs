@@ -191,6 +191,8 @@ counts! {
         upstream_topics: Gauge,
         /// Fetches under way.
         upstream_in_flight: Gauge,
+        /// Topics that are due and wait because of a limit of fetches.
+        upstream_waiting: Gauge,
         /// Fetches begun.
         upstream_fetches: Counter,
         /// Fetches answered with 304: the document was the known one.

@@ -292,13 +292,15 @@ impl Running {
         self.gone.sweep(now_us);
         self.upstreams.iter().for_each(|upstream| upstream.sweep(now_us));
         self.has_complained.fill(false);
-        let mut ages_us = vec![0; self.upstreams.len()];
-        for (_, job) in &self.jobs {
-            let age_us = &mut ages_us[job.upstream];
+        let mut seen = vec![(0, 0); self.upstreams.len()];
+        for (key, job) in &self.jobs {
+            let (age_us, waiting) = &mut seen[job.upstream];
             *age_us = now_us.saturating_sub(job.answered_us).max(*age_us);
+            *waiting += u64::from(self.schedule.is_waiting(key as Key));
         }
-        for (counts, age_us) in self.counts.iter().zip(ages_us) {
+        for (counts, (age_us, waiting)) in self.counts.iter().zip(seen) {
             counts.upstream_age_seconds_max.set(age_us);
+            counts.upstream_waiting.set(waiting);
         }
     }
 }

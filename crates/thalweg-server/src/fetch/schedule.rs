@@ -45,6 +45,8 @@ struct Topic {
     host: Host,
     turn: u64,
     is_in_flight: bool,
+    /// It is due, and there is no room for it yet.
+    is_waiting: bool,
     /// Whether it was stopped while it was under way: it goes when it is back.
     is_stopped: bool,
     /// Errors since it was last answered.
@@ -87,7 +89,14 @@ impl Schedule {
             topic.is_stopped = false;
             return;
         }
-        let topic = Topic { host, turn: 0, is_in_flight: false, is_stopped: false, errors: 0 };
+        let topic = Topic {
+            host,
+            turn: 0,
+            is_in_flight: false,
+            is_waiting: false,
+            is_stopped: false,
+            errors: 0,
+        };
         self.topics.insert(key, topic);
         self.set(key, now_us);
     }
@@ -107,7 +116,8 @@ impl Schedule {
                 break;
             }
             self.due.pop();
-            if let Some(topic) = self.topics.get(&key).filter(|topic| topic.turn == turn) {
+            if let Some(topic) = self.topics.get_mut(&key).filter(|topic| topic.turn == turn) {
+                topic.is_waiting = true;
                 let load = &mut self.hosts[topic.host];
                 if load.waiting.is_empty() {
                     self.waiting_hosts.push_back(topic.host);
@@ -131,7 +141,7 @@ impl Schedule {
                 else {
                     continue;
                 };
-                topic.is_in_flight = true;
+                (topic.is_in_flight, topic.is_waiting) = (true, false);
                 load.in_flight += 1;
                 self.in_flight += 1;
                 if !load.waiting.is_empty() {
@@ -178,6 +188,11 @@ impl Schedule {
     /// When something is due next, if nothing is due now that waits for room.
     pub(super) fn next_us(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((due_us, ..))| *due_us)
+    }
+
+    /// Whether a topic is due and waits for room.
+    pub(super) fn is_waiting(&self, key: Key) -> bool {
+        self.topics.get(&key).is_some_and(|topic| topic.is_waiting)
     }
 
     /// Whether a topic is scheduled, or under way.

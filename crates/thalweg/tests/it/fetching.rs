@@ -247,6 +247,7 @@ fn a_host_is_asked_for_so_many_at_a_time() {
     assert_eq!(server.metric("thalweg_upstream_fetches_total"), 2.0);
     // Whatever an upstream does, others are served.
     server.publish("other", 0..1);
+    server.await_metric("thalweg_upstream_waiting", |topics| topics == 3.0);
     server.await_metric("thalweg_upstream_age_seconds_max", |age| age > 0.0);
 }
 
