@@ -41,7 +41,7 @@ pub use pacing::Pacing;
 pub use process::Resources;
 pub use received::{Answer, Exchanged, Reasons, Received, Spread, Timestamps, Unit};
 pub use sample::{
-    Activity, Beyond, Held, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample,
+    Activity, Beside, Beyond, Delays, Held, KernelMemory, Memory, Negotiated, Point, Pushed, RoundTrips, Sample,
     SocketMemory, Step, SystemCalls, Traffic, WarmUp, shows_p99,
 };
 pub use steady::{Slice, Steadiness, Warm};

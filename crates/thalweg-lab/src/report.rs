@@ -56,7 +56,7 @@ pub use html::html;
 pub use junit::junit;
 pub use markdown::markdown;
 pub use number::short;
-pub use row::{Cpu, Held, Lateness, Load, Row, Throughput, Trips, Wire};
+pub use row::{Cpu, Delayed, Held, Lateness, Load, Row, Throughput, Trips, Wire};
 pub use summary::{Manifest, PartSummary, Summary};
 pub use table::table;
 pub use words::manifest;

@@ -71,7 +71,7 @@ pub use session::{Session, run};
 pub use socket::open_files_max;
 
 use crate::measure::{
-    Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic, WarmUp,
+    Beside, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic, WarmUp,
 };
 use crate::scenario::{Drive, Program, Settings};
 use socket::now_us;
@@ -178,6 +178,8 @@ pub struct Outcome {
     pub latency: Latency,
     /// Where the client answers.
     pub round_trips: Option<RoundTrips>,
+    /// Where the lab publishes beside connections that come.
+    pub beside: Option<Beside>,
     /// Where the subject pushes beside its answers.
     pub pushed: Option<Pushed>,
     /// Of an external endpoint.

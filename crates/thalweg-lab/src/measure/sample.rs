@@ -58,6 +58,9 @@ pub struct Sample {
     /// Where the client answers.
     #[serde(default)]
     pub round_trips: Option<RoundTrips>,
+    /// Where the lab publishes beside connections that come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// Where the subject pushes beside its answers (experiment C's firehose).
     #[serde(default)]
     pub pushed: Option<Pushed>,
@@ -145,6 +148,38 @@ pub struct Step {
     pub is_confirmation: bool,
     /// Why the objective was missed; `None` if it was met.
     pub missed: Option<String>,
+}
+
+/// How late what was published was, beside connections that come: in a stampede of some keys,
+/// on the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Before the span.
+    pub before: Option<Delays>,
+    /// In it.
+    pub during: Option<Delays>,
+}
+
+/// Some latencies in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delays {
+    /// Half of the events were no later.
+    pub p50_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// The latest.
+    pub max_us: u64,
+}
+
+impl Delays {
+    /// Of these; `None` of none.
+    pub fn of(latency: &Latency) -> Option<Delays> {
+        Some(Delays {
+            p50_us: latency.quantile_us(0.5)?,
+            p99_us: latency.quantile_us(0.99)?,
+            max_us: latency.quantile_us(1.0)?,
+        })
+    }
 }
 
 /// How many connections a ramp came to before an event was later than its objective.

@@ -57,6 +57,16 @@ pub(super) const CONNECTING: &[Column] = &[
 /// From when a connection was due to when its subscriptions stood.
 pub(super) const CONNECTING_LATE: &[Column] =
     &[("due to standing µs", LATENCY[0].1, LATENCY[0].2), LATENCY[1], LATENCY[2], LATENCY[4]];
+/// Of what the lab publishes beside connections that come.
+pub(super) const BESIDE: &[Column] = &[
+    ("published beside µs", "p50", |_, row| whole(row.beside.and_then(|it| it.p50_us))),
+    ("", "p99", |_, row| whole(row.beside.and_then(|it| it.p99_us))),
+    ("", "max", |_, row| whole(row.beside.and_then(|it| it.max_us))),
+    ("", "p99 before", |_, row| whole(row.beside.and_then(|it| it.before_p99_us))),
+];
+/// Until all that were lost stood again and had what was due.
+pub(super) const SERVED: &[Column] =
+    &[("all served", "in s", |_, row| figure((row.valid > 0).then(|| row.span_s / row.samples as f64)))];
 pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =

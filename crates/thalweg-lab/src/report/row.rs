@@ -3,7 +3,7 @@
 use super::curves::Curves;
 use super::held::HeldFigures;
 use crate::measure::statistics::{Estimate, estimate, median};
-use crate::measure::{Received, Sample, shows_p99};
+use crate::measure::{Delays, Received, Sample, shows_p99};
 use crate::scenario::{Drive, Settings, Subject};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -48,6 +48,12 @@ pub struct Row {
     pub throughput: Throughput,
     /// How late it was.
     pub latency: Lateness,
+    /// How late what was published beside connections that come was, in the middle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Delayed>,
+    /// Versions of documents that a newer one replaced before they were sent, in all samples.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub replaced: u64,
     /// How it came.
     pub wire: Wire,
     /// What it held.
@@ -65,6 +71,10 @@ pub struct Row {
     /// What only charts show.
     #[serde(skip)]
     pub curves: Curves,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What a subject cost.
@@ -103,6 +113,19 @@ pub struct Lateness {
     pub published_late_p99_us: Option<f64>,
     /// The latest.
     pub published_late_max_us: Option<f64>,
+}
+
+/// How late events were before a span, and in it.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Delayed {
+    /// Before: 99 of 100 were no later.
+    pub before_p99_us: Option<f64>,
+    /// In it: half of them.
+    pub p50_us: Option<f64>,
+    /// 99 of 100.
+    pub p99_us: Option<f64>,
+    /// The latest.
+    pub max_us: Option<f64>,
 }
 
 /// How it came.
@@ -194,6 +217,8 @@ impl Valid<'_> {
         row.cpu.us_per_event = self.spread(Sample::cpu_us_per_event);
         row.throughput = self.throughput(drive, settings);
         row.latency = self.latency();
+        row.beside = self.beside();
+        row.replaced = self.0.iter().map(|it| it.ledger.replaced).sum();
         row.wire = self.wire(drive);
         row.memory = self.memory(settings);
         row.load = self.load();
@@ -227,6 +252,19 @@ impl Valid<'_> {
             published_late_p99_us: self.middle(|it| Some(it.pacing?.late_p99_us as f64)),
             published_late_max_us: self.middle(|it| Some(it.pacing?.late_max_us as f64)),
         }
+    }
+
+    fn beside(&self) -> Option<Delayed> {
+        let known = self.0.iter().any(|it| it.beside.is_some());
+        let during = |of: fn(&Delays) -> u64| {
+            self.middle(|it| it.beside.as_ref()?.during.as_ref().map(|it| of(it) as f64))
+        };
+        known.then(|| Delayed {
+            before_p99_us: self.middle(|it| Some(it.beside?.before?.p99_us as f64)),
+            p50_us: during(|it| it.p50_us),
+            p99_us: during(|it| it.p99_us),
+            max_us: during(|it| it.max_us),
+        })
     }
 
     fn wire(&self, drive: Drive) -> Wire {

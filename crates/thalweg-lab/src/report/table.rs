@@ -1,12 +1,13 @@
 //! The summary as a table for a terminal.
 
 use super::columns::{
-    Column, LATE, LOAD, PROBE, PROPORTIONAL, RECEIVED, STOPPED, TO_BASELINE, TOPICS, withholds_p99,
+    BESIDE, Column, LATE, LOAD, PROBE, PROPORTIONAL, RECEIVED, SERVED, STOPPED, TO_BASELINE, TOPICS, withholds_p99,
 };
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::words::{pinned, printable};
 use super::{cost, received, workload};
+use crate::scenario::Drive;
 use crate::measure::comparison::{Comparison, Word};
 
 /// The whole summary.
@@ -72,6 +73,12 @@ pub(super) fn columns(part: &PartSummary) -> Vec<Column> {
     }
     if has_stopped {
         groups.push(STOPPED);
+    }
+    if part.rows.iter().any(|row| row.beside.is_some()) && !part.has_objective() {
+        groups.push(BESIDE);
+    }
+    if part.drive == Drive::Stampede {
+        groups.push(SERVED);
     }
     if part.rows.iter().any(|row| row.settings.keys > 1) {
         groups.extend([PROPORTIONAL, RECEIVED, PROBE]);
@@ -143,6 +150,12 @@ pub(super) fn notes(part: &PartSummary) -> String {
             "“–”: withheld, for the swarm itself published late by more than a tenth of the p99.\n";
     }
     for row in &part.rows {
+        if row.replaced > 0 {
+            text += &format!(
+                "{} · {}: {} versions were replaced by newer ones before they were sent.\n",
+                row.cell, row.subject, row.replaced
+            );
+        }
         if let Some(held) = &row.held {
             text += &format!("{} · {}: {}\n", row.cell, row.subject, held.told);
         }

@@ -216,6 +216,7 @@ impl Bench<'_> {
             resources: observations.end.resources,
             kernel: observations.kernel,
             round_trips: outcome.round_trips,
+            beside: outcome.beside,
             pushed: outcome.pushed,
             warm_up: outcome.warm_up,
             littles_ratio: outcome.littles_ratio,

@@ -157,6 +157,7 @@ pub(super) fn combinations_over(block: &Block, base: &Settings) -> Vec<Settings>
     vary(&mut all, &block.slow, |settings, value| settings.slow = value);
     vary(&mut all, &block.slow_bytes_per_s, |settings, value| settings.slow_bytes_per_s = value);
     vary(&mut all, &block.arrivals, |settings, value| settings.arrivals = value);
+    vary(&mut all, &block.lost_keys, |settings, value| settings.lost_keys = value);
     vary(&mut all, &block.stay_ms, |settings, value| settings.stay_ms = value);
     vary(&mut all, &block.window, |settings, value| settings.window = value);
     vary(&mut all, &block.rate, |settings, value| settings.rate = value);

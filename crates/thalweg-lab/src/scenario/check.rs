@@ -64,6 +64,9 @@ fn published(settings: &Settings, drive: Drive, program: &Program) -> Result<(),
                 .to_owned(),
         );
     }
+    if settings.lost_keys > keys {
+        return Err(format!("{} of {keys} keys cannot be lost", settings.lost_keys));
+    }
     if rate > 0 && every_ms > 0 {
         return Err("a rate and every_ms say the same: leave one of them out".to_owned());
     }

@@ -291,8 +291,11 @@ impl Drive {
                 ..plain
             },
             Drive::Stampede => Kind {
-                keys: beside(&["batch", "interval_us"]),
-                label: format!("{subscribers} reconnect at once{published}"),
+                keys: beside(&["batch", "interval_us", "lost_keys"]),
+                label: match settings.lost_keys {
+                    0 => format!("{subscribers} reconnect at once{published}"),
+                    lost => format!("{subscribers}, those of {lost} keys reconnect at once{published}"),
+                },
                 figure: Figure::Latency,
                 source,
                 span_us: Some(u64::from(connections) * OPENING_US),

@@ -184,6 +184,9 @@ pub(super) struct Block {
     /// At which rate connections arrive with the `ramp` drive, in stages: `50/s 10s, 200/s`.
     /// Without a time the last goes on until all are there.
     pub(super) arrivals: Option<Axis<Arrivals>>,
+    /// Keys whose connections are lost with the `stampede` drive; what comes on the others meanwhile
+    /// is told. 0 is all.
+    pub(super) lost_keys: Option<Axis<u32>>,
     /// How long a connection of the `churn` drive stays, on average, ms.
     pub(super) stay_ms: Option<Axis<u64>>,
     /// Threads of `thalweg serve`.
@@ -272,6 +275,7 @@ of_every_key!(
     slow,
     slow_bytes_per_s,
     arrivals,
+    lost_keys,
     stay_ms,
     shards,
     kind,

@@ -52,6 +52,8 @@ pub struct Settings {
     pub slow_bytes_per_s: u32,
     /// At which rate connections arrive.
     pub arrivals: Arrivals,
+    /// Keys whose connections are lost in a stampede; 0 is all.
+    pub lost_keys: u32,
     /// How long a connection stays, on average.
     pub stay_ms: u64,
     /// Threads of `thalweg serve`.
@@ -107,6 +109,7 @@ impl Default for Settings {
             slow: 0,
             slow_bytes_per_s: 1000,
             arrivals: Arrivals::default(),
+            lost_keys: 0,
             stay_ms: 10_000,
             shards: 1,
             kind: TopicKind::Log,
@@ -166,6 +169,11 @@ impl Settings {
                 key..key + 1
             }
         }
+    }
+
+    /// Whether the connections of a topic are lost in a stampede.
+    pub fn is_lost(&self, topic: u32) -> bool {
+        self.lost_keys == 0 || topic < self.lost_keys
     }
 
     /// Of the first so many connections, those that subscribe to a topic.

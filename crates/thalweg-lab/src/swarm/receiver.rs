@@ -12,7 +12,7 @@ use super::recorder::Recorder;
 use super::socket::now_real_ns;
 use super::span_statistics::SpanStatistics;
 use super::timetable::Timetable;
-use crate::measure::{Answer, Counts, Ledger, Received};
+use crate::measure::{Answer, Counts, Delays, Ledger, Received};
 use crate::scenario::{Drive, JsonPath, Settings};
 use crate::subject::topic_name;
 use anyhow::anyhow;
@@ -33,6 +33,10 @@ pub(super) struct Receiver {
     pub(super) ledger: Ledger,
     /// What came in since the span began.
     pub(super) statistics: SpanStatistics,
+    /// The same of topics whose connections are not lost in a stampede of the others.
+    pub(super) undisturbed: SpanStatistics,
+    /// Topics with a lower number are not among these.
+    disturbed_max: usize,
     /// When something last arrived.
     pub(super) received_us: u64,
     /// How many rows a subscription may be behind the furthest at the end: a
@@ -97,6 +101,11 @@ impl Receiver {
             moved: (0..topics_in_all as usize).rev().collect(),
             ledger: Ledger::new(connections as usize * topics as usize, first),
             statistics: SpanStatistics::default(),
+            undisturbed: SpanStatistics::default(),
+            disturbed_max: match settings.lost_keys {
+                0 => usize::MAX,
+                lost => lost as usize,
+            },
             received_us: 0,
             slow_gaps: 0,
             rows_slack: u64::from(settings.batch)
@@ -232,6 +241,16 @@ impl Receiver {
         Ok(recorder.end_span(statistics, begun_us, end_us - begun_us))
     }
 
+    /// How late what was published has been since this was last asked: on topics that are not
+    /// disturbed, if any are.
+    pub(super) fn take_delays(&mut self) -> Option<Delays> {
+        let statistics = match self.disturbed_max {
+            usize::MAX => &mut self.statistics,
+            _ => &mut self.undisturbed,
+        };
+        Delays::of(&std::mem::take(&mut statistics.latency))
+    }
+
     /// The topics that the lab publishes to.
     #[inline]
     pub(super) fn topics(&mut self) -> &mut [Topic] {
@@ -290,9 +309,10 @@ impl Receiver {
         (first, events): (&[u8], &[u8]),
     ) {
         let subscription = connection * self.each + self.place(topic);
-        let Receiver { expected, moved, ledger, statistics, received_us, .. } = self;
+        let Receiver { expected, moved, ledger, statistics, undisturbed, received_us, .. } = self;
         match expected {
             Expected::Published(topics) => {
+                let statistics = if topic < self.disturbed_max { statistics } else { undisturbed };
                 let now_us = *received_us;
                 let arrival = Arrival { subscription, is_reader, first, events, now_us };
                 topics[topic].receive(arrival, ledger, statistics);
@@ -317,8 +337,9 @@ impl Receiver {
         version: Version<'_>,
     ) {
         let subscription = connection * self.each + self.place(topic);
-        let Receiver { expected, moved, ledger, statistics, received_us, .. } = self;
+        let Receiver { expected, moved, ledger, statistics, undisturbed, received_us, .. } = self;
         let Expected::Published(topics) = expected else { return ledger.corrupt() };
+        let statistics = if topic < self.disturbed_max { statistics } else { undisturbed };
         let (first, events, now_us) = (&b""[..], &b""[..], *received_us);
         let arrival = Arrival { subscription, is_reader, first, events, now_us };
         topics[topic].receive_version(arrival, version, ledger, statistics);

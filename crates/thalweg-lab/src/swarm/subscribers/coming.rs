@@ -63,11 +63,13 @@ impl Subscribers {
         self.open_more(poller)
     }
 
-    /// All connections that stand are lost at once, and come again.
-    pub(in crate::swarm) fn stampede(&mut self, poller: &Poller) -> anyhow::Result<()> {
-        let standing: Vec<usize> =
-            (0..self.connections.len()).filter(|&index| self.stands(index)).collect();
-        for &index in &standing {
+    /// Connections that stand are lost at once, and come again.
+    pub(in crate::swarm) fn stampede(
+        &mut self,
+        standing: &[usize],
+        poller: &Poller,
+    ) -> anyhow::Result<()> {
+        for &index in standing {
             self.connections[index].session.reconnect();
             self.lose(index, poller)?;
         }

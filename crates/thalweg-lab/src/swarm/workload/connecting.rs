@@ -3,7 +3,7 @@
 //! Meanwhile the subject sends what it makes or what the lab publishes, and the ledger checks it.
 
 use super::published_load::{Posting, PublishedLoad};
-use crate::measure::{Counts, Negotiated, Reported};
+use crate::measure::{Beside, Counts, Delays, Negotiated, Reported};
 use crate::scenario::TopicKind;
 use crate::swarm::progress::Progress;
 use crate::swarm::socket::{Poller, now_us};
@@ -30,6 +30,8 @@ pub(super) struct Connecting<'a> {
     has_joined: Vec<bool>,
     /// Those whose subscriptions stand, and to which no version has come yet.
     without_version: Vec<usize>,
+    /// How late what was published was before the span.
+    before: Option<Delays>,
     /// When each was due that does not stand yet.
     due_us: Vec<Option<u64>>,
     /// When each came to stand.
@@ -56,6 +58,7 @@ impl<'a> Connecting<'a> {
             published: PublishedLoad::new(load)?,
             has_joined: vec![false; load.settings.connections as usize],
             without_version: Vec::new(),
+            before: None,
             due_us: vec![None; load.settings.connections as usize],
             stood_us: vec![0; load.settings.connections as usize],
             stood: SpanStatistics::default(),
@@ -165,6 +168,7 @@ impl<'a> Connecting<'a> {
     pub(super) fn begin(&mut self, now_us: u64) {
         self.begun_us = now_us;
         self.published.begin_span(now_us);
+        self.before = self.subscribers.receiver().take_delays();
         self.stood.reset();
         self.subscribers.receiver().begin_recording(now_us);
     }
@@ -182,8 +186,12 @@ impl<'a> Connecting<'a> {
         let mut traffic = receiver.statistics.end(end_us);
         traffic.events = self.stood.traffic.events;
         let failure = receiver.broken_schedule();
+        let is_published = self.published.posting == Posting::Schedule;
+        let beside =
+            is_published.then(|| Beside { before: self.before, during: receiver.take_delays() });
         Ok(Outcome {
             received,
+            beside,
             traffic,
             latency: std::mem::take(&mut self.stood.latency),
             failure,

@@ -242,7 +242,9 @@ impl Workload for Ramp<'_> {
     fn end(&mut self, end_us: u64) -> anyhow::Result<Outcome> {
         let Ramp { connecting, objective } = self;
         let events = connecting.subscribers.receiver().statistics.traffic.events;
+        let latency = std::mem::take(&mut connecting.subscribers.receiver().statistics.latency);
         let outcome = connecting.end(end_us)?;
+        connecting.subscribers.receiver().statistics.latency = latency;
         Ok(match objective {
             Some(objective) => objective.end(connecting, outcome, events),
             None => outcome,

@@ -1,4 +1,4 @@
-//! All connections are lost at once, reconnect and resume where they were: what a restart, a
+//! All connections are lost at once, or those of some keys, reconnect and resume where they were: what a restart, a
 //! proxy or a network does to a server. The span goes on until all stand again and have what
 //! was due; nothing may be missing.
 
@@ -34,12 +34,13 @@ impl Workload for Stampede<'_> {
 
     fn run(&mut self, _: Duration) -> anyhow::Result<()> {
         let begun_us = now_us();
-        for index in 0..self.0.load.settings.connections as usize {
-            if self.0.subscribers.stands(index) {
-                self.0.is_due(index, begun_us);
-            }
-        }
-        self.0.subscribers.stampede(&self.0.poller)?;
+        let settings = self.0.load.settings;
+        let is_lost = |index: usize| settings.is_lost(settings.topics_of(index).start);
+        let lost: Vec<usize> = (0..settings.connections as usize)
+            .filter(|&index| is_lost(index) && self.0.subscribers.stands(index))
+            .collect();
+        lost.iter().for_each(|&index| self.0.is_due(index, begun_us));
+        self.0.subscribers.stampede(&lost, &self.0.poller)?;
         self.0.stand(begun_us)?;
         self.0.catch_up()
     }
