@@ -9,7 +9,7 @@
 //!
 //! What lies between the two lines is written by `cargo xtask figures` from each run's
 //! `summary.json` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
-//! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`);
+//! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`, `held`);
 //! with `pooled` before them only what a scenario comes to as a whole is told. All runs of a
 //! block were built from one tree, and that is said under it.
 

@@ -86,6 +86,8 @@ pub enum Figure {
     Ceiling,
     /// Resident memory that the subject grew by, for each connection.
     Memory,
+    /// Connections that a ramp held within its objective.
+    Held,
 }
 
 /// Which program the subject is.

@@ -71,7 +71,8 @@ pub use session::{Session, run};
 pub use socket::open_files_max;
 
 use crate::measure::{
-    Beside, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic, WarmUp,
+    Beside, Counts, Held, Latency, Negotiated, Pacing, Pushed, Received, RoundTrips, Step, Traffic,
+    WarmUp,
 };
 use crate::scenario::{Drive, Program, Settings};
 use socket::now_us;

@@ -66,6 +66,14 @@ pub(super) struct Row {
     pub(super) round_trip: RoundTrip,
     pub(super) throughput: Throughput,
     pub(super) memory: Memory,
+    /// Of a ramp within an objective.
+    pub(super) held: Option<Held>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Held {
+    pub(super) connections: Estimate,
+    pub(super) is_all: bool,
 }
 
 #[derive(Deserialize)]
@@ -123,6 +131,7 @@ pub(super) enum Metric {
     RoundTrip,
     Throughput,
     Memory,
+    Held,
 }
 
 #[derive(Clone, Copy, Deserialize)]

@@ -21,6 +21,7 @@ impl Kind {
             "round_trip" => Some(Metric::RoundTrip),
             "throughput" => Some(Metric::Throughput),
             "memory" => Some(Metric::Memory),
+            "held" => Some(Metric::Held),
             _ => None,
         };
         let metrics = words.split_whitespace().map(metric).collect::<Option<Vec<_>>>()?;
@@ -231,6 +232,7 @@ impl Metric {
             Metric::RoundTrip => "round trip µs",
             Metric::Throughput => "events per s",
             Metric::Memory => "KiB per connection",
+            Metric::Held => "clients held",
         }
     }
 
@@ -241,6 +243,7 @@ impl Metric {
             Metric::RoundTrip => "mean round trip",
             Metric::Throughput => "events per second",
             Metric::Memory => "memory per connection",
+            Metric::Held => "clients held",
         }
     }
 
@@ -251,6 +254,7 @@ impl Metric {
             Metric::RoundTrip => "round trip",
             Metric::Throughput => "throughput",
             Metric::Memory => "memory",
+            Metric::Held => "clients",
         }
     }
 
@@ -268,6 +272,10 @@ impl Metric {
                 median(row.throughput.events_per_s).map(|it| format!("{least}{}", many(it)))
             }
             Metric::Memory => row.memory.rss_bytes_per_connection.map(|it| digits(it / 1024.0)),
+            Metric::Held => row.held.as_ref().map(|held| {
+                let least = if held.is_all { "≥ " } else { "" };
+                format!("{least}{:.0}", held.connections.median)
+            }),
         }
     }
 }

@@ -65,8 +65,9 @@ pub(super) const BESIDE: &[Column] = &[
     ("", "p99 before", |_, row| whole(row.beside.and_then(|it| it.before_p99_us))),
 ];
 /// Until all that were lost stood again and had what was due.
-pub(super) const SERVED: &[Column] =
-    &[("all served", "in s", |_, row| figure((row.valid > 0).then(|| row.span_s / row.samples as f64)))];
+pub(super) const SERVED: &[Column] = &[("all served", "in s", |_, row| {
+    figure((row.valid > 0).then(|| row.span_s / row.samples as f64))
+})];
 pub(super) const TOPICS: &[Column] =
     &[("envelopes", "per read", |_, row| figure(row.wire.envelopes_per_read))];
 pub(super) const MEMORY: &[Column] =
@@ -88,7 +89,7 @@ pub(super) const HELD: &[Column] = &[
             format!("{least}{:.0}", held.connections.median)
         })
     }),
-    ("clients", TO_BASELINE, |part, row| compared(part, row, Metric::Throughput)),
+    ("clients", TO_BASELINE, |part, row| compared(part, row, Metric::Held)),
     ("bound", "by", |_, row| {
         row.held.as_ref().map_or(String::new(), |held| held.bound_by.to_owned())
     }),

@@ -13,6 +13,7 @@ impl From<Figure> for Metric {
             Figure::RoundTrip => Metric::RoundTrip,
             Figure::Ceiling => Metric::Throughput,
             Figure::Memory => Metric::Memory,
+            Figure::Held => Metric::Held,
         }
     }
 }

@@ -46,15 +46,17 @@ const COLUMNS: &[Column] = &[
     ("round_trip_p50_us", |row| row.round_trip.p50_us),
     ("round_trip_p99_us", |row| row.round_trip.p99_us),
     ("round_trips_ms", |row| row.round_trip.total_ms),
+    ("held", |row| Some(row.held.as_ref()?.connections.median)),
 ];
 
 /// What follows them: ratios to the baseline, each with its interval and its word.
-const RATIOS: [(&str, Metric); 5] = [
+const RATIOS: [(&str, Metric); 6] = [
     ("cpu", Metric::Cpu),
     ("p99", Metric::P99),
     ("round_trip", Metric::RoundTrip),
     ("events_per_s", Metric::Throughput),
     ("rss", Metric::Memory),
+    ("held", Metric::Held),
 ];
 
 /// The whole summary.

@@ -65,10 +65,10 @@ impl PartSummary {
             Metric::Throughput if self.drive == Drive::Ceiling => {
                 "highest rate within the objective"
             }
-            Metric::Throughput if self.has_objective() => "clients held within the objective",
             Metric::Throughput if self.drive.is_connecting() => "connections per second",
             Metric::Throughput => "events per second",
             Metric::Memory => "memory per connection",
+            Metric::Held => "clients held within the objective",
         }
     }
 
@@ -95,7 +95,7 @@ impl Metric {
         match self {
             Metric::Cpu => "cheaper",
             Metric::P99 | Metric::RoundTrip => "faster",
-            Metric::Throughput => "lower",
+            Metric::Throughput | Metric::Held => "lower",
             Metric::Memory => "smaller",
         }
     }
@@ -105,7 +105,7 @@ impl Metric {
         match self {
             Metric::Cpu => "dearer",
             Metric::P99 | Metric::RoundTrip => "slower",
-            Metric::Throughput => "higher",
+            Metric::Throughput | Metric::Held => "higher",
             Metric::Memory => "larger",
         }
     }

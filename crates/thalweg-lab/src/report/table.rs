@@ -1,14 +1,15 @@
 //! The summary as a table for a terminal.
 
 use super::columns::{
-    BESIDE, Column, LATE, LOAD, PROBE, PROPORTIONAL, RECEIVED, SERVED, STOPPED, TO_BASELINE, TOPICS, withholds_p99,
+    BESIDE, Column, LATE, LOAD, PROBE, PROPORTIONAL, RECEIVED, SERVED, STOPPED, TO_BASELINE,
+    TOPICS, withholds_p99,
 };
 use super::row::Row;
 use super::summary::{PartSummary, Summary};
 use super::words::{pinned, printable};
 use super::{cost, received, workload};
-use crate::scenario::Drive;
 use crate::measure::comparison::{Comparison, Word};
+use crate::scenario::Drive;
 
 /// The whole summary.
 pub fn table(summary: &Summary) -> String {

@@ -133,7 +133,7 @@ pub(super) fn of(part: &PartSummary) -> Shown {
                 schedule, until an event is later than the objective at anybody. Held are those \
                 that stood when it was due. Latency is that of the events.",
             columns: vec![HELD, CPU, LATENCY, MEMORY],
-            compared: &[Metric::Throughput],
+            compared: &[Metric::Held],
             charts: vec![chart::HELD, chart::CPU, chart::P99],
             has_throughput: false,
             ..Shown::default()

@@ -274,7 +274,7 @@ impl Drive {
                 label: format!("{subscribers} arrive at {}{published}", settings.arrivals),
                 figure: match settings.late_us_max {
                     0 => Figure::Latency,
-                    _ => Figure::Ceiling,
+                    _ => Figure::Held,
                 },
                 source,
                 span_us: Some(settings.arrivals.schedule(connections as usize).1),
@@ -294,7 +294,9 @@ impl Drive {
                 keys: beside(&["batch", "interval_us", "lost_keys"]),
                 label: match settings.lost_keys {
                     0 => format!("{subscribers} reconnect at once{published}"),
-                    lost => format!("{subscribers}, those of {lost} keys reconnect at once{published}"),
+                    lost => {
+                        format!("{subscribers}, those of {lost} keys reconnect at once{published}")
+                    }
                 },
                 figure: Figure::Latency,
                 source,

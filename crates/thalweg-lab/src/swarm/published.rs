@@ -16,6 +16,10 @@ use crate::scenario::{Payload, Settings};
 use documents::{Documents, Patches};
 use std::collections::HashMap;
 
+/// Versions of a document that are kept, at least: patches of a subscriber that resumes begin
+/// at one of the last.
+const VERSIONS_MIN: u32 = 16;
+
 /// One topic and its outstanding events.
 #[derive(Debug)]
 pub(super) struct Topic {
@@ -25,6 +29,8 @@ pub(super) struct Topic {
     patches: Patches,
     /// Subscriptions that must have an event published now before the window moves on.
     readers: u32,
+    /// Whether readers come one by one.
+    is_joined: bool,
     /// The outstanding events, by number modulo its length (a power of two).
     ring: Vec<Slot>,
     /// Number of the last event published.
@@ -94,9 +100,14 @@ pub(super) fn littles_ratio(topics: &[Topic], delivered: f64, span_us: u64) -> O
 }
 
 impl Topic {
-    /// Of the topic with this number, which so many read from the beginning.
-    pub(super) fn new(number: u32, readers: u32, settings: &Settings) -> Topic {
+    /// Of the topic with this number, which so many read from the beginning; without a number
+    /// they join.
+    pub(super) fn new(number: u32, readers: Option<u32>, settings: &Settings) -> Topic {
         let Settings { window, event_bytes, .. } = *settings;
+        let slots = match settings.payload {
+            Payload::Padded => window,
+            Payload::Match => window.max(VERSIONS_MIN),
+        };
         Topic {
             window: u64::from(window),
             content: match settings.payload {
@@ -104,8 +115,9 @@ impl Topic {
                 Payload::Match => Content::Documents(Box::new(Documents::new(number, settings))),
             },
             patches: Patches::default(),
-            readers,
-            ring: vec![Slot::default(); (window as usize).next_power_of_two()],
+            readers: readers.unwrap_or(0),
+            is_joined: readers.is_none(),
+            ring: vec![Slot::default(); (slots as usize).next_power_of_two()],
             published: 0,
             complete: 0,
             excused: HashMap::new(),
@@ -200,7 +212,7 @@ impl Topic {
 
     /// A reader has gone that was to get this number next: nothing waits for it.
     pub(super) fn leave(&mut self, subscription: usize, next: Option<u64>, now_us: u64) {
-        let excused = self.excused.remove(&subscription).unwrap_or(0);
+        let excused = self.excused.remove(&subscription).unwrap_or(self.published);
         for seq in next.unwrap_or(1).max(excused + 1)..=self.published {
             self.count_reader_of(seq, now_us);
         }
@@ -214,7 +226,7 @@ impl Topic {
             let slot = &self.ring[self.index(*seq)];
             slot.seq != *seq || slot.due_us < time_us
         };
-        (self.excused_until(subscription) + 1..=self.published).rev().find(is_due)
+        (self.excused_until(subscription).saturating_add(1)..=self.published).rev().find(is_due)
     }
 
     /// Room for twice as many outstanding events.
@@ -342,13 +354,14 @@ impl Topic {
     }
 
     /// The last number that need not come from the subscription for the window to
-    /// move; 0 where there was no gap.
+    /// move; 0 where there was no gap, and any for one that has not joined.
     #[inline]
     fn excused_until(&self, subscription: usize) -> u64 {
+        let other = if self.is_joined { u64::MAX } else { 0 };
         if self.excused.is_empty() {
-            return 0;
+            return other;
         }
-        self.excused.get(&subscription).copied().unwrap_or(0)
+        self.excused.get(&subscription).copied().unwrap_or(other)
     }
 
     /// The same as `count_reader`, if the event is still outstanding.

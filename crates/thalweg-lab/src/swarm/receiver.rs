@@ -67,9 +67,11 @@ impl Receiver {
             _ if is_published => {
                 // Connections that come later join when they stand, and begin with whichever
                 // event comes first.
-                let readers = if drive.is_published_load() { settings.readers() } else { 0 };
-                let topic =
-                    |number| Topic::new(number, settings.subscribers_of(number, readers), settings);
+                let readers = drive.is_published_load().then(|| settings.readers());
+                let topic = |number| {
+                    let readers = readers.map(|it| settings.subscribers_of(number, it));
+                    Topic::new(number, readers, settings)
+                };
                 let topics = (0..settings.topics_in_all()).map(topic).collect();
                 (Expected::Published(topics), drive.is_published_load().then_some(1))
             }

@@ -182,7 +182,8 @@ with = {{ kind = "value", deltas = true }}
         )
     };
     let ramp = "arrivals = \"200/s\"\nlate_us_max = 5000000";
-    for (drive, own) in [("ramp", ramp), ("churn", "stay_ms = 200"), ("stampede", "lost_keys = 3")] {
+    for (drive, own) in [("ramp", ramp), ("churn", "stay_ms = 200"), ("stampede", "lost_keys = 3")]
+    {
         let samples = bench(&format!("keyed-{drive}"), drive, &cells(own));
         assert_eq!(samples.len(), 2);
         for sample in samples {

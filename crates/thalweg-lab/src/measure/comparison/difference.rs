@@ -19,20 +19,28 @@ pub enum Metric {
     /// The mean round trip.
     RoundTrip,
     /// Events per second of a saturated subject; of the `ceiling` drive the highest rate that
-    /// met the objective, of a ramp within one the connections that were held.
+    /// met the objective.
     Throughput,
     /// Resident memory of a connection.
     Memory,
+    /// Connections that a ramp held within its objective.
+    Held,
 }
 
 impl Metric {
     /// All there are.
-    pub const ALL: [Metric; 5] =
-        [Metric::Cpu, Metric::P99, Metric::RoundTrip, Metric::Throughput, Metric::Memory];
+    pub const ALL: [Metric; 6] = [
+        Metric::Cpu,
+        Metric::P99,
+        Metric::RoundTrip,
+        Metric::Throughput,
+        Metric::Memory,
+        Metric::Held,
+    ];
 
     /// Whether more of it is to a subject's credit.
     pub fn more_is_better(self) -> bool {
-        self == Metric::Throughput
+        matches!(self, Metric::Throughput | Metric::Held)
     }
 
     /// What a sample with so many connections says of it; nothing where it does not count
@@ -45,11 +53,9 @@ impl Metric {
             }
             Metric::P99 => sample.latency_us(0.99),
             Metric::RoundTrip => Some(sample.round_trips?.mean_us),
-            Metric::Throughput => match sample.held {
-                Some(held) => Some(f64::from(held.connections)),
-                None => sample.is_ranked().then(|| sample.events_per_s()),
-            },
+            Metric::Throughput => sample.is_ranked().then(|| sample.events_per_s()),
             Metric::Memory => Some(sample.rss_bytes_per_connection(connections)),
+            Metric::Held => Some(f64::from(sample.held?.connections)),
         }
         .filter(|value| value.is_finite() && *value > 0.0)
     }

@@ -25,7 +25,7 @@ fn check(deliver: impl FnOnce(&mut Vec<String>), expected: &str) {
 
 /// With so many outstanding, for so many readers.
 fn topic(window: u32, readers: u32) -> Topic {
-    Topic::new(0, readers, &Settings { window, ..Settings::default() })
+    Topic::new(0, Some(readers), &Settings { window, ..Settings::default() })
 }
 
 /// What the lab would have published.
