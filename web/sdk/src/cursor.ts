@@ -24,6 +24,8 @@ export interface NewEvents {
   offsets?: number[] | undefined;
   /** What was missed before them. */
   gap: Gap | null;
+  /** Of a value topic: the offset of the version before. */
+  previous?: number | undefined;
   /** Where the event differs from that one, once it is made. */
   changed?: readonly string[];
 }
@@ -49,7 +51,7 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
   // A version replaces what was before: nothing is missing, however far it jumps.
   const after = previous === undefined ? last : null;
   if (!after && !events.length && !patch) return null;
-  if (!after || !isSame) return { first, events, offsets, gap: after && { missed: null, reason: "epoch" } };
+  if (!after || !isSame) return { first, events, offsets, gap: after && { missed: null, reason: "epoch" }, previous };
   const known = offsets ? offsets.findIndex((offset) => offset > after.offset) : Math.max(0, after.offset + 1 - first);
   const fresh = events.slice(known);
   const start = offsets ? (offsets[known] ?? first) : first + known;

@@ -190,12 +190,12 @@ function parent(path: string): string {
  * @internal
  */
 export function made(subscription: AnySubscription, message: Message, owner: Receiver): NewEvents | null {
-  const { first = 0, patch } = message;
+  const { first = 0, previous, patch } = message;
   try {
     const { document, changed } = patched(subscription.version, patch as Operation[]);
     subscription.version = document;
     subscription.failures = 0;
-    return { first, events: [document], gap: null, changed };
+    return { first, events: [document], gap: null, previous, changed };
   } catch {
     const failures = (subscription.failures ?? 0) + 1;
     subscription.failures = failures;

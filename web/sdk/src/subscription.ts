@@ -62,6 +62,8 @@ export interface Batch<T> {
   readonly offsets?: readonly number[] | undefined;
   /** Events that were missed before these; `null` if none were. */
   readonly gap: Gap | null;
+  /** Of a value topic, and of no other: the offset of the version that this one replaces, 0 if there was none. */
+  readonly previous?: number | undefined;
   /**
    * Where a version of a value topic differs from the one before, as JSON Pointers (RFC 6901). Left
    * out if that is not known, because the version came whole.
