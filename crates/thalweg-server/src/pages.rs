@@ -51,7 +51,7 @@ const INDEX: &str = "/index.html";
 
 /// The document's paths besides `/`. At `/` clients that are not browsers get a text about the
 /// API.
-pub(crate) const PAGE_PATHS: [&str; 2] = ["/lab", "/reports"];
+pub(crate) const PAGE_PATHS: [&str; 3] = ["/matches", "/lab", "/reports"];
 
 /// In this folder the names of files contain a hash of their content.
 const IMMUTABLE: &str = "/assets/";
@@ -142,7 +142,7 @@ mod tests {
             let found = pages.at(path).map(|file| &*file.form(false).bytes);
             assert_eq!(found, expected.map(str::as_bytes), "{path}");
         };
-        for view in ["/", "/lab", "/reports", "/index.html"] {
+        for view in ["/", "/matches", "/lab", "/reports", "/index.html"] {
             check(view, Some("document"));
         }
         check("/assets/a.js", Some("script"));

@@ -1,10 +1,10 @@
 /** What holds for every page: its policy, its manners, and that everybody can use it. */
 
-import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
 import { startSmall } from "../harness/lab.js";
 import { later } from "../harness/live.js";
 import { expect, test } from "../harness/test.js";
+import { expectAccessible } from "./accessible.js";
 
 const PAGES = [
   { name: "Live, table", path: "/?topic=cars&view=table", ready: (page: Page) => later(page, 100) },
@@ -14,6 +14,7 @@ const PAGES = [
     ready: (page: Page) => page.getByRole("img", { name: /^Chart/ }).waitFor(),
   },
   { name: "Live, map", path: "/?topic=cars&view=map", ready: (page: Page) => page.locator("canvas").waitFor() },
+  { name: "Matches", path: "/matches", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
   { name: "Lab", path: "/lab", ready: (page: Page) => page.getByRole("button", { name: "Start" }).waitFor() },
   { name: "Reports", path: "/reports", ready: (page: Page) => page.getByRole("heading", { level: 1 }).waitFor() },
 ] as const;
@@ -109,21 +110,6 @@ test("Lab, with a result: axe finds nothing", async ({ page }) => {
   await page.getByRole("region", { name: "Figures" }).waitFor();
   await expectAccessible(page);
 });
-
-/** Wide and narrow, in light and dark. */
-async function expectAccessible(page: Page): Promise<void> {
-  for (const width of [1280, 390]) {
-    await page.setViewportSize({ width, height: 800 });
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-      const { violations } = await new AxeBuilder({ page }).analyze();
-      const told = violations.map(
-        ({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join("  ")}`,
-      );
-      expect(told, `${width} px, ${colorScheme}`).toEqual([]);
-    }
-  }
-}
 
 /** What can be worked, named; of radio buttons the one that is checked. Runs in the page. */
 function walkable(): string[] {

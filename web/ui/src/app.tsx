@@ -3,12 +3,14 @@
 import { useEffect, useState } from "preact/hooks";
 import { LabPage } from "./lab/lab.js";
 import { LivePage } from "./live/live.js";
+import { MatchesPage } from "./matches/matches.js";
 import { ReportsPage } from "./reports/reports.js";
 import { onUnauthorized } from "./server.js";
 import { TokenForm } from "./token-form.js";
 
 const PAGES = [
   { path: "./", name: "Live", page: LivePage },
+  { path: "matches", name: "Matches", page: MatchesPage },
   { path: "lab", name: "Lab", page: LabPage },
   { path: "reports", name: "Reports", page: ReportsPage },
 ] as const;

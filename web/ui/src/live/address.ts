@@ -10,7 +10,7 @@ export interface Address {
 export function read(search: string): Address {
   const parameters = new URLSearchParams(search);
   const view = parameters.get("view");
-  const isView = view === "table" || view === "chart" || view === "map";
+  const isView = view === "document" || view === "table" || view === "chart" || view === "map";
   return { topic: parameters.get("topic"), view: isView ? view : null };
 }
 

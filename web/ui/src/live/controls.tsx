@@ -12,7 +12,7 @@ import type { Aggregate } from "./series.js";
 export const PACES = [50, 100, 200, 500, 1000];
 /** What a chart may show, s. */
 export const WINDOWS = [10, 60, 300, 900];
-const VIEWS: readonly View[] = ["table", "chart", "map"];
+const VIEWS: readonly View[] = ["document", "table", "chart", "map"];
 const AGGREGATES: Record<Aggregate, string> = {
   mean: "mean, range",
   max: "max in 1 s",
@@ -50,6 +50,8 @@ interface Props {
   readonly topics: readonly string[];
   readonly transport: TransportName | null;
   readonly view: View;
+  /** Whether it is a value topic. */
+  readonly hasDocument: boolean;
   readonly paceMs: number;
   readonly isPaused: boolean;
   chooseTopic(topic: string): void;
@@ -80,7 +82,7 @@ export function Controls(props: Props) {
       />
       <fieldset class="choice">
         <legend>View</legend>
-        {VIEWS.map((name) => (
+        {VIEWS.filter((name) => name !== "document" || props.hasDocument).map((name) => (
           <label key={name}>
             <input type="radio" name="view" checked={props.view === name} onChange={() => props.chooseView(name)} />
             {name}

@@ -4,7 +4,7 @@ import { type Column, cell, numeric, timeOf } from "./columns.js";
 import type { Rows } from "./ring.js";
 import type { Aggregate } from "./series.js";
 
-export type View = "table" | "chart" | "map";
+export type View = "document" | "table" | "chart" | "map";
 
 /** Rows that are looked at. */
 const ROWS = 300;

@@ -6,8 +6,10 @@
 import type { Batch, Gap } from "thalweg";
 import { type Age, Ages } from "./age.js";
 import { type Column, Columns, cell, numeric, timeOf } from "./columns.js";
+import { type Version, version } from "./document.js";
 import { Meter } from "./meter.js";
 import { Ring } from "./ring.js";
+import { Savings } from "./savings.js";
 import { type Aggregate, Series } from "./series.js";
 
 /** Rows that are held. */
@@ -41,6 +43,9 @@ export class Feed {
   readonly columns: Columns;
   /** The newest of them. */
   readonly gaps: Missed[] = [];
+  /** The newest version, of a value topic. */
+  version: Version | null = null;
+  readonly savings = new Savings();
   /** Of the columns that a chart shows, by their names. */
   #series = new Map<string, Series>();
   #windowMs = 0;
@@ -63,13 +68,14 @@ export class Feed {
    *
    * @param isOld - whether it was published before the page opened: it is no part of a rate.
    */
-  take({ first, events, gap, bytes }: Batch<unknown>, nowMs: number, isOld = false): void {
+  take(batch: Batch<unknown>, nowMs: number, isOld = false): void {
+    const { first, events, gap, bytes } = batch;
     if (gap) this.#miss(gap, nowMs);
     if (!isOld) this.#bytes.add(bytes);
     if (!events.length) return;
     const stride = this.rows.count < LEARNED_FROM ? 1 : Math.ceil(events.length / LEARNED_FROM_OF_BATCH);
     for (let index = events.length - 1; index >= 0; index -= stride) this.columns.learn(events[index]);
-    this.rows.push(first, events, bytes);
+    this.rows.push(first, events, batch.previous === undefined ? bytes : this.#replace(batch));
     if (!isOld) this.#events.add(events.length);
     const time = this.#findTime();
     this.#ages.came(nowMs, time ? numeric("time", cell(events.at(-1), time)) : Number.NaN);
@@ -108,6 +114,13 @@ export class Feed {
   #findTime(): Column | undefined {
     if (!this.#time || !this.columns.all.includes(this.#time)) this.#time = timeOf(this.rows, this.columns.all);
     return this.#time;
+  }
+
+  /** @returns the size of the version, bytes. */
+  #replace({ events, changed, bytes }: Batch<unknown>): number {
+    const size = this.savings.add(events[0], bytes);
+    this.version = version(this.savings.versions, events[0], changed, this.version);
+    return size;
   }
 
   #miss(gap: Gap, nowMs: number): void {

@@ -4,6 +4,7 @@ import type { Status } from "thalweg";
 import { brief, bytes, duration } from "../format.js";
 import type { AgeBy } from "./age.js";
 import type { Missed, Stats } from "./feed.js";
+import type { Savings } from "./savings.js";
 
 const STATES: Record<Status["state"], string> = {
   idle: "Not connected",
@@ -30,11 +31,13 @@ const REASONS: Record<string, string> = {
 interface Props {
   readonly status: Status;
   readonly stats: Stats;
+  /** Of a value topic. */
+  readonly savings: Savings | null;
   readonly lag: number | null;
   readonly isPaused: boolean;
 }
 
-export function StatsBar({ status, stats, lag, isPaused }: Props) {
+export function StatsBar({ status, stats, savings, lag, isPaused }: Props) {
   const { age, gaps, missed, isMissedKnown } = stats;
   const figures: [name: string, value: string, title: string][] = [
     ["transport", status.transport ?? "–", "The transport in use"],
@@ -42,6 +45,9 @@ export function StatsBar({ status, stats, lag, isPaused }: Props) {
     ["bytes/s", bytes(stats.bytesPerS), "Bytes received a second"],
     ["lag", lag === null ? "–" : `${brief(lag)}`, "Events between this page and the newest one on the server"],
     ["age", age === null ? "–" : duration(age.ms), age === null ? "There is no event yet" : AGES[age.by]],
+    ...(savings
+      ? [["saved", `${Math.floor(savings.share * 100)} %`, "Bytes that patches have saved"] as [string, string, string]]
+      : []),
     ["gaps", brief(gaps), "How often the server said that events are left out"],
     ["missed", `${isMissedKnown ? "" : "over "}${brief(missed)}`, "Events that were left out"],
   ];

@@ -8,6 +8,8 @@ import { Chart } from "./chart.js";
 import { Live } from "./connection.js";
 import { ChartControls, Controls, TableControls } from "./controls.js";
 import { coordinates, firstAggregate, firstSeries, firstView, type View } from "./defaults.js";
+import type { Version } from "./document.js";
+import { DocumentView } from "./document-view.js";
 import { IncrementalFilter } from "./incremental-filter.js";
 import { Inspection } from "./inspection.js";
 import { PositionMap } from "./map.js";
@@ -27,6 +29,14 @@ const ASK_MS = 1000;
 const FILTER_MS = 8;
 /** Rows that say how a topic is best shown. */
 const ENOUGH = 50;
+
+/** What was seen when somebody paused. */
+interface Paused {
+  readonly rows: Rows;
+  readonly version: Version | null;
+  readonly atMs: number;
+  readonly count: number;
+}
 
 interface Props {
   readonly topic: string;
@@ -48,7 +58,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
   const { feed } = live;
   const now = useTicker(paceMs);
   const lag = useLag(live);
-  const [paused, setPaused] = useState<{ rows: Rows; atMs: number; count: number } | null>(null);
+  const [paused, setPaused] = useState<Paused | null>(null);
   /** The row that is looked into. */
   const [opened, setOpened] = useState<Row | null>(null);
   const [follows, setFollows] = useState(true);
@@ -62,13 +72,15 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
   const columns = feed.columns.all;
   const held = paused?.rows ?? feed.rows;
   const suggested = useSuggestion(held, () => firstView(held, columns), columns);
-  const view = chosenView ?? suggested ?? "table";
+  const version = paused ? paused.version : feed.version;
+  const isChosen = chosenView !== null && (chosenView !== "document" || version !== null);
+  const view = isChosen ? chosenView : version ? "document" : (suggested ?? "table");
   const rows = useFiltered(held, view === "table" ? words : "", columns, sorting);
   const stats = feed.stats(now);
 
   const pause = (): void => {
     setOpened(null);
-    setPaused(paused ? null : { rows: feed.rows.snapshot(), atMs: now, count: feed.rows.count });
+    setPaused(paused ? null : { rows: feed.rows.snapshot(), version: feed.version, atMs: now, count: feed.rows.count });
   };
 
   const places = useSuggestion(held, () => coordinates(held, columns), columns, 1);
@@ -87,6 +99,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
         topics={topics}
         transport={transport}
         view={view}
+        hasDocument={version !== null}
         paceMs={paceMs}
         isPaused={paused !== null}
         {...choose}
@@ -116,6 +129,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
       <StatsBar
         status={failure === null ? live.status : { ...live.status, state: "closed" }}
         stats={stats}
+        savings={version && feed.savings}
         lag={lag}
         isPaused={paused !== null}
       />
@@ -125,6 +139,7 @@ export function TopicPage({ topic, topics, problem, view: chosenView, transport,
       ) : (
         feed.rows.count === 0 && (problem ? <Unreachable problem={problem} isAll={false} /> : <Waiting topic={topic} />)
       )}
+      {version && view === "document" && <DocumentView version={version} savings={feed.savings} />}
       {feed.rows.count > 0 && view === "table" && (
         <>
           <Table

@@ -1,0 +1,197 @@
+/** The match centre, from what is published to the cell that is marked. */
+
+import type { Page } from "@playwright/test";
+import { list, MATCH_FEED, match, post } from "../harness/match.js";
+import { expect, test } from "../harness/test.js";
+import { expectAccessible } from "./accessible.js";
+
+test.use({ args: [...MATCH_FEED] });
+
+const TOPIC = "matchesfeed/8/matchcentre";
+
+/** A cell, and what is marked in it. */
+const field = (page: Page, name: string) => page.locator(`[data-field="${name}"]`);
+const marked = (page: Page) => page.locator(".matches .changed");
+
+test("one match: what is published is shown, and what has changed is marked, and nothing else", async ({
+  page,
+  server,
+}) => {
+  const game = match("8");
+  await post(server, TOPIC, game);
+  await page.goto("/matches?match=8");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Reds against Blues");
+  await expect(page.locator(".clock")).toHaveText("12:05");
+  await expect(field(page, "t1p9/rating")).toHaveText("6.0");
+  await expect(page.getByText("Yellow card: Blues 5")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Line-up of Reds" }).getByRole("row")).toHaveCount(16);
+  await expect(marked(page)).toHaveCount(0);
+
+  const scorer = game.lineups.find(({ id }) => id === "t1p9");
+  if (!scorer) throw new Error("there is no Reds 9");
+  game.home.score = 1;
+  game.clock.second = 6;
+  scorer.rating = 7.4;
+  scorer.stats["shots"] = 1;
+  game.timeline.unshift({ id: "e2", minute: 12, type: "goal", team: "t1", player: "t1p9", text: "Goal: Reds 9" });
+  await post(server, TOPIC, game);
+
+  await expect(field(page, "home/score").locator(".changed")).toHaveText("1");
+  await expect(field(page, "t1p9/rating").locator(".changed")).toHaveText("7.4");
+  await expect(field(page, "t1p9/shots").locator(".changed")).toHaveText("1");
+  await expect(page.locator(".timeline li.changed")).toContainText("Goal: Reds 9");
+  await expect(marked(page)).toHaveCount(4);
+  await expect(page.getByRole("status").filter({ hasText: "Reds" })).toHaveText("Reds 1, Blues 0");
+  await expect(page.locator(".clock")).toHaveText("12:06");
+  // It came as a patch.
+  await expect(page.locator(".foot")).toContainText("2 versions in");
+  await expect(page.locator(".foot")).toContainText("was saved");
+});
+
+test("a mark is seen, also by who wants nothing to move", async ({ page, server }) => {
+  const game = match("8");
+  for (const reducedMotion of ["no-preference", "reduce"] as const) {
+    await page.emulateMedia({ reducedMotion });
+    await post(server, TOPIC, game);
+    await page.goto("/matches?match=8");
+    await expect(page.locator(".clock")).toBeVisible();
+    game.home.score += 1;
+    await post(server, TOPIC, game);
+    const mark = field(page, "home/score").locator(".changed");
+    await expect(mark).toHaveText(`${game.home.score}`);
+    const how = await mark.evaluate((it) => {
+      const [animation] = it.getAnimations();
+      animation?.pause();
+      if (animation) animation.currentTime = 0;
+      const { animationTimingFunction, backgroundColor } = getComputedStyle(it);
+      return { animationTimingFunction, isSeen: backgroundColor !== "rgba(0, 0, 0, 0)" };
+    });
+    expect(how.isSeen).toBe(true);
+    expect(how.animationTimingFunction.startsWith("steps")).toBe(reducedMotion === "reduce");
+  }
+});
+
+test("all matches, one of them, and back, by keyboard", async ({ page, server }) => {
+  const [one, other] = [match("8"), match("9")];
+  other.status = "half_time";
+  await post(server, "matchesfeed/all", list(one, other));
+  await post(server, "matchesfeed/9/matchcentre", other);
+  await page.goto("/matches");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Matches");
+  const cards = page.locator(".card a");
+  await expect(cards).toHaveCount(2);
+  await expect(cards.last()).toContainText("Half-time");
+  one.away.score = 2;
+  await post(server, "matchesfeed/all", list(one, other));
+  await expect(field(page, "8/away/score").locator(".changed")).toHaveText("2");
+  await expect(marked(page)).toHaveCount(1);
+  await cards.last().focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/matches\?match=9$/);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Reds against Blues");
+  await page.goBack();
+  await expect(cards).toHaveCount(2);
+  await page.goForward();
+  await page.getByRole("link", { name: "All matches" }).click();
+  await expect(cards).toHaveCount(2);
+});
+
+test("a feed that says anything but a match breaks nothing", async ({ page, server }) => {
+  await page.goto("/matches?match=8");
+  await expect(page.getByRole("heading", { name: "Waiting for the first version" })).toBeVisible();
+  for (const wrong of [null, 7, "text", [], {}, { id: "8", home: {}, away: null }]) {
+    await post(server, TOPIC, wrong);
+    await expect(page.getByRole("heading", { name: "This is no match" })).toBeVisible();
+  }
+  const odd = {
+    ...match("8"),
+    lineups: [null, 1, { id: "x", team: "t1", stats: null }],
+    timeline: "none",
+    venue: null,
+  };
+  await post(server, TOPIC, odd);
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Reds against Blues");
+});
+
+test("a match that is deleted is told", async ({ page, server }) => {
+  await post(server, TOPIC, match("8"));
+  await page.goto("/matches?match=8");
+  await expect(page.locator(".foot")).toContainText("Live");
+  await fetch(`${server.origin}/v1/topics/${TOPIC}`, { method: "DELETE" });
+  await expect(page.locator(".foot")).toContainText("The topic was deleted");
+});
+
+for (const path of ["/matches", "/matches?match=8", `/?topic=${TOPIC}`]) {
+  test(`${path}: axe finds nothing, and nothing sticks out`, async ({ page, server }) => {
+    test.slow();
+    const game = match("8");
+    await post(server, TOPIC, game);
+    await post(server, "matchesfeed/all", list(game));
+    await page.goto(path);
+    await page.locator(".card, .board, .document").first().waitFor();
+    await expectAccessible(page, async () => {
+      // Marks are looked at as well.
+      game.home.score += 1;
+      await post(server, TOPIC, game);
+      await post(server, "matchesfeed/all", list(game));
+      await page.locator(".changed").first().waitFor({ state: "attached" });
+    });
+    for (const width of [360, 1280]) {
+      await page.setViewportSize({ width, height: 740 });
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(width);
+    }
+  });
+}
+
+test.describe("the live page", () => {
+  test("shows a value topic as a document, marks what has changed, and says what was saved", async ({
+    page,
+    server,
+  }) => {
+    const game = match("8");
+    await post(server, TOPIC, game);
+    await page.goto(`/?topic=${TOPIC}`);
+    const row = (pointer: string) => page.locator(`.document tr[data-pointer="${pointer}"]`);
+    await expect(row("/clock/second")).toContainText("5");
+    await expect(page.locator(".document .changed")).toHaveCount(0);
+    game.clock.second = 6;
+    game.lineups[8] = { ...(game.lineups[8] as (typeof game.lineups)[number]), rating: 9.1 };
+    await post(server, TOPIC, game);
+    await expect(row("/clock/second").locator(".changed")).toHaveText("6");
+    // What is closed says how much has changed in it.
+    await expect(row("/lineups").locator(".changed")).toHaveText("28 elements, 1 changed");
+    await expect(page.locator(".document .changed")).toHaveCount(2);
+    await row("/lineups").getByRole("button").focus();
+    await page.keyboard.press("Enter");
+    await expect(row("/lineups/8")).toContainText("8 · Reds 9");
+    await row("/lineups/8").getByRole("button").click();
+    await expect(row("/lineups/8/rating").locator(".changed")).toHaveText("9.1");
+    await expect(page.locator(".stats dl")).toContainText(/saved[1-9]\d? %/);
+    await expect(page.getByText(/^2 versions in/)).toBeVisible();
+    await page.getByRole("button", { name: "Pause" }).click();
+    game.clock.second = 7;
+    await post(server, TOPIC, game);
+    await expect(page.getByText(/^3 versions in/)).toBeVisible();
+    await expect(row("/clock/second")).toContainText("6");
+  });
+
+  test("is quick with a large document: few rows, and little time for each version", async ({ page, server }) => {
+    const game = match("8", 90);
+    expect(JSON.stringify(game).length).toBeGreaterThan(160_000);
+    await post(server, TOPIC, game);
+    await page.goto(`/?topic=${TOPIC}`);
+    await page.locator(".document").waitFor();
+    await page.locator('.document tr[data-pointer="/lineups"]').getByRole("button").click();
+    await page.locator('.document tr[data-pointer="/lineups/0"]').getByRole("button").click();
+    await page.locator('.document tr[data-pointer="/lineups/0/passes"]').getByRole("button").click();
+    await expect(page.getByRole("button", { name: "40 more" })).toBeVisible();
+    for (let second = 6; second < 16; second++) {
+      game.clock.second = second;
+      await post(server, TOPIC, game);
+      await expect(page.locator('.document tr[data-pointer="/clock/second"]')).toContainText(`${second}`);
+    }
+    expect(await page.locator(".document tr").count()).toBeLessThan(200);
+    await page.getByRole("button", { name: "40 more" }).click();
+    await expect(page.locator('.document tr[data-pointer="/lineups/0/passes/89"]')).toBeVisible();
+  });
+});
