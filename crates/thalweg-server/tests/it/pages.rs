@@ -104,7 +104,7 @@ impl Answer {
 #[test]
 fn a_browser_is_shown_the_document_and_curl_is_told_of_the_api() {
     let shown = Shown::start();
-    for path in ["/", "/lab", "/reports", "/lab?topic=cars"] {
+    for path in ["/", "/matches", "/lab", "/reports", "/lab?topic=cars"] {
         let answer = shown.get(path, &[HTML]);
         assert_eq!((answer.status, &*answer.body), (200, DOCUMENT), "{path}");
         assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");

@@ -117,7 +117,7 @@ type Rows = Vec<(&'static str, String)>;
 fn pages(config: &Config, url: &str) -> String {
     match config.pages.is_empty() {
         true => "none in this build: make run builds them".into(),
-        false => format!("{url}/ (live), {url}/lab, {url}/reports"),
+        false => format!("{url}/ (live), {url}/matches, {url}/lab, {url}/reports"),
     }
 }
 

@@ -35,7 +35,7 @@ fn a_server_without_pages_says_how_to_have_them() {
         return;
     }
     let server = Server::start(&[]);
-    for path in ["/lab", "/reports"] {
+    for path in ["/matches", "/lab", "/reports"] {
         let said = server.ask("GET", path, &[HTML], "").refused(404, "not_found");
         assert!(said.contains("make run"), "{said}");
     }
@@ -57,7 +57,7 @@ fn everything_that_the_document_asks_for_is_there_plain_and_compressed() {
     }
     let server = Server::start(&[]);
     let document = server.ask("GET", "/", &[HTML], "");
-    for path in ["/lab", "/reports"] {
+    for path in ["/matches", "/lab", "/reports"] {
         assert_eq!(server.ask("GET", path, &[HTML], "").body, document.body, "{path}");
     }
     let document = document.text();

@@ -98,7 +98,7 @@ export function lines({ document, changed, within }: Version, opened: Opened): L
       pointer,
       name,
       depth,
-      text: isContainer(value) ? amount(value, names.length) : preview(value),
+      text: isContainer(value) ? amount(value, names.length) : value === null ? "null" : preview(value),
       isOpen,
       isMarked: changed.has(pointer) || inside > 0,
       inside,
