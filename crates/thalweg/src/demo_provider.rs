@@ -5,7 +5,14 @@
 
 mod provider;
 
-use std::{cell::RefCell, convert::Infallible, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    cell::{OnceCell, RefCell},
+    convert::Infallible,
+    net::{Ipv4Addr, SocketAddr},
+    rc::Rc,
+    thread,
+    time::Duration,
+};
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -63,6 +70,34 @@ pub(crate) struct DemoProviderArgs {
     seed: u64,
 }
 
+/// What the demo fetches: the published number of matches, as large as the published ones.
+const DEMO: Terms =
+    Terms { seed: 1, matches: 10, size: Size::Large, every: Duration::from_secs(1) };
+
+/// Runs one beside the server, on a thread and a loopback port of its own, until the program ends.
+/// Its matches begin when somebody asks for one.
+///
+/// # Errors
+/// There is no port or no thread to be had.
+pub(crate) fn beside() -> anyhow::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime =
+        || Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    let serve = move || -> anyhow::Result<Infallible> {
+        runtime()?.block_on(async {
+            let listener = TcpListener::from_std(listener)?;
+            Ok(accept(listener, Rc::new(Serving::new(DEMO))).await)
+        })
+    };
+    thread::Builder::new().name("demo-provider".into()).spawn(move || {
+        let Err(error) = serve();
+        tracing::warn!(%error, "the demo has no matches");
+    })?;
+    Ok(address)
+}
+
 /// Answers until a signal asks for the end.
 pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
     let DemoProviderArgs { listen, matches, size, every, seed } = *args;
@@ -74,10 +109,9 @@ pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
         let address = listener.local_addr()?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let provider = Provider::new(seed, matches, size, every);
         let example = format!("http://{address}/matchesfeed/1/matchcentre");
         print(&format!("listening on http://{address}, for instance {example}\n"))?;
-        let serving = Serving { provider: RefCell::new(provider), begun: Instant::now() };
+        let serving = Serving::new(Terms { seed, matches, size, every });
         tokio::select! {
             never = accept(listener, Rc::new(serving)) => match never {},
             _ = terminate.recv() => Ok(()),
@@ -86,9 +120,33 @@ pub(crate) fn run(args: &DemoProviderArgs) -> anyhow::Result<()> {
     })
 }
 
+/// What matches there are.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    seed: u64,
+    matches: u32,
+    size: Size,
+    every: Duration,
+}
+
 struct Serving {
-    provider: RefCell<Provider>,
-    begun: Instant,
+    terms: Terms,
+    /// Made when it is first needed, and when that was.
+    provider: OnceCell<(RefCell<Provider>, Instant)>,
+}
+
+impl Serving {
+    fn new(terms: Terms) -> Self {
+        Self { terms, provider: OnceCell::new() }
+    }
+
+    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let (provider, begun) = self.provider.get_or_init(|| {
+            let Terms { seed, matches, size, every } = self.terms;
+            (RefCell::new(Provider::new(seed, matches, size, every)), Instant::now())
+        });
+        provider.borrow_mut().answer(request, begun.elapsed())
+    }
 }
 
 async fn accept(listener: TcpListener, serving: Rc<Serving>) -> Infallible {
@@ -104,8 +162,7 @@ async fn serve(socket: TcpStream, serving: Rc<Serving>) {
     // Answers are waited for.
     let _ = socket.set_nodelay(true);
     let answer = service_fn(|request: Request<Incoming>| {
-        let elapsed = serving.begun.elapsed();
-        let answered = serving.provider.borrow_mut().answer(&request, elapsed);
+        let answered = serving.answer(&request);
         async { Ok::<Response<Full<Bytes>>, Infallible>(answered) }
     });
     let mut http = http1::Builder::new();

@@ -41,8 +41,9 @@ use tokio::{
 };
 
 use thalweg_lab::run::print;
-use thalweg_server::Server;
+use thalweg_server::{Server, config::UpstreamConfig};
 
+use crate::demo_provider;
 use settings::Settings;
 use values::{Level, LogFormat};
 
@@ -83,6 +84,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let level = settings.log.unwrap_or(Level::Info);
     let format = settings.log_format.unwrap_or(LogFormat::Text);
+    let has_demo = settings.demo;
     let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
     config.pages = pages::pages();
     if check {
@@ -91,6 +93,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     logs::begin(level, format);
+    if has_demo {
+        // Behind those of the user.
+        let matches = format!("matchesfeed/**=http://{}/{{topic}}", demo_provider::beside()?);
+        config.upstreams.push(UpstreamConfig::parse(&matches).map_err(|error| anyhow!(error))?);
+    }
     let server = thalweg_server::serve(config.clone())?;
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

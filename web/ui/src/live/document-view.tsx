@@ -1,6 +1,7 @@
 /** A value topic as a document: what of it is open, and what has just changed. */
 
 import { useMemo, useState } from "preact/hooks";
+import { fading } from "../changing.js";
 import { bytes } from "../format.js";
 import { CHILDREN, type Line, lines, type Opened, ROWS_MAX, type Version } from "./document.js";
 import type { Savings } from "./savings.js";
@@ -67,7 +68,7 @@ function Field({ line, number, toggle, more }: FieldProps) {
         )}
       </th>
       <td class={isOpen === null ? undefined : "amount"}>
-        <span key={isMarked ? number : 0} class={isMarked ? "changed" : undefined}>
+        <span key={isMarked ? number : 0} ref={isMarked ? fading : null} class={isMarked ? "changed" : undefined}>
           {text}
           {inside > 0 && `, ${inside.toLocaleString("en")} changed`}
         </span>

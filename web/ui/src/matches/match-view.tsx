@@ -1,7 +1,7 @@
 /** One match: score, figures, what happened, and who plays. */
 
 import { useMemo, useRef } from "preact/hooks";
-import { Changing } from "../changing.js";
+import { Changing, fading } from "../changing.js";
 import { Lineup } from "./lineup.js";
 import { type Brief, clock, isOn, type Match, type Moment, objects, type Side, score } from "./match.js";
 
@@ -109,6 +109,7 @@ function Timeline({ timeline, home }: { timeline: Match["timeline"]; home: Side 
           {moments.map((moment) => (
             <li
               key={moment.id}
+              ref={isNew(moment) ? fading : null}
               class={`${moment.team === home.id ? "home" : "away"}${isNew(moment) ? " changed" : ""}`}
             >
               <span class="minute">{moment.minute}′</span>
@@ -185,7 +186,7 @@ function Comments({ commentary }: { commentary: Match["commentary"] }) {
         {newest.length === 0 && <p class="note">Nothing yet.</p>}
         <ol reversed>
           {newest.map((moment) => (
-            <li key={moment.id} class={isNew(moment) ? "changed" : undefined}>
+            <li key={moment.id} ref={isNew(moment) ? fading : null} class={isNew(moment) ? "changed" : undefined}>
               <span class="minute">{moment.minute}′</span>
               <span>{moment.text}</span>
             </li>
