@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     clock::now_us,
-    config::{Config, GONE_MAX},
+    config::{Config, GONE_MAX, UpstreamConfig},
     metrics::UpstreamCounts,
 };
 
@@ -114,7 +114,10 @@ impl Running {
                 });
                 // Of two limits of one host the smaller counts.
                 of_hosts[index] = of_hosts[index].min(upstream.in_flight);
-                Rc::new(Upstream::new(upstream.clone(), index, Rc::clone(&hosts[index])))
+                // A document is an event.
+                let body_bytes = upstream.body_bytes.min(config.limits.event_bytes);
+                let upstream = UpstreamConfig { body_bytes, ..upstream.clone() };
+                Rc::new(Upstream::new(upstream, index, Rc::clone(&hosts[index])))
             })
             .collect();
         Self {

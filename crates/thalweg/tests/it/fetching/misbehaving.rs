@@ -86,6 +86,17 @@ fn whatever_was_wrong_it_is_asked_once_more_and_then_right() {
     assert_eq!(metric("fetches"), 2.0 * WRONG.len() as f64);
 }
 
+/// A document is an event, and no larger.
+#[test]
+fn a_document_over_the_limit_of_events_is_not_taken() {
+    let upstream = Upstream::start(|_| Reply::json("", &format!("{:?}", "x".repeat(2_000))));
+    let server = serve(&upstream, "", &["--max-event", "1KiB"]);
+    let mut subscriber = server.subscribe(Transport::Sse, "/f/large");
+    subscriber.confirmed();
+    server.await_metric("thalweg_upstream_too_large_total", |count| count >= 1.0);
+    assert_eq!(server.metric("thalweg_events_published_total"), 0.0);
+}
+
 #[test]
 fn a_redirect_is_followed_on_its_host_and_nowhere_else() {
     let other = Upstream::start(|_| Reply::json("", &"\"elsewhere\""));
