@@ -1,5 +1,9 @@
 /** What applies patches is loaded with the first one; what comes meanwhile waits. */
 
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterEach, expect, it, vi } from "vitest";
 import { connect } from "../dist/thalweg.js";
 import { World } from "./world.js";
@@ -41,4 +45,39 @@ it("versions that come meanwhile are delivered in order, and other topics do not
   ]);
   expect(closed).toEqual([{ score: 0 }]);
   session.close();
+});
+
+it("without it documents come whole, from the next connection on", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "thalweg-alone-"));
+  const errors: unknown[] = [];
+  const caught = (error: unknown): void => void errors.push(error);
+  process.on("uncaughtException", caught);
+  try {
+    // Its own name says that it is a module.
+    const code = readFileSync(join(import.meta.dirname, "../dist/thalweg.js"), "utf8");
+    writeFileSync(join(folder, "thalweg.mjs"), code.replace(/\n\/\/# sourceMappingURL=.*/, ""));
+    const alone = (await import(/* @vite-ignore */ pathToFileURL(join(folder, "thalweg.mjs")).href)) as {
+      connect: typeof connect;
+    };
+    const world = new World();
+    vi.stubGlobal("WebSocket", world.WebSocket);
+    world.values.add("match");
+    const session = alone.connect("http://server/");
+    const seen: unknown[] = [];
+    session.subscribe<{ score: number }>("match", {}, ({ events }) => void seen.push(events[0]?.score));
+    await until(() => session.status.state === "open");
+    let score = 0;
+    const asked = () => world.requests.map(({ url }) => url.searchParams.get("deltas"));
+    while (asked().at(-1) !== null || seen.at(-1) !== score) {
+      world.publish("match", { score: ++score });
+      for (let turn = 0; turn < 20; turn++) await new Promise((go) => setImmediate(go));
+    }
+    expect(asked()).toEqual(["patch", null]);
+    expect(seen).toEqual([...new Set(seen)].sort((one, other) => Number(one) - Number(other)));
+    session.close();
+    expect(errors.length).toBeLessThan(3);
+  } finally {
+    process.off("uncaughtException", caught);
+    rmSync(folder, { recursive: true });
+  }
 });
