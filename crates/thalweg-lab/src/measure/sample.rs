@@ -264,7 +264,7 @@ pub struct Point {
     /// Connections that stand.
     #[serde(default)]
     pub connections: u32,
-    /// The kernel's memory for TCP, of the whole machine.
+    /// The kernel's memory for TCP, of the whole machine; 0 but for a keyed load.
     #[serde(default)]
     pub kernel_bytes: u64,
     /// Its proportional memory; looked at once a second of a keyed load, for it takes long.

@@ -91,7 +91,7 @@ impl Bench<'_> {
     ) -> WatchOptions<'a> {
         let (place, interrupted) = (self.place, self.interrupted);
         let system_calls = self.context.system_calls;
-        WatchOptions { place, interrupted, system_calls, progress, barrier, pss: false }
+        WatchOptions { place, interrupted, system_calls, progress, barrier, is_keyed: false }
     }
 
     /// Takes one sample of a subject of its own, valid or not; `None` if interrupted.
@@ -134,7 +134,7 @@ impl Bench<'_> {
             warm_up: Duration::from_millis(part.warm_up_ms),
             measured: Duration::from_millis(part.measured_ms),
         };
-        let options = WatchOptions { pss: subject.settings.keys > 1, ..options };
+        let options = WatchOptions { is_keyed: subject.settings.keys > 1, ..options };
         let watch = Watch::new(watched, options)?;
         Ok(Launched { slot, load, watch, running })
     }

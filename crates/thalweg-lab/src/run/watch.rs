@@ -95,8 +95,9 @@ pub(super) struct WatchOptions<'a> {
     pub(super) progress: Option<&'a RefCell<Progress>>,
     /// Of those whose spans begin together.
     pub(super) barrier: StartBarrier,
-    /// Whether to look at proportional memory within the span, too.
-    pub(super) pss: bool,
+    /// Whether the load is keyed: then proportional memory and the kernel's are looked at within
+    /// the span, too.
+    pub(super) is_keyed: bool,
 }
 
 /// Observes the subject while the swarm loads it. A clone shares what it observes: one is
@@ -272,14 +273,14 @@ impl Observer for Watch<'_> {
         }
         if *is_in_span && observations.timeline.len() < POINTS_MAX {
             let (cpu_ns, rss_bytes) = Resources::glance(processes);
-            let wants_pss = options.pss && observations.timeline.len() % POINTS_PER_PSS == 0;
+            let wants_pss = options.is_keyed && observations.timeline.len() % POINTS_PER_PSS == 0;
             observations.timeline.push(Point {
                 at_us: monotonic_us() - observations.begin.at_us,
                 events: figures.events,
                 cpu_ns: cpu_ns.saturating_sub(observations.begin.resources.cpu_ns),
                 rss_bytes,
                 connections: figures.connections as u32,
-                kernel_bytes: tcp_bytes().unwrap_or(0),
+                kernel_bytes: options.is_keyed.then(tcp_bytes).flatten().unwrap_or(0),
                 pss_bytes: wants_pss.then(|| Resources::pss_bytes(processes)).flatten(),
             });
         }

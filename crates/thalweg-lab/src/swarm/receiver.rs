@@ -124,7 +124,13 @@ impl Receiver {
     /// Which of a connection's topics it is.
     #[inline]
     pub(super) fn place(&self, topic: usize) -> usize {
-        topic % self.each
+        if self.is_keyed() { 0 } else { topic }
+    }
+
+    /// Whether each connection has one of several topics.
+    #[inline]
+    fn is_keyed(&self) -> bool {
+        self.topic_names.len() > self.each
     }
 
     /// The subscriptions of so many connections. That with number n is to topic n modulo the
@@ -294,7 +300,7 @@ impl Receiver {
         let digits = topic.rsplit(|byte| *byte == b'/').next().and_then(number);
         let index = digits.and_then(|number| usize::try_from(number).ok());
         let is_asked_for = |index: &usize| {
-            let is_own = self.each > 1 || connection % self.topic_names.len() == *index;
+            let is_own = !self.is_keyed() || connection % self.topic_names.len() == *index;
             is_own && self.topic_names.get(*index).is_some_and(|name| name.as_bytes() == topic)
         };
         index
