@@ -256,7 +256,10 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
     }
   }
 
-  /** What comes from this one on waits until patches can be applied. */
+  /**
+   * What comes from this one on waits until patches can be applied. It counts as not processed: so
+   * it is bounded as that is.
+   */
   #hold(...first: [Message, number]): void {
     const held = [first];
     Object.assign(this, { receive: (...next: [Message, number]) => held.push(next) });
