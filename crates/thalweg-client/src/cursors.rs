@@ -59,7 +59,9 @@ impl Cursors {
     /// here.
     pub(crate) fn takes_patches(&self) -> bool {
         self.topics.iter().all(|cursor| {
-            let is_here = cursor.document.is_some() || !matches!(cursor.at, StartAt::After(_));
+            // Of offset 0 there is no version.
+            let needs_one = matches!(cursor.at, StartAt::After(position) if position.offset > 0);
+            let is_here = cursor.document.is_some() || !needs_one;
             !cursor.takes_none && (is_here || cursor.is_log)
         })
     }

@@ -96,8 +96,8 @@ pub enum GapReason {
     /// The cursor was older than the history when the subscription began or was resumed: it
     /// was away for too long.
     Trimmed,
-    /// The stream is another one than the cursor's: the server has lost its history, and its
-    /// offsets begin again. Everything that it still has follows.
+    /// The stream is another one than the cursor's: the server has lost its history, or the topic was
+    /// deleted and made again. Its offsets begin again. Everything that it still has follows.
     Epoch,
     /// The offsets jumped, and the server said nothing. No server of this version does that.
     Unannounced,

@@ -141,14 +141,14 @@ impl Tail {
         second.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let update = tokio::select! {
-                _ = self.interrupt.recv() => return self.is_enough("interrupted"),
-                _ = self.terminate.recv() => return self.is_enough("interrupted"),
+                _ = self.interrupt.recv() => return self.stop("interrupted"),
+                _ = self.terminate.recv() => return self.stop("interrupted"),
                 _ = second.tick(), if self.notes.show_progress() => {
                     self.notes.progress(self.printed, "events");
                     continue;
                 }
                 update = self.subscription.next() => match update {
-                    Err(Error::Ended) => return self.is_enough("all topics have ended"),
+                    Err(Error::Ended) => return self.stop("all topics have ended"),
                     update => update?,
                 },
             };
@@ -191,8 +191,8 @@ impl Tail {
             stdout.write_all(&lines).and_then(|()| stdout.flush())
         });
         let written = tokio::select! {
-            _ = self.interrupt.recv() => return self.is_enough("interrupted").map(|()| Next::Stop),
-            _ = self.terminate.recv() => return self.is_enough("interrupted").map(|()| Next::Stop),
+            _ = self.interrupt.recv() => return self.stop("interrupted").map(|()| Next::Stop),
+            _ = self.terminate.recv() => return self.stop("interrupted").map(|()| Next::Stop),
             written = writing => written?,
         };
         match written {
@@ -203,8 +203,8 @@ impl Tail {
         }
     }
 
-    /// Whether that was all that was asked for, when `what` has happened.
-    fn is_enough(&self, what: &str) -> anyhow::Result<()> {
+    /// Stops because of `what`, which is a failure if more was asked for.
+    fn stop(&self, what: &str) -> anyhow::Result<()> {
         match self.count {
             None => Ok(()),
             Some(count) => {

@@ -141,7 +141,7 @@ impl Subscriber {
     }
 
     /// Says that a topic has ended if the subscriber has everything of it, and leaves that topic.
-    /// It is one topic in each visit: its owner takes them one by one ([`Subscriber::take_left`]).
+    /// A visit says one end, because its owner is told of one feed ([`Subscriber::take_left`]).
     fn say_end(&mut self, feeds: &impl Feeds) {
         let waits = self.left.is_some()
             || self.leaving.is_some()

@@ -109,18 +109,13 @@ impl Subscriber {
     }
 
     /// The topic of a feed has ended: nothing more will be pushed into it. The subscriber is sent what it
-    /// has not got of it, then the end. Then it has left the feed, as after
+    /// has not got of it, without waiting for acks or an interval, then the end. Then it has left the feed, as after
     /// [`Self::unsubscribe`], and a one-way connection that has no topic left closes.
     pub fn end_topic(&mut self, feed: FeedKey, code: EndCode) {
         if let Some(index) = self.index_of(feed) {
-            self.subscriptions[usize::from(index)].end = Some(code);
+            self.subscriptions[usize::from(index)].will_end(code);
             self.has_ends = true;
         }
-    }
-
-    /// Whether a topic that it reads has ended.
-    pub fn has_ends(&self) -> bool {
-        self.has_ends
     }
 
     /// A feed that it has left since the last call, and its place in that feed's list. Call it

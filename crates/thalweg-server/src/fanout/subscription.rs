@@ -102,8 +102,9 @@ impl Subscription {
                 Start::Lost(_) | Start::OtherEpoch(_) => start,
             },
             (Progress::Starting(start), None, _) => start,
+            (Progress::Ended, ..) => StartAt::Latest,
             // A feed never goes away under its subscribers.
-            (Progress::At(_), ..) | (Progress::Ended, ..) => StartAt::Latest,
+            (Progress::At(_), ..) => StartAt::Latest,
         }
     }
 
@@ -115,6 +116,15 @@ impl Subscription {
     /// Whether its topic has ended and was left.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.progress, Progress::Ended)
+    }
+
+    /// Its topic has ended. Whoever neither reads nor acks must not hold it for ever: what is left is
+    /// due at once.
+    pub(super) fn will_end(&mut self, code: EndCode) {
+        self.end = Some(code);
+        self.window = None;
+        self.interval_us = 0;
+        self.due_us = 0;
     }
 
     /// Leaves its topic, which has ended, and keeps its place among the connection's

@@ -252,9 +252,10 @@ impl Shard {
         let subscriber = &self.subscribers.get_mut(id)?.subscriber;
         let named = feeds.find(topic).filter(|feed| subscriber.reads(*feed));
         // The name of a topic that has ended leads elsewhere.
-        let mut ends = subscriber.feeds().filter(|_| subscriber.has_ends());
-        let has_name = |feed: &FeedKey| feeds.get(*feed).is_some_and(|local| local.topic == *topic);
-        named.or_else(|| ends.find(|feed| has_name(feed) && subscriber.reads(*feed)))
+        let is_its = |feed: &FeedKey| {
+            feeds.get(*feed).is_some_and(|local| local.topic == *topic) && subscriber.reads(*feed)
+        };
+        named.or_else(|| subscriber.feeds().find(is_its))
     }
 
     fn end_subscription(&mut self, context: &Context, topic: &Topic) -> Result<(), Refusal> {

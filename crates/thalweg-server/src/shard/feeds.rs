@@ -16,6 +16,7 @@ use thalweg_wire::{EndCode, Epoch, Format, Offset, Topic};
 
 use super::{
     demand::{Demand, DemandChange, LINGER_US},
+    timers::Timers,
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
 use crate::{
@@ -229,7 +230,7 @@ impl FeedTable {
         self.feeds.iter_mut().map(|(key, feed)| (key as FeedKey, feed))
     }
 
-    /// Takes posted batches in; the first ones make the feed.
+    /// Takes posted batches in; the first ones make the feed. Returns the feed.
     pub(super) fn receive(
         &mut self,
         key: FeedKey,
@@ -238,11 +239,11 @@ impl FeedTable {
         batches: Vec<Arc<Batch>>,
         now_us: u64,
         counts: &Counts,
-    ) {
+    ) -> Option<&mut Feed> {
         if !batches.is_empty() {
             self.set_kind(key, TopicKind::Active);
         }
-        let Some(local) = self.feeds.get_mut(key as usize) else { return };
+        let local = self.feeds.get_mut(key as usize)?;
         let feed = local.feed.get_or_insert_with(|| {
             // Looked up once: the feed keeps its bounds.
             let history = self.config.topic(&local.topic).history;
@@ -256,6 +257,19 @@ impl FeedTable {
                 push(feed, batch, now_us, counts);
             }
         }
+        Some(feed)
+    }
+
+    /// The timers that topics wait for.
+    pub(super) fn timers(&self) -> Timers<FeedKey> {
+        let mut timers = Timers::default();
+        for (key, local) in &self.feeds {
+            let home = local.home.as_ref().filter(|home| home.is_timed);
+            if let Some(due_us) = home.and_then(|home| home.sequencer.due_us()) {
+                timers.set(due_us, key as FeedKey);
+            }
+        }
+        timers
     }
 
     /// Memory of a topic's history, in bytes.

@@ -60,7 +60,7 @@ pub(crate) enum Mail {
         /// In order.
         batches: Vec<Arc<Batch>>,
         /// Set if the topic has ended after them.
-        end: Option<EndCode>,
+        end: Option<HomeEnd>,
     },
     /// Delete a topic whose home is this shard.
     Delete {
@@ -74,6 +74,15 @@ pub(crate) enum Mail {
     Flush(oneshot::Sender<()>),
     /// Close all connections and end.
     Drain,
+}
+
+/// The end of a topic at its home.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HomeEnd {
+    /// Why.
+    pub(crate) code: EndCode,
+    /// One past its last event, which may have been dropped before it was posted.
+    pub(crate) head: Offset,
 }
 
 /// How far the client of a source has processed its events.

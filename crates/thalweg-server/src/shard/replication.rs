@@ -3,11 +3,16 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{EndCode, Epoch, Offset, Topic};
+use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
-    Mail, feeds::Follower, home_of, mail::FollowerId, topic_limits::Creator, topics::Topics,
+    Mail,
+    feeds::Follower,
+    home_of,
+    mail::{FollowerId, HomeEnd},
+    topic_limits::Creator,
+    topics::Topics,
 };
 use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, stream::Batch};
 impl Topics {
@@ -42,7 +47,7 @@ impl Topics {
                     epoch: home.sequencer.epoch(),
                     from: follower.next,
                     batches: feed.batches_from(follower.next).cloned().collect(),
-                    end: local.end,
+                    end: local.end.map(|code| HomeEnd { code, head: feed.head() }),
                 }),
                 Err(TrySendError::Full(())) => {
                     all = false;
@@ -57,6 +62,7 @@ impl Topics {
         }
         home.followers.retain(|follower| !follower.is_told_end);
         home.is_unposted = !all;
+        self.remove_ended(key);
         all
     }
 
@@ -151,7 +157,7 @@ impl Topics {
         epoch: Epoch,
         from: Offset,
         batches: Vec<Arc<Batch>>,
-        end: Option<EndCode>,
+        end: Option<HomeEnd>,
     ) {
         let key = self.feeds.find(topic);
         let Some((key, local)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
@@ -159,10 +165,13 @@ impl Topics {
         };
         if local.attachment == attachment {
             let before = self.feeds.history_bytes(key);
-            self.feeds.receive(key, epoch, from, batches, now_us(), &self.counts);
+            let feed = self.feeds.receive(key, epoch, from, batches, now_us(), &self.counts);
+            if let (Some(feed), Some(end)) = (feed, end) {
+                feed.skip_to(end.head);
+            }
             self.has_grown(key, before);
-            if let Some(code) = end {
-                self.has_ended(key, code);
+            if let Some(end) = end {
+                self.has_ended(key, end.code);
             }
         }
     }

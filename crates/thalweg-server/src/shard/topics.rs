@@ -37,6 +37,8 @@ pub(crate) struct Topics {
     /// Feeds that were not requested from their home yet.
     pub(super) unattached: Vec<FeedKey>,
     pub(super) attachments: u64,
+    /// Whether topics were removed for which there are timers.
+    has_stale_timers: bool,
     /// Memory of the histories, other shards' copies included.
     history_bytes: usize,
     /// The turn takes and processes it.
@@ -66,6 +68,7 @@ impl Topics {
             unposted: Vec::new(),
             unattached: Vec::new(),
             attachments: 0,
+            has_stale_timers: false,
             history_bytes: 0,
             news: News::default(),
             counts: Arc::clone(counts),
@@ -238,12 +241,8 @@ impl Topics {
         if self.common.config.upstream(topic).is_some() {
             return Err(Refusal::fetched(topic));
         }
-        if self
-            .feeds
-            .get(key)
-            .and_then(|local| local.home.as_ref())
-            .is_some_and(|home| home.is_permanent)
-        {
+        let home = self.feeds.get(key).and_then(|local| local.home.as_ref());
+        if home.is_some_and(|home| home.is_permanent) {
             return Err(Refusal::in_use(topic));
         }
         self.end(key, EndCode::Deleted, now_us());
@@ -258,16 +257,21 @@ impl Topics {
         };
         home.sequencer.stop_waiting();
         self.seal_feed(key, now_us);
+        self.counts.topics_ended.add(1);
         self.has_ended(key, code);
-        if self.remove_unread(key) {
-            return;
-        }
-        let Some(local) = self.feeds.get_mut(key) else { return };
-        if let Some(home) = &mut local.home
-            && !home.followers.is_empty()
+        let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
+        if let Some(home) = home.filter(|home| !home.followers.is_empty())
             && !std::mem::replace(&mut home.is_unposted, true)
         {
             self.unposted.push(key);
+        }
+        self.remove_unread(key);
+    }
+
+    /// Removes a topic that has ended, if nobody reads it any more.
+    pub(super) fn remove_ended(&mut self, key: FeedKey) {
+        if self.feeds.get(key).is_some_and(|local| local.end.is_some()) {
+            self.remove_unread(key);
         }
     }
 
@@ -280,21 +284,18 @@ impl Topics {
         }
     }
 
-    /// Removes a topic with all of its history, unless somebody reads it. Whether it did.
-    fn remove_unread(&mut self, key: FeedKey) -> bool {
-        let is_unread = self.feeds.get(key).is_some_and(|local| !local.has_readers());
-        if is_unread {
-            self.history_bytes -= self.feeds.history_bytes(key);
-            self.feeds.remove(key);
-        }
-        is_unread
+    /// Removes a topic with all of its history, unless somebody reads it.
+    fn remove_unread(&mut self, key: FeedKey) {
+        let Some(local) = self.feeds.get(key).filter(|local| !local.has_readers()) else { return };
+        self.has_stale_timers |= local.home.as_ref().is_some_and(|home| home.is_timed);
+        self.history_bytes -= self.feeds.history_bytes(key);
+        self.feeds.remove(key);
     }
 
     /// A topic has ended, here or at its home, and its last batches are here.
     pub(super) fn has_ended(&mut self, key: FeedKey, code: EndCode) {
         self.feeds.end(key, code);
         self.news.ends.push((key, code));
-        self.counts.topics_ended.add(1);
     }
 
     /// Makes all open batches due, also those that wait for more events.
@@ -335,10 +336,7 @@ impl Topics {
         format: Format,
         now_us: u64,
     ) -> Option<u32> {
-        let local = self.feeds.get_mut(key)?;
-        let place = local.join(connection, format);
-        // It may have ended after it was opened for this connection.
-        self.news.ends.extend(local.end.map(|code| (key, code)));
+        let place = self.feeds.get_mut(key)?.join(connection, format);
         self.want(key, now_us);
         Some(place)
     }
@@ -362,7 +360,9 @@ impl Topics {
     /// Removes a subscription from a feed's list. The connection that moves to its place must
     /// be told.
     pub(super) fn leave(&mut self, key: FeedKey, place: u32, format: Format) -> Option<Moved> {
-        self.feeds.get_mut(key)?.leave(place, format)
+        let moved = self.feeds.get_mut(key)?.leave(place, format);
+        self.remove_ended(key);
+        moved
     }
 
     /// Removes a topic that its home has not sent yet and that nobody reads here.
@@ -397,6 +397,9 @@ impl Topics {
                 // Its home has not answered: maybe it has no room for more topics. Ask again.
                 self.unattached.push(key);
             }
+        }
+        if std::mem::take(&mut self.has_stale_timers) {
+            self.timers = self.feeds.timers();
         }
         self.history_bytes = history;
         self.counts.topics.set(topics);

@@ -145,7 +145,9 @@ impl Shard {
             feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
         for (feed, code) in topics.news.ends.drain(..) {
-            let readers = topics.feeds.get(feed).map(|local| &local.subscribers);
+            // It may be gone, and another topic be in its place.
+            let ended = topics.feeds.get(feed).filter(|local| local.end.is_some());
+            let readers = ended.map(|local| &local.subscribers);
             readers.into_iter().flatten().for_each(|key| subscribers.end_topic(*key, feed, code));
         }
         for (key, change) in std::mem::take(&mut topics.news.demand) {

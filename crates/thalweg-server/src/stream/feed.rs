@@ -165,6 +165,13 @@ impl Feed {
         of!(self, feed => feed.push(batch, now_us));
     }
 
+    /// Events before `head` will not come: whoever has not got them has lost them.
+    pub fn skip_to(&mut self, head: Offset) {
+        if head > self.head() {
+            of!(self, feed => feed.skip_to(head));
+        }
+    }
+
     /// Frees what is no longer needed. Call it about once a second.
     pub fn sweep(&mut self, now_us: u64) {
         of!(self, feed => feed.sweep(now_us));

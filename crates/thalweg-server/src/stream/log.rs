@@ -149,6 +149,12 @@ impl Log {
         self.trim_to_size();
     }
 
+    /// Moves the head, with nothing before it: as [`super::Feed::skip_to`].
+    pub(super) fn skip_to(&mut self, head: Offset) {
+        self.next = head;
+        self.tails.iter_mut().filter_map(|(_, tail)| tail.as_mut()).for_each(|tail| tail.cut());
+    }
+
     /// Frees what is no longer needed. Call it about once a second.
     pub fn sweep(&mut self, now_us: u64) {
         let oldest_us = now_us.saturating_sub(self.bounds.age_us_max);
@@ -338,5 +344,37 @@ impl Log {
             self.history_events -= batch.count();
             self.history_bytes -= batch.memory_bytes();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Feed, FeedKind, Frames, Next, Payloads},
+        *,
+    };
+
+    #[test]
+    fn what_was_lost_at_the_end_is_known_to_be_lost() {
+        let format = Format::NDJSON;
+        let bounds = HistoryBounds { events_max: 9, bytes_max: 1 << 20, age_us_max: u64::MAX };
+        let epoch = Epoch::new(1).unwrap();
+        let mut feed = Feed::new(FeedKind::Log, "cars".parse().unwrap(), epoch, 1, bounds);
+        feed.open_tail(format);
+        let mut payloads = Payloads::default();
+        payloads.push(|out| Ok::<_, ()>(out.push(b'1'))).unwrap();
+        feed.push(Arc::new(Batch::seal(1, payloads, 1)), 1);
+        let hot = match Frames::of(&feed, format).next(&Cursor::before(1), false, &mut Vec::new()) {
+            Next::Hot(_, after) => after,
+            _ => panic!("no hot frame"),
+        };
+        feed.skip_to(5);
+        for cursor in [hot, Cursor::before(2)] {
+            let next = Frames::of(&feed, format).next(&cursor, false, &mut Vec::new());
+            let Next::Lost(lost) = next else { panic!("{cursor:?} has lost nothing") };
+            assert_eq!((lost.expected, lost.middle, lost.newest), (2, 5, 5));
+        }
+        feed.skip_to(3);
+        assert_eq!(feed.head(), 5);
     }
 }

@@ -175,6 +175,12 @@ impl Value {
         self.keep_frames(now_us);
     }
 
+    /// Moves the head: the version that was there is not the newest.
+    pub(super) fn skip_to(&mut self, head: Offset) {
+        self.next = head;
+        self.trim_all(u64::MAX);
+    }
+
     /// Makes the frames that are kept for those who had the version before.
     fn keep_frames(&mut self, now_us: u64) {
         let mut frames = std::mem::take(&mut self.frames);

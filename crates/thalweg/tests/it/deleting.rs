@@ -1,6 +1,8 @@
 //! Topics that end: whoever reads one is told so, after everything that it had.
 
-use crate::harness::{Heard, Server, Subscriber, Transport, close, offset};
+use rustix::process::{Signal, kill_process};
+
+use crate::harness::{Heard, Server, Subscriber, Transport, close, offset, request};
 
 const TOPIC: &str = "deleting/it";
 
@@ -112,33 +114,86 @@ fn the_other_topics_of_a_connection_go_on() {
     }
 }
 
+/// It ends for whoever never acks, and then its place among the topics is free.
 #[test]
-fn who_is_behind_acks_on_until_the_end() {
-    let server = Server::start(&["--shards", "2"]);
-    let mut subscriber = server.subscribe(Transport::WebSocket, "");
-    let command = format!(
-        r#"{{"command":"subscribe","topic":"{TOPIC}","cursor":"earliest","window":"1KiB"}}"#
-    );
-    assert!(subscriber.command(&command).get("answer").is_some());
-    subscriber.confirmed();
+fn who_never_acks_does_not_hold_it() {
+    let server = Server::start(&["--shards", "2", "--max-topics", "1"]);
+    let target = format!("/{TOPIC}?cursor=earliest&window=1KiB&interval=5m");
     let text = format!("\"{}\"", "x".repeat(900));
-    let published: Vec<_> = (0..5)
-        .map(|_| server.post(TOPIC, "application/json", &text).published().position)
-        .collect();
-    delete(&server, TOPIC);
-    // Another topic of this name, which the acks do not mean.
-    server.publish(TOPIC, 0..3);
-    for (place, position) in published.iter().enumerate() {
-        let envelope = subscriber.envelope();
-        assert_eq!(&envelope.position, position);
-        if place == 0 {
-            let again = subscriber.command(&command);
-            assert_eq!(again["error"]["code"], "already_subscribed");
-        }
-        let ack = format!(r#"{{"command":"ack","topic":"{TOPIC}","position":"{position}"}}"#);
-        subscriber.say(&ack);
+    let mut subscriber = server.subscribe(Transport::WebSocket, &target);
+    subscriber.confirmed();
+    for _ in 0..5 {
+        server.post(TOPIC, "application/json", &text).published();
     }
-    assert_eq!(next(&mut subscriber), end_of(TOPIC, &published[4]));
+    delete(&server, TOPIC);
+    for _ in 0..5 {
+        subscriber.envelope();
+    }
+    assert!(matches!(next(&mut subscriber), Heard::TopicEnd(..)));
+    server.publish("another", 0..1);
+}
+
+/// A topic that is made in the place of a deleted one has nothing of it.
+#[test]
+fn a_topic_that_is_made_at_the_same_time_lives_on() {
+    let server = Server::start(&["--shards", "1"]);
+    for round in 0..10 {
+        let (old, new) = (format!("old/{round}"), format!("new/{round}"));
+        server.publish(&old, 0..3);
+        let mut socket = server.connect();
+        let both = [
+            request("DELETE", &format!("/v1/topics/{old}"), &[], b""),
+            request("GET", &format!("/v1/topics/{new}"), &[("Accept", "text/event-stream")], b""),
+        ];
+        socket.send_if_open(both.concat());
+        assert_eq!(socket.response().status, 204);
+        assert_eq!(socket.response_head().status, 200);
+        let position = server.publish(&new, 7..8).position;
+        let mut heard = String::new();
+        while !heard.contains(&position) {
+            let frame = socket.until(b"\n\n", "an event").expect("an event");
+            heard.push_str(&String::from_utf8_lossy(&frame));
+        }
+        assert!(!heard.contains("event:end"), "{heard}");
+    }
+}
+
+/// Whatever comes first: a connection has one topic of a name.
+#[test]
+fn commands_and_an_end_may_come_at_once() {
+    let server = Server::start(&["--shards", "2"]);
+    for _ in 0..20 {
+        let mut subscriber = server.subscribe(Transport::WebSocket, &format!("/{TOPIC}"));
+        subscriber.confirmed();
+        let mut publisher = server.connect();
+        kill_process(server.pid(), Signal::STOP).expect("stop the server");
+        publisher.send_if_open(request("DELETE", &format!("/v1/topics/{TOPIC}"), &[], b""));
+        for command in ["unsubscribe", "subscribe"] {
+            subscriber.say(&format!(r#"{{"command":"{command}","topic":"{TOPIC}"}}"#));
+        }
+        kill_process(server.pid(), Signal::CONT).expect("let it go on");
+        assert_eq!(publisher.response().status, 204);
+        let mut refused = 0;
+        let mut ends = 0;
+        loop {
+            match next(&mut subscriber) {
+                Heard::Answer(answer) => refused += usize::from(answer.get("error").is_some()),
+                Heard::TopicEnd(..) => ends += 1,
+                // The confirmation of the second subscription.
+                Heard::Envelope(_) => break,
+                heard => panic!("{heard:?}"),
+            }
+        }
+        // Who has heard the end has nothing to leave.
+        assert_eq!(refused, ends);
+        // It is the old topic, which ends, or the new one, which has this event.
+        let published = server.publish(TOPIC, 5..6);
+        match next(&mut subscriber) {
+            Heard::Envelope(envelope) => assert_eq!(envelope.position, published.position),
+            heard => assert!(matches!(heard, Heard::TopicEnd(..)), "{heard:?}"),
+        }
+        delete(&server, TOPIC);
+    }
 }
 
 #[test]

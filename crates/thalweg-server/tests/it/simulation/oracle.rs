@@ -126,7 +126,7 @@ impl Oracle {
     /// A topic has ended: its end comes after everything of it.
     pub(super) fn end_topic(&mut self, feed: FeedKey) {
         let mut its = self.readings.iter_mut().filter(|reading| reading.subscribe.feed == feed);
-        its.find(|reading| reading.goes_on()).expect("a topic that it has").end = TopicEnd::Due;
+        its.find(|reading| reading.goes_on()).expect("a topic that it has").will_end();
     }
 
     /// A topic that has ended was left.

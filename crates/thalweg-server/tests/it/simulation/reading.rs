@@ -87,6 +87,14 @@ impl Reading {
         }
     }
 
+    /// Its topic has ended: what is left comes at once.
+    pub(super) fn will_end(&mut self) {
+        self.end = TopicEnd::Due;
+        self.window = None;
+        self.caught_up_us = None;
+        self.subscribe.terms.interval_us = 0;
+    }
+
     /// Whether it goes on.
     pub(super) fn goes_on(&self) -> bool {
         self.left_at.is_none() && matches!(self.end, TopicEnd::None | TopicEnd::Due)
