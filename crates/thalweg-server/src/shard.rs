@@ -15,6 +15,7 @@
 //!
 //! topics            order, batches, history
 //!   feeds           the topics on this shard
+//!   local_topic     one of them
 //!   demand          whether somebody wants a topic
 //!   home            which shard is a topic's home
 //!   topic_limits    how many topics there may be
@@ -52,6 +53,7 @@ mod home;
 mod idempotency;
 mod inbound;
 mod ingest;
+mod local_topic;
 mod mail;
 mod peers;
 mod poll;

@@ -12,10 +12,11 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{EndCode, Epoch, Format, Offset, Topic};
+use thalweg_wire::{EndCode, Epoch, Offset, Topic};
 
 use super::{
-    demand::{Demand, DemandChange, LINGER_US},
+    demand::Demand,
+    local_topic::{Home, LocalTopic},
     timers::Timers,
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
@@ -40,67 +41,6 @@ pub(super) struct FeedTable {
     pub(super) topic_limits: TopicLimits,
     /// The topic whose history loses batches next, when all histories together are too large.
     shed_next: usize,
-}
-
-/// One topic on one shard.
-#[derive(Debug)]
-pub(super) struct LocalTopic {
-    pub(super) topic: Topic,
-    kind: TopicKind,
-    feed_kind: FeedKind,
-    /// What its subscribers read; on a shard that is not its home, only once
-    /// the home has answered.
-    pub(super) feed: Option<Feed>,
-    /// Only on its home shard.
-    pub(super) home: Option<Home>,
-    /// Connections that subscribe to it; each subscription knows its place here.
-    pub(super) subscribers: Vec<u32>,
-    /// Sources of this shard read its events.
-    pub(super) is_input: bool,
-    /// How many of its subscribers use each format.
-    format_users: FormatMap<u32>,
-    /// Number of the attachment to its home; 0: none.
-    pub(super) attachment: u64,
-    /// The topic has ended. Its name is not its own any more; it goes when nobody reads it.
-    pub(super) end: Option<EndCode>,
-}
-
-/// A subscription has another place in its feed's list.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Moved {
-    pub(super) connection: u32,
-    pub(super) from: u32,
-}
-
-#[derive(Debug)]
-pub(super) struct Home {
-    pub(super) sequencer: Sequencer,
-    pub(super) followers: Vec<Follower>,
-    pub(super) demand: Demand,
-    /// How long it is fetched without readers, in µs, if it is fetched.
-    fetched_linger_us: Option<u64>,
-    /// Among those to seal in this turn.
-    pub(super) is_due: bool,
-    /// A timer will seal it.
-    pub(super) is_timed: bool,
-    /// Among those to post.
-    pub(super) is_unposted: bool,
-    /// A source makes its events, or reads them.
-    pub(super) is_permanent: bool,
-}
-
-/// Another shard that has a copy of the topic. It is a cursor too: what was not posted to it
-/// yet stays in the history.
-#[derive(Debug)]
-pub(super) struct Follower {
-    pub(super) shard: usize,
-    pub(super) attachment: u64,
-    /// The next event to post.
-    pub(super) next: Offset,
-    /// Whether anything was posted to it yet.
-    pub(super) has_first_reply: bool,
-    /// It knows that the topic has ended, and needs nothing more.
-    pub(super) is_told_end: bool,
 }
 
 impl FeedTable {
@@ -321,95 +261,6 @@ impl FeedTable {
             self.unname(&feed.topic, key);
             self.topic_limits.give_back(feed.kind, feed.home.is_some());
         }
-    }
-}
-
-impl LocalTopic {
-    /// Adds a connection to the list. Returns its place there.
-    pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
-        let format = self.feed_kind.format(format);
-        let place = self.subscribers.len() as u32;
-        self.subscribers.push(connection);
-        *self.format_users.get_or_insert_with(format, || 0) += 1;
-        if let Some(feed) = &mut self.feed {
-            feed.open_tail(format);
-        }
-        place
-    }
-
-    /// Removes the subscription at `place` from the list. The last one moves to this place, and
-    /// its connection must be told.
-    pub(super) fn leave(&mut self, place: u32, format: Format) -> Option<Moved> {
-        // A subscription that was never listed cannot be removed.
-        let from = (self.subscribers.len() as u32).checked_sub(1).filter(|last| place <= *last)?;
-        self.subscribers.swap_remove(place as usize);
-        let format = self.feed_kind.format(format);
-        if let Some(users) = self.format_users.get_mut(format) {
-            *users -= 1;
-            if *users == 0 {
-                self.format_users.remove(format);
-                self.feed.iter_mut().for_each(|feed| feed.close_tail(format));
-            }
-        }
-        let connection = self.subscribers.get(place as usize)?;
-        Some(Moved { connection: *connection, from })
-    }
-
-    /// Whether anybody subscribes, here or on another shard.
-    pub(super) fn has_readers(&self) -> bool {
-        let is_posted = |home: &Home| !home.followers.is_empty();
-        self.is_read_here() || self.home.as_ref().is_some_and(is_posted)
-    }
-
-    fn is_read_here(&self) -> bool {
-        !self.subscribers.is_empty() || self.is_input
-    }
-
-    /// Checks whether somebody subscribes. A change is meant for the sources that feed the
-    /// topic.
-    pub(super) fn update_demand(&mut self, now_us: u64) -> Option<DemandChange> {
-        if self.end.is_some() {
-            return None;
-        }
-        let has_readers = self.has_readers();
-        let home = self.home.as_mut()?;
-        home.demand.update(has_readers, now_us, home.fetched_linger_us.unwrap_or(LINGER_US))
-    }
-
-    /// Whether it waits for its home, and nobody waits for it.
-    pub(super) fn is_unused(&self) -> bool {
-        self.home.is_none() && self.feed.is_none() && !self.is_read_here()
-    }
-
-    /// Whether its home must be asked for it.
-    pub(super) fn needs_attaching(&self) -> bool {
-        self.home.is_none() && self.feed.is_none() && self.is_read_here()
-    }
-
-    /// Whether it can be removed without losing anything.
-    pub(super) fn is_idle(&self) -> bool {
-        let has_nothing = self.home.is_none() || self.end.is_some() || self.is_empty();
-        !self.has_readers() && has_nothing && !self.is_fetched()
-    }
-
-    /// Whether it is being fetched: then the fetcher must be told first that it is not wanted.
-    fn is_fetched(&self) -> bool {
-        let is_wanted =
-            |home: &Home| home.fetched_linger_us.is_some() && home.demand != Demand::None;
-        self.end.is_none() && self.home.as_ref().is_some_and(is_wanted)
-    }
-
-    /// Whether it was active and has none any more.
-    pub(super) fn is_emptied(&self) -> bool {
-        self.kind == TopicKind::Active && self.is_empty()
-    }
-
-    /// Whether it has no events and nothing makes any.
-    fn is_empty(&self) -> bool {
-        let is_retained =
-            self.feed.as_ref().is_some_and(|feed| feed.first_retained() < feed.head());
-        let is_due = |home: &Home| home.is_permanent || home.sequencer.due_us().is_some();
-        !is_retained && !self.home.as_ref().is_some_and(is_due)
     }
 }
 

@@ -7,9 +7,8 @@ use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
-    Mail,
-    feeds::Follower,
-    home_of,
+    Mail, home_of,
+    local_topic::Follower,
     mail::{FollowerId, HomeEnd},
     topic_limits::Creator,
     topics::Topics,

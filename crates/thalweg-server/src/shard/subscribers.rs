@@ -12,8 +12,8 @@ use thalweg_wire::{Close, EndCode, Format};
 
 use super::{
     Common,
-    feeds::Moved,
     history_query::HistoryQuery,
+    local_topic::Moved,
     poll::{Poll, Ready},
     slice::Slice,
     timers::Timers,

@@ -8,8 +8,9 @@ use thalweg_wire::{EndCode, Format, Topic};
 use super::{
     Common,
     demand::{Demand, DemandChange},
-    feeds::{FeedTable, LocalTopic, Moved, push},
+    feeds::{FeedTable, push},
     home_of,
+    local_topic::{LocalTopic, Moved},
     publish_result::PublishResult,
     timers::Timers,
     topic_limits::{Creator, TopicKind, too_many_new},

@@ -362,12 +362,14 @@ mod tests {
         let mut feed = Feed::new(FeedKind::Log, "cars".parse().unwrap(), epoch, 1, bounds);
         feed.open_tail(format);
         let mut payloads = Payloads::default();
-        payloads.push(|out| Ok::<_, ()>(out.push(b'1'))).unwrap();
-        feed.push(Arc::new(Batch::seal(1, payloads, 1)), 1);
-        let hot = match Frames::of(&feed, format).next(&Cursor::before(1), false, &mut Vec::new()) {
-            Next::Hot(_, after) => after,
-            _ => panic!("no hot frame"),
+        let write = |out: &mut Vec<u8>| {
+            out.push(b'1');
+            Ok::<_, ()>(())
         };
+        payloads.push(write).unwrap();
+        feed.push(Arc::new(Batch::seal(1, payloads, 1)), 1);
+        let next = Frames::of(&feed, format).next(&Cursor::before(1), false, &mut Vec::new());
+        let Next::Hot(_, hot) = next else { panic!("no hot frame") };
         feed.skip_to(5);
         for cursor in [hot, Cursor::before(2)] {
             let next = Frames::of(&feed, format).next(&cursor, false, &mut Vec::new());

@@ -1,4 +1,6 @@
-use super::*;
+use thalweg_wire::Format;
+
+use super::{super::local_topic::Moved, *};
 
 #[test]
 fn every_subscription_is_found_at_its_place() {
