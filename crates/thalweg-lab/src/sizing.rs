@@ -2,7 +2,7 @@
 //! run ([`CostModel`]). Pure.
 //!
 //! Costs are linear in connections, messages and bytes, cores are taken to add up, and nodes are
-//! loaded to a share only ([`LOADED`]). What goes beyond what was measured is said.
+//! loaded to a share only (`LOADED`). What goes beyond what was measured is said.
 
 use crate::measure::regression::{Fit, TERMS};
 use crate::report::{CostModel, short};
