@@ -199,17 +199,16 @@ export function made(subscription: AnySubscription, message: Message, owner: Rec
   } catch {
     const failures = (subscription.failures ?? 0) + 1;
     subscription.failures = failures;
-    if (failures > FAILURES_MAX) owner.settings.deltas = undefined;
-    restart(subscription, owner);
-    return null;
+    return failures > FAILURES_MAX ? owner.takeWhole(subscription) : restart(subscription, owner);
   }
 }
 
 /** Subscribes to it anew, without a cursor: then its document comes. */
-function restart(subscription: AnySubscription, { connection, changed }: Receiver): void {
+function restart(subscription: AnySubscription, { connection, changed }: Receiver): null {
   subscription.cursor = "latest";
   const carried = connection()?.carried.get(subscription.topic);
   // Not as it is wanted: a two-way connection takes it again. One that is one-way is replaced.
   if (carried && carried.interval !== null) carried.interval = Number.NaN;
   changed();
+  return null;
 }

@@ -119,11 +119,11 @@ export class Route implements ConnectionHooks {
     if (transport && !transport.isTwoWay) this.#dial(transport, true);
   }
 
-  /** Gives up the connection until then. */
+  /** Gives up the connection until then; `null`: the next one is opened at once. */
   pause(reason: string, until: Promise<void> | null): void {
     this.#isPaused = true;
     this.#disconnect("waiting", reason);
-    void until?.then(() => {
+    void Promise.resolve(until).then(() => {
       this.#isPaused = false;
       this.wake();
     });

@@ -158,6 +158,12 @@ export function open(base: URL, options: ConnectOptions, page: Page): Session {
     settings: config,
     connection: () => route.current,
     changed,
+    takeWhole(subscription) {
+      subscription.cursor = "latest";
+      config.deltas = undefined;
+      route.pause("no patches", unprocessed.drained());
+      return null;
+    },
   };
 
   /** What the route tells, and asks. */

@@ -98,6 +98,8 @@ export interface Receiver extends Owner {
   connection(): Connection | null;
   /** Something else is wanted of it. */
   changed(): void;
+  /** Patches are of no use: from here on documents come whole, over another connection. */
+  takeWhole(subscription: AnySubscription): null;
   /** The server has ended the topic. */
   ended(subscription: AnySubscription, end: Ended): void;
 }
@@ -263,11 +265,11 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   #hold(...first: [Message, number]): void {
     const held = [first];
     Object.assign(this, { receive: (...next: [Message, number]) => held.push(next) });
-    // A page may have been given the core alone: its next connections bring whole documents.
+    // A page may have been given the core alone.
     void import("./deltas.js")
-      .catch(() => ({ made: ((this.#owner as Receiver).settings.deltas = undefined) }))
+      .catch((): Deltas => ({ made: (it, _, owner) => owner.takeWhole(it) }))
       .then((its) => {
-        deltas = its as Deltas;
+        deltas = its;
         delete (this as { receive?: unknown }).receive;
         for (const it of held) safely(() => this.receive(...it));
       });
