@@ -80,8 +80,9 @@ pub fn between<F: FnMut() -> bool>(
     after: &[u8],
     mut budget: Budget<F>,
 ) -> Result<Vec<u8>, NoPatch> {
-    let documents = (Document::read(before, &mut budget)?, Document::read(after, &mut budget)?);
-    let mut operations = Operations::new(documents, budget);
+    let before = Document::read(before, None, &mut budget)?;
+    let after = Document::read(after, Some(&before), &mut budget)?;
+    let mut operations = Operations::new((before, after), budget);
     operations.value(document::ROOT, document::ROOT)?;
     operations.finish()
 }

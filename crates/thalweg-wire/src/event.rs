@@ -1,7 +1,7 @@
 //! An event's payload on its way in: checked to be JSON and brought to one
 //! line, numbers and strings untouched.
 
-use memchr::{memchr2, memchr2_iter, memchr3};
+use memchr::{memchr2, memchr3};
 use serde_json::value::RawValue;
 
 use crate::{ErrorCode, limits::EVENT_DEPTH_MAX};
@@ -45,9 +45,13 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     }
     let value: &RawValue =
         serde_json::from_slice(json).map_err(|error| EventError::NotJson(error.to_string()))?;
-    check_depth(value)?;
-    push_minified(value.get().as_bytes(), out);
-    Ok(())
+    let json = value.get().as_bytes();
+    if json.len() <= SHALLOW_BYTES && !has_whitespace(json) {
+        out.extend_from_slice(json);
+        return Ok(());
+    }
+    let before = out.len();
+    minified(json, |part| out.extend_from_slice(part)).inspect_err(|_| out.truncate(before))
 }
 
 /// Whether whoever reads `value` can.
@@ -56,36 +60,11 @@ pub fn push_json(json: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
 /// [`EventError::TooDeep`].
 pub fn check_depth(value: &RawValue) -> Result<(), EventError> {
     let json = value.get().as_bytes();
-    // Too short for so many brackets and what closes them.
-    if json.len() <= 2 * EVENT_DEPTH_MAX {
-        return Ok(());
-    }
-    check_depth_of_long(json)
+    if json.len() <= SHALLOW_BYTES { Ok(()) } else { minified(json, |_| {}) }
 }
 
-#[inline(never)]
-fn check_depth_of_long(json: &[u8]) -> Result<(), EventError> {
-    // Nearly all have fewer brackets in all, those in strings included.
-    let brackets = memchr2_iter(b'[', b'{', json);
-    if brackets.take(EVENT_DEPTH_MAX + 1).count() <= EVENT_DEPTH_MAX {
-        return Ok(());
-    }
-    let (mut depth, mut at) = (0, 0);
-    while let Some(byte) = json.get(at) {
-        match byte {
-            b'"' => {
-                at += string_end(&json[at..]);
-                continue;
-            }
-            b'[' | b'{' if depth == EVENT_DEPTH_MAX => return Err(EventError::TooDeep),
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth -= 1,
-            _ => {}
-        }
-        at += 1;
-    }
-    Ok(())
-}
+/// JSON of so many bytes is too short for more brackets than there may be, and what closes them.
+const SHALLOW_BYTES: usize = 2 * EVENT_DEPTH_MAX;
 
 /// Appends `text` to `out` as a JSON string.
 ///
@@ -107,44 +86,62 @@ pub fn push_text(text: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// `json` must be valid JSON. Inside strings, control characters are escaped,
-/// so line breaks and tabs are always insignificant; only a space may not be.
-fn push_minified(json: &[u8], out: &mut Vec<u8>) {
-    let has_whitespace =
-        memchr3(b' ', b'\n', b'\t', json).is_some() || memchr::memchr(b'\r', json).is_some();
-    if !has_whitespace {
-        out.extend_from_slice(json);
-        return;
-    }
-    let mut rest = json;
-    while let Some((&byte, after)) = rest.split_first() {
-        match byte {
-            b'"' => {
-                let end = string_end(rest);
-                out.extend_from_slice(&rest[..end]);
-                rest = &rest[end..];
-            }
-            b' ' | b'\n' | b'\t' | b'\r' => rest = after,
-            _ => {
-                out.push(byte);
-                rest = after;
-            }
-        }
-    }
+fn has_whitespace(json: &[u8]) -> bool {
+    memchr3(b' ', b'\n', b'\t', json).is_some() || memchr::memchr(b'\r', json).is_some()
 }
 
-/// `json` starts with a string: how many bytes it has, quotes included.
-fn string_end(json: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(found) = json.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+/// Hands out what is not insignificant whitespace, part by part. `json` must be valid JSON. Inside
+/// strings, control characters are escaped.
+fn minified(json: &[u8], mut take: impl FnMut(&[u8])) -> Result<(), EventError> {
+    let (mut at, mut taken, mut depth) = (0, 0, 0);
+    while let Some(byte) = json.get(at) {
+        match byte {
+            b'"' => {
+                at += string_len(&json[at..]).0;
+                continue;
+            }
+            b'[' | b'{' if depth == EVENT_DEPTH_MAX => return Err(EventError::TooDeep),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth -= 1,
+            b' ' | b'\n' | b'\t' | b'\r' => {
+                take(&json[taken..at]);
+                taken = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    take(&json[taken..]);
+    Ok(())
+}
+
+/// Bytes of the string that `json`, which must be valid, begins with, with its quotes; and whether
+/// it has escapes.
+#[inline]
+pub fn string_len(json: &[u8]) -> (usize, bool) {
+    let (mut at, mut has_escapes) = (1, false);
+    while let Some(found) = json.get(at..).and_then(end_or_escape) {
         at += found;
         if json[at] == b'"' {
-            return at + 1;
+            return (at + 1, has_escapes);
         }
-        at += 2;
+        (at, has_escapes) = (at + 2, true);
     }
-    json.len()
+    (json.len(), has_escapes)
 }
+
+/// Where the next quote or backslash is. Names and most strings are shorter than a search in
+/// blocks is worth.
+#[inline]
+fn end_or_escape(rest: &[u8]) -> Option<usize> {
+    let near = &rest[..rest.len().min(NEAR_BYTES)];
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\');
+    near.iter()
+        .position(is_special)
+        .or_else(|| Some(near.len() + memchr2(b'"', b'\\', &rest[near.len()..])?))
+}
+
+const NEAR_BYTES: usize = 24;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,12 @@
 use std::borrow::Cow;
 
+use thalweg_wire::event::string_len;
+
 use super::{Budget, NoPatch, number};
 
 /// Where the values of a JSON text are. In the order of the text: an object or array comes
 /// before what is in it; the name of a member before its value.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Document<'a> {
     json: &'a [u8],
     nodes: Vec<Node>,
@@ -16,7 +18,7 @@ pub(super) type Index = usize;
 /// The whole document.
 pub(super) const ROOT: Index = 0;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Node {
     start: u32,
     end: u32,
@@ -35,19 +37,39 @@ pub(super) enum Kind {
     Scalar,
 }
 
+/// An object or array whose end is not read yet.
+struct Open {
+    /// Its place among the nodes.
+    index: usize,
+    /// What is like the value behind it.
+    like_next: Likeness,
+}
+
+/// The values of a document that was read before which the next value is likely to be equal to:
+/// the first of these. They are neighbours, and as deep as that value.
+#[derive(Debug, Clone, Copy, Default)]
+struct Likeness {
+    first: usize,
+    end: usize,
+}
+
 impl<'a> Document<'a> {
+    /// Reads a JSON text. What is equal in `like`, at the same place, is taken from there.
     pub(super) fn read<F: FnMut() -> bool>(
         json: &'a [u8],
+        like: Option<&Document<'_>>,
         budget: &mut Budget<F>,
     ) -> Result<Self, NoPatch> {
         if u32::try_from(json.len()).is_err() {
             return Err(NoPatch::TooLarge);
         }
-        let mut nodes: Vec<Node> = Vec::new();
-        let mut open: Vec<usize> = Vec::new();
+        // A value takes some ten bytes and a comma, a colon or a bracket.
+        let nodes = Vec::with_capacity(like.map_or(json.len() / 8, |like| like.nodes.len() + 64));
+        let mut all = Self { json, nodes };
+        let mut likeness = Likeness { first: 0, end: like.map_or(0, |like| like.nodes.len()) };
+        let mut open: Vec<Open> = Vec::new();
         let mut at = 0;
         while let Some(&byte) = json.get(at) {
-            let start = at;
             match byte {
                 b',' | b':' => {
                     at += 1;
@@ -55,21 +77,42 @@ impl<'a> Document<'a> {
                 }
                 b'}' | b']' => {
                     at += 1;
-                    let after = nodes.len() as u32;
+                    let after = all.nodes.len() as u32;
                     let closed = open.pop().ok_or(NoPatch::Unsafe)?;
-                    (nodes[closed].end, nodes[closed].after) = (at as u32, after);
+                    let node = &mut all.nodes[closed.index];
+                    (node.end, node.after) = (at as u32, after);
+                    likeness = closed.like_next;
                     continue;
                 }
+                _ => {}
+            }
+            let alike = like.filter(|_| likeness.first < likeness.end);
+            let behind = Likeness {
+                first: alike.map_or(0, |like| like.nodes[likeness.first].after as usize),
+                end: likeness.end,
+            };
+            if let Some(like) = alike
+                && let Some(end) = all.take(at, like, likeness.first, budget)?
+            {
+                (at, likeness) = (end, behind);
+                continue;
+            }
+            let inside = Likeness { first: likeness.first + 1, end: behind.first };
+            likeness = behind;
+            let start = at;
+            match byte {
                 b'{' | b'[' => {
                     if open.len() == DEPTH_MAX {
                         return Err(NoPatch::Unsafe);
                     }
-                    open.push(nodes.len());
+                    open.push(Open { index: all.nodes.len(), like_next: behind });
+                    likeness = inside;
                     at += 1;
                 }
                 b'"' => {
-                    at += string_len(&json[at..]);
-                    if !has_whole_characters(&json[start..at]) {
+                    let (len, has_escapes) = string_len(&json[at..]);
+                    at += len;
+                    if has_escapes && !has_whole_characters(&json[start..at]) {
                         return Err(NoPatch::Unsafe);
                     }
                 }
@@ -80,14 +123,45 @@ impl<'a> Document<'a> {
                     }
                 }
             }
-            let after = nodes.len() as u32 + 1;
-            nodes.push(Node { start: start as u32, end: at as u32, after });
+            let after = all.nodes.len() as u32 + 1;
+            all.nodes.push(Node { start: start as u32, end: at as u32, after });
             budget.spend(size_of::<Node>() + at - start)?;
         }
-        if nodes.is_empty() || !open.is_empty() {
+        if all.nodes.is_empty() || !open.is_empty() {
             return Err(NoPatch::Unsafe);
         }
-        Ok(Self { json, nodes })
+        Ok(all)
+    }
+
+    /// Takes a value from `like`, with all that is in it, if it stands at this place as well.
+    /// Returns where it ends.
+    fn take<F: FnMut() -> bool>(
+        &mut self,
+        at: usize,
+        like: &Document<'_>,
+        index: Index,
+        budget: &mut Budget<F>,
+    ) -> Result<Option<usize>, NoPatch> {
+        let text = like.text(index);
+        let end = at + text.len();
+        budget.spend(text.len())?;
+        // A number goes on as long as no other value or end follows.
+        if self.json.get(at..end) != Some(text) || !self.json.get(end).is_none_or(is_end) {
+            return Ok(None);
+        }
+        let node = like.nodes[index];
+        let nodes = &like.nodes[index..node.after as usize];
+        budget.spend(size_of_val(nodes))?;
+        let (moved, renumbered) = (
+            (at as u32).wrapping_sub(node.start),
+            (self.nodes.len() as u32).wrapping_sub(index as u32),
+        );
+        self.nodes.extend(nodes.iter().map(|node| Node {
+            start: node.start.wrapping_add(moved),
+            end: node.end.wrapping_add(moved),
+            after: node.after.wrapping_add(renumbered),
+        }));
+        Ok(Some(end))
     }
 
     /// A value's text.
@@ -129,23 +203,14 @@ pub(super) fn unquoted(string: &[u8]) -> Option<Cow<'_, str>> {
     serde_json::from_slice(string).ok().map(Cow::Owned)
 }
 
-/// Bytes of the string that `json` begins with, with its quotes.
-fn string_len(json: &[u8]) -> usize {
-    let mut at = 1;
-    while let Some(found) = json.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
-        at += found;
-        if json[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    json.len()
-}
-
 /// Bytes of the number or word that `json` begins with.
 fn scalar_len(json: &[u8]) -> usize {
-    let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b':');
     json.iter().position(is_end).unwrap_or(json.len()).max(1)
+}
+
+/// Whether a value cannot go on with this byte.
+fn is_end(byte: &u8) -> bool {
+    matches!(byte, b',' | b'}' | b']' | b':')
 }
 
 /// Whether no escape of a string is half of a surrogate pair (RFC 8259 §8.2): readers change it, or

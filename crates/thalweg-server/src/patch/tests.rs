@@ -137,4 +137,17 @@ proptest! {
         let operations = operations(&before, &after).unwrap();
         prop_assert_eq!(patched(&before, &operations), read(&after));
     }
+
+    /// Whatever the other document is.
+    #[test]
+    fn a_document_is_read_beside_another_as_alone(a in document(), b in document(), c in document()) {
+        let mut budget = Budget::new(0, || false);
+        let texts = [json!([a, [b, a], c, 1]), json!([c, [b, a, c], b, 12]), a, b, c];
+        let texts = texts.map(|document| document.to_string());
+        for (text, other) in texts.iter().flat_map(|text| texts.iter().map(move |other| (text, other))) {
+            let other = Document::read(other.as_bytes(), None, &mut budget);
+            let alone = Document::read(text.as_bytes(), None, &mut budget);
+            prop_assert_eq!(Document::read(text.as_bytes(), other.as_ref().ok(), &mut budget), alone);
+        }
+    }
 }
