@@ -36,6 +36,9 @@ use std::io;
 
 /// Reads of one connection before the others get their turn.
 const READS_MAX: usize = 4;
+/// Connections that are begun before those that stand are read: some milliseconds of work, or those
+/// that are there would be told to be late when it is the swarm that is.
+const OPENED_IN_A_TURN_MAX: usize = 32;
 /// Answers to pings that may wait for a socket that takes nothing.
 const REPLIES_BYTES_MAX: usize = 64 * 1024;
 /// How long a connection to an external endpoint may take to stand.
@@ -65,6 +68,8 @@ pub(super) struct Subscribers {
     readers: usize,
     /// Handshakes under way.
     opening: usize,
+    /// Connections begun in this turn.
+    opened: usize,
     /// None before this one is opening.
     oldest: usize,
     /// Connections whose subscriptions all stand.
@@ -108,6 +113,7 @@ impl Subscribers {
             stood: load.drive.is_connecting().then(Vec::new),
             readers: settings.readers() as usize,
             opening: 0,
+            opened: 0,
             oldest: 0,
             standing: 0,
             slow: Slow::default(),
@@ -134,14 +140,21 @@ impl Subscribers {
         self.wanted
     }
 
-    /// Whether there is something to read already.
+    /// Whether there is something to read, or a connection to begin, already.
     pub(super) fn is_busy(&self) -> bool {
-        !self.busy.is_empty()
+        !self.busy.is_empty() || self.may_open()
     }
 
-    /// Begins as many connections as may be under way.
+    /// Whether one more may be under way than is, and is due.
+    fn may_open(&self) -> bool {
+        let is_due = !self.returning.is_empty() || self.connections.len() < self.allowed;
+        is_due && self.opening < self.dialer.opening_max()
+    }
+
+    /// Begins as many connections as may be under way, but a few at a time: meanwhile those that
+    /// stand are read.
     pub(super) fn open_more(&mut self, poller: &Poller) -> anyhow::Result<()> {
-        while self.opening < self.dialer.opening_max() {
+        while self.opening < self.dialer.opening_max() && self.opened < OPENED_IN_A_TURN_MAX {
             let index = match self.returning.pop_front() {
                 Some(index) => index,
                 None if self.connections.len() < self.allowed => self.connections.len(),
@@ -161,6 +174,7 @@ impl Subscribers {
             };
             poller.add(link.socket(), index as u64, Interest::ReadAndWrite)?;
             self.opening += 1;
+            self.opened += 1;
             self.oldest = self.oldest.min(index);
             if let Some(connection) = self.connections.get_mut(index) {
                 connection.link = link;
@@ -218,8 +232,10 @@ impl Subscribers {
         }
     }
 
-    /// Goes on with those that had more to read.
+    /// Goes on with those that had more to read, and those that are to be begun.
     pub(super) fn go_on(&mut self, poller: &Poller) -> anyhow::Result<()> {
+        self.opened = 0;
+        self.open_more(poller)?;
         for (index, has_ended) in std::mem::take(&mut self.busy) {
             let stage = self.connections[index].session.stage;
             if !stage.is_over() && stage != Stage::Stopped {
