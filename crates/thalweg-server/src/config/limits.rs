@@ -39,8 +39,8 @@ pub(crate) const RUNS_LISTED: usize = 1_000;
 /// file.
 pub(crate) const RUNS_LOOKED_AT: usize = 10_000;
 
-/// How long it may take to find out how a version differs from the one before, in µs. If it takes
-/// longer, the version goes out whole. Documents of 165 kB take less than one millisecond.
+/// How long a shard may take in one turn to find out how versions differ from those before, in µs. Those
+/// for which that is not enough go out whole. A document of 165 kB takes half a millisecond.
 pub(crate) const PATCH_US_MAX: u64 = 4_000;
 
 /// Demands of shards that wait for the fetcher: above this they wait on their shard.
@@ -172,8 +172,8 @@ pub struct Limits {
     /// users who each wait for events of their own is rare.
     pub subscribed_topics_per_address: usize,
     /// Topics of upstreams that clients of one address may ask for in a second and that nobody
-    /// has yet (`too_many_from_address`): each means a fetch, of whatever key a client makes up.
-    /// Loopback is not counted.
+    /// on their shard has yet (`too_many_from_address`): each may mean a fetch, of whatever key a
+    /// client makes up. Loopback is not counted.
     pub new_fetched_per_address: usize,
     /// Fetches at a time, from all upstreams.
     pub fetches: usize,

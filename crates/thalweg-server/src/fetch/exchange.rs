@@ -38,13 +38,21 @@ pub(super) struct Upstream {
     hasher: RandomState,
 }
 
-/// What is known of a document: enough to ask for a newer one, and to see whether it is newer.
-#[derive(Debug, Clone, Default)]
+/// What is known of a document: enough to ask for a newer one, to see whether it is newer, and how
+/// long it is fresh.
+#[derive(Debug, Clone)]
 pub(super) struct Known {
-    tag: Option<HeaderValue>,
-    modified: Option<HeaderValue>,
+    /// Of its response, those of [`KEPT`].
+    headers: [Option<HeaderValue>; 4],
     hash: u64,
 }
+
+/// What a response says that a 304 need not repeat (RFC 9111 §4.3.4).
+const KEPT: [HeaderName; 4] =
+    [header::ETAG, header::LAST_MODIFIED, header::CACHE_CONTROL, header::EXPIRES];
+
+/// What a request says to get a document only if it is another one.
+const VALIDATORS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
 
 /// What a fetch has come to.
 #[derive(Debug)]
@@ -59,16 +67,17 @@ pub(super) enum Answer {
     /// Another document. It is to be asked for again after this time.
     New(Payloads, Known, Duration),
     /// The one that is known, by its status or by its text.
-    Unchanged(Unchanged, Duration),
+    Unchanged(Unchanged, Known, Duration),
     /// There is none.
     Gone,
 }
 
+/// How one knows that a document is the known one.
 #[derive(Debug)]
 pub(super) enum Unchanged {
     NotModified,
     /// It was sent all the same.
-    Same(Known),
+    Same,
 }
 
 /// Why a fetch failed, and when to try again at the earliest.
@@ -131,18 +140,23 @@ impl Upstream {
                 continue;
             }
             let (head, body) = response.into_parts();
-            let answered = outcome(head.status, known.is_some_and(Known::is_conditional));
-            let next = next_fetch(&head.headers, self.config.pace);
-            let answer = match answered {
-                Outcome::Document => {
-                    let whole = self.read(&head.headers, body, received).await?;
-                    self.document(&whole, &head.headers, known, next)?
+            let (status, mut headers, now) = (head.status, head.headers, SystemTime::now());
+            let conditional = known.filter(|known| known.is_conditional());
+            let answer = match (outcome(status, conditional.is_some()), conditional) {
+                (Outcome::Document, _) => {
+                    let next = next_fetch(&headers, now, self.config.pace);
+                    let whole = self.read(&headers, body, received).await?;
+                    self.document(&whole, &headers, known, next)?
                 }
-                Outcome::Unchanged => Answer::Unchanged(Unchanged::NotModified, next),
-                Outcome::Gone => return Ok(Answer::Gone),
-                Outcome::Failed => {
-                    let retry_after = retry_after(&head.headers, SystemTime::now());
-                    return Err(Failure { why: Why::Status(head.status.as_u16()), retry_after });
+                (Outcome::Unchanged, Some(known)) => {
+                    let known = known.updated(&mut headers);
+                    let next = next_fetch(&headers, now, self.config.pace);
+                    Answer::Unchanged(Unchanged::NotModified, known, next)
+                }
+                (Outcome::Gone, _) => return Ok(Answer::Gone),
+                (Outcome::Failed | Outcome::Unchanged, _) => {
+                    let retry_after = retry_after(&headers, now);
+                    return Err(Failure { why: Why::Status(status.as_u16()), retry_after });
                 }
             };
             self.host.keep(connection, now_us());
@@ -157,13 +171,9 @@ impl Upstream {
             .header(header::USER_AGENT, USER_AGENT)
             .header(header::ACCEPT, "application/json")
             .header(header::ACCEPT_ENCODING, ACCEPTED);
-        if let Some(known) = known {
-            let validators: [(HeaderName, _); 2] =
-                [(header::IF_NONE_MATCH, &known.tag), (header::IF_MODIFIED_SINCE, &known.modified)];
-            for (name, value) in validators {
-                if let Some(value) = value {
-                    request = request.header(name, value);
-                }
+        for (name, value) in VALIDATORS.into_iter().zip(known.iter().flat_map(|it| &it.headers)) {
+            if let Some(value) = value {
+                request = request.header(name, value);
             }
         }
         // The target is made of a checked URL and a topic, or of a redirect that could be read.
@@ -225,12 +235,10 @@ impl Upstream {
             .push(|out| event::push_json(whole, self.config.body_bytes, out))
             .map_err(|error| Why::Json(error.to_string()))?;
         let hash = self.hasher.hash_one(payloads.joined());
-        let [tag, modified] =
-            [header::ETAG, header::LAST_MODIFIED].map(|name| headers.get(name).cloned());
-        let now_known = Known { tag, modified, hash };
+        let now_known = Known::of(headers, hash);
         Ok(match known {
             Some(known) if known.hash == hash => {
-                Answer::Unchanged(Unchanged::Same(now_known), next)
+                Answer::Unchanged(Unchanged::Same, now_known, next)
             }
             _ => Answer::New(payloads, now_known, next),
         })
@@ -238,9 +246,32 @@ impl Upstream {
 }
 
 impl Known {
+    fn of(headers: &HeaderMap, hash: u64) -> Self {
+        let joined = |name: HeaderName| {
+            let mut lines = headers.get_all(name).into_iter();
+            let first = lines.next()?.clone();
+            lines.try_fold(first, |all, line| {
+                HeaderValue::from_bytes(&[all.as_bytes(), b", ", line.as_bytes()].concat()).ok()
+            })
+        };
+        Self { headers: KEPT.map(joined), hash }
+    }
+
     /// Whether a request can name it.
     fn is_conditional(&self) -> bool {
-        self.tag.is_some() || self.modified.is_some()
+        self.headers.iter().zip(VALIDATORS).any(|(value, _)| value.is_some())
+    }
+
+    /// After a 304 with these headers, which are completed by what it did not repeat.
+    fn updated(&self, headers: &mut HeaderMap) -> Self {
+        for (name, value) in KEPT.into_iter().zip(&self.headers) {
+            if let Some(value) = value
+                && !headers.contains_key(&name)
+            {
+                headers.insert(name, value.clone());
+            }
+        }
+        Self::of(headers, self.hash)
     }
 }
 
@@ -271,5 +302,30 @@ impl std::fmt::Display for Why {
             Self::Redirect => f.write_str("a redirect that leads to another host, or in circles"),
             Self::Status(status) => write!(f, "status {status}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_304_changes_what_it_says_and_no_more() {
+        let headers = |lines: &[(&'static str, &'static str)]| -> HeaderMap {
+            let header =
+                |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+            lines.iter().map(header).collect()
+        };
+        let first = headers(&[("etag", "\"1\""), ("cache-control", "max-age=60"), ("age", "9")]);
+        let known = Known::of(&first, 7);
+        let mut answered = headers(&[("etag", "\"2\""), ("date", "now")]);
+        let updated = known.updated(&mut answered);
+        let expected =
+            headers(&[("etag", "\"2\""), ("date", "now"), ("cache-control", "max-age=60")]);
+        assert_eq!(answered, expected);
+        assert_eq!(updated.headers, Known::of(&expected, 7).headers);
+        assert!(updated.is_conditional());
+        let nameless = headers(&[("cache-control", "max-age=60"), ("expires", "0")]);
+        assert!(!Known::of(&nameless, 7).is_conditional());
     }
 }

@@ -164,6 +164,9 @@ impl Running {
         match (upstream, known) {
             (Some(upstream), None) => self.start(shard, topic, upstream),
             (Some(upstream), Some(key)) => {
+                // Its home has no document, or none any more: a 304 would not help.
+                let job = &mut self.jobs[key as usize];
+                (job.known, job.is_lost) = (None, true);
                 let host = self.upstreams[upstream].host_index;
                 self.schedule.start(key, host, now_us());
             }
@@ -243,14 +246,12 @@ impl Running {
                 job.known = Some(known);
                 Next::In(next)
             }
-            Ok(Answer::Unchanged(unchanged, next)) => {
+            Ok(Answer::Unchanged(unchanged, known, next)) => {
                 match unchanged {
                     Unchanged::NotModified => counts.upstream_not_modified.add(1),
-                    Unchanged::Same(known) => {
-                        counts.upstream_unchanged.add(1);
-                        job.known = Some(known);
-                    }
+                    Unchanged::Same => counts.upstream_unchanged.add(1),
                 }
+                job.known = Some(known);
                 Next::In(next)
             }
             Ok(Answer::Gone) => {

@@ -11,19 +11,21 @@ use crate::config::Pace;
 /// With `max-age` it is when the response stops being fresh (RFC 9111 §4.2). A resource that
 /// is made anew every `max-age` also says when it was made: if `Last-Modified` + `max-age` is to
 /// come and is earlier, it is then. Both are by the upstream's own clock (`Date`), so that it does
-/// not matter what time it is there.
-pub(super) fn next_fetch(headers: &HeaderMap, pace: Pace) -> Duration {
+/// not matter what time it is there; without one, by `now`, when the response came (RFC 9110
+/// §6.6.1).
+pub(super) fn next_fetch(headers: &HeaderMap, now: SystemTime, pace: Pace) -> Duration {
     let directives = CacheControl::of(headers);
     let lifetime = match directives.max_age {
         Some(max_age) => Some(max_age),
-        None => lifetime_by_expires(headers),
+        None => lifetime_by_expires(headers, now),
     };
     let wanted = match lifetime {
         _ if directives.is_uncacheable => pace.default,
         None => pace.default,
         Some(lifetime) => {
-            let left = lifetime.saturating_sub(age(headers));
-            let since_made = since_modified(headers);
+            let age = age(headers);
+            let left = lifetime.saturating_sub(age);
+            let since_made = since_modified(headers, now).map(|since| since + age);
             let until_made = since_made.and_then(|since| lifetime.checked_sub(since));
             until_made.filter(|until| !until.is_zero()).map_or(left, |until| until.min(left))
         }
@@ -38,8 +40,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
         return Some(Duration::from_secs(seconds.into()));
     }
     let until = httpdate::parse_http_date(text).ok()?;
-    // By its own clock, if it says what time that is.
-    Some(until.duration_since(date(headers, header::DATE).unwrap_or(now)).unwrap_or_default())
+    Some(until.duration_since(sent(headers, now)).unwrap_or_default())
 }
 
 /// What becomes of a topic after a response.
@@ -76,36 +77,37 @@ struct CacheControl {
 impl CacheControl {
     fn of(headers: &HeaderMap) -> Self {
         let mut found = Self::default();
+        let mut shared: Option<Duration> = None;
         let lines = headers.get_all(header::CACHE_CONTROL).into_iter();
         for line in lines.filter_map(|line| line.to_str().ok()) {
             for directive in line.split(',') {
                 let (name, value) = directive.split_once('=').unwrap_or((directive, ""));
                 let value = value.trim().trim_matches('"');
+                let age = Duration::from_secs(value.parse::<u32>().unwrap_or(0).into());
+                // Of two of a name the smaller counts (RFC 9111 §4.2.1 lets one choose).
+                let smaller = |other: Option<Duration>| Some(other.map_or(age, |it| it.min(age)));
                 match name.trim().to_ascii_lowercase().as_str() {
-                    // Of two the smaller counts (RFC 9111 §4.2.1 lets one choose).
-                    "max-age" | "s-maxage" => {
-                        let seconds = value.parse::<u32>().unwrap_or(0);
-                        let age = Duration::from_secs(seconds.into());
-                        found.max_age = Some(found.max_age.map_or(age, |other| other.min(age)));
-                    }
+                    "max-age" => found.max_age = smaller(found.max_age),
+                    "s-maxage" => shared = smaller(shared),
                     "no-store" | "no-cache" => found.is_uncacheable = true,
                     _ => {}
                 }
             }
         }
+        // What many are served from is a shared cache (RFC 9111 §5.2.2.10).
+        found.max_age = shared.or(found.max_age);
         found
     }
 }
 
-fn lifetime_by_expires(headers: &HeaderMap) -> Option<Duration> {
+fn lifetime_by_expires(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let expires = headers.get(header::EXPIRES)?;
     let Some(expires) = expires.to_str().ok().and_then(|it| httpdate::parse_http_date(it).ok())
     else {
         // Such as `0`: it has expired (RFC 9111 §5.3).
         return Some(Duration::ZERO);
     };
-    let date = date(headers, header::DATE)?;
-    Some(expires.duration_since(date).unwrap_or_default())
+    Some(expires.duration_since(sent(headers, now)).unwrap_or_default())
 }
 
 /// How old it was when it was sent (RFC 9111 §5.1).
@@ -115,10 +117,15 @@ fn age(headers: &HeaderMap) -> Duration {
     Duration::from_secs(age.unwrap_or(0).into())
 }
 
-/// How long ago it was made, by the upstream's clock.
-fn since_modified(headers: &HeaderMap) -> Option<Duration> {
+/// How long it had been made when it was sent.
+fn since_modified(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let made = date(headers, header::LAST_MODIFIED)?;
-    date(headers, header::DATE)?.duration_since(made).ok()
+    sent(headers, now).duration_since(made).ok()
+}
+
+/// When it was sent, by the upstream's clock if it says so, or else when it came.
+fn sent(headers: &HeaderMap, now: SystemTime) -> SystemTime {
+    date(headers, header::DATE).unwrap_or(now)
 }
 
 fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
@@ -141,13 +148,16 @@ mod tests {
     #[test]
     fn a_response_says_when_to_ask_again() {
         let check = |lines: &[(&'static str, &str)], expected_ms: u64| {
-            let next = next_fetch(&headers(lines), Pace::default());
+            let now = httpdate::parse_http_date(NOON).unwrap();
+            let next = next_fetch(&headers(lines), now, Pace::default());
             assert_eq!(next, Duration::from_millis(expected_ms), "{lines:?}");
         };
         check(&[], 5_000);
         check(&[("cache-control", "max-age=2")], 2_000);
         check(&[("cache-control", "public, Max-Age=\"2\"")], 2_000);
         check(&[("cache-control", "max-age=60, s-maxage=3")], 3_000);
+        check(&[("cache-control", "s-maxage=60, max-age=3")], 60_000);
+        check(&[("cache-control", "max-age=60"), ("cache-control", "max-age=3")], 3_000);
         check(&[("cache-control", "max-age=60"), ("age", "50")], 10_000);
         check(&[("cache-control", "max-age=60"), ("age", "70")], 250);
         check(&[("cache-control", "max-age=0")], 250);
@@ -158,14 +168,16 @@ mod tests {
         // Made three seconds ago, anew every five.
         let dates = [("date", NOON), ("last-modified", BEFORE)];
         check(&[&dates[..], &[("cache-control", "max-age=5")]].concat(), 2_000);
+        check(&[&dates[..], &[("cache-control", "max-age=10"), ("age", "3")]].concat(), 4_000);
         let old = [("date", NOON), ("last-modified", LONG_BEFORE), ("cache-control", "max-age=5")];
         check(&old, 5_000);
         let ahead = [("date", NOON), ("last-modified", AFTER), ("cache-control", "max-age=5")];
         check(&ahead, 5_000);
-        check(
-            &[("date", "yesterday"), ("last-modified", BEFORE), ("cache-control", "max-age=5")],
-            5_000,
-        );
+        for date in [&[("date", "yesterday")][..], &[]] {
+            let made = [("last-modified", BEFORE), ("cache-control", "max-age=5")];
+            check(&[date, &made].concat(), 2_000);
+        }
+        check(&[("expires", AFTER)], 10_000);
         check(&[("date", NOON), ("expires", AFTER)], 10_000);
         check(&[("date", NOON), ("expires", "0")], 250);
         check(&[("date", NOON), ("expires", AFTER), ("cache-control", "max-age=1")], 1_000);

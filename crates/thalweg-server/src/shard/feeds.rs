@@ -218,8 +218,13 @@ impl FeedTable {
     }
 
     /// Drops batches until about `bytes` are freed, one topic after the other. Returns the
-    /// bytes freed.
-    pub(super) fn trim_bytes(&mut self, bytes: usize, now_us: u64) -> usize {
+    /// bytes freed; `shed` has the value topics whose readers now have nothing to read.
+    pub(super) fn trim_bytes(
+        &mut self,
+        bytes: usize,
+        now_us: u64,
+        shed: &mut Vec<FeedKey>,
+    ) -> usize {
         let mut freed = 0;
         // Whoever reads a value may have nothing else to wait for: those come last.
         for spares_values in [true, false] {
@@ -233,7 +238,11 @@ impl FeedTable {
                     continue;
                 }
                 if let Some(feed) = &mut local.feed {
-                    freed += feed.trim_all(bytes - freed, now_us);
+                    let trimmed = feed.trim_all(bytes - freed, now_us);
+                    freed += trimmed;
+                    if trimmed > 0 && !spares_values && local.feed_kind == FeedKind::Value {
+                        shed.push(self.shed_next as FeedKey);
+                    }
                 }
             }
         }
@@ -275,13 +284,9 @@ impl Feeds for FeedTable {
 }
 
 /// Takes a batch into a feed. The patch that makes its version of the one before is made here, because it
-/// needs a clock.
+/// needs a clock: all that are made from `now_us` on share their time.
 pub(super) fn push(feed: &mut Feed, batch: Arc<Batch>, now_us: u64, counts: &Counts) {
-    let mut end_us = None;
-    let is_made = feed.make_patch(&batch, || {
-        let now_us = clock::now_us();
-        now_us > *end_us.get_or_insert(now_us + PATCH_US_MAX)
-    });
+    let is_made = feed.make_patch(&batch, || clock::now_us() > now_us + PATCH_US_MAX);
     match is_made {
         Some(true) => counts.patches_made.add(1),
         Some(false) => counts.patches_given_up.add(1),

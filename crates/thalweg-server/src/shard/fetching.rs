@@ -8,6 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{
     Common,
     demand::{Demand, DemandChange},
+    local_topic::LocalTopic,
     topic_limits::Creator,
     topics::Topics,
 };
@@ -92,7 +93,17 @@ impl Topics {
             Err(refused) => {
                 self.counts.count_refused(refused.code);
                 tracing::warn!(%topic, why = refused.message, "not kept");
+                self.fetch_anew(key);
             }
+        }
+    }
+
+    /// A topic has no document, whatever the fetcher knows of one: if it is fetched, it must come again.
+    pub(super) fn fetch_anew(&mut self, key: FeedKey) {
+        let config = &self.common.config;
+        let is_fetched = |local: &LocalTopic| config.upstream(&local.topic).is_some();
+        if self.is_wanted(key) && self.feeds.get(key).is_some_and(is_fetched) {
+            self.news.demand.push((key, DemandChange::Start));
         }
     }
 

@@ -205,7 +205,9 @@ impl Topics {
         // Many topics may each have grown by one batch, and that is the only one they have.
         let over = self.history_bytes_over();
         if over > 0 {
-            self.history_bytes -= self.feeds.trim_bytes(over, now_us);
+            let mut shed = Vec::new();
+            self.history_bytes -= self.feeds.trim_bytes(over, now_us, &mut shed);
+            shed.into_iter().for_each(|key| self.fetch_anew(key));
         }
     }
 

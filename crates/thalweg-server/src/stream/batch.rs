@@ -140,17 +140,17 @@ impl Batch {
     }
 
     /// Makes the patch from the version just before this batch, whose document is `before`, unless
-    /// another shard has. Returns `false` if it was tried here in vain.
-    pub(super) fn make_patch(&self, before: &[u8], is_over: impl FnMut() -> bool) -> bool {
-        let mut is_in_vain = false;
+    /// another shard has tried. Returns whether it was made here; `None` if it was not tried here.
+    pub(super) fn make_patch(&self, before: &[u8], is_over: impl FnMut() -> bool) -> Option<bool> {
+        let mut is_made = None;
         self.patch.get_or_init(|| {
             let after = self.last_event();
             let made = patch::between(before, after, Budget::new(after.len(), is_over));
-            is_in_vain = made.is_err();
+            is_made = Some(made.is_ok());
             let (previous, offset) = (self.first - 1, self.end() - 1);
             Some(Arc::new(VersionPatch { previous, offset, operations: made.ok()?.into() }))
         });
-        !is_in_vain
+        is_made
     }
 
     /// Bytes of its events from `from` on.

@@ -152,7 +152,7 @@ impl Feed {
 
     /// Makes the patch that makes a new batch's version of the newest one, if a subscriber would
     /// take it. Call it before [`Self::push`]. It takes until `is_over` at most. Returns whether
-    /// it was made; `None` if it was not tried.
+    /// it was made here; `None` if it was not tried here.
     pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) -> Option<bool> {
         match self {
             Self::Log(_) => None,

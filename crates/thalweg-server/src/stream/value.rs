@@ -146,8 +146,9 @@ impl Value {
     /// Makes the patch that makes a batch's version of the newest one, if somebody here takes
     /// patches. After a failure some versions go out whole, more each time, before it is tried
     /// again. A version that comes after others were missed has no patch: it would be no use to
-    /// other shards. Returns whether it was made; `None` if it was not tried.
-    pub fn make_patch(&mut self, batch: &Batch, is_over: impl FnMut() -> bool) -> Option<bool> {
+    /// other shards; nor has one that comes when time is over. Returns whether it was made here;
+    /// `None` if it was not tried here.
+    pub fn make_patch(&mut self, batch: &Batch, mut is_over: impl FnMut() -> bool) -> Option<bool> {
         let takes_patches = self.frames.iter().any(|(format, _)| format.takes_patches());
         let newest =
             self.newest.as_ref().filter(|_| takes_patches && batch.first() == self.next)?;
@@ -155,7 +156,10 @@ impl Value {
             self.failures.pause -= 1;
             return None;
         }
-        let is_made = batch.make_patch(newest.last_event(), is_over);
+        if batch.patch().is_none() && is_over() {
+            return None;
+        }
+        let is_made = batch.make_patch(newest.last_event(), is_over)?;
         self.failures = match (is_made, self.failures.in_a_row) {
             (true, _) => PatchFailures::default(),
             (false, before) => {

@@ -66,7 +66,13 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         config.sources.push(SourceConfig::parse(source)?);
     }
     config.sources.extend(settings.source.into_iter().map(|source| source.0));
-    config.upstreams = settings.upstream.into_iter().map(|upstream| upstream.0).collect();
+    for upstream in settings.upstream {
+        let pattern = upstream.0.pattern.to_string();
+        if config.upstreams.iter().any(|it| it.pattern.to_string() == pattern) {
+            return Err(format!("upstream: {pattern} twice: a topic is fetched from one place"));
+        }
+        config.upstreams.push(upstream.0);
+    }
     for named in settings.topic {
         named.add_to(&mut config)?;
     }

@@ -1,5 +1,7 @@
 //! Topics that are fetched from an HTTP server while somebody subscribes to them.
 
+mod bounds;
+mod gone;
 mod misbehaving;
 
 use std::io::Write;
@@ -9,9 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
-use crate::harness::{
-    Line, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, response, wait_for,
-};
+use crate::harness::{Reply, Server, Subscriber, Transport, Upstream, response};
 
 /// Comes soon again, and does not wait long for anything.
 const SOON: &str = ",least=20ms,max-age=20ms,linger=0,timeout=2s";
@@ -210,45 +210,6 @@ fn whoever_may_make_no_topics_may_have_those_that_are_fetched() {
     }
     let sse = [("Accept", "text/event-stream")];
     server.ask("GET", "/v1/topics/g", &sse, "").refused(404, "no_such_topic");
-}
-
-#[test]
-fn an_address_makes_up_so_many_keys_in_a_second() {
-    let (upstream, _) = numbers();
-    let flags = [&TRUSTED[..], &["--max-new-fetched-per-address", "1"]].concat();
-    let server = serve(&upstream, "", &flags);
-    let named = [("X-Forwarded-For", "192.0.2.1"), ("Accept", "text/event-stream")];
-    // If a new second begins in between, there are two.
-    let target = "/v1/topics?topic=f/1&topic=f/2&topic=f/3&topic=f/4";
-    server.ask("GET", target, &named, "").refused(429, "too_many_from_address");
-    assert_eq!(upstream.count(), 0, "all of them or none");
-    // Others have their own, and so has a topic that is there already.
-    let other = Subscriber::open(
-        Line::Http1(server.address),
-        Transport::Sse,
-        "/v1/topics/f/5",
-        &[("X-Forwarded-For", "192.0.2.2")],
-    );
-    drop(other);
-    wait_for("the next second", || {
-        (server.ask("GET", "/v1/topics/f/5?wait=0s", &named[..1], "").status == 200).then_some(())
-    });
-}
-
-#[test]
-fn a_host_is_asked_for_so_many_at_a_time() {
-    let upstream = Upstream::start(|_| Reply::Never(Vec::new()));
-    let server = serve(&upstream, ",in-flight=2,timeout=1m", &[]);
-    let query: Vec<String> = (0..5).map(|number| format!("topic=f/{number}")).collect();
-    let mut subscriber = server.subscribe(Transport::Sse, &format!("?{}", query.join("&")));
-    (0..5).for_each(|_| assert!(subscriber.envelope().events.is_empty()));
-    server.await_metric("thalweg_upstream_topics", |topics| topics == 5.0);
-    server.await_metric("thalweg_upstream_in_flight", |fetches| fetches == 2.0);
-    assert_eq!(server.metric("thalweg_upstream_fetches_total"), 2.0);
-    // Whatever an upstream does, others are served.
-    server.publish("other", 0..1);
-    server.await_metric("thalweg_upstream_waiting", |topics| topics == 3.0);
-    server.await_metric("thalweg_upstream_age_seconds_max", |age| age > 0.0);
 }
 
 /// A fetch under way, what was wanted then is not, and then is again: the home has forgotten the

@@ -18,9 +18,11 @@ const PINNED_BYTES_MAX: usize = 8 * MIB;
 
 const BYTES_FOR_EACH: usize = 2 << 10;
 
-fn publish(server: &Server, game: &mut Match) {
+/// Publishes the next version; the epoch that it is in.
+fn publish(server: &Server, game: &mut Match) -> String {
     game.advance();
-    server.post(TOPIC, "application/json", game.json()).published();
+    let position = server.post(TOPIC, "application/json", game.json()).published().position;
+    position.split('.').next().expect("an epoch").to_owned()
 }
 
 fn parse(json: impl AsRef<[u8]>) -> Value {
@@ -96,14 +98,39 @@ fn whoever_follows_a_server_that_was_killed_ends_equal() {
         }
     };
     equal(&mut tails, &game);
-    for _ in 0..10 {
-        publish(&server, &mut game);
-    }
+    let before: Vec<_> = (0..10).map(|_| publish(&server, &mut game)).collect();
     assert!(server.metric("thalweg_patches_made_total") > 0.0, "nobody asked for patches");
     server.kill();
     let server = Server::start(&[&VALUES[..], &["--listen", &address]].concat());
+    let after: Vec<_> = (0..10).map(|_| publish(&server, &mut game)).collect();
+    assert_ne!(before[0], after[0]);
+    equal(&mut tails, &game);
+}
+
+/// However many take it, over whatever, on however many shards.
+#[test]
+fn a_patch_is_made_once_for_all() {
+    let server = Server::start(&[&VALUES[..], &["--shards", "2"]].concat());
+    let mut game = Match::new(3, "8", Size::Small);
+    publish(&server, &mut game);
+    let target = format!("/{TOPIC}?deltas=patch");
+    let transports = [Transport::WebSocket, Transport::Sse, Transport::HttpStreaming];
+    let mut subscribers: Vec<_> = transports
+        .into_iter()
+        .flat_map(|transport| (0..4).map(move |_| transport))
+        .map(|transport| server.subscribe(transport, &target))
+        .collect();
+    let versions = subscribers.iter_mut().map(|subscriber| {
+        subscriber.confirmed();
+        subscriber.envelope().events
+    });
+    versions.for_each(|version| assert_eq!(version, [parse(game.json())]));
     for _ in 0..10 {
         publish(&server, &mut game);
+        for subscriber in &mut subscribers {
+            assert!(subscriber.envelope().patch.is_some());
+        }
     }
-    equal(&mut tails, &game);
+    let count = |what: &str| server.metric(&format!("thalweg_patches_{what}_total"));
+    assert_eq!((count("made"), count("given_up")), (10.0, 0.0));
 }

@@ -80,7 +80,9 @@ impl Shard {
         let any = !arriving.is_empty();
         for batch in arriving.drain(..) {
             history.push(Arc::clone(&batch));
-            feed.make_patch(&batch, || !in_time);
+            // Before it is begun there is still time.
+            let mut is_begun = false;
+            feed.make_patch(&batch, || std::mem::replace(&mut is_begun, true) && !in_time);
             feed.push(batch, now_us);
             history.check(feed);
         }

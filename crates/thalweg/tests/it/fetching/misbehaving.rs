@@ -7,7 +7,7 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 
 use super::{serve, until};
-use crate::harness::{Heard, Reply, Transport, Upstream, response};
+use crate::harness::{Reply, Transport, Upstream, response};
 
 /// The first answer of each topic is wrong, the second one right.
 const WRONG: [&str; 16] = [
@@ -150,24 +150,40 @@ fn dates_that_cannot_be_do_no_harm() {
         };
         Reply::json(headers, &asked.before)
     });
-    let server = serve(&upstream, ",most=1s,max-age=20ms", &[]);
+    // Whatever is taken for a long time is longer than a test waits.
+    let server = serve(&upstream, ",least=20ms,max-age=20ms", &[]);
     let mut subscriber = server.subscribe(Transport::Sse, "/f/dates");
     for version in 0..5 {
         until(&mut subscriber, &json!(version));
+    }
+    let asked = upstream.asked("/f/dates");
+    for pair in asked[..3].windows(2) {
+        assert!(pair[1].at - pair[0].at >= Duration::from_secs(1), "{asked:?}");
     }
 }
 
 #[test]
 fn who_asks_to_be_left_alone_is() {
-    let upstream = Upstream::start(|asked| match asked.before {
-        0 => Reply::with(503, "Retry-After: 2\r\n", ""),
-        _ => Reply::json("", &"1"),
+    let upstream = Upstream::start(|asked| match (asked.before, &*asked.path) {
+        (0, "/f/seconds") => Reply::with(503, "Retry-After: 2\r\n", ""),
+        // By its own clock.
+        (0, "/f/date") => {
+            let dates = "Date: Sun, 22 Nov 1970 12:00:00 GMT\r\n\
+                         Retry-After: Sun, 22 Nov 1970 12:00:02 GMT\r\n";
+            Reply::with(429, dates, "")
+        }
+        // But not for longer than `most`.
+        (0, _) => Reply::with(503, "Retry-After: 36000\r\n", ""),
+        _ => Reply::json("Cache-Control: max-age=250\r\n", &"1"),
     });
-    let server = serve(&upstream, "", &[]);
-    let mut subscriber = server.subscribe(Transport::Sse, "/f/busy");
-    until(&mut subscriber, &json!(1));
-    let asked = upstream.asked("/f/busy");
-    assert!(asked[1].at - asked[0].at >= Duration::from_secs(2), "{asked:?}");
+    let server = serve(&upstream, ",most=2s", &[]);
+    let topics = ["f/seconds", "f/date", "f/long"];
+    let subscribers = topics.map(|topic| server.subscribe(Transport::Sse, &format!("/{topic}")));
+    for (mut subscriber, topic) in subscribers.into_iter().zip(topics) {
+        until(&mut subscriber, &json!(1));
+        let asked = upstream.asked(&format!("/{topic}"));
+        assert!(asked[1].at - asked[0].at >= Duration::from_secs(2), "{asked:?}");
+    }
 }
 
 #[test]
@@ -185,30 +201,4 @@ fn an_upstream_that_is_not_there_is_tried_again() {
     server.await_metric("thalweg_upstream_errors_total", |errors| errors >= 2.0);
     drop(subscriber);
     server.await_metric("thalweg_upstream_topics", |topics| topics == 0.0);
-}
-
-#[test]
-fn what_is_not_there_ends_and_is_remembered() {
-    let upstream = Upstream::start(|asked| {
-        let status = asked.path.rsplit('/').next().and_then(|status| status.parse().ok());
-        Reply::with(status.expect("a status"), "", "")
-    });
-    let server = serve(&upstream, ",remember=1m", &["--shards", "2"]);
-    let topics = ["f/400", "f/404", "f/410", "f/501"];
-    for round in 0..2 {
-        for topic in topics {
-            let mut socket = server.subscribe(Transport::WebSocket, &format!("/{topic}"));
-            socket.confirmed();
-            let end = socket.next();
-            assert!(
-                matches!(&end, Heard::TopicEnd(of, _, code) if of == topic && code == "gone"),
-                "{end:?} {round}"
-            );
-        }
-    }
-    for topic in topics {
-        assert_eq!(upstream.asked(&format!("/{topic}")).len(), 1);
-    }
-    assert_eq!(server.metric("thalweg_upstream_gone_total"), 4.0);
-    assert_eq!(server.metric("thalweg_upstream_gone_remembered_total"), 4.0);
 }

@@ -1,0 +1,133 @@
+//! How much is asked for at most, and for how long.
+
+use serde_json::json;
+
+use super::{numbers, serve, until};
+use crate::harness::{Line, Reply, Server, Subscriber, TRUSTED, Transport, Upstream, wait_for};
+
+#[test]
+fn an_address_makes_up_so_many_keys_in_a_second() {
+    let (upstream, _) = numbers();
+    let flags = [&TRUSTED[..], &["--max-new-fetched-per-address", "1"]].concat();
+    let server = serve(&upstream, "", &flags);
+    let named = [("X-Forwarded-For", "192.0.2.1"), ("Accept", "text/event-stream")];
+    // If a new second begins in between, there are two.
+    let target = "/v1/topics?topic=f/1&topic=f/2&topic=f/3&topic=f/4";
+    server.ask("GET", target, &named, "").refused(429, "too_many_from_address");
+    assert_eq!(upstream.count(), 0, "all of them or none");
+    // Others have their own, and a topic that is there already costs nothing.
+    let _other = Subscriber::open(
+        Line::Http1(server.address),
+        Transport::Sse,
+        "/v1/topics/f/5",
+        &[("X-Forwarded-For", "192.0.2.2")],
+    );
+    server.await_metric("thalweg_upstream_topics", |topics| topics == 1.0);
+    for _ in 0..10 {
+        let answer = server.ask("GET", "/v1/topics/f/5?wait=0s", &named[..1], "");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+/// Of two upstreams of one host the smaller limit holds, and there is one for all.
+#[test]
+fn all_hosts_and_each_are_asked_for_so_many_at_a_time() {
+    let [one, other] = [(); 2].map(|()| Upstream::start(|_| Reply::Never(Vec::new())));
+    let flags = [
+        one.flag("a/**", ",in-flight=3,timeout=1m"),
+        one.flag("b/**", ",in-flight=2,timeout=1m"),
+        other.flag("c/**", ",in-flight=5,timeout=1m"),
+    ];
+    let flags = flags.iter().flat_map(|flag| ["--upstream", flag]);
+    let server = Server::start(&flags.chain(["--max-fetches", "4"]).collect::<Vec<_>>());
+    let subscribe = |pattern: &str| {
+        let topics: Vec<_> = (0..5).map(|number| format!("topic={pattern}/{number}")).collect();
+        server.subscribe(Transport::Sse, &format!("?{}", topics.join("&")))
+    };
+    let _subscribers = ["a", "b"].map(subscribe);
+    server.await_metric("thalweg_upstream_waiting", |waiting| waiting == 8.0);
+    let _more = subscribe("c");
+    server.await_metric("thalweg_upstream_waiting", |waiting| waiting == 11.0);
+    let counts = || (one.count(), other.count());
+    wait_for("four fetches", || (counts() == (2, 2)).then_some(()));
+    assert_eq!(server.metric("thalweg_upstream_fetches_total"), 4.0);
+}
+
+#[test]
+fn a_host_is_asked_for_so_many_at_a_time() {
+    let upstream = Upstream::start(|_| Reply::Never(Vec::new()));
+    let server = serve(&upstream, ",in-flight=2,timeout=1m", &[]);
+    let query: Vec<String> = (0..5).map(|number| format!("topic=f/{number}")).collect();
+    let mut subscriber = server.subscribe(Transport::Sse, &format!("?{}", query.join("&")));
+    (0..5).for_each(|_| assert!(subscriber.envelope().events.is_empty()));
+    server.await_metric("thalweg_upstream_topics", |topics| topics == 5.0);
+    server.await_metric("thalweg_upstream_in_flight", |fetches| fetches == 2.0);
+    assert_eq!(server.metric("thalweg_upstream_fetches_total"), 2.0);
+    // Whatever an upstream does, others are served.
+    server.publish("other", 0..1);
+    server.await_metric("thalweg_upstream_waiting", |topics| topics == 3.0);
+    server.await_metric("thalweg_upstream_age_seconds_max", |age| age > 0.0);
+}
+
+/// Who comes back meanwhile has what there is, and nothing is begun anew.
+#[test]
+fn a_topic_without_subscribers_is_fetched_for_a_while() {
+    let upstream = Upstream::start(|asked| {
+        Reply::json("ETag: \"x\"\r\nCache-Control: max-age=250\r\n", &asked.before)
+    });
+    let server = serve(&upstream, ",linger=1m", &[]);
+    for _ in 0..3 {
+        let mut subscriber = server.subscribe(Transport::Sse, "/f/x");
+        until(&mut subscriber, &json!(0));
+        drop(subscriber);
+        server.await_metric("thalweg_subscribed_topics", |topics| topics == 0.0);
+    }
+    assert_eq!(upstream.count(), 1);
+    assert_eq!(server.metric("thalweg_upstream_topics"), 1.0);
+}
+
+/// Each upstream has numbers of its own.
+#[test]
+fn what_an_upstream_does_is_counted_for_it_alone() {
+    let document = format!("\"{}\"", "x".repeat(998));
+    let upstream =
+        Upstream::start(move |_| Reply::json("Cache-Control: max-age=250\r\n", &document));
+    let flags = ["a/**", "b/**"].map(|pattern| upstream.flag(pattern, ""));
+    let server = Server::start(&["--upstream", &flags[0], "--upstream", &flags[1]]);
+    let _subscribers = ["/a/1", "/a/2", "/b/1"].map(|target| {
+        let mut subscriber = server.subscribe(Transport::Sse, target);
+        subscriber.confirmed();
+        assert_eq!(subscriber.envelope().events.len(), 1);
+        subscriber
+    });
+    let metrics = server.get("/metrics").text();
+    for (name, of_a, of_b) in [
+        ("fetches_total", 2, 1),
+        ("bytes_total", 2000, 1000),
+        ("topics", 2, 1),
+        ("errors_total", 0, 0),
+    ] {
+        for (pattern, expected) in [("a/**", of_a), ("b/**", of_b)] {
+            let line = format!("thalweg_upstream_{name}{{upstream=\"{pattern}\"}} {expected}\n");
+            assert!(metrics.contains(&line), "{line}{metrics}");
+        }
+    }
+}
+
+/// There is room for two of four.
+#[test]
+fn a_document_that_was_let_go_for_memory_is_fetched_again() {
+    let document = format!("\"{}\"", "x".repeat(30_000));
+    let upstream = Upstream::start(move |asked| match asked.header("if-none-match") {
+        Some(_) => Reply::with(304, "", ""),
+        None => Reply::json("ETag: \"x\"\r\n", &document),
+    });
+    let room = ["--max-history", "64KiB", "--max-event", "32KiB"];
+    let server = serve(&upstream, ",least=20ms,max-age=20ms", &room);
+    let mut subscribers = Vec::new();
+    for number in [0, 1, 2, 3, 0, 1, 2, 3] {
+        let mut subscriber = server.subscribe(Transport::Sse, &format!("/f/{number}"));
+        while subscriber.envelope().events.is_empty() {}
+        subscribers.push(subscriber);
+    }
+}
