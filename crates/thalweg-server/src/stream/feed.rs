@@ -209,7 +209,7 @@ impl Feed {
         of!(self, feed => feed.open_tail(format));
     }
 
-    /// Removes the frames of a format that nobody uses any more.
+    /// Nobody uses a format any more: its frames are no longer kept, at once or soon.
     pub fn close_tail(&mut self, format: Format) {
         of!(self, feed => feed.close_tail(format));
     }

@@ -36,6 +36,12 @@ impl<V> FormatMap<V> {
         self.0.shrink_to_fit();
     }
 
+    /// Forgets all formats but these.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(Format) -> bool) {
+        self.0.retain(|(format, _)| is_kept(*format));
+        self.0.shrink_to_fit();
+    }
+
     /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Format, &V)> {
         self.0.iter().map(|(format, value)| (*format, value))

@@ -14,6 +14,9 @@ use super::{
 /// are sent to all from the batch's own memory, as three slices instead of one.
 const KEPT_FRAME_BYTES_MAX: usize = 64 << 10;
 
+/// A format that nobody uses is forgotten by the sweep after the next one.
+const UNUSED_SWEEPS: u8 = 2;
+
 /// How long a kept frame that nobody follows up keeps its memory, in µs.
 const FRAME_IDLE_US: u64 = 2_000_000;
 
@@ -38,6 +41,8 @@ pub struct Value {
     patches: Patches,
     failures: PatchFailures,
     pub(super) frames: FormatMap<KeptFrames>,
+    /// Formats that nobody uses, and how often that was seen by [`Self::sweep`].
+    unused: FormatMap<u8>,
     /// Versions whose frames are partly sent.
     pins: Pins,
     patch_pins: PatchPins,
@@ -108,6 +113,7 @@ impl Value {
             patches: Patches::default(),
             failures: PatchFailures::default(),
             frames: FormatMap::default(),
+            unused: FormatMap::default(),
             pins: Pins::default(),
             patch_pins: PatchPins::default(),
         }
@@ -220,6 +226,21 @@ impl Value {
                 *frames = KeptFrames::default();
             }
         }
+        let mut is_over = false;
+        for (format, sweeps) in self.unused.iter_mut() {
+            *sweeps += 1;
+            if *sweeps >= UNUSED_SWEEPS {
+                self.frames.remove(format);
+                is_over = true;
+            }
+        }
+        if is_over {
+            let Self { unused, frames, .. } = self;
+            unused.retain(|format| frames.get(format).is_some());
+            if !frames.iter().any(|(format, _)| format.takes_patches()) {
+                self.patches = Patches::default();
+            }
+        }
     }
 
     /// Lets go of the version, if it was sealed before `now_us`. Returns the bytes freed.
@@ -263,14 +284,13 @@ impl Value {
     /// Makes sure that frames of `format` are kept from the next version on.
     pub fn open_tail(&mut self, format: Format) {
         self.frames.get_or_insert_with(format, KeptFrames::default);
+        self.unused.remove(format);
     }
 
-    /// Removes the frame of a format that nobody uses any more.
+    /// Nobody uses a format any more. Whoever polls is away between two polls: so its frames and patches
+    /// are still made for a second or two.
     pub fn close_tail(&mut self, format: Format) {
-        self.frames.remove(format);
-        if !self.frames.iter().any(|(format, _)| format.takes_patches()) {
-            self.patches = Patches::default();
-        }
+        self.unused.get_or_insert_with(format, || 0);
     }
 
     /// Keeps what the frame that a cursor is in is made of.
