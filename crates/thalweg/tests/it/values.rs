@@ -113,6 +113,21 @@ fn who_asks_for_patches_gets_them() {
     }
 }
 
+/// Whoever polls is not there when a version comes between two polls.
+#[test]
+fn patches_are_made_for_who_is_between_two_polls() {
+    let server = Server::start(&VALUES);
+    let first = publish(&server, "v/polled", 0);
+    let poll = |query: &str| {
+        let target = format!("/v1/topics/v/polled?deltas=patch&wait=1s{query}");
+        server.get(&target).text()
+    };
+    assert!(!poll("").contains("\"patch\""));
+    publish(&server, "v/polled", 1);
+    let second = poll(&format!("&cursor={}", at(&first, 1)));
+    assert!(second.contains("\"patch\""), "{second}");
+}
+
 #[test]
 fn a_position_goes_on_with_patches_as_long_as_there_are_some() {
     let server = Server::start(&VALUES);
