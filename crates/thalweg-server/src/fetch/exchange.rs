@@ -51,6 +51,9 @@ pub(super) struct Known {
 const KEPT: [HeaderName; 4] =
     [header::ETAG, header::LAST_MODIFIED, header::CACHE_CONTROL, header::EXPIRES];
 
+/// A header that is longer is not kept: each topic keeps its own.
+const KEPT_BYTES_MAX: usize = 256;
+
 /// What a request says to get a document only if it is another one.
 const VALIDATORS: [HeaderName; 2] = [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE];
 
@@ -247,14 +250,13 @@ impl Upstream {
 
 impl Known {
     fn of(headers: &HeaderMap, hash: u64) -> Self {
-        let joined = |name: HeaderName| {
-            let mut lines = headers.get_all(name).into_iter();
-            let first = lines.next()?.clone();
-            lines.try_fold(first, |all, line| {
-                HeaderValue::from_bytes(&[all.as_bytes(), b", ", line.as_bytes()].concat()).ok()
-            })
+        // A copy: the response's own would keep all of its head.
+        let copied = |name: HeaderName| {
+            let lines: Vec<_> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+            let line = Some(lines.join(&b", "[..])).filter(|line| line.len() <= KEPT_BYTES_MAX)?;
+            HeaderValue::from_bytes(&line).ok().filter(|value| !value.is_empty())
         };
-        Self { headers: KEPT.map(joined), hash }
+        Self { headers: KEPT.map(copied), hash }
     }
 
     /// Whether a request can name it.
@@ -325,6 +327,9 @@ mod tests {
         assert_eq!(answered, expected);
         assert_eq!(updated.headers, Known::of(&expected, 7).headers);
         assert!(updated.is_conditional());
+        let long = HeaderValue::from_str(&"x".repeat(KEPT_BYTES_MAX + 1)).unwrap();
+        answered.insert(header::ETAG, long);
+        assert!(!known.updated(&mut answered).is_conditional());
         let nameless = headers(&[("cache-control", "max-age=60"), ("expires", "0")]);
         assert!(!Known::of(&nameless, 7).is_conditional());
     }

@@ -58,8 +58,8 @@ struct Job {
     upstream: usize,
     /// The document that its home shard has.
     known: Option<Known>,
-    /// It was not wanted for a moment while it was under way: its home may have forgotten what
-    /// comes of that.
+    /// Its home has nothing of it, and may not have what is under way: it was not wanted for a moment, or
+    /// was let go for memory.
     is_lost: bool,
     /// When it was last answered, or first wanted, in µs.
     answered_us: u64,
@@ -271,7 +271,7 @@ impl Running {
         let next = match next {
             Next::In(_) if job.is_lost => {
                 job.known = None;
-                Next::In(Duration::ZERO)
+                Next::In(upstream.config.pace.least)
             }
             next => next,
         };

@@ -36,9 +36,9 @@ impl<V> FormatMap<V> {
         self.0.shrink_to_fit();
     }
 
-    /// Forgets all formats but these.
-    pub(crate) fn retain(&mut self, is_kept: impl Fn(Format) -> bool) {
-        self.0.retain(|(format, _)| is_kept(*format));
+    /// Forgets all formats but those whose value is to be kept.
+    pub(crate) fn retain(&mut self, is_kept: impl Fn(&V) -> bool) {
+        self.0.retain(|(_, value)| is_kept(value));
         self.0.shrink_to_fit();
     }
 

@@ -41,8 +41,6 @@ pub struct Value {
     patches: Patches,
     failures: PatchFailures,
     pub(super) frames: FormatMap<KeptFrames>,
-    /// Formats that nobody uses, and how often that was seen by [`Self::sweep`].
-    unused: FormatMap<u8>,
     /// Versions whose frames are partly sent.
     pins: Pins,
     patch_pins: PatchPins,
@@ -65,6 +63,15 @@ pub(super) struct KeptFrames {
     pub(super) newest: Option<Box<KeptFrame>>,
     /// For whoever has none: made for the first of them, if the format changes events.
     pub(super) whole: OnceCell<Box<KeptFrame>>,
+    /// How many sweeps have found that nobody uses the format; `None`: somebody does.
+    unused_sweeps: Option<u8>,
+}
+
+impl KeptFrames {
+    fn clear(&mut self) {
+        self.newest = None;
+        self.whole.take();
+    }
 }
 
 /// A finished frame.
@@ -113,7 +120,6 @@ impl Value {
             patches: Patches::default(),
             failures: PatchFailures::default(),
             frames: FormatMap::default(),
-            unused: FormatMap::default(),
             pins: Pins::default(),
             patch_pins: PatchPins::default(),
         }
@@ -194,7 +200,7 @@ impl Value {
     /// Makes the frames that are kept for those who had the version before.
     fn keep_frames(&mut self, now_us: u64) {
         let mut frames = std::mem::take(&mut self.frames);
-        for (format, KeptFrames { newest: frame, whole }) in frames.iter_mut() {
+        for (format, KeptFrames { newest: frame, whole, .. }) in frames.iter_mut() {
             whole.take();
             let target = self.target_after(self.previous, format);
             let bytes = match target.is_patch {
@@ -223,23 +229,13 @@ impl Value {
         for (_, frames) in self.frames.iter_mut() {
             let made_us = frames.newest.as_ref().map_or(0, |frame| frame.made_us);
             if now_us.saturating_sub(made_us) >= FRAME_IDLE_US {
-                *frames = KeptFrames::default();
+                frames.clear();
             }
+            frames.unused_sweeps = frames.unused_sweeps.map(|sweeps| sweeps + 1);
         }
-        let mut is_over = false;
-        for (format, sweeps) in self.unused.iter_mut() {
-            *sweeps += 1;
-            if *sweeps >= UNUSED_SWEEPS {
-                self.frames.remove(format);
-                is_over = true;
-            }
-        }
-        if is_over {
-            let Self { unused, frames, .. } = self;
-            unused.retain(|format| frames.get(format).is_some());
-            if !frames.iter().any(|(format, _)| format.takes_patches()) {
-                self.patches = Patches::default();
-            }
+        self.frames.retain(|frames| frames.unused_sweeps.is_none_or(|it| it < UNUSED_SWEEPS));
+        if !self.frames.iter().any(|(format, _)| format.takes_patches()) {
+            self.patches = Patches::default();
         }
     }
 
@@ -251,7 +247,7 @@ impl Value {
         let freed = self.history_bytes();
         self.newest = None;
         self.patches = Patches::default();
-        self.frames.iter_mut().for_each(|(_, frames)| *frames = KeptFrames::default());
+        self.frames.iter_mut().for_each(|(_, frames)| frames.clear());
         freed
     }
 
@@ -283,14 +279,15 @@ impl Value {
 
     /// Makes sure that frames of `format` are kept from the next version on.
     pub fn open_tail(&mut self, format: Format) {
-        self.frames.get_or_insert_with(format, KeptFrames::default);
-        self.unused.remove(format);
+        self.frames.get_or_insert_with(format, KeptFrames::default).unused_sweeps = None;
     }
 
     /// Nobody uses a format any more. Whoever polls is away between two polls: so its frames and patches
     /// are still made for a second or two.
     pub fn close_tail(&mut self, format: Format) {
-        self.unused.get_or_insert_with(format, || 0);
+        if let Some(frames) = self.frames.get_mut(format) {
+            frames.unused_sweeps = Some(0);
+        }
     }
 
     /// Keeps what the frame that a cursor is in is made of.
