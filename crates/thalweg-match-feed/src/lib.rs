@@ -3,10 +3,11 @@
 //! of the bytes change. Pure, and the same for the same seed.
 //!
 //! - `lib`: a match, second by second
+//! - `document`: a match as JSON, as long as it is to be
 //! - `team`, `player`: who plays, and what is counted of them
 //! - `phase`: first half, half time and so on
 //! - `size`: how much detail a document has
-//! - `text`: how JSON is written
+//! - `text`: pieces of JSON
 //!
 //! Teams and players are invented ("Reds", "Reds 9"). Whoever only wants documents:
 //!
@@ -19,6 +20,7 @@
 //! assert_ne!(game.json(), before);
 //! ```
 
+mod document;
 mod phase;
 mod player;
 mod size;
@@ -28,10 +30,10 @@ mod text;
 use std::collections::VecDeque;
 
 use phase::Phase;
-use player::Player;
+use player::{Action, Player};
 pub use size::Size;
 use team::Team;
-use text::{join, push, separate};
+use text::{push, separate};
 
 /// A match, and the newest version of its document.
 #[derive(Debug, Clone)]
@@ -51,7 +53,7 @@ pub struct Match {
     timeline: VecDeque<Event>,
     /// Texts of the newest comments, newest first.
     commentary: VecDeque<String>,
-    /// Events, comments and passes so far: their ids.
+    /// Events, comments and actions so far: their ids.
     made: u32,
     json: Vec<u8>,
 }
@@ -97,7 +99,7 @@ impl Match {
         // Some have begun earlier than others.
         let begun = Phase::Scheduled.seconds() + game.random.u32(300..2_400);
         (0..begun).for_each(|_| game.step());
-        game.fill();
+        game.fit();
         game
     }
 
@@ -110,7 +112,7 @@ impl Match {
     /// So many seconds later. Documents in between are not written.
     pub fn advance_by(&mut self, seconds: u32) {
         (0..seconds).for_each(|_| self.step());
-        self.fill();
+        self.fit();
     }
 
     /// The document, `matchesfeed/{id}/matchcentre`.
@@ -144,6 +146,7 @@ impl Match {
         }
         self.players =
             (0..2).flat_map(|side| Player::of_team(&self.teams[side], side, self.size)).collect();
+        self.add_records();
         self.timeline.clear();
         self.phase = Phase::Scheduled;
         self.second = 0;
@@ -199,13 +202,20 @@ impl Match {
         let home = if home == self.teams[0].possession { home.clamp(36, 64) } else { home };
         (self.teams[0].possession, self.teams[1].possession) = (home, 100 - home);
         let elapsed = self.elapsed();
-        for _ in 0..detail.passes_per_s {
+        for nth in 0..detail.actions_per_s {
             let index = self.on_pitch(None);
             let id = self.next_id();
-            let is_complete = self.random.u32(0..100) < 82;
+            let is_good = self.random.u32(0..100) < 82;
+            let kind = match nth {
+                0 => "pass",
+                _ => self.random.choice(OTHER_ACTIONS).copied().unwrap_or("duel"),
+            };
             let player = &mut self.players[index];
-            self.teams[player.side].add_pass(is_complete);
-            player.add_pass(id, elapsed, is_complete, detail.has_passes, &mut self.random);
+            if kind == "pass" {
+                self.teams[player.side].add_pass(is_good);
+            }
+            let action = Action { id, second: elapsed, kind, is_good };
+            player.act(&action, detail.has_actions, &mut self.random);
         }
         let rated = self.on_pitch(None);
         self.players[rated].rate(&mut self.random);
@@ -305,66 +315,6 @@ impl Match {
         self.commentary.truncate(self.size.detail().comments_max);
     }
 
-    /// Writes the document and makes it as long as it is to be: before a match has gone on for a
-    /// while there is too little in it.
-    fn fill(&mut self) {
-        self.fit();
-        while self.json.len() * 100 < self.size.bytes() * 97 {
-            for _ in 0..1 + (self.size.bytes() - self.json.len()) / 400 {
-                self.count();
-                self.comment("The teams know each other well");
-            }
-            self.fit();
-        }
-    }
-
-    /// Writes the document. What is too much goes, oldest first: passes, else comments.
-    fn fit(&mut self) {
-        self.write();
-        let mut excess = self.json.len().saturating_sub(self.size.bytes());
-        let is_fitting = excess == 0;
-        while excess > 0 {
-            let longest = self.players.iter_mut().max_by_key(|player| player.passes.len());
-            let gone = match longest.and_then(|player| player.passes.pop_front()) {
-                Some(pass) => pass.len(),
-                None => self.commentary.pop_back().map_or(excess, |comment| comment.len()),
-            };
-            excess = excess.saturating_sub(gone);
-        }
-        if !is_fitting {
-            self.write();
-        }
-    }
-
-    fn write(&mut self) {
-        let mut out = std::mem::take(&mut self.json);
-        out.clear();
-        let (id, status, clock) = (&self.id, self.phase.name(), self.clock());
-        push(
-            &mut out,
-            format_args!(
-                r#"{{"id":"{id}","competition":{{"id":"c1","name":"Harbour League"}},"kickoff":"2026-{}T15:00:00Z","status":"{status}","clock":{clock},"venue":{{"name":"{}","attendance":{}}},"home":"#,
-                DAYS[self.round as usize % DAYS.len()],
-                self.teams[0].ground(),
-                self.attendance,
-            ),
-        );
-        self.teams[0].write(&mut out);
-        out.extend_from_slice(br#","away":"#);
-        self.teams[1].write(&mut out);
-        out.extend_from_slice(br#","timeline":["#);
-        join(self.timeline.iter().map(|event| &event.json), &mut out);
-        out.extend_from_slice(br#"],"lineups":["#);
-        for (index, player) in self.players.iter().enumerate() {
-            separate(index, &mut out);
-            player.write(&self.teams[player.side], self.size, &mut out);
-        }
-        out.extend_from_slice(br#"],"commentary":["#);
-        join(self.commentary.iter(), &mut out);
-        out.extend_from_slice(b"]}");
-        self.json = out;
-    }
-
     fn clock(&self) -> String {
         format!(r#"{{"minute":{},"second":{}}}"#, self.minute(), self.elapsed().rem_euclid(60))
     }
@@ -409,8 +359,8 @@ impl Match {
     }
 }
 
-/// Saturdays.
-const DAYS: &[&str] = &["11-21", "11-28", "12-05", "12-12", "12-19", "12-26"];
+/// What players do besides passing.
+const OTHER_ACTIONS: &[&str] = &["carry", "duel", "pressure", "reception"];
 
 /// What may be said of a team at any time.
 const WORDS: &[&str] = &[

@@ -26,8 +26,21 @@ pub(crate) struct Player {
     tackles: u32,
     pub(crate) fouls: u32,
     track: Track,
-    /// The newest passes as JSON, oldest first.
-    pub(crate) passes: VecDeque<String>,
+    /// What one did in earlier matches, as JSON, oldest first.
+    pub(crate) records: VecDeque<String>,
+    /// What one did last in this match, as JSON, oldest first.
+    pub(crate) actions: VecDeque<String>,
+}
+
+/// Something that a player does.
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) id: u32,
+    /// On the clock.
+    pub(crate) second: i32,
+    /// `pass` or another.
+    pub(crate) kind: &'static str,
+    pub(crate) is_good: bool,
 }
 
 /// Where a player is, and how one runs.
@@ -75,7 +88,8 @@ impl Player {
                     heart_rate: 120,
                     ..Track::default()
                 },
-                passes: VecDeque::new(),
+                records: VecDeque::new(),
+                actions: VecDeque::new(),
             }
         })
     }
@@ -91,22 +105,30 @@ impl Player {
         self.has_played = true;
     }
 
-    pub(crate) fn add_pass(
-        &mut self,
-        id: u32,
-        second: i32,
-        is_complete: bool,
-        is_told: bool,
-        random: &mut fastrand::Rng,
-    ) {
-        self.passes_count += 1;
-        self.touches += 1 + random.u32(0..3);
-        self.tackles += u32::from(random.u32(0..40) == 0);
+    /// Tells of the match that was so many matches ago; the bytes that it takes.
+    pub(crate) fn add_record(&mut self, ago: u32, random: &mut fastrand::Rng) -> usize {
+        let (minutes, rating) = (random.u32(20..=90), random.u32(52..=88));
+        let (passes, shots) = (minutes * random.u32(3..=7) / 10, random.u32(0..4));
+        let record = format!(
+            r#"{{"id":"r{ago}","minutes":{minutes},"rating":{}.{},"passes":{passes},"shots":{shots}}}"#,
+            rating / 10,
+            rating % 10,
+        );
+        let bytes = record.len() + 1;
+        self.records.push_front(record);
+        bytes
+    }
+
+    pub(crate) fn act(&mut self, action: &Action, is_told: bool, random: &mut fastrand::Rng) {
+        let Action { id, second, kind, is_good } = action;
+        self.passes_count += u32::from(*kind == "pass");
+        self.tackles += u32::from(*kind == "duel" && *is_good);
+        self.touches += 1;
         if is_told {
             let mut place = || (random.u32(0..=105), random.u32(0..=68));
             let ((a, b), (c, d)) = (place(), place());
-            self.passes.push_back(format!(
-                r#"{{"id":"a{id}","second":{second},"from":[{a},{b}],"to":[{c},{d}],"ok":{is_complete}}}"#
+            self.actions.push_back(format!(
+                r#"{{"id":"a{id}","second":{second},"type":"{kind}","from":[{a},{b}],"to":[{c},{d}],"ok":{is_good}}}"#
             ));
         }
     }
@@ -176,8 +198,10 @@ impl Player {
                 ),
             );
         }
-        out.extend_from_slice(br#"},"passes":["#);
-        join(self.passes.iter(), out);
+        out.extend_from_slice(br#"},"actions":["#);
+        join(self.actions.iter(), out);
+        out.extend_from_slice(br#"],"earlier":["#);
+        join(self.records.iter(), out);
         out.extend_from_slice(b"]}");
     }
 }

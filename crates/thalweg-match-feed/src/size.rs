@@ -9,7 +9,7 @@ pub enum Size {
     Small,
     /// 10,000 bytes: also substitutes and more that is counted.
     Medium,
-    /// 165,000 bytes: also where everybody is and each one's passes.
+    /// 165,000 bytes: also where everybody is and what each one does.
     Large,
 }
 
@@ -18,9 +18,11 @@ pub enum Size {
 pub(crate) struct Detail {
     /// Substitutes of a team.
     pub(crate) bench: usize,
-    pub(crate) passes_per_s: usize,
-    /// Whether each pass is told.
-    pub(crate) has_passes: bool,
+    /// Things that players do in a second: one of them is a pass. That is more often than elsewhere, so
+    /// that something changes every second.
+    pub(crate) actions_per_s: usize,
+    /// Whether each of them is told.
+    pub(crate) has_actions: bool,
     /// Whether touches, tackles and fouls of players are told.
     pub(crate) has_duels: bool,
     /// Whether it is told where players are, and how they run.
@@ -58,8 +60,8 @@ impl Size {
         match self {
             Self::Small => &Detail {
                 bench: 0,
-                passes_per_s: 1,
-                has_passes: false,
+                actions_per_s: 1,
+                has_actions: false,
                 has_duels: false,
                 is_tracked: false,
                 other_events_max: 2,
@@ -67,8 +69,8 @@ impl Size {
             },
             Self::Medium => &Detail {
                 bench: 3,
-                passes_per_s: 3,
-                has_passes: false,
+                actions_per_s: 3,
+                has_actions: false,
                 has_duels: true,
                 is_tracked: false,
                 other_events_max: 12,
@@ -76,8 +78,8 @@ impl Size {
             },
             Self::Large => &Detail {
                 bench: 7,
-                passes_per_s: 5,
-                has_passes: true,
+                actions_per_s: 5,
+                has_actions: true,
                 has_duels: true,
                 is_tracked: true,
                 other_events_max: 30,

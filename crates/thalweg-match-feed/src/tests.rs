@@ -105,6 +105,25 @@ fn the_score_is_what_the_timeline_says() {
     assert_eq!(statuses[..6], match_through);
 }
 
+/// However much a document is to have: nothing is counted that did not happen.
+#[test]
+fn what_is_counted_is_what_a_match_has() {
+    for size in Size::ALL {
+        let game = Match::new(1, "8", size);
+        let document = document(&game);
+        let seconds = 60 + 60 * document["clock"]["minute"].as_u64().unwrap();
+        let passes: u64 = ["home", "away"]
+            .map(|side| document[side]["stats"]["passes"].as_u64().unwrap())
+            .iter()
+            .sum();
+        assert!(passes <= seconds + 120, "{passes} of {size:?} in {seconds} s");
+        let comments = document["commentary"].as_array().unwrap();
+        let told = |text: &Value| comments.iter().filter(|it| it["text"] == *text).count();
+        let most = comments.iter().map(|it| told(&it["text"])).max().unwrap();
+        assert!(most * 4 <= comments.len() + 8, "{most} of {} are one", comments.len());
+    }
+}
+
 #[test]
 fn ids_are_unique_in_their_lists_and_eleven_play() {
     let mut game = Match::new(7, "2", Size::Large);
@@ -112,7 +131,8 @@ fn ids_are_unique_in_their_lists_and_eleven_play() {
     game.advance();
     let document = document(&game);
     let lineups = document["lineups"].as_array().unwrap();
-    let mut lists: Vec<&Value> = lineups.iter().map(|player| &player["passes"]).collect();
+    let mut lists: Vec<&Value> =
+        lineups.iter().flat_map(|player| [&player["actions"], &player["earlier"]]).collect();
     lists.extend(["timeline", "lineups", "commentary"].map(|name| &document[name]));
     for list in lists {
         let mut ids: Vec<&str> =

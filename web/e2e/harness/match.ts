@@ -15,7 +15,7 @@ export interface Player {
   on_pitch: boolean;
   rating: number;
   stats: Record<string, number>;
-  passes: unknown[];
+  actions: unknown[];
 }
 
 const STATS = { possession: 50, shots: 1, shots_on_target: 1, corners: 0, fouls: 2, offsides: 0, passes: 90 };
@@ -38,15 +38,16 @@ const player = (team: string, name: string, number: number): Player => ({
   on_pitch: number <= 11,
   rating: 6 + (number % 3),
   stats: { passes: 10 * number, shots: 0, touches: 20 * number, tackles: 3 },
-  passes: [],
+  actions: [],
 });
 
-/** @param passes - of each player: makes a document as large as one likes. */
-export function match(id: string, passes = 0) {
+/** @param actions - of each player: make a document as large as one likes. */
+export function match(id: string, actions = 0) {
   const teams = [side("t1", "Reds"), side("t2", "Blues")] as const;
   const players = teams.flatMap(({ id, name }) => Array.from({ length: 14 }, (_, at) => player(id, name, at + 1)));
-  for (const { passes: list } of players) {
-    for (let at = 0; at < passes; at++) list.push({ id: `a${at}`, second: at, from: [10, 20], to: [30, 40], ok: true });
+  for (const { actions: list } of players) {
+    for (let at = 0; at < actions; at++)
+      list.push({ id: `a${at}`, second: at, type: "pass", from: [10, 20], to: [30, 40], ok: true });
   }
   return {
     id,

@@ -2,6 +2,7 @@
 
 import type { Page } from "@playwright/test";
 import { list, MATCH_FEED, match, post } from "../harness/match.js";
+import { type Provider, provider } from "../harness/provider.js";
 import { expect, test } from "../harness/test.js";
 import { expectAccessible } from "./accessible.js";
 
@@ -143,6 +144,37 @@ for (const path of ["/matches", "/matches?match=8", `/?topic=${TOPIC}`]) {
   });
 }
 
+test.describe("from an HTTP API that knows nothing of push", () => {
+  const fetched = test.extend<{ api: Provider }>({
+    api: async ({}, use) => {
+      const api = await provider();
+      await use(api);
+      await api.close();
+    },
+  });
+  fetched.use({
+    args: ({ api }, use) => use(["--upstream", `matchesfeed/**=${api.origin}/{topic},max-age=100ms,least=100ms`]),
+  });
+
+  fetched("what changes there is marked here, in its cell and nowhere else", async ({ page, api }) => {
+    const game = match("8");
+    api.set(TOPIC, game);
+    await page.goto("/matches?match=8");
+    await expect(field(page, "t1p9/rating")).toHaveText("6.0");
+    // Many answers with the same document mark nothing.
+    const asked = api.requests();
+    await expect.poll(() => api.requests()).toBeGreaterThan(asked + 3);
+    await expect(marked(page)).toHaveCount(0);
+    const scorer = game.lineups.find(({ id }) => id === "t1p9");
+    if (!scorer) throw new Error("there is no Reds 9");
+    scorer.rating = 7.4;
+    api.set(TOPIC, game);
+    await expect(field(page, "t1p9/rating").locator(".changed")).toHaveText("7.4");
+    await expect(marked(page)).toHaveCount(1);
+    await expect(page.locator(".foot")).toContainText("2 versions in");
+  });
+});
+
 test.describe("the live page", () => {
   test("shows a value topic as a document, marks what has changed, and says what was saved", async ({
     page,
@@ -183,7 +215,7 @@ test.describe("the live page", () => {
     await page.locator(".document").waitFor();
     await page.locator('.document tr[data-pointer="/lineups"]').getByRole("button").click();
     await page.locator('.document tr[data-pointer="/lineups/0"]').getByRole("button").click();
-    await page.locator('.document tr[data-pointer="/lineups/0/passes"]').getByRole("button").click();
+    await page.locator('.document tr[data-pointer="/lineups/0/actions"]').getByRole("button").click();
     await expect(page.getByRole("button", { name: "40 more" })).toBeVisible();
     for (let second = 6; second < 16; second++) {
       game.clock.second = second;
@@ -192,7 +224,7 @@ test.describe("the live page", () => {
     }
     expect(await page.locator(".document tr").count()).toBeLessThan(200);
     await page.getByRole("button", { name: "40 more" }).click();
-    await expect(page.locator('.document tr[data-pointer="/lineups/0/passes/89"]')).toBeVisible();
+    await expect(page.locator('.document tr[data-pointer="/lineups/0/actions/89"]')).toBeVisible();
   });
 });
 

@@ -7,7 +7,7 @@ use thalweg_server::{
         Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
         Subscriber, Terms,
     },
-    stream::{BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer},
+    stream::{Batch, BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer, Value},
 };
 use thalweg_wire::{Epoch, Format, StartAt};
 
@@ -113,4 +113,47 @@ fn the_same_frame_again_behind_its_rest_is_finished() {
     let (first, again) = socket.taken.split_at(socket.taken.len() / 2);
     assert_eq!(String::from_utf8_lossy(first), String::from_utf8_lossy(again));
     assert_eq!(logs.0[0].pinned_bytes(), 0);
+}
+
+/// Versions of one value topic, one in each batch.
+fn versions(epoch: Epoch, count: usize) -> Vec<Arc<Batch>> {
+    let mut sequencer =
+        Sequencer::new(epoch, BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1 });
+    let version = |index: usize| {
+        let mut payloads = Payloads::default();
+        let document = format!(r#"{{"version":{index},"same":"{}"}}"#, "x".repeat(100));
+        let pushed: Result<(), ()> = payloads.push(|out| {
+            out.extend_from_slice(document.as_bytes());
+            Ok(())
+        });
+        assert_eq!(pushed, Ok(()));
+        sequencer.append(&mut payloads, 0);
+        sequencer.seal(0).into_iter().next().map(Arc::new).expect("a batch")
+    };
+    (0..count).map(version).collect()
+}
+
+/// Not begun is no failure: the next version, whose turn has time, is tried.
+#[test]
+fn a_patch_whose_turn_is_over_is_not_tried_and_is_no_failure() {
+    let epoch = Epoch::new(1).expect("not 0");
+    let mut value = Value::new("cars".parse().expect("a topic"), epoch, 1);
+    value.open_tail(Format::NDJSON.with_patches());
+    let versions = versions(epoch, 5);
+    let mut push = |version: usize, is_over: &mut dyn FnMut() -> bool| {
+        let is_made = value.make_patch(&versions[version], is_over);
+        value.push(Arc::clone(&versions[version]), 0);
+        is_made
+    };
+    assert_eq!(push(0, &mut || false), None, "there is nothing before it");
+    assert_eq!(push(1, &mut || true), None);
+    assert_eq!(push(2, &mut || false), Some(true));
+    // One that was begun and ran out of time is a failure, and the next one is not tried.
+    let mut asked = 0;
+    let mut over_at_last = || {
+        asked += 1;
+        asked > 1
+    };
+    assert_eq!(push(3, &mut over_at_last), Some(false));
+    assert_eq!(push(4, &mut || panic!("not asked")), None);
 }
