@@ -202,7 +202,7 @@ impl Sizing {
             .zip(rooms)
             .map(|(name, room)| format!("{} by {name}", short(*room)))
             .collect();
-        let percent = |part: f64, whole: f64| format!("{} %", round(100.0 * part / whole));
+        let percent = |part: f64, whole: f64| format!("{:.0} %", (100.0 * part / whole).ceil());
         let all = nodes.max(&1);
         let gigabits = |bits: f64| format!("{} Gbit/s", round(bits / 1e9));
         let gigabytes = |bytes: f64| format!("{} GB", round(bytes / 1e9));
@@ -236,9 +236,9 @@ impl Sizing {
             ),
             format!("in all    {} out", gigabits(per_node.bits_per_s * *all as f64)),
             format!(
-                "sure      to {} % where it was measured; the nodes in brackets are at the ends of \
+                "sure      to {:.0} % where it was measured; the nodes in brackets are at the ends of \
                  the coefficients' 95 % intervals",
-                round(self.error * 100.0)
+                (self.error * 100.0).ceil()
             ),
         ];
         lines.extend(beyond.iter().map(|line| format!("beyond    {line}")));

@@ -122,7 +122,7 @@ impl Player {
     pub(crate) fn act(&mut self, action: &Action, is_told: bool, random: &mut fastrand::Rng) {
         let Action { id, second, kind, is_good } = action;
         self.passes_count += u32::from(*kind == "pass");
-        self.tackles += u32::from(*kind == "duel" && *is_good);
+        self.tackles += u32::from(*kind == "duel" && random.u32(0..60) == 0);
         self.touches += 1;
         if is_told {
             let mut place = || (random.u32(0..=105), random.u32(0..=68));
