@@ -202,7 +202,7 @@ impl Sizing {
             .zip(rooms)
             .map(|(name, room)| format!("{} by {name}", short(*room)))
             .collect();
-        let percent = |part: f64, whole: f64| format!("{:.0} %", (100.0 * part / whole).ceil());
+        let percent = |part: f64, whole: f64| format!("{:.0} %", 100.0 * part / whole);
         let all = nodes.max(&1);
         let gigabits = |bits: f64| format!("{} Gbit/s", round(bits / 1e9));
         let gigabytes = |bytes: f64| format!("{} GB", round(bytes / 1e9));

@@ -58,8 +58,8 @@ struct Job {
     upstream: usize,
     /// The document that its home shard has.
     known: Option<Known>,
-    /// Its home has nothing of it, and may not have what is under way: it was not wanted for a moment, or
-    /// was let go for memory.
+    /// Its home may not have the document, also the one that is under way: for a moment nobody wanted
+    /// it, or it was let go for memory.
     is_lost: bool,
     /// When it was last answered, or first wanted, in µs.
     answered_us: u64,

@@ -112,8 +112,8 @@ fn whoever_follows_a_server_that_was_killed_ends_equal() {
         publisher.send_if_open(&posted[..posted.len() / 2]);
         publisher = server.connect();
         begun += 1;
+        assert!(begun < 1_000, "no patches are made of it");
     }
-    assert!(begun > 1);
     server.kill();
     let server = Server::start(&[&VALUES[..], &["--listen", &address]].concat());
     let after: Vec<_> = (0..10).map(|_| publish(&server, &mut game)).collect();
