@@ -24,9 +24,6 @@ struct Cursor {
     at: StartAt,
     /// Whether the server has said on this connection where it begins.
     is_confirmed: bool,
-    /// Whether this stream's offsets are not consecutive by nature: then a jump
-    /// says nothing.
-    has_holes: bool,
     /// Of a value topic: its newest version.
     document: Option<Document>,
     /// Whether it has shown that it is no value topic.
@@ -42,7 +39,6 @@ impl Cursors {
             topic,
             at: from,
             is_confirmed: false,
-            has_holes: false,
             document: None,
             is_log: false,
             takes_none: false,
@@ -100,15 +96,15 @@ impl Cursors {
                 cursor.version(text, position, previous, content, updates)?;
                 cursor.confirm(transport, updates);
             }
-            Message::Events { topic, position, spans } if spans.is_empty() => {
+            Message::Events { topic, position, spans, .. } if spans.is_empty() => {
                 let cursor = self.of(&topic)?;
                 cursor.is_log = true;
-                cursor.jump(position, position.offset, updates);
+                cursor.jump(position, position.offset, true, updates);
                 cursor.confirm(transport, updates);
             }
-            Message::Events { topic, position, spans } => {
+            Message::Events { topic, position, after, spans } => {
                 let cursor = self.of(&topic)?;
-                cursor.events(text, position, spans, updates);
+                cursor.events(text, position, after, spans, updates);
                 cursor.confirm(transport, updates);
             }
             Message::Gap { topic, position, gap } => {
@@ -144,18 +140,22 @@ impl Cursor {
     }
 
     /// Goes to `position`'s epoch, and there to `before` if that is ahead: whatever
-    /// is left out is announced.
-    fn jump(&mut self, position: Position, before: Offset, updates: &mut VecDeque<Update>) {
+    /// is left out is announced, with its number if all offsets there were given.
+    fn jump(
+        &mut self,
+        position: Position,
+        before: Offset,
+        is_counted: bool,
+        updates: &mut VecDeque<Update>,
+    ) {
         let to = Position { epoch: position.epoch, offset: before };
         match self.at {
             StartAt::After(at) if at.epoch == to.epoch => {
                 if to.offset <= at.offset {
                     return;
                 }
-                if !self.has_holes {
-                    let missed = Some(to.offset - at.offset);
-                    self.push_gap(to, missed, GapReason::Unannounced, updates);
-                }
+                let missed = is_counted.then_some(to.offset - at.offset);
+                self.push_gap(to, missed, GapReason::Unannounced, updates);
             }
             StartAt::After(_) => self.push_gap(to, None, GapReason::Epoch, updates),
             StartAt::Latest | StartAt::Earliest => {}
@@ -167,21 +167,26 @@ impl Cursor {
         &mut self,
         text: String,
         position: Position,
+        mut after: Option<Offset>,
         mut spans: Vec<(Offset, Range<usize>)>,
         updates: &mut VecDeque<Update>,
     ) {
         self.is_log = true;
-        self.has_holes |= spans.windows(2).any(|pair| pair[0].0 + 1 != pair[1].0);
         let first = spans.first().map_or(position.offset, |(first, _)| *first);
-        self.jump(position, first.saturating_sub(1), updates);
+        let before = after.unwrap_or(first.saturating_sub(1));
+        self.jump(position, before, after.is_none(), updates);
         if let StartAt::After(at) = self.at {
-            spans.retain(|(offset, _)| *offset > at.offset);
+            let repeats = spans.partition_point(|(offset, _)| *offset <= at.offset);
+            if let Some((last, _)) = spans.drain(..repeats).next_back() {
+                after = Some(last);
+            }
         }
         if !spans.is_empty() {
             self.at = StartAt::After(position);
             updates.push_back(Update::Events(Events {
                 topic: self.topic.clone(),
                 position,
+                after,
                 text,
                 spans,
                 patch: None,
@@ -235,11 +240,11 @@ impl Cursor {
                 (document, span, Some(patch))
             }
         };
-        self.has_holes = true;
         self.at = StartAt::After(position);
         let spans = vec![(position.offset, span)];
         let topic = self.topic.clone();
-        updates.push_back(Update::Events(Events { topic, position, text, spans, patch }));
+        let after = None;
+        updates.push_back(Update::Events(Events { topic, position, after, text, spans, patch }));
         Ok(())
     }
 

@@ -98,8 +98,8 @@ mod tests {
                 epoch: position.epoch,
                 first: 7,
                 last: 7,
+                before: thalweg_wire::Before::Adjacent,
                 offsets: None,
-                version: None,
                 events: &events,
             };
             format.batch(&envelope, &mut out);

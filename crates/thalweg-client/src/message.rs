@@ -15,6 +15,8 @@ pub(crate) enum Message {
     Events {
         topic: String,
         position: Position,
+        /// Offset of the event before the first, if that is not the offset just before.
+        after: Option<Offset>,
         spans: Vec<(Offset, Range<usize>)>,
     },
     /// A version of a value topic: a document, at its place in the text, or a patch of the one
@@ -97,8 +99,8 @@ impl Message {
                 let (topic, position) = about()?;
                 let spans = events.iter().map(|(offset, event)| (*offset, span(text, event)));
                 let spans: Vec<_> = spans.collect();
-                check_offsets(&spans, position)?;
-                Self::Events { topic, position, spans }
+                check_offsets(incoming.after, &spans, position)?;
+                Self::Events { topic, position, after: incoming.after, spans }
             }
             Kind::Gap(gap) => {
                 let (topic, position) = about()?;
@@ -127,9 +129,14 @@ fn span(text: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// Offsets rise, up to the position.
-fn check_offsets(spans: &[(Offset, Range<usize>)], position: Position) -> Result<(), String> {
-    let rises = spans.windows(2).all(|pair| pair[0].0 < pair[1].0);
+/// Offsets rise, from the one before, up to the position.
+fn check_offsets(
+    after: Option<Offset>,
+    spans: &[(Offset, Range<usize>)],
+    position: Position,
+) -> Result<(), String> {
+    let offsets = || after.into_iter().chain(spans.iter().map(|(offset, _)| *offset));
+    let rises = offsets().zip(offsets().skip(1)).all(|(before, after)| before < after);
     let ends = spans.last().is_none_or(|(last, _)| *last == position.offset);
     match rises && ends {
         true => Ok(()),
@@ -163,6 +170,7 @@ mod tests {
         let sinking = r#"{"topic":"a","position":"1.7","first":7,"offsets":[8,7],"events":[1,2]}"#;
         check(sinking, "do not rise");
         check(r#"{"topic":"a","position":"1.7","first":7,"offsets":[7],"events":[1,2]}"#, "rise");
+        check(r#"{"topic":"a","position":"1.7","first":7,"after":7,"events":[1]}"#, "rise");
     }
 
     #[test]

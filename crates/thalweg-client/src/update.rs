@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use thalweg_wire::{Envelope, Offset, Position, Topic};
+use thalweg_wire::{Before, Envelope, Offset, Position, Topic};
 
 use crate::Transport;
 
@@ -49,7 +49,7 @@ pub struct Connected {
     pub transport: Transport,
 }
 
-/// Consecutive events of one topic, at least one, as they came in one message. Of a value topic
+/// Events of one topic, at least one and none left out, as they came in one message. Of a value topic
 /// it is one, the newest version, whole.
 ///
 /// ```no_run
@@ -68,6 +68,8 @@ pub struct Events {
     /// Position of the last event. A later subscription with [`crate::StartAt::After`] it
     /// goes on with the event after it, over any transport.
     pub position: Position,
+    /// Offset of the event before the first, where that is known not to be the offset just before.
+    pub(crate) after: Option<Offset>,
     /// What the server sent, and where in it the events are.
     pub(crate) text: String,
     pub(crate) spans: Vec<(Offset, Range<usize>)>,
@@ -81,7 +83,8 @@ pub struct Gap {
     pub topic: Topic,
     /// The next event is the one after it.
     pub position: Position,
-    /// How many events; `None` if the server cannot know it ([`GapReason::Epoch`]).
+    /// How many events; `None` if that cannot be known ([`GapReason::Epoch`], or offsets that are
+    /// not consecutive).
     pub missed: Option<Offset>,
     /// Why they will not come.
     pub reason: GapReason,
@@ -166,14 +169,16 @@ impl Events {
         let events: Vec<&str> = self.iter().map(|(_, event)| event).collect();
         let offsets: Vec<Offset> = self.spans.iter().map(|(offset, _)| *offset).collect();
         let is_consecutive = offsets.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
+        let first = offsets.first().copied().unwrap_or(self.position.offset);
+        let after = self.after.filter(|after| after.checked_add(1) != Some(first));
         let mut out = Vec::new();
         Envelope {
             topic: &self.topic,
             epoch: self.position.epoch,
-            first: offsets.first().copied().unwrap_or(self.position.offset),
+            first,
             last: self.position.offset,
+            before: after.map_or(Before::Adjacent, Before::Event),
             offsets: (!is_consecutive).then_some(&offsets),
-            version: None,
             events: events.join(",").as_bytes(),
         }
         .write(&mut out);

@@ -4,7 +4,7 @@
 //! ```text
 //! payloads    events' JSON, joined: the input of publishers
 //! sequencer   gives offsets, seals batches            (home shard only)
-//! batch       sealed consecutive events, shared by all shards
+//! batch       sealed events, shared by all shards
 //! feed        what a subscription reads: one of these
 //! log         the batches retained, and the hot tails (each shard that reads)
 //! log_frames  a log as subscribers of one format read it
@@ -43,7 +43,7 @@ pub use batch::Batch;
 pub use cursor::Cursor;
 pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;
-pub use log::{HistoryBounds, Log, Lost, Start};
+pub use log::{HistoryBounds, Log, Lost, Offsets, Start};
 pub use log_frames::LogFrames;
 pub use next::Next;
 pub use payloads::Payloads;

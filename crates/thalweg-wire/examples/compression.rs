@@ -12,7 +12,7 @@ use std::{
 };
 
 use flate2::{Decompress, FlushDecompress};
-use thalweg_wire::{Envelope, Epoch, Format, Framing, Topic};
+use thalweg_wire::{Before, Envelope, Epoch, Format, Framing, Topic};
 
 /// Events in a batch.
 const COUNTS: [usize; 4] = [1, 10, 100, 1000];
@@ -69,8 +69,15 @@ impl Figures {
         let epoch: Epoch = "5f0c2e1d9a3b".parse()?;
         let (first, last) = (100_001, 100_000 + count as u64);
         let events = events.as_bytes();
-        let envelope =
-            Envelope { topic: &topic, epoch, first, last, offsets: None, version: None, events };
+        let envelope = Envelope {
+            topic: &topic,
+            epoch,
+            first,
+            last,
+            before: Before::Adjacent,
+            offsets: None,
+            events,
+        };
         let mut frame = Vec::new();
         plain.batch(&envelope, &mut frame);
         let (plain_bytes, plain_text) = (frame.len(), text_of(plain, &frame).to_vec());

@@ -16,27 +16,33 @@ pub struct Envelope<'a> {
     pub first: Offset,
     /// Offset of the last event.
     pub last: Offset,
+    /// What comes before the first event.
+    pub before: Before,
     /// One offset for each event, where they are not consecutive.
     pub offsets: Option<&'a [Offset]>,
-    /// Of a value topic: what comes before this version, and what `events` are.
-    pub version: Option<Version>,
     /// The events as JSON, joined by commas; or the operations of a patch.
     pub events: &'a [u8],
 }
 
-/// A version of a value topic.
+/// What comes before the first event of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Version {
-    /// Offset of the version that the subscriber was given before; 0 if none.
-    pub previous: Offset,
-    /// Whether the events are the operations of a JSON Patch (RFC 6902) that makes this version
-    /// of the one before.
-    pub is_patch: bool,
+pub enum Before {
+    /// Of a log: the offset just before the first.
+    Adjacent,
+    /// Of a log: the event with this offset, 0 if none. The offsets between were never given.
+    Event(Offset),
+    /// Of a value topic: the version with this offset, which the subscriber was given before; 0
+    /// if none.
+    Version(Offset),
+    /// The same, and the events are the operations of a JSON Patch (RFC 6902) that makes this
+    /// version of that one.
+    Patched(Offset),
 }
 
 const TOPIC: &[u8] = br#"{"topic":""#;
 const POSITION: &[u8] = br#"","position":""#;
 const FIRST: &[u8] = br#"","first":"#;
+const AFTER: &[u8] = br#","after":"#;
 const PREVIOUS: &[u8] = br#","previous":"#;
 const OFFSETS: &[u8] = br#","offsets":["#;
 const EVENTS: &[u8] = br#","events":["#;
@@ -47,7 +53,6 @@ impl Envelope<'_> {
     /// Exactly how many bytes [`Self::write`] appends.
     pub fn len(&self) -> usize {
         let fixed = TOPIC.len() + POSITION.len() + FIRST.len() + self.list().len() + END.len();
-        let previous = |version: Version| PREVIOUS.len() + decimal_len(version.previous);
         let offsets = self.offsets.map_or(0, |offsets| {
             let digits: usize = offsets.iter().map(|offset| decimal_len(*offset)).sum();
             OFFSETS.len() + digits + offsets.len().saturating_sub(1) + 1
@@ -56,7 +61,7 @@ impl Envelope<'_> {
             + self.topic.as_str().len()
             + self.position_len()
             + decimal_len(self.first)
-            + self.version.map_or(0, previous)
+            + self.before().map_or(0, |(name, offset)| name.len() + decimal_len(offset))
             + offsets
             + self.events.len()
     }
@@ -85,9 +90,9 @@ impl Envelope<'_> {
         write_head(self.topic, self.epoch, self.last, out);
         out.extend_from_slice(FIRST);
         write_decimal(self.first, out);
-        if let Some(version) = self.version {
-            out.extend_from_slice(PREVIOUS);
-            write_decimal(version.previous, out);
+        if let Some((name, offset)) = self.before() {
+            out.extend_from_slice(name);
+            write_decimal(offset, out);
         }
         if let Some(offsets) = self.offsets {
             out.extend_from_slice(OFFSETS);
@@ -102,11 +107,20 @@ impl Envelope<'_> {
         out.extend_from_slice(self.list());
     }
 
+    /// What is said of what comes before, and by which name.
+    fn before(&self) -> Option<(&'static [u8], Offset)> {
+        match self.before {
+            Before::Adjacent => None,
+            Before::Event(after) => Some((AFTER, after)),
+            Before::Version(previous) | Before::Patched(previous) => Some((PREVIOUS, previous)),
+        }
+    }
+
     /// What the events are called.
     fn list(&self) -> &'static [u8] {
-        match self.version {
-            Some(Version { is_patch: true, .. }) => PATCH,
-            _ => EVENTS,
+        match self.before {
+            Before::Patched(_) => PATCH,
+            Before::Adjacent | Before::Event(_) | Before::Version(_) => EVENTS,
         }
     }
 

@@ -22,6 +22,8 @@ pub struct Incoming<'a> {
     pub position: Option<&'a str>,
     /// Of a value topic: the offset of the version before this one; 0 if there is none.
     pub previous: Option<Offset>,
+    /// Of a log: the offset of the event before the first, if that is not the offset just before.
+    pub after: Option<Offset>,
     first: Option<Offset>,
     offsets: Option<Vec<Offset>>,
     #[serde(borrow)]

@@ -30,7 +30,7 @@ pub mod topic;
 pub mod websocket;
 
 pub use close::Close;
-pub use envelope::{Envelope, Version};
+pub use envelope::{Before, Envelope};
 pub use error::ErrorCode;
 pub use excerpt::Excerpt;
 pub use format::{Format, Framing};

@@ -9,8 +9,6 @@ import { type Cursor, type Gap, type Message, parsePosition } from "./wire.js";
 /** Where a subscription is. */
 export interface Progress {
   cursor: Cursor;
-  /** Whether the stream has shown that its offsets are not consecutive. */
-  isSparse?: boolean;
   /** Of a value topic: the version at the cursor, if it is here. */
   version?: unknown;
 }
@@ -42,26 +40,27 @@ export function advance(progress: Progress, message: Message): NewEvents | null 
   if (!position || !(gap || patch || message.events)) throw new TypeError("no envelope");
   const last = parsePosition(progress.cursor);
   const isSame = last?.epoch === position.epoch;
-  if (offsets) progress.isSparse = true;
   // Where the document has been asked for anew nothing is here that a patch could be of.
   if (isSame ? position.offset <= last.offset : patch) return null;
   if (events.length || previous !== last?.offset) progress.version = events[0];
   progress.cursor = message.position as Cursor;
   if (gap) return { first: position.offset + 1, events: [], gap };
   // A version replaces what was before: nothing is missing, however far it jumps.
-  const after = previous === undefined ? last : null;
-  if (!after && !events.length && !patch) return null;
-  if (!after || !isSame) return { first, events, offsets, gap: after && { missed: null, reason: "epoch" }, previous };
-  const known = offsets ? offsets.findIndex((offset) => offset > after.offset) : Math.max(0, after.offset + 1 - first);
-  const fresh = events.slice(known);
-  const start = offsets ? (offsets[known] ?? first) : first + known;
-  const missed = start - after.offset - 1;
-  const isJump = missed > 0 && !progress.isSparse;
-  if (!fresh.length && !isJump) return null;
+  const known = previous === undefined ? last : null;
+  if (!known && !events.length && !patch) return null;
+  if (!known || !isSame) return { first, events, offsets, gap: known && { missed: null, reason: "epoch" }, previous };
+  const { after = first - 1 } = message;
+  const isMissed = after > known.offset;
+  const repeats = offsets
+    ? offsets.filter((offset) => offset <= known.offset).length
+    : Math.max(0, known.offset + 1 - first);
+  const fresh = events.slice(repeats);
+  if (!fresh.length && !isMissed) return null;
   return {
-    first: start,
+    first: offsets?.[repeats] ?? first + repeats,
     events: fresh,
-    offsets: offsets?.slice(known),
-    gap: isJump ? { missed, reason: "unannounced" } : null,
+    offsets: offsets?.slice(repeats),
+    // A difference of offsets that were never given is no number of events.
+    gap: isMissed ? { missed: message.after === undefined ? after - known.offset : null, reason: "unannounced" } : null,
   };
 }

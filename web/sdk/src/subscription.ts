@@ -128,8 +128,6 @@ export class Subscription<T> implements AsyncIterable<Batch<T>> {
   /** @internal What has been received. */
   declare cursor: Cursor;
   /** @internal */
-  declare isSparse?: boolean;
-  /** @internal */
   declare version?: unknown;
   /** @internal Patches in a row that were of no use. */
   declare failures?: number;

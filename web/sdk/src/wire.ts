@@ -27,6 +27,11 @@ export interface Envelope {
   /** The offset of the first event. */
   first: number;
   /**
+   * The offset of the event before the first, if that is not `first` − 1: those between were never
+   * given. Who has not got everything up to it has missed something.
+   */
+  after?: number;
+  /**
    * Of a value topic: the offset of the version that this one replaces here; 0 if there was
    * none. Its one event is the newest version, and nothing is missing, however far it jumps.
    */
@@ -44,11 +49,11 @@ export interface Envelope {
  * |---|---|
  * | `slow` | the subscriber fell behind the events that the server retains |
  * | `trimmed` | the server no longer retained them when the subscription began, or resumed |
- * | `epoch` | the server lost the topic's history: it is not known how many there were |
- * | `unannounced` | offsets are missing, and the server has not said why |
+ * | `epoch` | the server lost the topic's history |
+ * | `unannounced` | events are missing, and the server has not said why |
  */
 export interface Gap {
-  /** How many events; `null` if that cannot be known. */
+  /** How many events; `null` if that cannot be known: after `epoch`, and where offsets are not consecutive. */
   missed: number | null;
   /** As in the table above. */
   reason: string;

@@ -5,11 +5,17 @@
 
 export type Way = "websocket" | "http-streaming" | "sse" | "long-polling";
 
-/** Event n is at n - trimmed - 1. */
+/** What is retained of a topic. */
 interface Topic {
   events: unknown[];
+  /** Of each of them. */
+  offsets: number[];
+  /** Of the newest that is forgotten; 0 if none is. */
   trimmed: number;
 }
+
+/** Offsets that a publish to a sparse topic takes, however few events it has. */
+const SPAN = 256;
 
 /** Versions that a value topic has patches since. */
 const PATCHES_MAX = 4;
@@ -43,6 +49,12 @@ export class World {
   readonly silent = new Set<Way>();
   /** Topics of which the newest event counts; each is an object. */
   readonly values = new Set<string>();
+  /** Topics whose offsets have holes between publishes. */
+  readonly sparse = new Set<string>();
+  /** How many events of a log there are at most in an envelope. */
+  most: () => number = () => Infinity;
+  /** Whether an envelope of a log is lost, and nobody notices. */
+  loses: () => boolean = () => false;
   /** What is done to patches on their way. */
   treat: (operations: object[], previous: number) => { operations: object[]; previous: number } = (
     operations,
@@ -64,22 +76,19 @@ export class World {
 
   publish(topic: string, ...events: unknown[]): object {
     const stream = this.#stream(topic);
+    const head = newest(stream);
+    const first = this.sparse.has(topic) ? (Math.floor(head / SPAN) + 1) * SPAN : head + 1;
     stream.events.push(...events);
+    stream.offsets.push(...events.map((_, index) => first + index));
     for (const listener of [...this.listeners]) this.#deliver(listener, topic);
-    const head = stream.trimmed + stream.events.length;
-    const position = `${this.epoch}.${head}`;
-    return { topic, position, first: head - events.length + 1, count: events.length };
+    return { topic, position: `${this.epoch}.${newest(stream)}`, first, count: events.length };
   }
 
   /** Ends a topic: nothing is left of it, and whoever has it is told. */
   end(topic: string, code: string, reason: string): void {
-    const { trimmed, events } = this.#stream(topic);
+    const position = `${this.epoch}.${newest(this.#stream(topic))}`;
     this.topics.delete(topic);
-    const said = JSON.stringify({
-      topic,
-      position: `${this.epoch}.${trimmed + events.length}`,
-      end: { code, reason },
-    });
+    const said = JSON.stringify({ topic, position, end: { code, reason } });
     for (const listener of [...this.listeners]) {
       if (!listener.cursors.delete(topic)) continue;
       listener.say(said);
@@ -91,8 +100,8 @@ export class World {
   trim(topic: string, keep: number): void {
     const stream = this.#stream(topic);
     const forgotten = Math.max(0, stream.events.length - keep);
-    stream.trimmed += forgotten;
     stream.events.splice(0, forgotten);
+    stream.trimmed = stream.offsets.splice(0, forgotten).at(-1) ?? stream.trimmed;
   }
 
   /** Another incarnation: offsets begin anew. */
@@ -223,9 +232,8 @@ export class World {
 
   #begin(listener: Listener, topic: string, cursor: string): void {
     const stream = this.#stream(topic);
-    const head = stream.trimmed + stream.events.length;
     const [epoch, offset] = cursor.split(".");
-    let at = cursor === "latest" ? head : cursor === "earliest" ? stream.trimmed : Number(offset);
+    let at = cursor === "latest" ? newest(stream) : cursor === "earliest" ? stream.trimmed : Number(offset);
     let gap: object | null = null;
     if (this.values.has(topic)) {
       at = epoch === this.epoch ? at : 0;
@@ -240,7 +248,7 @@ export class World {
       at = stream.trimmed;
       gap = { missed: null, reason: "epoch" };
     } else if (at < stream.trimmed) {
-      gap = { missed: stream.trimmed - at, reason: "trimmed" };
+      gap = this.#missed(topic, at, "trimmed");
       at = stream.trimmed;
     }
     const position = `${this.epoch}.${at}`;
@@ -253,7 +261,7 @@ export class World {
   #deliver(listener: Listener, topic: string): void {
     const at = listener.cursors.get(topic);
     const stream = this.#stream(topic);
-    const head = stream.trimmed + stream.events.length;
+    const head = newest(stream);
     if (at === undefined || at >= head || !this.listeners.has(listener)) return;
     const window = listener.windows.get(topic);
     const isFull = window && window.frames.reduce((sum, { bytes }) => sum + bytes, 0) >= window.limit;
@@ -266,25 +274,49 @@ export class World {
       return;
     }
     if (at < stream.trimmed) {
-      const gap = { missed: stream.trimmed - at, reason: "slow" };
+      const gap = this.#missed(topic, at, "slow");
       listener.cursors.set(topic, stream.trimmed);
       listener.say(JSON.stringify({ topic, position: `${this.epoch}.${stream.trimmed}`, gap }));
-      this.#deliver(listener, topic);
-      return;
+    } else {
+      const { json, last } = this.#envelope(topic, at);
+      listener.cursors.set(topic, last);
+      if (!this.loses()) {
+        window?.frames.push({ offset: last, bytes: json.length });
+        listener.say(json);
+      }
     }
-    const events = stream.events.slice(at - stream.trimmed);
-    listener.cursors.set(topic, head);
-    const position = `${this.epoch}.${head}`;
-    const json = JSON.stringify({ topic, position, first: at + 1, events });
-    window?.frames.push({ offset: head, bytes: json.length });
-    listener.say(json);
+    this.#deliver(listener, topic);
+  }
+
+  /** What has been forgotten after this offset. */
+  #missed(topic: string, at: number, reason: string): object {
+    return { missed: this.sparse.has(topic) ? null : this.#stream(topic).trimmed - at, reason };
+  }
+
+  /** The next events of a log after this offset, and the offset of the last of them. */
+  #envelope(topic: string, at: number): { json: string; last: number } {
+    const stream = this.#stream(topic);
+    const from = stream.offsets.findIndex((offset) => offset > at);
+    const to = from + this.most();
+    const offsets = stream.offsets.slice(from, to);
+    const [first = 0, last = 0] = [offsets[0], offsets.at(-1)];
+    const after = stream.offsets[from - 1] ?? stream.trimmed;
+    const envelope = {
+      topic,
+      position: `${this.epoch}.${last}`,
+      first,
+      ...(after !== first - 1 && { after }),
+      ...(last - first >= offsets.length && { offsets }),
+      events: stream.events.slice(from, to),
+    };
+    return { json: JSON.stringify(envelope), last };
   }
 
   /** The newest version, for who has that one. */
   #version(listener: Listener, topic: string, at: number, head: number): string {
-    const { events, trimmed } = this.#stream(topic);
+    const { events, offsets } = this.#stream(topic);
     const envelope = { topic, position: `${this.epoch}.${head}`, first: head, previous: at };
-    const [before, after] = [at, head].map((offset) => events[offset - trimmed - 1] as Record<string, unknown>);
+    const [before, after] = [at, head].map((offset) => events[offsets.indexOf(offset)] as Record<string, unknown>);
     if (!listener.isPatched || !before || head - at > PATCHES_MAX) {
       return JSON.stringify({ ...envelope, events: [after] });
     }
@@ -301,7 +333,7 @@ export class World {
   }
 
   #stream(topic: string): Topic {
-    const stream = this.topics.get(topic) ?? { events: [], trimmed: 0 };
+    const stream = this.topics.get(topic) ?? { events: [], offsets: [], trimmed: 0 };
     this.topics.set(topic, stream);
     return stream;
   }
@@ -450,6 +482,11 @@ export class World {
         world.listeners.delete(this.#listener);
       }
     })(this);
+}
+
+/** The offset of a topic's newest event; 0 if there was none. */
+function newest({ offsets, trimmed }: Topic): number {
+  return offsets.at(-1) ?? trimmed;
 }
 
 /** What makes one object of another, member by member; an array grows at its front. */

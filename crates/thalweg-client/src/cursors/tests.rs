@@ -62,12 +62,20 @@ fn a_jump_is_told_as_a_gap() {
 }
 
 #[test]
-fn a_stream_with_holes_may_jump() {
-    let holes =
-        r#"{"topic":"cars","position":"9f.12","first":10,"offsets":[10,12],"events":[1,2]}"#;
-    let later = envelope("9f.20", 20, "3");
-    let expected = ["10=1 12=2 to 9f.12", "connected 9f.12", "20=3 to 9f.20"];
-    check("9f.7", &[holes, &later], &expected);
+fn offsets_that_were_never_given_are_no_gap() {
+    let inside = r#"{"topic":"cars","position":"9f.12","first":8,"offsets":[8,12],"events":[1,2]}"#;
+    let later = r#"{"topic":"cars","position":"9f.20","first":20,"after":12,"events":[3]}"#;
+    let expected = ["8=1 12=2 to 9f.12", "connected 9f.12", "20=3 to 9f.20"];
+    check("9f.7", &[inside, later], &expected);
+    check("9f.15", &[later], &["20=3 to 9f.20", "connected 9f.20"]);
+    check("9f.8", &[inside], &["12=2 to 9f.12", "connected 9f.12"]);
+}
+
+#[test]
+fn a_jump_over_offsets_that_were_never_given_is_a_gap_of_unknown_size() {
+    let later = r#"{"topic":"cars","position":"9f.20","first":20,"after":12,"events":[3]}"#;
+    let expected = ["Unannounced gap of None to 9f.12", "20=3 to 9f.20", "connected 9f.20"];
+    check("9f.11", &[later], &expected);
 }
 
 #[test]

@@ -233,11 +233,10 @@ impl Subscriber {
         self.is_in_frame() || !self.control.is_empty()
     }
 
-    /// The most events that it is behind on one of its feeds.
+    /// The most events that it is behind on one of its feeds, as [`Feed::events_from`] counts them.
     pub fn lag(&self, feeds: &impl Feeds) -> Offset {
         let behind = self.subscriptions.iter().filter_map(|subscription| {
-            let head = feeds.feed(subscription.feed)?.head();
-            Some(head.saturating_sub(subscription.cursor()?.next()))
+            Some(feeds.feed(subscription.feed)?.events_from(subscription.cursor()?.next()))
         });
         behind.max().unwrap_or(0)
     }

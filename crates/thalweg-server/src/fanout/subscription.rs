@@ -207,7 +207,7 @@ impl Subscription {
             Policy::Latest => lost.newest,
             Policy::Close => return Err(close::SLOW),
         };
-        write_gap(feed, next, Some(next - lost.expected), reason, format, control);
+        write_gap(feed, next, lost.missed(next), reason, format, control);
         self.set_cursor(Cursor::before(next));
         Ok(())
     }

@@ -27,7 +27,7 @@ use crate::{
     fanout::{FeedKey, Feeds},
     metrics::Counts,
     refusal::Refusal,
-    stream::{Batch, Feed, FeedKind, FormatMap, Sequencer},
+    stream::{Batch, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 
 /// All topics of a shard.
@@ -86,7 +86,14 @@ impl FeedTable {
         });
         let feed = home.as_ref().map(|home| {
             let epoch = home.sequencer.epoch();
-            Feed::new(settings.kind, topic.clone(), epoch, 1, settings.history)
+            Feed::new(
+                settings.kind,
+                topic.clone(),
+                epoch,
+                1,
+                Offsets::Consecutive,
+                settings.history,
+            )
         });
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
@@ -188,12 +195,13 @@ impl FeedTable {
             // Looked up once: the feed keeps its bounds.
             let history = self.config.topic(&local.topic).history;
             let topic = local.topic.clone();
-            let mut feed = Feed::new(local.feed_kind, topic, epoch, from, history);
+            let offsets = Offsets::Consecutive;
+            let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history);
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
             feed
         });
         for batch in batches {
-            if batch.first() >= feed.head() {
+            if batch.start() >= feed.head() {
                 push(feed, batch, now_us, counts);
             }
         }

@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
-use thalweg_wire::{GapReason, Offset, Position, StartAt, Topic};
+use thalweg_wire::{Before, Envelope, GapReason, Offset, Position, StartAt, Topic};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Handle, home_of, topics::Topics};
@@ -219,7 +219,7 @@ impl Topics {
             Listed {
                 topic: Text(local.topic.clone()),
                 position: feed.map(|feed| Text(feed.position_before(feed.head()))),
-                events: feed.map_or(0, |feed| feed.head() - feed.first_readable()),
+                events: feed.map_or(0, |feed| feed.retained_events() as u64),
                 subscribers: local.subscribers.len() as u64,
             }
         })
@@ -250,21 +250,75 @@ fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
         // A reader wants all events that are retained.
         Start::Lost(lost) => {
             let oldest = feed.first_retained();
-            (oldest, Some((Some(oldest - lost.expected), GapReason::Trimmed)))
+            (oldest, Some((lost.missed(oldest), GapReason::Trimmed)))
         }
     };
     let events = Slice::new(feed, from, limit, HISTORY_PAGE_BYTES);
-    let (topic, position) = (feed.topic(), feed.position_before(events.end()));
-    let before =
-        format!(r#"{{"topic":"{topic}","position":"{position}","first":{from},"events":["#);
+    let offsets = events.offsets();
+    let envelope = Envelope {
+        topic: feed.topic(),
+        epoch: feed.epoch(),
+        first: events.first().unwrap_or(from),
+        last: events.end().saturating_sub(1),
+        before: match feed {
+            Feed::Log(_) => events.before(),
+            Feed::Value(_) => Before::Adjacent,
+        },
+        offsets: offsets.as_deref(),
+        events: &[],
+    };
+    let mut before = Vec::new();
+    let events_at = envelope.write_around(&mut before);
+    before.truncate(events_at);
     let head = feed.position_before(feed.head());
     // A final line break, so that the shell's prompt after curl begins on a new line.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
-    PageParts { before: before.into(), events, after: after.into() }
+    PageParts { before, events, after: after.into() }
 }
 
 fn gap_json(gap: Option<(Option<Offset>, GapReason)>) -> String {
     let Some((missed, reason)) = gap else { return "null".into() };
     let missed = missed.map_or("null".into(), |missed| missed.to_string());
     format!(r#"{{"missed":{missed},"reason":"{}"}}"#, reason.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stream::{Batch, FeedKind, HistoryBounds, Offsets, Payloads};
+
+    #[test]
+    fn a_page_names_offsets_that_are_not_consecutive() {
+        let bounds = HistoryBounds { events_max: 99, bytes_max: 1 << 20, age_us_max: u64::MAX };
+        let (topic, epoch) = ("cars".parse().unwrap(), "9f".parse().unwrap());
+        let mut feed = Feed::new(FeedKind::Log, topic, epoch, 1, Offsets::Sparse, bounds);
+        let mut push = |start, first, events: &[&str]| {
+            let mut payloads = Payloads::default();
+            for event in events {
+                let write = |out: &mut Vec<u8>| {
+                    out.extend_from_slice(event.as_bytes());
+                    Ok::<_, ()>(())
+                };
+                payloads.push(write).unwrap();
+            }
+            feed.push(Arc::new(Batch::seal(start, first, payloads, 1)), 1);
+        };
+        push(1, 256, &["1", "2"]);
+        push(258, 1024, &["3", "4"]);
+        let json = |cursor: &str, limit| {
+            let PageParts { before, mut events, after } =
+                page(&feed, cursor.parse().unwrap(), limit);
+            let events = events.next_piece(99).unwrap_or_default();
+            String::from_utf8([&before, &*events, &after].concat()).unwrap()
+        };
+        let end = "],\"head\":\"9f.1025\",\"gap\":null}\n";
+        let head = |position: &str| format!(r#"{{"topic":"cars","position":"9f.{position}","#);
+        let rest = r#""first":256,"after":0,"offsets":[256,257,1024],"events":[1,2,3"#;
+        assert_eq!(json("earliest", 3), head("1024") + rest + end);
+        let rest = r#""first":257,"offsets":[257,1024,1025],"events":[2,3,4"#;
+        assert_eq!(json("9f.256", 9), head("1025") + rest + end);
+        let rest = r#""first":1024,"after":257,"events":[3"#;
+        assert_eq!(json("9f.700", 1), head("1024") + rest + end);
+        assert_eq!(json("9f.1025", 1), head("1025") + r#""first":1026,"events":["# + end);
+    }
 }

@@ -205,11 +205,11 @@ impl Sources {
         for batch in feed.batches_from(from) {
             if bytes >= BYTES_PER_TURN {
                 // The next turn reads the rest.
-                cursor.next = batch.first();
+                cursor.next = batch.start();
                 self.pending_inputs.push(key);
                 break;
             }
-            bytes += batch.event_bytes(from.max(batch.first()));
+            bytes += batch.event_bytes(from);
             batches.push(Arc::clone(batch));
         }
         self.run(topics, source, now_us, |running, out| {

@@ -6,14 +6,18 @@ use std::{
     },
 };
 
-use thalweg_wire::{Envelope, Epoch, Format, Offset, Topic};
+use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, Topic};
 
 use super::{Payloads, VersionPatch};
 use crate::patch::{self, Budget};
 
-/// Sealed consecutive events: never changed again, shared by all shards.
+/// Sealed events of consecutive offsets: never changed again, shared by all shards.
+///
+/// A batch stands for all offsets after those of the batch before. The first of them may never
+/// have been given: then a frame from [`Self::start`] is the same as one from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
+    start: Offset,
     first: Offset,
     bytes: Box<[u8]>,
     /// The end of each event in `bytes`, before its comma.
@@ -27,9 +31,12 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub(super) fn seal(first: Offset, payloads: Payloads, now_us: u64) -> Self {
+    /// Events that follow `start` − 1 in their stream. The first of them is `first`, which is
+    /// not less than `start`; there is at least one.
+    pub fn seal(start: Offset, first: Offset, payloads: Payloads, now_us: u64) -> Self {
         let (bytes, ends) = payloads.into_parts();
         Self {
+            start,
             first,
             bytes,
             ends,
@@ -37,6 +44,11 @@ impl Batch {
             retained: AtomicU32::new(0),
             patch: OnceLock::new(),
         }
+    }
+
+    /// One past the last event of the batch before.
+    pub fn start(&self) -> Offset {
+        self.start
     }
 
     /// Offset of the first event.
@@ -76,14 +88,18 @@ impl Batch {
         &self.bytes
     }
 
-    /// The range of these events in [`Self::joined`]. At least one of them is in the batch.
-    pub(super) fn range_of(&self, offsets: Range<Offset>) -> Range<usize> {
-        let last = (offsets.end - 1 - self.first) as usize;
-        self.start_of_event(offsets.start)..self.ends[last] as usize
+    /// Where these events are in [`Self::joined`]: a range of their indices that is not empty.
+    pub(super) fn range_of(&self, indices: Range<usize>) -> Range<usize> {
+        self.start_of(indices.start)..self.ends[indices.end - 1] as usize
     }
 
     fn start_of(&self, index: usize) -> usize {
         index.checked_sub(1).map_or(0, |before| self.ends[before] as usize + 1)
+    }
+
+    /// Index of the first event that is not before `from`.
+    pub(super) fn index_of(&self, from: Offset) -> usize {
+        from.saturating_sub(self.first) as usize
     }
 
     /// Appends the frame that carries the events from `from` to the last.
@@ -107,26 +123,30 @@ impl Batch {
         topic: &'a Topic,
         epoch: Epoch,
     ) -> Envelope<'a> {
-        let events = &self.bytes[self.start_of_event(from)..];
+        let events = &self.bytes[self.start_of(self.index_of(from))..];
         Envelope {
             topic,
             epoch,
-            first: from,
+            first: from.max(self.first),
             last: self.end() - 1,
+            before: self.before(from),
             offsets: None,
-            version: None,
             events,
         }
     }
 
-    fn start_of_event(&self, offset: Offset) -> usize {
-        self.start_of((offset - self.first) as usize)
+    /// What comes before the first event that is not before `from`.
+    pub(super) fn before(&self, from: Offset) -> Before {
+        match from <= self.first && self.start < self.first {
+            true => Before::Event(self.start - 1),
+            false => Before::Adjacent,
+        }
     }
 
     /// Its events from `from` on, each in bytes.
     pub fn events_from(&self, from: Offset) -> impl Iterator<Item = &[u8]> {
-        let index = from.saturating_sub(self.first) as usize;
-        (index..self.count()).map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
+        (self.index_of(from)..self.count())
+            .map(|at| &self.bytes[self.start_of(at)..self.ends[at] as usize])
     }
 
     /// Its last event.
@@ -147,7 +167,7 @@ impl Batch {
             let after = self.last_event();
             let made = patch::between(before, after, Budget::new(after.len(), is_over));
             is_made = Some(made.is_ok());
-            let (previous, offset) = (self.first - 1, self.end() - 1);
+            let (previous, offset) = (self.start - 1, self.end() - 1);
             Some(Arc::new(VersionPatch { previous, offset, operations: made.ok()?.into() }))
         });
         is_made
@@ -155,7 +175,7 @@ impl Batch {
 
     /// Bytes of its events from `from` on.
     pub fn event_bytes(&self, from: Offset) -> usize {
-        self.bytes.len() - self.start_of_event(from)
+        self.bytes.len() - self.start_of(self.index_of(from))
     }
 }
 

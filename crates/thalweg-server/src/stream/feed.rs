@@ -2,7 +2,9 @@ use std::sync::Arc;
 
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
 
-use super::{Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Start, Value, ValueFrames};
+use super::{
+    Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Start, Value, ValueFrames,
+};
 
 /// What subscriptions to a topic read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,16 +49,18 @@ macro_rules! of {
 }
 
 impl Feed {
-    /// An empty feed of a stream whose next event is `next`. `history` is of logs.
+    /// An empty feed of a stream whose next event is `next` or a later one. `offsets` and `history`
+    /// are of logs.
     pub fn new(
         kind: FeedKind,
         topic: Topic,
         epoch: Epoch,
         next: Offset,
+        offsets: Offsets,
         history: HistoryBounds,
     ) -> Self {
         match kind {
-            FeedKind::Log => Self::Log(Log::new(topic, epoch, next, history)),
+            FeedKind::Log => Self::Log(Log::new(topic, epoch, next, offsets, history)),
             FeedKind::Value => Self::Value(Value::new(topic, epoch, next)),
         }
     }
@@ -89,7 +93,7 @@ impl Feed {
         of!(self, feed => feed.head())
     }
 
-    /// Offset of the oldest event retained. If none is retained, of the next event.
+    /// Where the oldest batch retained starts; the head, if none is retained.
     pub fn first_retained(&self) -> Offset {
         of!(self, feed => feed.first_retained())
     }
@@ -99,6 +103,23 @@ impl Feed {
         match self {
             Self::Log(log) => log.first_retained(),
             Self::Value(value) => value.head() - u64::from(value.has_version()),
+        }
+    }
+
+    /// How many events somebody may read.
+    pub fn retained_events(&self) -> usize {
+        match self {
+            Self::Log(log) => log.retained_events(),
+            Self::Value(value) => usize::from(value.has_version()),
+        }
+    }
+
+    /// How many events there are from `from` on: about, if offsets are not consecutive. Of a value
+    /// topic they are versions.
+    pub fn events_from(&self, from: Offset) -> u64 {
+        match self {
+            Self::Log(log) => log.events_from(from),
+            Self::Value(value) => value.head().saturating_sub(from),
         }
     }
 

@@ -1,6 +1,6 @@
 use std::{collections::VecDeque, sync::Arc};
 
-use thalweg_wire::{Envelope, Epoch, Format, Offset, StartAt, Topic};
+use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
     Batch, Cursor, FormatMap,
@@ -44,6 +44,7 @@ const TAIL_IDLE_US: u64 = 2_000_000;
 pub struct Log {
     topic: Topic,
     epoch: Epoch,
+    offsets: Offsets,
     bounds: HistoryBounds,
     tail_bytes: usize,
     /// One past the newest event.
@@ -56,16 +57,34 @@ pub struct Log {
     pins: Pins,
 }
 
+/// Whether every offset of a stream is an event's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Offsets {
+    /// So it is: the difference of two offsets is a number of events.
+    #[default]
+    Consecutive,
+    /// Between two batches there may be offsets that were never given.
+    Sparse,
+}
+
 /// Where a cursor whose events are gone can go on. Both places come after `expected`: the
 /// events from `expected` to the place chosen are the gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
-    /// Offset of the next event that it should have got.
+    /// The next offset that it should have got.
     pub expected: Offset,
-    /// Offset of the first event of a batch in the middle of the history.
+    /// Where a batch in the middle of the history starts.
     pub middle: Offset,
-    /// Offset of the first event of the newest batch.
+    /// Where the newest batch starts.
     pub newest: Offset,
+    offsets: Offsets,
+}
+
+impl Lost {
+    /// How many events are missing if it goes on at `next`, if the offsets say that.
+    pub fn missed(&self, next: Offset) -> Option<Offset> {
+        (self.offsets == Offsets::Consecutive).then(|| next - self.expected)
+    }
 }
 
 /// How a subscription begins. The caller tells the subscriber before it sends any event.
@@ -83,10 +102,17 @@ pub enum Start {
 
 impl Log {
     /// An empty log of a stream whose next event is `next`.
-    pub fn new(topic: Topic, epoch: Epoch, next: Offset, bounds: HistoryBounds) -> Self {
+    pub fn new(
+        topic: Topic,
+        epoch: Epoch,
+        next: Offset,
+        offsets: Offsets,
+        bounds: HistoryBounds,
+    ) -> Self {
         Self {
             topic,
             epoch,
+            offsets,
             bounds,
             tail_bytes: TAIL_BYTES,
             next,
@@ -124,11 +150,11 @@ impl Log {
     }
 
     /// Appends a sealed batch to the history and to every hot tail. Batches come in order. If
-    /// one does not begin at [`Self::head`], batches are missing before it.
+    /// one does not start at [`Self::head`], batches are missing before it.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
         // If batches are missing, a hot cursor would skip them without noticing. A cold cursor
         // finds that its event is gone.
-        let is_missing = batch.first() > self.next;
+        let is_missing = batch.start() > self.next;
         let is_large = batch.event_bytes(batch.first()) >= self.tail_bytes / TAIL_BYPASS_DIVISOR;
         for (format, tail) in self.tails.iter_mut() {
             let tail = tail.get_or_insert_with(|| Box::new(HotTail::new(self.tail_bytes)));
@@ -137,8 +163,8 @@ impl Log {
                 tail.cut();
             }
             if !is_left_out {
-                tail.append(batch.first(), now_us, |out| {
-                    batch.write_frame(batch.first(), &self.topic, self.epoch, format, out);
+                tail.append(batch.start(), now_us, |out| {
+                    batch.write_frame(batch.start(), &self.topic, self.epoch, format, out);
                 });
             }
         }
@@ -231,8 +257,8 @@ impl Log {
             epoch: self.epoch,
             first: cursor.next,
             last: cursor.next.saturating_sub(1),
+            before: Before::Adjacent,
             offsets: None,
-            version: None,
             events: &[],
         };
         format.batch(&envelope, out);
@@ -264,6 +290,22 @@ impl Log {
         Some(batch.event_bytes(cursor.next).saturating_sub(cursor.sent()))
     }
 
+    /// How many events are retained.
+    pub fn retained_events(&self) -> usize {
+        self.history_events
+    }
+
+    /// As [`super::Feed::events_from`].
+    pub(super) fn events_from(&self, from: Offset) -> u64 {
+        match self.offsets {
+            Offsets::Consecutive => self.next.saturating_sub(from),
+            Offsets::Sparse => {
+                let batches = self.history.len() - self.index_past(from);
+                (self.history_events * batches).div_ceil(self.history.len().max(1)) as u64
+            }
+        }
+    }
+
     /// Memory of the history, in bytes.
     pub fn history_bytes(&self) -> usize {
         self.history_bytes
@@ -275,15 +317,15 @@ impl Log {
         made.map(|tail| tail.memory_bytes()).sum()
     }
 
-    /// Offset of the oldest event retained. If none is retained, of the next event.
+    /// Where the oldest batch retained starts; the head, if none is retained.
     pub fn first_retained(&self) -> Offset {
-        self.history.front().map_or(self.next, |batch| batch.first())
+        self.history.front().map_or(self.next, |batch| batch.start())
     }
 
-    /// The batch that holds `offset`, if it is retained or pinned.
+    /// The batch that stands for `offset`, if it is retained or pinned.
     pub fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let retained =
-            self.history.get(self.index_past(offset)).filter(|batch| batch.first() <= offset);
+            self.history.get(self.index_past(offset)).filter(|batch| batch.start() <= offset);
         let retained = retained.map(|batch| &**batch);
         retained.or_else(|| self.pins.find(offset))
     }
@@ -319,14 +361,15 @@ impl Log {
     }
 
     pub(super) fn lost(&self, expected: Offset) -> Lost {
-        let first_at = |index: usize| self.history.get(index).map_or(self.next, |b| b.first());
+        let start_of = |index: usize| self.history.get(index).map_or(self.next, |b| b.start());
         // Never backwards: if this shard's copy lacks batches, the middle may lie before the
         // cursor.
-        let resumable = self.batches_from(expected).next().map_or(self.next, |b| b.first());
+        let resumable = self.batches_from(expected).next().map_or(self.next, |b| b.start());
         Lost {
             expected,
-            middle: first_at(self.history.len() / 2).max(resumable),
-            newest: first_at(self.history.len().saturating_sub(1)).max(resumable),
+            middle: start_of(self.history.len() / 2).max(resumable),
+            newest: start_of(self.history.len().saturating_sub(1)).max(resumable),
+            offsets: self.offsets,
         }
     }
 
@@ -354,29 +397,65 @@ mod tests {
         *,
     };
 
-    #[test]
-    fn what_was_lost_at_the_end_is_known_to_be_lost() {
-        let format = Format::NDJSON;
+    const FORMAT: Format = Format::NDJSON;
+
+    fn feed(offsets: Offsets) -> Feed {
         let bounds = HistoryBounds { events_max: 9, bytes_max: 1 << 20, age_us_max: u64::MAX };
         let epoch = Epoch::new(1).unwrap();
-        let mut feed = Feed::new(FeedKind::Log, "cars".parse().unwrap(), epoch, 1, bounds);
-        feed.open_tail(format);
+        let mut feed = Feed::new(FeedKind::Log, "cars".parse().unwrap(), epoch, 1, offsets, bounds);
+        feed.open_tail(FORMAT);
+        feed
+    }
+
+    /// One event at `first`, after everything up to `start`.
+    fn push(feed: &mut Feed, start: Offset, first: Offset) {
         let mut payloads = Payloads::default();
         let write = |out: &mut Vec<u8>| {
             out.push(b'1');
             Ok::<_, ()>(())
         };
         payloads.push(write).unwrap();
-        feed.push(Arc::new(Batch::seal(1, payloads, 1)), 1);
-        let next = Frames::of(&feed, format).next(&Cursor::before(1), false, &mut Vec::new());
-        let Next::Hot(_, hot) = next else { panic!("no hot frame") };
+        feed.push(Arc::new(Batch::seal(start, first, payloads, 1)), 1);
+    }
+
+    fn hot<'a>(feed: &'a Feed, cursor: &Cursor) -> (&'a str, Cursor) {
+        match Frames::of(feed, FORMAT).next(cursor, false, &mut Vec::new()) {
+            Next::Hot(bytes, after) => (str::from_utf8(bytes).unwrap(), after),
+            other => panic!("no hot frame: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_was_lost_at_the_end_is_known_to_be_lost() {
+        let mut feed = feed(Offsets::Consecutive);
+        push(&mut feed, 1, 1);
+        let (_, after) = hot(&feed, &Cursor::before(1));
         feed.skip_to(5);
-        for cursor in [hot, Cursor::before(2)] {
-            let next = Frames::of(&feed, format).next(&cursor, false, &mut Vec::new());
+        for cursor in [after, Cursor::before(2)] {
+            let next = Frames::of(&feed, FORMAT).next(&cursor, false, &mut Vec::new());
             let Next::Lost(lost) = next else { panic!("{cursor:?} has lost nothing") };
             assert_eq!((lost.expected, lost.middle, lost.newest), (2, 5, 5));
+            assert_eq!(lost.missed(lost.newest), Some(3));
         }
         feed.skip_to(3);
         assert_eq!(feed.head(), 5);
+    }
+
+    #[test]
+    fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
+        let mut feed = feed(Offsets::Sparse);
+        push(&mut feed, 1, 256);
+        let (_, after) = hot(&feed, &Cursor::before(1));
+        push(&mut feed, 257, 1024);
+        let (frame, after) = hot(&feed, &after);
+        assert!(frame.contains(r#""first":1024,"after":256,"events":[1]"#), "{frame}");
+        push(&mut feed, 1025, 1280);
+        hot(&feed, &after);
+        feed.skip_to(2000);
+        let next = Frames::of(&feed, FORMAT).next(&after, false, &mut Vec::new());
+        assert!(matches!(next, Next::Cold { .. }), "{next:?}");
+        let next = Frames::of(&feed, FORMAT).next(&Cursor::before(1281), false, &mut Vec::new());
+        let Next::Lost(lost) = next else { panic!("nothing lost") };
+        assert_eq!(lost.missed(lost.newest), None);
     }
 }

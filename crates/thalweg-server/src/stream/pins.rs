@@ -19,28 +19,28 @@ impl Pins {
     pub(super) fn pin(&mut self, batch: &Arc<Batch>) {
         let pin = self
             .0
-            .entry(batch.first())
+            .entry(batch.start())
             .or_insert_with(|| Pin { batch: Arc::clone(batch), holders: 0 });
         pin.holders += 1;
     }
 
     pub(super) fn unpin(&mut self, offset: Offset) {
-        let Some((first, pin)) = self.0.range_mut(..=offset).next_back() else { return };
+        let Some((start, pin)) = self.0.range_mut(..=offset).next_back() else { return };
         pin.holders -= 1;
         if pin.holders == 0 {
-            let first = *first;
-            self.0.remove(&first);
+            let start = *start;
+            self.0.remove(&start);
         }
     }
 
-    /// The pinned batch that holds `offset`.
+    /// The pinned batch that stands for `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let (_, pin) = self.0.range(..=offset).next_back()?;
         (offset < pin.batch.end()).then_some(&pin.batch)
     }
 
-    /// Memory held beyond the history, which begins at `history_first`.
-    pub(super) fn bytes_before(&self, history_first: Offset) -> usize {
-        self.0.range(..history_first).map(|(_, pin)| pin.batch.memory_bytes()).sum()
+    /// Memory held beyond the history, which starts at `history_start`.
+    pub(super) fn bytes_before(&self, history_start: Offset) -> usize {
+        self.0.range(..history_start).map(|(_, pin)| pin.batch.memory_bytes()).sum()
     }
 }

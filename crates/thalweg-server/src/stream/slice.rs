@@ -1,11 +1,11 @@
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use bytes::Bytes;
-use thalweg_wire::Offset;
+use thalweg_wire::{Before, Offset};
 
 use super::{Batch, Feed};
 
-/// Consecutive events, joined by commas, read from their batches. It keeps these batches alive,
+/// Events that follow each other, joined by commas, read from their batches. It keeps these batches alive,
 /// and copies only small parts and parts that cross two batches.
 ///
 /// Take it piece by piece ([`Self::next_piece`]) as fast as the reader does. Batches that the
@@ -13,15 +13,24 @@ use super::{Batch, Feed};
 /// bound how long this takes.
 #[derive(Debug, Default)]
 pub struct Slice {
-    /// The batches with the events that are left.
-    batches: VecDeque<Arc<Batch>>,
-    first: Offset,
+    /// The parts of batches that are left.
+    parts: VecDeque<Part>,
+    before: Option<Before>,
     end: Offset,
-    /// Bytes of the front batch's part that were already returned.
+    /// Bytes of the front part that were already returned.
     given: usize,
     /// A comma comes next.
     is_between: bool,
     bytes: usize,
+}
+
+/// Some events of a batch.
+#[derive(Debug)]
+struct Part {
+    batch: Arc<Batch>,
+    /// Where they are in its bytes.
+    range: Range<usize>,
+    offsets: Range<Offset>,
 }
 
 impl Slice {
@@ -29,18 +38,40 @@ impl Slice {
     /// have `bytes_max` bytes.
     pub fn new(feed: &Feed, first: Offset, limit: usize, bytes_max: usize) -> Self {
         let first = first.max(feed.first_retained());
-        let last = first.saturating_add(limit as Offset);
-        let mut slice = Self { first, end: first, ..Self::default() };
+        let mut slice = Self { end: first, ..Self::default() };
+        let mut room = limit;
         for batch in feed.batches_from(first) {
-            if slice.end >= last || slice.bytes >= bytes_max {
+            if room == 0 || slice.bytes >= bytes_max {
                 break;
             }
-            slice.end = last.min(batch.end());
-            let comma = usize::from(!slice.batches.is_empty());
-            slice.bytes += comma + slice.part(batch).len();
-            slice.batches.push_back(Arc::clone(batch));
+            let from = batch.index_of(first);
+            let to = batch.count().min(from.saturating_add(room));
+            let range = batch.range_of(from..to);
+            room -= to - from;
+            let offsets = batch.first() + from as Offset..batch.first() + to as Offset;
+            slice.before.get_or_insert(batch.before(first));
+            slice.end = offsets.end;
+            slice.bytes += usize::from(!slice.parts.is_empty()) + range.len();
+            slice.parts.push_back(Part { batch: Arc::clone(batch), range, offsets });
         }
         slice
+    }
+
+    /// Offset of its first event, if there is one. Call it before anything is taken.
+    pub fn first(&self) -> Option<Offset> {
+        self.parts.front().map(|part| part.offsets.start)
+    }
+
+    /// What comes before its first event.
+    pub fn before(&self) -> Before {
+        self.before.unwrap_or(Before::Adjacent)
+    }
+
+    /// The offsets of its events, if they are not consecutive. Call it before anything is taken.
+    pub fn offsets(&self) -> Option<Vec<Offset>> {
+        let parts = || self.parts.iter().map(|part| part.offsets.clone());
+        let is_consecutive = parts().zip(parts().skip(1)).all(|(a, b)| a.end == b.start);
+        (!is_consecutive).then(|| parts().flatten().collect())
     }
 
     /// Offset one past its last event.
@@ -55,36 +86,36 @@ impl Slice {
 
     /// Its own memory, in bytes, without the shared batches.
     pub fn own_bytes(&self) -> usize {
-        self.batches.capacity() * size_of::<Arc<Batch>>()
+        self.parts.capacity() * size_of::<Part>()
     }
 
     /// Batches that no feed retains any more and that this slice still needs.
     pub fn pinned(&self) -> impl Iterator<Item = &Arc<Batch>> {
-        self.batches.iter().take_while(|batch| !batch.is_retained())
+        self.parts.iter().map(|part| &part.batch).take_while(|batch| !batch.is_retained())
     }
 
     /// The next at most `bytes_max` bytes; `None` at the end.
     pub fn next_piece(&mut self, bytes_max: usize) -> Option<Bytes> {
         let mut piece = Vec::new();
         while piece.len() < bytes_max
-            && let Some(batch) = self.batches.front()
+            && let Some(part) = self.parts.front()
         {
             if std::mem::take(&mut self.is_between) {
                 piece.push(b',');
                 continue;
             }
-            let part = self.part(batch);
-            let from = part.start + self.given;
-            let end = part.end.min(from + bytes_max - piece.len());
-            let is_last = end == part.end;
+            let from = part.range.start + self.given;
+            let end = part.range.end.min(from + bytes_max - piece.len());
+            let is_last = end == part.range.end;
+            let batch = &part.batch;
             let shared = (end - from == bytes_max)
-                .then(|| Bytes::from_owner(Part { batch: Arc::clone(batch), range: from..end }));
+                .then(|| Bytes::from_owner(Piece { batch: Arc::clone(batch), range: from..end }));
             if shared.is_none() {
                 piece.extend_from_slice(&batch.joined()[from..end]);
             }
-            self.given = end - part.start;
+            self.given = end - part.range.start;
             if is_last {
-                self.batches.pop_front();
+                self.parts.pop_front();
                 self.given = 0;
                 self.is_between = true;
             }
@@ -96,20 +127,15 @@ impl Slice {
         self.bytes -= piece.len();
         (!piece.is_empty()).then(|| piece.into())
     }
-
-    /// The range of a batch's bytes that belongs to it.
-    fn part(&self, batch: &Batch) -> Range<usize> {
-        batch.range_of(self.first.max(batch.first())..self.end.min(batch.end()))
-    }
 }
 
 /// Some bytes of a batch.
-struct Part {
+struct Piece {
     batch: Arc<Batch>,
     range: Range<usize>,
 }
 
-impl AsRef<[u8]> for Part {
+impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
         &self.batch.joined()[self.range.clone()]
     }

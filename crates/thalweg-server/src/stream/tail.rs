@@ -28,7 +28,8 @@ struct Segment {
 #[derive(Debug, Clone, Copy)]
 struct FrameStart {
     byte: u64,
-    first: Offset,
+    /// Of the frame's batch.
+    start: Offset,
 }
 
 impl HotTail {
@@ -46,13 +47,13 @@ impl HotTail {
         self.newer.end()
     }
 
-    /// Appends the frame whose first event is `first`.
-    pub(super) fn append(&mut self, first: Offset, now_us: u64, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends the frame of the batch that starts at `start`.
+    pub(super) fn append(&mut self, start: Offset, now_us: u64, write: impl FnOnce(&mut Vec<u8>)) {
         if self.newer.bytes.len() >= self.segment_bytes {
             self.turn_over();
         }
         let byte = self.newer.end();
-        self.newer.frames.push(FrameStart { byte, first });
+        self.newer.frames.push(FrameStart { byte, start });
         write(&mut self.newer.bytes);
         self.appended_us = now_us;
     }
@@ -67,7 +68,7 @@ impl HotTail {
         self.older.bytes.get(from as usize..)
     }
 
-    /// The frame that holds byte `at`: its first event and first byte. `None`
+    /// The frame that holds byte `at`: its batch's start and its first byte. `None`
     /// at the head and where the bytes are gone.
     pub(super) fn frame_at(&self, at: u64) -> Option<(Offset, u64)> {
         let segment = if at >= self.newer.base { &self.newer } else { &self.older };
@@ -76,7 +77,7 @@ impl HotTail {
         }
         let index = segment.frames.partition_point(|frame| frame.byte <= at);
         let frame = segment.frames.get(index.checked_sub(1)?)?;
-        Some((frame.first, frame.byte))
+        Some((frame.start, frame.byte))
     }
 
     /// One past the frame that holds byte `at`; `at` itself if no frame does.
@@ -89,11 +90,11 @@ impl HotTail {
         segment.frames.get(following).map_or(segment.end(), |frame| frame.byte)
     }
 
-    /// The first byte of the frame that begins with event `first`.
-    pub(super) fn byte_of(&self, first: Offset) -> Option<u64> {
+    /// The first byte of the frame of the batch that starts at `start`.
+    pub(super) fn byte_of(&self, start: Offset) -> Option<u64> {
         [&self.newer, &self.older].into_iter().find_map(|segment| {
-            let index = segment.frames.partition_point(|frame| frame.first < first);
-            segment.frames.get(index).filter(|frame| frame.first == first).map(|frame| frame.byte)
+            let index = segment.frames.partition_point(|frame| frame.start < start);
+            segment.frames.get(index).filter(|frame| frame.start == start).map(|frame| frame.byte)
         })
     }
 

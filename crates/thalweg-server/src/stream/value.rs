@@ -1,6 +1,6 @@
 use std::{borrow::Cow, cell::OnceCell, sync::Arc};
 
-use thalweg_wire::{Envelope, Epoch, Format, Offset, StartAt, Topic, Version};
+use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
     Batch, Cursor, FormatMap, Start,
@@ -145,9 +145,9 @@ impl Value {
         self.newest.iter().map(|batch| &**batch).filter(move |batch| batch.end() > from)
     }
 
-    /// Offset of the oldest event retained. If none is retained, of the next event.
+    /// Where the newest version's batch starts; the head, if there is none.
     pub fn first_retained(&self) -> Offset {
-        self.newest.as_ref().map_or(self.next, |batch| batch.first())
+        self.newest.as_ref().map_or(self.next, |batch| batch.start())
     }
 
     /// Whether there is a version.
@@ -163,7 +163,7 @@ impl Value {
     pub fn make_patch(&mut self, batch: &Batch, mut is_over: impl FnMut() -> bool) -> Option<bool> {
         let takes_patches = self.frames.iter().any(|(format, _)| format.takes_patches());
         let newest =
-            self.newest.as_ref().filter(|_| takes_patches && batch.first() == self.next)?;
+            self.newest.as_ref().filter(|_| takes_patches && batch.start() == self.next)?;
         if self.failures.pause > 0 {
             self.failures.pause -= 1;
             return None;
@@ -270,8 +270,8 @@ impl Value {
             epoch: self.epoch,
             first: cursor.next,
             last: previous,
+            before: Before::Version(previous),
             offsets: None,
-            version: Some(Version { previous, is_patch: false }),
             events: &[],
         };
         format.batch(&envelope, out);
@@ -376,8 +376,8 @@ impl Value {
             epoch: self.epoch,
             first: offset,
             last: offset,
+            before: if is_patch { Before::Patched(previous) } else { Before::Version(previous) },
             offsets: None,
-            version: Some(Version { previous, is_patch }),
             events: content,
         }
     }

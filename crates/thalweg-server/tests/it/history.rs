@@ -3,14 +3,22 @@
 use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
-use thalweg_server::stream::{BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer, Slice};
+use thalweg_server::stream::{
+    BatchBounds, Feed, HistoryBounds, Log, Offsets, Payloads, Sequencer, Slice,
+};
 use thalweg_wire::Epoch;
 
 /// A log of `turns`' events, retaining all, and each event's JSON.
 fn log_of(turns: &[Vec<usize>], batch: BatchBounds) -> (Feed, Vec<String>) {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10_000, bytes_max: 1 << 20, age_us_max: 1 };
-    let mut log = Feed::Log(Log::new("cars".parse().expect("a topic"), epoch, 1, bounds));
+    let mut log = Feed::Log(Log::new(
+        "cars".parse().expect("a topic"),
+        epoch,
+        1,
+        Offsets::Consecutive,
+        bounds,
+    ));
     let mut sequencer = Sequencer::new(epoch, batch);
     let mut published = Vec::new();
     for lens in turns {

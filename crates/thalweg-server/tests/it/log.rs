@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::stream::{
-    Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Payloads, Sequencer,
+    Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Payloads, Sequencer,
 };
 use thalweg_wire::{Epoch, Format, Offset, Topic, incoming::Incoming, incoming::Kind};
 
@@ -64,7 +64,8 @@ impl Reading {
         let history = HistoryBounds { events_max, bytes_max: 100_000, age_us_max: 60_000_000 };
         Self {
             sequencer: Sequencer::new(epoch, batch),
-            log: Log::new(topic(), epoch, 1, history).with_tail_bytes(tail_bytes),
+            log: Log::new(topic(), epoch, 1, Offsets::Consecutive, history)
+                .with_tail_bytes(tail_bytes),
             now_us: 0,
             cursor: Cursor::before(1),
             next: 1,

@@ -7,7 +7,7 @@ use thalweg_server::{
         Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
         Subscriber, Terms,
     },
-    stream::{Batch, BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer, Value},
+    stream::{Batch, BatchBounds, Feed, HistoryBounds, Log, Offsets, Payloads, Sequencer, Value},
 };
 use thalweg_wire::{Epoch, Format, StartAt};
 
@@ -50,7 +50,8 @@ fn subscribe(feed: FeedKey) -> Subscribe {
 fn log(bytes: usize) -> Feed {
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 10, bytes_max: 1 << 20, age_us_max: 1 };
-    let mut log = Log::new("cars".parse().expect("a topic"), epoch, 1, bounds);
+    let mut log =
+        Log::new("cars".parse().expect("a topic"), epoch, 1, Offsets::Consecutive, bounds);
     let batch = BatchBounds { flush_us: 0, events_max: 1, bytes_max: 1 };
     let mut sequencer = Sequencer::new(epoch, batch);
     let mut payloads = Payloads::default();

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_server::stream::{
-    Appended, Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Payloads, Sequencer,
+    Appended, Batch, BatchBounds, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Payloads,
+    Sequencer,
 };
 use thalweg_wire::{Epoch, Format, Topic, incoming::Incoming, incoming::Kind};
 
@@ -26,7 +27,7 @@ fn lens(batch: &Arc<Batch>) -> Vec<usize> {
     let topic: Topic = "cars".parse().expect("a topic");
     let epoch = Epoch::new(1).expect("not 0");
     let bounds = HistoryBounds { events_max: 1, bytes_max: 1, age_us_max: 1 };
-    let mut log = Log::new(topic, epoch, batch.first(), bounds);
+    let mut log = Log::new(topic, epoch, batch.first(), Offsets::Consecutive, bounds);
     log.push(Arc::clone(batch), 0);
     let mut line = Vec::new();
     let frames = LogFrames::of(&log, Format::NDJSON);

@@ -9,7 +9,9 @@ use thalweg_server::{
         Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe,
         Subscriber, Terms,
     },
-    stream::{BatchBounds, Cursor, Feed, Frames, HistoryBounds, Log, Next, Payloads, Sequencer},
+    stream::{
+        BatchBounds, Cursor, Feed, Frames, HistoryBounds, Log, Next, Offsets, Payloads, Sequencer,
+    },
 };
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt};
 
@@ -89,7 +91,8 @@ impl Windowed {
     fn new(window_bytes: u64, hot: bool) -> Self {
         let epoch = Epoch::new(7).expect("not 0");
         let bounds = HistoryBounds { events_max: 10_000, bytes_max: 1 << 24, age_us_max: 1 };
-        let mut log = Log::new("cars".parse().expect("a topic"), epoch, 1, bounds);
+        let mut log =
+            Log::new("cars".parse().expect("a topic"), epoch, 1, Offsets::Consecutive, bounds);
         if hot {
             log.open_tail(FORMAT);
         }

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*};
 use thalweg_wire::{
-    Close, Envelope, Epoch, Gap, GapReason, Offset, Position, Topic, close, limits,
+    Before, Close, Envelope, Epoch, Gap, GapReason, Offset, Position, Topic, close, limits,
 };
 
 pub(crate) fn config() -> ProptestConfig {
@@ -20,6 +20,7 @@ pub(crate) struct Batch {
     pub(crate) epoch: Epoch,
     /// Of the last event; without events, of the one before the next.
     pub(crate) last: Offset,
+    pub(crate) before: Before,
     pub(crate) offsets: Vec<Offset>,
     pub(crate) events: Vec<String>,
     joined: String,
@@ -42,8 +43,8 @@ impl Batch {
             epoch: self.epoch,
             first: self.offsets.first().copied().unwrap_or(self.last + 1),
             last: self.last,
+            before: self.before,
             offsets: self.names_offsets.then_some(&self.offsets),
-            version: None,
             events: self.joined.as_bytes(),
         }
     }
@@ -74,8 +75,8 @@ impl Missing {
 
 pub(crate) fn batch() -> impl Strategy<Value = Batch> {
     let steps = prop_oneof![Just(vec![]), vec(Just(1_u64), 1..20), vec(1..1000_u64, 1..20)];
-    (topic(), epoch(), offset(), steps, vec(json(), 20), any::<bool>()).prop_map(
-        |(topic, epoch, start, steps, events, names_offsets)| {
+    (topic(), epoch(), offset(), before(), steps, vec(json(), 20), any::<bool>()).prop_map(
+        |(topic, epoch, start, before, steps, events, names_offsets)| {
             // From the last backwards, so that none exceeds the largest.
             let last = start.max(1 + steps.iter().sum::<u64>());
             let mut offset = last + 1;
@@ -93,9 +94,14 @@ pub(crate) fn batch() -> impl Strategy<Value = Batch> {
                 events.into_iter().take(offsets.len()).map(|(_, event)| event).collect();
             let joined = events.join(",");
             let names_offsets = names_offsets || !is_consecutive;
-            Batch { topic, epoch, last, offsets, events, joined, names_offsets }
+            Batch { topic, epoch, last, before, offsets, events, joined, names_offsets }
         },
     )
+}
+
+fn before() -> impl Strategy<Value = Before> {
+    let said = prop_oneof![offset().prop_map(Before::Event), offset().prop_map(Before::Version)];
+    prop_oneof![Just(Before::Adjacent), said]
 }
 
 pub(crate) fn missing() -> impl Strategy<Value = Missing> {

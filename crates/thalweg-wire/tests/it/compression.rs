@@ -6,7 +6,7 @@ mod reader;
 
 use proptest::{collection::vec, prelude::*};
 use reader::Reader;
-use thalweg_wire::{Close, Envelope, Format, Gap};
+use thalweg_wire::{Before, Close, Envelope, Format, Gap};
 
 use crate::arbitrary::{Batch, Missing, batch, closes, config, missing};
 
@@ -130,8 +130,8 @@ fn check_large(event: &str) {
         epoch,
         first: 1,
         last: 1,
+        before: Before::Adjacent,
         offsets: None,
-        version: None,
         events: events.as_bytes(),
     };
     let frame = |format: Format| {
@@ -201,8 +201,8 @@ fn rows_become_much_smaller() {
         epoch,
         first: 1,
         last: offset,
+        before: Before::Adjacent,
         offsets: None,
-        version: None,
         events,
     };
     for plain in FORMATS {
@@ -224,8 +224,8 @@ fn what_is_for_one_subscriber_is_not_compressed() {
         epoch,
         first: 1,
         last: 0,
+        before: Before::Adjacent,
         offsets: None,
-        version: None,
         events: b"",
     };
     let position = thalweg_wire::Position { epoch, offset: 0 };

@@ -128,6 +128,10 @@ pub(super) fn unwrap(kind: Kind, message: &[u8]) -> Option<Message<'_>> {
         let version = Version { number, previous, body };
         return Some(Message::Version { topic, position, version });
     }
+    let rest = match rest.strip_prefix(b"\"after\":") {
+        Some(after) => until(after, b',')?.1,
+        None => rest,
+    };
     let rest = match rest.strip_prefix(b"\"offsets\":[") {
         Some(offsets) => until(offsets, b']')?.1.strip_prefix(b",")?,
         None => rest,
@@ -170,6 +174,10 @@ mod tests {
                 r#"{"topic":"cars","position":"9f3c21.1050","first":1041,"offsets":[1041,1050],"events":[1,[2]]}"#
             ),
             events("cars", ["9f3c21.1050", "1041"], "1,[2]")
+        );
+        assert_eq!(
+            said(r#"{"topic":"cars","position":"9f.769","first":768,"after":257,"events":[1,2]}"#),
+            events("cars", ["9f.769", "768"], "1,2")
         );
         assert_eq!(
             said(r#"{"topic":"a","position":"1.0","first":1,"events":[]}"#),

@@ -222,6 +222,15 @@ impl Client {
                 let other = Epoch::new(published.epoch.get() ^ 1).or(Epoch::new(2));
                 at(other.expect("not 0"), rng.u64(0..published.end()))
             }
+            5 => self.seen[topic].map_or(StartAt::Latest, |seen| match seen {
+                // Nothing is between, so it is the same place.
+                StartAt::After(position) if position.epoch == published.epoch => {
+                    let next = published.event_from(position.offset + 1);
+                    let last = next.map_or(position.offset, |next| next - 1);
+                    at(position.epoch, rng.u64(position.offset..=last))
+                }
+                seen => seen,
+            }),
             _ => self.seen[topic].unwrap_or(StartAt::Earliest),
         };
         let policies = [Policy::Skip, Policy::Latest, Policy::Close];

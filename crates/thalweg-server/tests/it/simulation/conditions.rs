@@ -15,6 +15,9 @@ pub(super) struct Conditions {
     pub(super) clients: usize,
     /// Whether peers may ask for compression, which costs more than all the rest.
     pub(super) compresses: bool,
+    /// Whether there may be topics whose batches come from elsewhere, with offsets that are not
+    /// consecutive.
+    pub(super) feeds: bool,
     /// Whether there may be value topics.
     pub(super) values: bool,
     /// Whether patches may take too long to be made.
@@ -37,6 +40,7 @@ impl Conditions {
             holes: rng.bool(),
             clients: rng.usize(1..=8),
             compresses: rng.u8(0..4) == 0,
+            feeds: rng.bool(),
             values: rng.bool(),
             hurries: rng.u8(0..4) == 0,
             event_bytes_max: 1 + magnitude(rng, 600),

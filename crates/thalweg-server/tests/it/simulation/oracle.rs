@@ -161,6 +161,10 @@ impl Oracle {
                 reading.visit(retained, visit.published[topic].epoch, may_wait);
                 let Some(next) = reading.next() else { continue };
                 visit.tally.saw_if(Situation::MidBatch, retained.is_within_batch(next));
+                let event = visit.published[topic].event_from(next);
+                let is_in_hole = event.is_some_and(|event| event > next);
+                let is_after_event = visit.published[topic].event_before(next) + 1 == next;
+                visit.tally.saw_if(Situation::InHole, is_in_hole && !is_after_event);
                 visit.tally.saw_if(Situation::Ahead, next > retained.head);
             }
         }
@@ -373,9 +377,10 @@ impl Oracle {
             Kind::Events(events) => {
                 let overtaken = self.own.front().is_some_and(|(taken, _)| *taken <= sent.begun);
                 assert!(!overtaken, "{:?} was overtaken by data", self.own);
-                reading.events(position, &events, published, sent);
+                reading.events(position, message.after, &events, published, sent);
                 self.is_told = true;
                 visit.tally.count(Situation::Event, events.len() as u64);
+                visit.tally.saw_if(Situation::AfterHole, message.after.is_some());
                 visit.tally.saw_if(Situation::LongFrame, json.len() > 0xffff);
                 let is_plain =
                     self.format.compression() != Compression::None && !sent.is_compressed;

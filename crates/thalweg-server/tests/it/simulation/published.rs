@@ -1,7 +1,12 @@
-use std::sync::{Arc, Weak};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
 
 use fastrand::Rng;
-use thalweg_server::stream::{Appended, Batch, FeedKind, Payloads, Sequencer};
+use thalweg_server::stream::{
+    Appended, Batch, BatchBounds, FeedKind, Offsets, Payloads, Sequencer,
+};
 use thalweg_wire::{Epoch, Offset, Topic};
 
 use super::{
@@ -16,24 +21,46 @@ pub(super) struct Published {
     pub(super) epoch: Epoch,
     /// A value topic's documents.
     document: Option<Document>,
-    sequencer: Sequencer,
-    /// Of event 1, 2, …
-    payloads: Vec<String>,
+    order: Order,
+    /// What was published.
+    published: usize,
+    /// Each event that has its offset.
+    events: BTreeMap<Offset, String>,
     sealed: Offset,
     batches: Vec<Weak<Batch>>,
 }
+
+/// Who gives the offsets.
+enum Order {
+    Own(Sequencer),
+    /// Batches come from elsewhere with their offsets: the number of the last one, and what waits
+    /// to be one.
+    Fed {
+        sequence: u64,
+        waiting: Vec<String>,
+        since_us: u64,
+    },
+}
+
+/// Offsets for each number of a fed batch.
+const FED_SPAN: u64 = 256;
 
 impl Published {
     pub(super) fn new(index: usize, conditions: &Conditions, rng: &mut Rng) -> Self {
         let epoch_max = u64::MAX >> rng.u32(0..64);
         let epoch = Epoch::new(rng.u64(1..=epoch_max)).expect("from 1 on");
         let is_value = conditions.values && rng.bool();
+        let order = match conditions.feeds && rng.bool() {
+            true => Order::Fed { sequence: 0, waiting: Vec::new(), since_us: 0 },
+            false => Order::Own(Sequencer::new(epoch, conditions.batch)),
+        };
         Self {
             document: is_value.then(|| Document::new(conditions.event_bytes_max)),
             topic: format!("topics/{index}").parse().expect("a topic"),
             epoch,
-            sequencer: Sequencer::new(epoch, conditions.batch),
-            payloads: Vec::new(),
+            order,
+            published: 0,
+            events: BTreeMap::new(),
             sealed: 0,
             batches: Vec::new(),
         }
@@ -43,49 +70,102 @@ impl Published {
         if self.document.is_some() { FeedKind::Value } else { FeedKind::Log }
     }
 
-    /// The payload of the event at `offset`.
-    pub(super) fn payload(&self, offset: Offset) -> &str {
-        &self.payloads[offset as usize - 1]
+    pub(super) fn offsets(&self) -> Offsets {
+        match self.order {
+            Order::Own(_) => Offsets::Consecutive,
+            Order::Fed { .. } => Offsets::Sparse,
+        }
     }
 
-    /// Offset one past the newest event, sealed or not.
+    /// The payload of the event at `offset`.
+    pub(super) fn payload(&self, offset: Offset) -> &str {
+        &self.events[&offset]
+    }
+
+    /// Offset of the first event that is not before `offset`.
+    pub(super) fn event_from(&self, offset: Offset) -> Option<Offset> {
+        self.events.range(offset..).next().map(|(offset, _)| *offset)
+    }
+
+    /// Offset of the event before `offset`; 0 if there is none.
+    pub(super) fn event_before(&self, offset: Offset) -> Offset {
+        self.events.range(..offset).next_back().map_or(0, |(offset, _)| *offset)
+    }
+
+    /// Offset one past the newest event.
     pub(super) fn end(&self) -> Offset {
-        self.payloads.len() as Offset + 1
+        self.event_before(Offset::MAX) + 1
     }
 
     pub(super) fn publish(&mut self, conditions: &Conditions, now_us: u64, rng: &mut Rng) {
-        let first = self.end();
-        let mut payloads = Payloads::default();
+        let mut published = Vec::new();
         for _ in 0..rng.usize(0..=conditions.events_max) {
-            let offset = self.payloads.len() + 1;
-            let payload = match &mut self.document {
+            self.published += 1;
+            published.push(match &mut self.document {
                 Some(document) => document.next(rng),
-                None => payload(&self.topic, offset, conditions.event_bytes_max, rng),
-            };
-            let pushed: Result<(), ()> = payloads.push(|bytes| {
-                bytes.extend_from_slice(payload.as_bytes());
-                Ok(())
+                None => payload(&self.topic, self.published, conditions.event_bytes_max, rng),
             });
-            assert_eq!(pushed, Ok(()));
-            self.payloads.push(payload);
         }
-        let appended = self.sequencer.append(&mut payloads.clone(), now_us);
-        assert_eq!(appended, Appended { first, end: self.end() });
+        match &mut self.order {
+            Order::Own(sequencer) => {
+                let appended = sequencer.append(&mut payloads(&published), now_us);
+                let first = self.events.len() as Offset + 1;
+                self.events.extend((first..).zip(published));
+                let end = self.events.len() as Offset + 1;
+                assert_eq!(appended, Appended { first, end });
+            }
+            Order::Fed { waiting, since_us, .. } => {
+                if waiting.is_empty() {
+                    *since_us = now_us;
+                }
+                waiting.extend(published);
+            }
+        }
     }
 
     /// Whether something waits to be sealed, now or later.
     pub(super) fn due_us(&self) -> Option<u64> {
-        self.sequencer.due_us()
+        match &self.order {
+            Order::Own(sequencer) => sequencer.due_us(),
+            Order::Fed { waiting, since_us, .. } => (!waiting.is_empty()).then_some(*since_us),
+        }
     }
 
-    /// What is due, sealed: consecutive batches.
-    pub(super) fn seal(&mut self, now_us: u64) -> Vec<Arc<Batch>> {
-        let is_due = self.sequencer.due_us().is_some_and(|due_us| due_us <= now_us);
-        let batches = self.sequencer.seal(now_us);
+    /// What is due, sealed: batches that follow one another.
+    pub(super) fn seal(
+        &mut self,
+        bounds: BatchBounds,
+        now_us: u64,
+        rng: &mut Rng,
+    ) -> Vec<Arc<Batch>> {
+        let is_due = self.due_us().is_some_and(|due_us| due_us <= now_us);
+        let batches = match &mut self.order {
+            Order::Own(sequencer) => sequencer.seal(now_us),
+            Order::Fed { sequence, waiting, .. } => {
+                let (mut end, mut batches) = (self.sealed + 1, Vec::new());
+                while !waiting.is_empty() {
+                    // Other topics have numbers between.
+                    *sequence += rng.u64(1..4);
+                    let mut bytes = 0;
+                    let fitting = waiting.iter().take(bounds.events_max).take_while(|event| {
+                        bytes += event.len() + 1;
+                        bytes <= bounds.bytes_max
+                    });
+                    let count = rng.usize(1..=fitting.count().max(1));
+                    let events: Vec<_> = waiting.drain(..count).collect();
+                    let first = *sequence * FED_SPAN;
+                    let batch = Batch::seal(end, first, payloads(&events), now_us);
+                    end = batch.end();
+                    self.events.extend((first..).zip(events));
+                    batches.push(batch);
+                }
+                batches
+            }
+        };
         assert_eq!(is_due, !batches.is_empty(), "sealed when due and only then");
         let batches: Vec<_> = batches.into_iter().map(Arc::new).collect();
         for batch in &batches {
-            assert_eq!(batch.first(), self.sealed + 1, "batches follow one another");
+            assert_eq!(batch.start(), self.sealed + 1, "batches follow one another");
             self.sealed = batch.end() - 1;
             self.batches.push(Arc::downgrade(batch));
         }
@@ -96,6 +176,18 @@ impl Published {
     pub(super) fn is_held(&self) -> bool {
         self.batches.iter().any(|batch| batch.strong_count() > 0)
     }
+}
+
+fn payloads(events: &[String]) -> Payloads {
+    let mut payloads = Payloads::default();
+    for event in events {
+        let pushed: Result<(), ()> = payloads.push(|bytes| {
+            bytes.extend_from_slice(event.as_bytes());
+            Ok(())
+        });
+        assert_eq!(pushed, Ok(()));
+    }
+    payloads
 }
 
 /// A JSON value that no other event has, unless it is very short.

@@ -195,6 +195,7 @@ impl Reading {
     pub(super) fn events(
         &mut self,
         position: Position,
+        after: Option<Offset>,
         events: &[(Offset, &str)],
         published: &Published,
         sent: Sent,
@@ -205,11 +206,15 @@ impl Reading {
         };
         assert_eq!(published.kind(), FeedKind::Log, "{topic}: events without a version");
         let head = self.visits.last().expect("a visit").head;
+        let first = published.event_from(next).expect("an event");
+        let after = after.unwrap_or(first - 1);
+        let is_after = published.event_before(first)..next;
+        assert!(is_after.contains(&after), "{topic}: {after} is not what is before {first}");
         for (offset, payload) in events {
-            assert_eq!(*offset, next, "{topic}: not the next event");
+            assert_eq!(Some(*offset), published.event_from(next), "{topic}: not the next event");
             assert!(*offset < head, "{topic}: {offset} is ahead of the head");
             assert!(*payload == published.payload(*offset), "{topic}: event {offset} is damaged");
-            next += 1;
+            next = offset + 1;
         }
         self.moved(position, next, published, sent);
     }
@@ -256,13 +261,15 @@ impl Reading {
             }
             Progress::At(before) => {
                 let policy = self.subscribe.terms.policy;
-                let is_right = |visit: &Rc<Retained>| visit.jump(before, policy) == Some(next);
+                let is_right = |visit: &&Rc<Retained>| visit.jump(before, policy) == Some(next);
+                let visit = self.visits.iter().find(is_right);
                 assert!(
-                    self.visits.iter().any(is_right),
+                    visit.is_some(),
                     "{}: no reason to jump from {before} to {next} under {policy:?}",
                     published.topic,
                 );
-                assert_eq!((missed, reason), (Some(next - before), GapReason::Slow));
+                let expected = visit.and_then(|visit| visit.missed(before, next));
+                assert_eq!((missed, reason), (expected, GapReason::Slow));
             }
         }
         let situation = match reason {

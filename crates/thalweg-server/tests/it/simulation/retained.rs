@@ -2,7 +2,7 @@ use std::{collections::VecDeque, rc::Rc, sync::Arc};
 
 use thalweg_server::{
     fanout::Policy,
-    stream::{Batch, Feed, FeedKind, HistoryBounds},
+    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets},
 };
 use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 
@@ -10,15 +10,17 @@ use thalweg_wire::{Epoch, GapReason, Offset, StartAt};
 pub(super) struct History {
     bounds: HistoryBounds,
     kind: FeedKind,
+    offsets: Offsets,
     batches: VecDeque<Arc<Batch>>,
     head: Offset,
     now: Rc<Retained>,
 }
 
-/// The same at one moment: where each batch begins and ends.
+/// The same at one moment: where each batch starts and ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Retained {
     kind: FeedKind,
+    offsets: Offsets,
     batches: Vec<(Offset, Offset)>,
     pub(super) head: Offset,
 }
@@ -32,9 +34,14 @@ pub(super) enum Beginning {
 }
 
 impl History {
-    pub(super) fn new(head: Offset, bounds: HistoryBounds, kind: FeedKind) -> Self {
-        let now = Rc::new(Retained { kind, batches: Vec::new(), head });
-        Self { bounds, kind, batches: VecDeque::new(), head, now }
+    pub(super) fn new(
+        head: Offset,
+        bounds: HistoryBounds,
+        kind: FeedKind,
+        offsets: Offsets,
+    ) -> Self {
+        let now = Rc::new(Retained { kind, offsets, batches: Vec::new(), head });
+        Self { bounds, kind, offsets, batches: VecDeque::new(), head, now }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
@@ -76,8 +83,11 @@ impl History {
 
     /// That `feed` retains exactly this.
     pub(super) fn check(&self, feed: &Feed) {
-        let batches = feed.batches_from(0).map(|batch| (batch.first(), batch.end())).collect();
-        assert_eq!(Retained { kind: self.kind, batches, head: feed.head() }, *self.now);
+        let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
+        let (kind, offsets, head) = (self.kind, self.offsets, feed.head());
+        assert_eq!(Retained { kind, offsets, batches, head }, *self.now);
+        let readable = if kind == FeedKind::Value { self.batches.len() } else { self.events() };
+        assert_eq!(feed.retained_events(), readable);
         assert_eq!(feed.first_retained(), self.now.first());
         assert_eq!(feed.history_bytes(), self.bytes());
     }
@@ -97,14 +107,15 @@ impl History {
     }
 
     fn settle(&mut self) {
-        let batches = self.batches.iter().map(|batch| (batch.first(), batch.end())).collect();
-        self.now = Rc::new(Retained { kind: self.kind, batches, head: self.head });
+        let batches = self.batches.iter().map(|batch| (batch.start(), batch.end())).collect();
+        let Self { kind, offsets, head, .. } = *self;
+        self.now = Rc::new(Retained { kind, offsets, batches, head });
     }
 }
 
 impl Retained {
     fn first(&self) -> Offset {
-        self.batches.first().map_or(self.head, |(first, _)| *first)
+        self.batches.first().map_or(self.head, |(start, _)| *start)
     }
 
     /// The newest version, if there is one.
@@ -121,25 +132,30 @@ impl Retained {
     pub(super) fn is_lost(&self, next: Offset) -> bool {
         self.kind == FeedKind::Log
             && next < self.head
-            && !self.batches.iter().any(|(first, end)| (*first..*end).contains(&next))
+            && !self.batches.iter().any(|(start, end)| (*start..*end).contains(&next))
     }
 
-    /// Whether `next` is in a batch, but not its first event.
+    /// Whether `next` is in a batch, but not where that starts.
     pub(super) fn is_within_batch(&self, next: Offset) -> bool {
-        self.batches.iter().any(|(first, end)| (first + 1..*end).contains(&next))
+        self.batches.iter().any(|(start, end)| (start + 1..*end).contains(&next))
     }
 
     /// Where a subscriber goes on whose `next` event is lost.
     pub(super) fn jump(&self, next: Offset, policy: Policy) -> Option<Offset> {
-        let firsts: Vec<_> = self.batches.iter().map(|(first, _)| *first).collect();
+        let starts: Vec<_> = self.batches.iter().map(|(start, _)| *start).collect();
         let target = match policy {
-            Policy::Skip => firsts.get(firsts.len() / 2),
-            Policy::Latest => firsts.last(),
+            Policy::Skip => starts.get(starts.len() / 2),
+            Policy::Latest => starts.last(),
             Policy::Close => return None,
         };
         let target = target.copied().unwrap_or(self.head);
-        let forward = firsts.into_iter().find(|first| *first >= next).unwrap_or(self.head);
+        let forward = starts.into_iter().find(|start| *start >= next).unwrap_or(self.head);
         self.is_lost(next).then(|| target.max(forward))
+    }
+
+    /// How many events are missing from one offset to another, if the offsets say that.
+    pub(super) fn missed(&self, from: Offset, to: Offset) -> Option<Offset> {
+        (self.offsets == Offsets::Consecutive).then_some(to - from)
     }
 
     /// How a subscription that asks for `at` begins.
@@ -166,8 +182,8 @@ impl Retained {
         }
         match self.jump(asked, policy) {
             Some(next) => {
-                let (missed, reason) = (Some(next - asked), GapReason::Trimmed);
-                Beginning::Gap { next, missed, reason }
+                let missed = self.missed(asked, next);
+                Beginning::Gap { next, missed, reason: GapReason::Trimmed }
             }
             None => Beginning::Refused,
         }

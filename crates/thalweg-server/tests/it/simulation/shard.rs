@@ -38,13 +38,13 @@ impl Shard {
         next: Offset,
         conditions: &Conditions,
     ) {
-        let kind = published.kind();
-        let mut feed =
-            Feed::new(kind, published.topic.clone(), published.epoch, next, conditions.history);
+        let (kind, offsets, history) = (published.kind(), published.offsets(), conditions.history);
+        let (topic_name, epoch) = (published.topic.clone(), published.epoch);
+        let mut feed = Feed::new(kind, topic_name, epoch, next, offsets, history);
         if let Feed::Log(log) = feed {
             feed = Feed::Log(log.with_tail_bytes(conditions.tail_bytes));
         }
-        let history = History::new(next, conditions.history, kind);
+        let history = History::new(next, history, kind, offsets);
         self.topics[topic].copy = Some((feed, history));
     }
 

@@ -18,6 +18,9 @@ pub(super) enum Situation {
     Closed,
     /// A visit to a cursor within a batch.
     MidBatch,
+    /// Events after offsets that were never given; a subscription that begins at one of these.
+    AfterHole,
+    InHole,
     /// A visit to a cursor ahead of the head.
     Ahead,
     /// A frame that took more than one visit.
@@ -79,7 +82,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 40] = [
+    pub(super) const ALL: [Self; 42] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -87,6 +90,8 @@ impl Situation {
         Self::OtherEpoch,
         Self::Closed,
         Self::MidBatch,
+        Self::AfterHole,
+        Self::InHole,
         Self::Ahead,
         Self::Partial,
         Self::TornOff,

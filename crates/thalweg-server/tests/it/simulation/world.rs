@@ -71,11 +71,11 @@ impl World {
 
     /// Each topic's home turns.
     fn seal(&mut self) {
-        let Surroundings { published, shards, now_us, .. } = &mut self.around;
+        let Surroundings { published, shards, rng, conditions, now_us, .. } = &mut self.around;
         let now_us = *now_us;
         let mut sealed = Vec::new();
         for (topic, published) in published.iter_mut().enumerate() {
-            for batch in published.seal(now_us) {
+            for batch in published.seal(conditions.batch, now_us, rng) {
                 shards.iter_mut().for_each(|shard| shard.post(topic, &batch));
                 sealed.push((topic, batch.first()..batch.end()));
             }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use thalweg_wire::{
-    Close, End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, Topic, Version, close,
+    Before, Close, End, EndCode, Envelope, Format, Gap, GapReason, Offset, Position, Topic, close,
     format::{forever_frame_document, forever_frame_opening, sse_ids},
     incoming::{Incoming, Kind},
 };
@@ -17,6 +17,7 @@ enum Message {
         position: String,
         first: Offset,
         previous: Option<Offset>,
+        after: Option<Offset>,
         offsets: Option<Vec<Offset>>,
         #[serde(default)]
         events: Vec<Text>,
@@ -119,19 +120,25 @@ impl Message {
     fn frame(&self, format: Format) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Envelope { topic, position, first, previous, offsets, events, patch } => {
+            Self::Envelope { topic, position, first, previous, after, offsets, events, patch } => {
                 let topic: Topic = topic.parse().expect("a topic");
                 let Position { epoch, offset } = position.parse().expect("a position");
                 let events: Vec<_> = events.iter().map(Text::bytes).collect();
                 let operations = patch.as_ref().map(|patch| operations(&patch.string()).into());
-                let is_patch = patch.is_some();
+                let before = match (previous, after, patch) {
+                    (None, None, None) => Before::Adjacent,
+                    (None, Some(after), None) => Before::Event(*after),
+                    (Some(previous), None, None) => Before::Version(*previous),
+                    (Some(previous), None, Some(_)) => Before::Patched(*previous),
+                    other => panic!("no envelope has {other:?}"),
+                };
                 let envelope = Envelope {
                     topic: &topic,
                     epoch,
                     first: *first,
                     last: offset,
+                    before,
                     offsets: offsets.as_deref(),
-                    version: previous.map(|previous| Version { previous, is_patch }),
                     events: &operations.unwrap_or_else(|| events.join(&b',')),
                 };
                 format.batch(&envelope, &mut out);
@@ -173,10 +180,19 @@ impl Message {
                 assert_eq!(read, patch.string());
             }
             (
-                Self::Envelope { topic, position, first, previous, offsets, events, patch: None },
+                Self::Envelope {
+                    topic,
+                    position,
+                    first,
+                    previous,
+                    after,
+                    offsets,
+                    events,
+                    patch: None,
+                },
                 Kind::Events(read),
             ) => {
-                assert_eq!(incoming.previous, *previous);
+                assert_eq!((incoming.previous, incoming.after), (*previous, *after));
                 assert_eq!(incoming.topic, Some(topic.as_str()));
                 assert_eq!(incoming.position, Some(position.as_str()));
                 let consecutive = || (*first..).take(events.len()).collect();

@@ -75,11 +75,17 @@ impl Oracle {
             if reading.end == TopicEnd::Heard {
                 return None;
             }
-            let head = shard.retained(reading.subscribe.feed as usize)?.head;
-            Some(head.saturating_sub(reading.next()?))
+            let retained = shard.retained(reading.subscribe.feed as usize)?;
+            Some(retained.head.saturating_sub(reading.next()?))
         };
         let is_settled = !self.is_in_frame() && self.own.is_empty() && self.leaving.is_empty();
-        is_settled.then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
+        // Where offsets are not consecutive it is not counted exactly.
+        let is_counted = self.readings.iter().all(|reading| {
+            let retained = shard.retained(reading.subscribe.feed as usize);
+            retained.is_none_or(|retained| retained.missed(0, 0).is_some())
+        });
+        (is_settled && is_counted)
+            .then(|| self.readings.iter().filter_map(lag_of).max().unwrap_or(0))
     }
 
     /// That every subscription is at its log's head.
