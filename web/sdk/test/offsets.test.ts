@@ -32,10 +32,10 @@ async function heard(...envelopes: [last: number, envelope: Envelope][]): Promis
   session.subscribe<number>("cars", { from: "e.10" }, (batch) => void batches.push(batch));
   for (let turn = 0; turn < 20; turn++) await new Promise((go) => setImmediate(go));
   session.close();
-  return batches.flatMap(({ first, events, offsets, gap }) => {
+  return batches.flatMap(({ first, events, offsets, gap }): unknown[] => {
     expect(offsets ?? events.map((_, index) => first + index)).toEqual(events);
     if (events.length) expect(first).toBe(events[0]);
-    return gap ? [gap, ...events] : events;
+    return [gap ?? [], events].flat();
   });
 }
 
@@ -67,7 +67,7 @@ describe("what was missed", () => {
       ],
       [20, unannounced(null), 30],
     ],
-    ["the rest of a confirmation's", [[12, { first: 13 }]], [unannounced(2)]],
+    ["so many, by a confirmation", [[12, { first: 13 }]], [unannounced(2)]],
     ["all of another epoch", [[768, { epoch: "f", after: 257 }]], [{ missed: null, reason: "epoch" }, 768]],
     [
       "no versions that others replaced",
@@ -96,9 +96,9 @@ describe("repeats are left out", () => {
     ["up to the middle, after a jump", [[12, { first: 9, after: 4 }]], [11, 12]],
     ["up to a jump", [[768, { after: 4, offsets: [9, 10, 768] }]], [768]],
     [
-      "up to what is had between two that jump",
+      "all that came after a jump",
       [
-        [768, { offsets: [9, 768, 769] }],
+        [769, { offsets: [9, 768, 769] }],
         [769, { first: 768, after: 9 }],
       ],
       [768, 769],

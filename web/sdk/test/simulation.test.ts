@@ -65,6 +65,7 @@ class Account {
     } else {
       expect(start).toBe(this.next);
     }
+    if (events.length) expect(first).toBe(published[start]);
     events.forEach((event, index) => {
       expect(event).toBe(start + index + 1);
       expect(offsets?.[index] ?? first + index).toBe(published[start + index]);
@@ -178,6 +179,13 @@ async function live(seed: number): Promise<void> {
     () => page.hide(!page.hidden),
     () => session.use(WAYS[upTo(4)] as TransportName),
     () => session.use(null),
+    () => {
+      // The other brings together what this one brings one after the other.
+      const topic = TOPICS[upTo(TOPICS.length)] as string;
+      publish(topic);
+      publish(topic);
+      session.use(WAYS[upTo(4)] as TransportName);
+    },
     () => world.trim(TOPICS[upTo(TOPICS.length)] as string, upTo(5)),
     () => world.heartbeat(),
     () => world.close(1001, "draining", true),

@@ -131,6 +131,23 @@ describe.each([1, 7, 1 << 20])("messages as lines, %i bytes at a time", (size) =
   });
 });
 
+describe("what is missing before an envelope", () => {
+  const logs = messages.flatMap(({ envelope, json }) =>
+    envelope && envelope.previous === undefined && envelope.events.length ? [{ ...envelope, json }] : [],
+  );
+  it.each(logs)("$json", async ({ topic, position, first, after = first - 1, json }) => {
+    const gapAfter = async (offset: number) => {
+      const confirmed = { topic, position: `${position.split(".")[0]}.${offset}`, first: offset + 1, events: [] };
+      const lines = Buffer.concat([Buffer.from(`${JSON.stringify(confirmed)}\n`), bytes(json), Buffer.from("\n")]);
+      const { batches } = await heard(topic, { transports: ["http-streaming"], fetch: mockFetch(lines, 1 << 20) });
+      return batches[0]?.gap;
+    };
+    expect(await gapAfter(after)).toBeNull();
+    const missed = after === first - 1 ? 1 : null;
+    if (after > 0) expect(await gapAfter(after - 1)).toEqual({ missed, reason: "unannounced" });
+  });
+});
+
 describe("frames", () => {
   const over = (name: TransportName | typeof foreverFrame) => ({ transports: [name], fetch: never });
   it.each(frames)("over WebSocket %#", async ({ websocket, ...said }) => {

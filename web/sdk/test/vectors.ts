@@ -7,7 +7,15 @@ export type Text = string | (string | { repeat: string; times: number } | { hex:
 
 /** What a message says. */
 export interface Said {
-  envelope?: { topic: string; position: string; first: number; previous?: number; offsets?: number[]; events: Text[] };
+  envelope?: {
+    topic: string;
+    position: string;
+    first: number;
+    after?: number;
+    previous?: number;
+    offsets?: number[];
+    events: Text[];
+  };
   gap?: { topic: string; position: string; missed: number | null; reason: string };
   end?: { topic: string; position: string; code: string; reason: string };
   heartbeat?: object;

@@ -6,7 +6,7 @@ import { brief, bytes, duration, scale } from "../src/format.js";
 import { read, write } from "../src/live/address.js";
 import { Ages } from "../src/live/age.js";
 import { Columns } from "../src/live/columns.js";
-import { beginning } from "../src/live/connection.js";
+import { beginning, between } from "../src/live/connection.js";
 import { coordinates, firstAggregate, firstSeries, firstView } from "../src/live/defaults.js";
 import { Feed } from "../src/live/feed.js";
 import { Meter } from "../src/live/meter.js";
@@ -168,6 +168,40 @@ describe("a feed", () => {
     expect(align([highest!], true).most).toEqual([[1, 2]]);
   });
 
+  test("a chart of what it held is broken where something was missed, not where offsets jump", () => {
+    const feed = new Feed();
+    const one = (seconds: number) => [{ time: at(seconds * 1000), v: seconds }];
+    feed.take(batch(256, one(0)), 0);
+    feed.take(batch(512, one(1)), 0);
+    feed.take(batch(768, [], { gap: { missed: null, reason: "slow" } }), 0);
+    feed.take(batch(1024, one(2)), 0);
+    feed.take(batch(1280, [...one(3), ...one(4)], { offsets: [1280, 1536] }), 0);
+    feed.take(batch(1792, one(5), { gap: { missed: null, reason: "unannounced" } }), 0);
+    feed.take(batch(2048, [], { gap: { missed: null, reason: "slow" } }), 0);
+    const [series] = feed.chart(
+      feed.columns.all.filter(({ name }) => name === "v"),
+      60_000,
+    );
+    feed.take(batch(2304, one(6)), 0);
+    expect(align([series!]).mean).toEqual([[0, 1, null, 2, 3, 4, null, 5, null, 6]]);
+    expect(feed.rows.at(4)?.offset).toBe(1536);
+  });
+
+  test("knows whether offsets count events", () => {
+    const isSparse = (...batches: Batch<unknown>[]) => {
+      const feed = new Feed();
+      for (const batch of batches) feed.take(batch, 0);
+      return feed.isSparse;
+    };
+    const gap = { missed: 7, reason: "slow" };
+    expect(isSparse(batch(5, [1]), batch(6, [2]))).toBe(false);
+    expect(isSparse(batch(5, [1]), batch(13, [2], { gap }))).toBe(false);
+    expect(isSparse(batch(5, [1]), batch(13, [], { gap }), batch(13, [2]))).toBe(false);
+    expect(isSparse(batch(5, [{}], { previous: 0 }), batch(9, [{}], { previous: 5 }))).toBe(false);
+    expect(isSparse(batch(5, [1]), batch(256, [2]))).toBe(true);
+    expect(isSparse(batch(5, [1, 2], { offsets: [5, 256] }))).toBe(true);
+  });
+
   test("finds a member that comes late", () => {
     const feed = new Feed();
     for (let first = 1; first < 3000; first += 500) feed.take(batch(first, new Array(500).fill({ a: 1 })), 0);
@@ -223,6 +257,14 @@ test("a page begins where there is something to see", () => {
   expect(beginning({ ...topic, events: 100 })).toBe("earliest");
   expect(beginning(topic)).toBe("ab.230000");
   expect(beginning({ ...topic, events: 30_000 })).toBe("ab.235000");
+});
+
+test("a lag is said where positions say it", () => {
+  expect(between("a.5", "a.8", false)).toBe(3);
+  expect(between("a.8", "a.5", false)).toBe(0);
+  expect(between("a.5", "b.8", false)).toBeNull();
+  expect(between("a.256", "a.512", true)).toBeNull();
+  expect(between("a.512", "a.512", true)).toBe(0);
 });
 
 test("a page opens with the cars, else with what is alive", () => {

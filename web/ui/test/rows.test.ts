@@ -28,9 +28,12 @@ describe("a ring", () => {
         // Now and then some are missed.
         offset += random() < 0.2 ? 7 : 0;
         const some = numbers(offset, count);
-        ring.push(offset, some, count);
+        const isSparse = random() < 0.3;
+        if (isSparse) some.forEach((_, index) => (some[index] = offset + 3 * index));
+        // They may be there where they are consecutive, too.
+        ring.push(offset, some, count, isSparse || random() < 0.1 ? some : undefined);
         all.push(...some.map((event) => ({ offset: event, event })));
-        offset += count;
+        offset = (some.at(-1) ?? offset) + 1;
         const newest = all.slice(-capacity);
         expect(ring.length, `seed ${seed}`).toBe(newest.length);
         expect(ring.count).toBe(all.length);

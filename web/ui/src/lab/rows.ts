@@ -96,7 +96,7 @@ export async function sampleRows(
   }
 }
 
-/** How many events the server has made by now. */
+/** How many events the server has made by now: its offsets are consecutive. */
 async function made(name: string): Promise<{ offset: number; atMs: number } | null> {
   const askedMs = performance.now();
   const known = await topic(name).catch(() => null);

@@ -19,7 +19,8 @@ export const TRANSPORTS: readonly (TransportName | null)[] = [
 
 /**
  * Of what was before, so many events are asked for at most, and of more than a few at most
- * the newer half: the oldest may be gone by the time that they are asked for.
+ * the newer half: the oldest may be gone by the time that they are asked for. Where offsets are not
+ * consecutive it is fewer: so many offsets.
  */
 const BEFORE = 20_000;
 const FEW = 10_000;
@@ -49,13 +50,12 @@ export class Live {
     if (this.status.state !== "closed") this.#session.use(transport === "forever-frame" ? foreverFrame : transport);
   }
 
-  /** Events between here and the newest one; `null` if the server does not say. */
+  /** Events between here and the newest one; `null` if that cannot be known. */
   async lag(): Promise<number | null> {
     if (this.failure !== null) return null;
-    const newest = (await topic(this.#topic))?.position.split(".");
-    const here = this.#subscription?.position?.split(".");
-    if (!newest || !here || newest[0] !== here[0]) return null;
-    return Math.max(0, Number(newest[1]) - Number(here[1]));
+    const newest = (await topic(this.#topic))?.position;
+    const here = this.#subscription?.position;
+    return newest && here ? between(here, newest, this.feed.isSparse) : null;
   }
 
   close(): void {
@@ -84,6 +84,14 @@ export function beginning(known: Topic | null): Cursor {
   const [epoch, offset] = known?.position.split(".") ?? [];
   if (!known || known.events <= FEW) return "earliest";
   return `${epoch}.${Number(offset) - Math.min(BEFORE, Math.floor(known.events / 2))}`;
+}
+
+/** Events from one position to another; `null` if positions do not say it. */
+export function between(from: string, to: string, isSparse: boolean): number | null {
+  const [epoch, offset] = from.split(".");
+  const [otherEpoch, otherOffset] = to.split(".");
+  const count = Math.max(0, Number(otherOffset) - Number(offset));
+  return epoch !== otherEpoch || (isSparse && count > 0) ? null : count;
 }
 
 /** Whether a position is another or what comes before it. */

@@ -46,6 +46,8 @@ export class Feed {
   /** The newest version, of a value topic. */
   version: Version | null = null;
   readonly savings = new Savings();
+  /** Whether some offsets are no event's: then a difference of offsets is no number of events. */
+  isSparse = false;
   /** Of the columns that a chart shows, by their names. */
   #series = new Map<string, Series>();
   #windowMs = 0;
@@ -57,6 +59,8 @@ export class Feed {
   #gapCount = 0;
   #missed = 0;
   #isMissedKnown = true;
+  /** Numbers of rows before which something was missed, counted from the first row that ever was. */
+  readonly #cuts = new Set<number>();
 
   /** @param names - of the elements of arrays. */
   constructor(names: readonly string[] = []) {
@@ -69,13 +73,16 @@ export class Feed {
    * @param isOld - whether it was published before the page opened: it is no part of a rate.
    */
   take(batch: Batch<unknown>, nowMs: number, isOld = false): void {
-    const { first, events, gap, bytes } = batch;
+    const { first, events, offsets, gap, previous, bytes } = batch;
     if (gap) this.#miss(gap, nowMs);
     if (!isOld) this.#bytes.add(bytes);
     if (!events.length) return;
     const stride = this.rows.count < LEARNED_FROM ? 1 : Math.ceil(events.length / LEARNED_FROM_OF_BATCH);
     for (let index = events.length - 1; index >= 0; index -= stride) this.columns.learn(events[index]);
-    this.rows.push(first, events, batch.previous === undefined ? bytes : this.#replace(batch));
+    const newest = this.rows.at(this.rows.length - 1);
+    const isJump = newest && newest.offset + 1 !== first && !this.#cuts.has(this.rows.count);
+    if (previous === undefined && (offsets || isJump)) this.isSparse = true;
+    this.rows.push(first, events, previous === undefined ? bytes : this.#replace(batch), offsets);
     if (!isOld) this.#events.add(events.length);
     const time = this.#findTime();
     this.#ages.came(nowMs, time ? numeric("time", cell(events.at(-1), time)) : Number.NaN);
@@ -128,6 +135,11 @@ export class Feed {
     if (this.gaps.length > GAPS_MAX) this.gaps.shift();
     this.#gapCount += 1;
     for (const series of this.#series.values()) series.cut();
+    for (const number of this.#cuts) {
+      if (number >= this.rows.start) break;
+      this.#cuts.delete(number);
+    }
+    this.#cuts.add(this.rows.count);
     if (gap.missed === null) this.#isMissedKnown = false;
     else this.#missed += gap.missed;
   }
@@ -151,14 +163,12 @@ export class Feed {
     if (!time) return series;
     const clock = times(time, Number.NaN);
     const { rows } = this;
-    let next = rows.at(0)?.offset ?? 0;
-    for (let index = 0; index < rows.length; index++) {
-      const { offset = 0, event } = rows.at(index) ?? {};
-      if (offset !== next) series.cut();
-      next = offset + 1;
-      series.add(clock(event), numeric(column.kind, cell(event, column)));
+    for (let index = 0; ; index++) {
+      if (this.#cuts.has(rows.start + index)) series.cut();
+      const row = rows.at(index);
+      if (!row) return series;
+      series.add(clock(row.event), numeric(column.kind, cell(row.event, column)));
     }
-    return series;
   }
 }
 

@@ -17,17 +17,19 @@ export interface Rows {
   at(index: number): Row | undefined;
 }
 
-/** Consecutive events. */
+/** Events as they came. */
 interface Piece {
   /** Of the first of them, counted from the first row that ever was. */
   readonly number: number;
   /** Offset of the first of them. */
   readonly first: number;
   readonly events: unknown[];
+  /** Of each of them, if they are not consecutive. */
+  readonly offsets?: readonly number[] | undefined;
   bytes: number;
 }
 
-/** Batches that are smaller are put together: a piece costs about as much as ten rows. */
+/** Batches that are smaller are put together where offsets are consecutive: a piece costs about as much as ten rows. */
 const PIECE_MIN = 64;
 /** Stands where one was that has made room, so that its events can be forgotten at once. */
 const GONE: Piece = { number: 0, first: 0, events: [], bytes: 0 };
@@ -65,15 +67,16 @@ export class Ring implements Rows {
     return this.#count;
   }
 
-  push(first: number, events: readonly unknown[], bytes: number): void {
+  push(first: number, events: readonly unknown[], bytes: number, offsets?: readonly number[]): void {
     if (!events.length) return;
     const last = this.#pieces.at(-1);
-    if (last && last.first + last.events.length === first && last.events.length + events.length <= PIECE_MIN) {
+    const isNext = !offsets && last && last.first + last.events.length === first;
+    if (isNext && last.events.length + events.length <= PIECE_MIN) {
       last.events.push(...events);
       last.bytes += bytes;
     } else {
       const own = events.length < PIECE_MIN ? [...events] : (events as unknown[]);
-      this.#pieces.push({ number: this.#count, first, events: own, bytes });
+      this.#pieces.push({ number: this.#count, first, events: own, offsets, bytes });
     }
     this.#count += events.length;
     this.#bytes += bytes;
@@ -119,5 +122,5 @@ function row(pieces: readonly Piece[], low: number, number: number): Row | undef
   const piece = pieces[low];
   if (!piece) return undefined;
   const index = number - piece.number;
-  return { offset: piece.first + index, event: piece.events[index] };
+  return { offset: piece.offsets?.[index] ?? piece.first + index, event: piece.events[index] };
 }
