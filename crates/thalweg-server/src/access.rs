@@ -70,6 +70,18 @@ pub(crate) enum Identity {
     Publisher,
 }
 
+impl Identity {
+    /// A name that stays the same in all releases.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Inspector => "inspector",
+            Self::Subscriber => "subscriber",
+            Self::Publisher => "publisher",
+        }
+    }
+}
+
 /// What a client wants to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Right<'a> {

@@ -18,7 +18,7 @@
 //! use thalweg_server::fanout::{
 //!     Budget, Delivered, FeedKey, Feeds, ResponseMode, Scratch, Sent, Sink, Subscribe, Subscriber, Terms,
 //! };
-//! use thalweg_server::stream::{BatchBounds, Feed, HistoryBounds, Log, Payloads, Sequencer};
+//! use thalweg_server::stream::{BatchBounds, Feed, HistoryBounds, Log, Offsets, Payloads, Sequencer};
 //! use thalweg_wire::{Epoch, Format, StartAt};
 //!
 //! /// One feed is all that there is.
@@ -46,7 +46,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (epoch, now_us) = (Epoch::new(0x9f).ok_or("no epoch")?, 0);
 //! let history = HistoryBounds { events_max: 100, bytes_max: 1 << 20, age_us_max: u64::MAX };
-//! let mut feeds = One(Feed::Log(Log::new("cars".parse()?, epoch, 1, history)));
+//! let mut feeds = One(Feed::Log(Log::new("cars".parse()?, epoch, 1, Offsets::Consecutive, history)));
 //!
 //! // Its subscriber waits for events.
 //! let subscribe = Subscribe { feed: 0, start: StartAt::Latest, terms: Terms::default() };

@@ -5,11 +5,13 @@
 //!
 //! config             what a user may set, and the reasons for the defaults
 //! source             ways in
+//! backend            ways in and out: topics that another system keeps, for several servers
 //! fetch              ways in: documents of HTTP servers that know nothing of push
 //! stream             ordered, bounded topic history; hot tails           (pure)
 //! fanout             who gets what next                                  (pure)
 //! transport          ways out: the only place with subscribers' sockets
 //! shard              one thread that wires the four above together
+//! home               which shard a topic's order is made on               (pure)
 //! http               requests: routing, publishing, takeover
 //! serve              shards, listener, shutdown
 //! patch              the way from one JSON document to another           (pure)
@@ -26,6 +28,7 @@
 
 mod access;
 mod answers;
+pub mod backend;
 mod clock;
 pub mod config;
 mod connection_limits;
@@ -34,6 +37,7 @@ mod fetch;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod home;
 mod http;
 mod metrics;
 pub mod pages;

@@ -34,6 +34,12 @@ impl Refusal {
         Self::new(ErrorCode::Draining, "the server is shutting down: try again")
     }
 
+    /// The server has not got all that its streams have.
+    pub(crate) fn catching_up() -> Self {
+        let message = "the server has not caught up with its streams, or cannot reach them";
+        Self::new(ErrorCode::Unavailable, message)
+    }
+
     /// A connection has reached its limit of topics.
     pub(crate) fn too_many_subscriptions(max: usize) -> Self {
         let message = format!("a connection has at most {max} topics: open another");
@@ -56,6 +62,13 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
+    /// A topic is in a stream, which keeps what it has.
+    pub(crate) fn fed(topic: &Topic) -> Self {
+        let topic = Excerpt(topic.as_str());
+        let message = format!("{topic} is in a stream, from which no topic can be deleted");
+        Self::new(ErrorCode::InUse, message)
+    }
+
     /// A topic's events come from its upstream alone.
     pub(crate) fn fetched(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());
@@ -64,6 +77,12 @@ impl Refusal {
              --upstream means"
         );
         Self::new(ErrorCode::InUse, message)
+    }
+
+    /// An idempotency key came with another body.
+    pub(crate) fn key_reused() -> Self {
+        let message = "this idempotency key came with another body: use a new key for each event";
+        Self::new(ErrorCode::KeyReused, message)
     }
 
     /// There are too many of these at a time.

@@ -24,13 +24,15 @@ use tokio::{
 
 use crate::{
     access::AccessPolicy,
-    config::{Config, DEMANDS_MAX, FETCHED_MAX},
+    backend::{Backend, Link, Readiness, Shards},
+    config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, STORES_MAX},
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     fetch::Fetcher,
+    home::home_of,
     http::{BodyPermits, Http, Shared, ShutdownState, serve_connection},
     metrics::Metrics,
     runs::Runs,
-    shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer, home_of},
+    shard::{self, Common, Handle, IdempotencyHasher, Mail, Mailbox, Peer},
     source::{self, Inputs, Scheduled},
     transport::Certificate,
 };
@@ -85,11 +87,11 @@ pub struct Server {
     shutdown: Arc<ShutdownState>,
 }
 
-/// Starts a server.
+/// Starts a server. `backend` has topics that it shares with other servers.
 ///
 /// # Errors
 /// When the configuration cannot be carried out.
-pub fn serve(config: Config) -> Result<Server, ServeError> {
+pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server, ServeError> {
     let Prepared { access, admin, certificate, runs, mut sources } = prepare(&config)?;
     let limits = listener::within_descriptors(config.limits);
     let config = Arc::new(Config { limits, ..config });
@@ -102,12 +104,16 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     for _ in 0..config.shards {
         let (to_mail, mail) = mpsc::channel(config.limits.mail);
         let (to_publishes, publishes) = mpsc::channel(config.limits.publishes);
-        peers.push(Peer { mail: to_mail, publishes: to_publishes });
+        let (to_backend, from_backend) = mpsc::channel(FROM_BACKEND_MAX);
+        peers.push(Peer { mail: to_mail, publishes: to_publishes, from_backend: to_backend });
         let (to_fetched, fetched) = mpsc::channel(FETCHED_MAX);
         to_shards.push(to_fetched);
-        mailboxes.push(Mailbox { mail, publishes, fetched });
+        mailboxes.push(Mailbox { mail, publishes, fetched, from_backend });
     }
     let shutdown = Arc::<ShutdownState>::default();
+    let streams = backend.as_ref().map(|backend| backend.streams()).unwrap_or_default();
+    let (stores, to_store) = mpsc::channel(STORES_MAX);
+    let readiness = backend.is_some().then(Readiness::default);
     let common = Common {
         config: Arc::clone(&config),
         metrics,
@@ -118,6 +124,9 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
         shares: Arc::new(AddressCounts::new(config.limits.subscribed_topics_per_address)),
         fetched_rates: Arc::new(AddressRates::new(config.limits.new_fetched_per_address)),
         demands: fetcher.is_some().then_some(demands),
+        streams: streams.into(),
+        stores: backend.is_some().then_some(stores),
+        readiness: readiness.clone(),
     };
     let shared = Shared {
         admin: admin.map(Arc::new),
@@ -159,6 +168,12 @@ pub fn serve(config: Config) -> Result<Server, ServeError> {
     if let Some(fetcher) = fetcher {
         let run = move || fetcher.run(wanted, to_shards);
         threads.push(thread::Builder::new().name("fetcher".into()).spawn(run)?);
+    }
+    if let (Some(backend), Some(readiness)) = (backend, readiness) {
+        let shards = Shards(peers.iter().map(|peer| peer.from_backend.clone()).collect());
+        let link = Link { stores: to_store, shards, readiness };
+        let run = move || backend.run(link);
+        threads.push(thread::Builder::new().name("backend".into()).spawn(run)?);
     }
     drop(started);
     for _ in 0..config.shards {

@@ -16,8 +16,9 @@
 //! topics            order, batches, history
 //!   feeds           the topics on this shard
 //!   local_topic     one of them
+//!   fed             topics whose order a stream of the backend gives
+//!   fed_order       what is kept of one, and of the streams
 //!   demand          whether somebody wants a topic
-//!   home            which shard is a topic's home
 //!   topic_limits    how many topics there may be
 //!   replication     copies of topics on other shards
 //!   history_query   history and the list of topics, without a subscription
@@ -44,12 +45,13 @@ mod alarm;
 mod answering;
 mod commands;
 mod demand;
+mod fed;
+mod fed_order;
 mod feeds;
 mod fetching;
 #[cfg(fuzzing)]
 mod fuzzing;
 mod history_query;
-mod home;
 mod idempotency;
 mod inbound;
 mod ingest;
@@ -86,8 +88,7 @@ pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
 pub(crate) use history_query::{HistoryPage, Listing};
-pub(crate) use home::home_of;
-pub(crate) use idempotency::{IdempotencyHasher, IdempotencyKey};
+pub(crate) use idempotency::IdempotencyHasher;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use publish_result::PublishResult;
 pub(crate) use subscribe::NewSubscriber;
@@ -96,9 +97,11 @@ pub(crate) use turn::run;
 
 use crate::{
     access::AccessPolicy,
+    backend::{FromBackend, Readiness, RetryKey, Store, Stream},
     config::Config,
     connection_limits::{AddressCounts, AddressRates},
     fetch::{Demands, Fetched},
+    home::home_of,
     metrics::{Counts, Metrics},
     refusal::Refusal,
     source::{Inputs, Scheduled},
@@ -129,6 +132,12 @@ pub(crate) struct Common {
     pub(crate) fetched_rates: Arc<AddressRates>,
     /// Where it is said which topics are to be fetched. `None` if there are no upstreams.
     pub(crate) demands: Option<Demands>,
+    /// The streams of the backend; none without one.
+    pub(crate) streams: Arc<[Stream]>,
+    /// Where messages to store go. `None` without a backend.
+    pub(crate) stores: Option<mpsc::Sender<Store>>,
+    /// Whether the backend has caught up. `None` without one.
+    pub(crate) readiness: Option<Readiness>,
 }
 
 /// How to reach a shard.
@@ -139,6 +148,8 @@ pub(crate) struct Peer {
     /// Publishes: bounded more tightly, because each may be large, and apart, so that batches
     /// do not wait behind publishes.
     pub(crate) publishes: mpsc::Sender<Mail>,
+    /// What the backend says.
+    pub(crate) from_backend: mpsc::Sender<FromBackend>,
 }
 
 /// The receiving end of a [`Peer`].
@@ -146,6 +157,7 @@ pub(crate) struct Mailbox {
     pub(crate) mail: mpsc::Receiver<Mail>,
     pub(crate) publishes: mpsc::Receiver<Mail>,
     pub(crate) fetched: mpsc::Receiver<Fetched>,
+    pub(crate) from_backend: mpsc::Receiver<FromBackend>,
 }
 
 /// A shard, as the tasks on its thread share it. Nothing holds the borrow
@@ -232,13 +244,14 @@ impl Handle {
         &self,
         topic: &Topic,
         payloads: &mut Payloads,
-        idempotency_key: Option<IdempotencyKey>,
+        retry_key: Option<RetryKey>,
     ) -> Result<PublishResult, Refusal> {
         let appending = {
             let shard = &mut *self.shard.borrow_mut();
-            shard.ingest.publish(&mut shard.topics, topic, payloads, idempotency_key)
+            shard.ingest.publish(&mut shard.topics, topic, payloads, retry_key)
         };
-        if let PendingPublish::Done(_) = appending {
+        // A message to store, too, goes out in a turn.
+        if !matches!(appending, PendingPublish::Waiting(..)) {
             self.wake.wake();
         }
         appending.result().await

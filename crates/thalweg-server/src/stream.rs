@@ -4,6 +4,7 @@
 //! ```text
 //! payloads    events' JSON, joined: the input of publishers
 //! sequencer   gives offsets, seals batches            (home shard only)
+//! outbox      events on their way to a store that gives the offsets   (home shard only)
 //! batch       sealed events, shared by all shards
 //! feed        what a subscription reads: one of these
 //! log         the batches retained, and the hot tails (each shard that reads)
@@ -30,6 +31,7 @@ mod format_map;
 mod log;
 mod log_frames;
 mod next;
+mod outbox;
 mod payloads;
 mod pins;
 mod sequencer;
@@ -46,6 +48,7 @@ pub(crate) use format_map::FormatMap;
 pub use log::{HistoryBounds, Log, Lost, Offsets, Start};
 pub use log_frames::LogFrames;
 pub use next::Next;
+pub use outbox::{Answered, Message, MessageBounds, Outbox};
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;

@@ -33,12 +33,14 @@ pub const SLOW: Close = Close { code: 4001, reason: "slow", reconnect: true };
 pub const STALLED: Close = Close { code: 4002, reason: "stalled", reconnect: true };
 /// A forever frame has grown large: its document is to be loaded again.
 pub const RELOAD: Close = Close { code: 4003, reason: "reload", reconnect: true };
+/// A stream that others keep was lost or replaced: a topic's offsets mean other events now.
+pub const RESTARTED: Close = Close { code: 4004, reason: "restarted", reconnect: true };
 
 /// All topics of a one-way connection have ended.
 pub const ENDED: Close = Close { code: 4500, reason: "ended", reconnect: false };
 
 /// All of them, for tables and tests.
-pub const ALL: [Close; 12] = [
+pub const ALL: [Close; 13] = [
     DONE,
     DRAINING,
     PROTOCOL_ERROR,
@@ -50,6 +52,7 @@ pub const ALL: [Close; 12] = [
     SLOW,
     STALLED,
     RELOAD,
+    RESTARTED,
     ENDED,
 ];
 

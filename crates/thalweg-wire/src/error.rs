@@ -81,6 +81,10 @@ codes! {
     TooManyConnections = 503 "too_many_connections",
     /// Requests in flight, or answers not read.
     Busy = 503 "busy",
+    /// It was not stored: what stores it does not answer.
+    Unavailable = 503 "unavailable",
+    /// It may have been stored: what stores it has not answered.
+    Unknown = 503 "unknown",
     /// The server is shutting down.
     Draining = 503 "draining",
 }

@@ -98,7 +98,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         let matches = format!("matchesfeed/**=http://{}/{{topic}}", demo_provider::beside()?);
         config.upstreams.push(UpstreamConfig::parse(&matches).map_err(|error| anyhow!(error))?);
     }
-    let server = thalweg_server::serve(config.clone())?;
+    let server = thalweg_server::serve(config.clone(), None)?;
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -49,6 +49,16 @@ pub(crate) const DEMANDS_MAX: usize = 1024;
 /// Fetched documents that wait for a shard. Above this fetches wait, within their limits.
 pub(crate) const FETCHED_MAX: usize = 64;
 
+/// Messages that wait for the backend: above this they wait on their shard.
+pub(crate) const STORES_MAX: usize = 1024;
+
+/// What the backend brings, and has not been taken by a shard. Above this the backend waits.
+pub(crate) const FROM_BACKEND_MAX: usize = 256;
+
+/// Bytes of events on a shard that wait to be stored. Above this publishes are refused (`busy`):
+/// without a leader nothing is stored for seconds.
+pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;
+
 /// Topics that are remembered because their upstream does not have them. Above this the oldest is
 /// forgotten, and asked for again.
 pub(crate) const GONE_MAX: usize = 10_000;

@@ -49,9 +49,12 @@ pub(super) fn healthy() -> Answer {
 
 /// Whether the server is ready for work.
 pub(super) fn ready(http: &Http) -> Result<Answer, ErrorResponse> {
-    match http.shared.shutdown.is_announced.load(Relaxed) {
-        true => Err(Refusal::draining().into()),
-        false => Ok(healthy()),
+    if http.shared.shutdown.is_announced.load(Relaxed) {
+        return Err(Refusal::draining().into());
+    }
+    match &http.shard.common.readiness {
+        Some(readiness) if !readiness.is_ready() => Err(Refusal::catching_up().into()),
+        _ => Ok(healthy()),
     }
 }
 

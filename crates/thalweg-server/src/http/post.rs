@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{
     access::{Issued, Right, TICKET_LIFE_S},
+    backend::RetryKey,
     clock::now_us,
     connection_limits::Requester,
     refusal::Refusal,
-    shard::{Context, IdempotencyKey, PublishResult, Request},
+    shard::{Context, PublishResult, Request},
     source::posted::{self, BodyKind, Lines},
     stream::Payloads,
     transport::{Client, Query, parameters::bad},
@@ -123,11 +124,9 @@ impl Publisher {
         let bytes_max = http.limits().event_bytes;
         let body = whole(http, body, bytes_max, || EventError::TooLarge(bytes_max).into()).await?;
         let mut payloads = posted::one(self.kind, &body, bytes_max)?;
-        let idempotency_key = self.key.as_ref().map(|key| -> IdempotencyKey {
-            let hasher = &http.shard.common.idempotency_hasher;
-            hasher.key(&self.topic, self.client.identity, key, payloads.joined())
-        });
-        *result = Some(http.shard.publish(&self.topic, &mut payloads, idempotency_key).await?);
+        let (identity, key) = (self.client.identity, self.key.clone());
+        let retry_key = key.map(|key| RetryKey { identity, key });
+        *result = Some(http.shard.publish(&self.topic, &mut payloads, retry_key).await?);
         Ok(())
     }
 

@@ -12,11 +12,12 @@ use std::{
 };
 
 use slab::Slab;
-use thalweg_wire::{EndCode, Epoch, Offset, Topic};
+use thalweg_wire::{Epoch, Offset, Topic};
 
 use super::{
     demand::Demand,
-    local_topic::{Home, LocalTopic},
+    fed_order::FedStreams,
+    local_topic::{Ending, Home, LocalTopic, Order},
     timers::Timers,
     topic_limits::{Creator, TopicKind, TopicLimits},
 };
@@ -34,6 +35,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct FeedTable {
     config: Arc<Config>,
+    pub(super) streams: FedStreams,
     by_topic: HashMap<Topic, FeedKey>,
     /// The same in order, for the list of topics.
     by_name: BTreeMap<Topic, FeedKey>,
@@ -44,8 +46,13 @@ pub(super) struct FeedTable {
 }
 
 impl FeedTable {
-    pub(super) fn new(config: Arc<Config>, shares: Arc<AddressCounts>) -> Self {
+    pub(super) fn new(
+        config: Arc<Config>,
+        streams: FedStreams,
+        shares: Arc<AddressCounts>,
+    ) -> Self {
         Self {
+            streams,
             by_topic: HashMap::new(),
             by_name: BTreeMap::new(),
             feeds: Slab::new(),
@@ -74,27 +81,26 @@ impl FeedTable {
         }
         let kind = self.topic_limits.admit(topic, is_home, creator)?;
         let settings = self.config.topic(topic);
-        let home = is_home.then(|| Home {
-            sequencer: Sequencer::new(random_epoch(), settings.batch),
-            followers: Vec::new(),
-            demand: Demand::default(),
-            fetched_linger_us: self.fetched_linger_us(topic),
-            is_due: false,
-            is_timed: false,
-            is_unposted: false,
-            is_permanent: false,
-        });
-        let feed = home.as_ref().map(|home| {
-            let epoch = home.sequencer.epoch();
-            Feed::new(
-                settings.kind,
-                topic.clone(),
-                epoch,
-                1,
-                Offsets::Consecutive,
-                settings.history,
-            )
-        });
+        let begin = || match self.streams.of(topic) {
+            None => {
+                let epoch = random_epoch();
+                let order = Order::Own(Sequencer::new(epoch, settings.batch));
+                (order, epoch, 1, Offsets::Consecutive)
+            }
+            Some(stream) => {
+                let (order, head) = self.streams.begin(stream);
+                let epoch = self.streams.epoch(stream);
+                (Order::Fed(Box::new(order)), epoch, head, Offsets::Sparse)
+            }
+        };
+        let (home, feed) = match is_home.then(begin) {
+            None => (None, None),
+            Some((order, epoch, next, offsets)) => {
+                let (kind, history) = (settings.kind, settings.history);
+                let feed = Feed::new(kind, topic.clone(), epoch, next, offsets, history);
+                (Some(self.new_home(topic, order)), Some(feed))
+            }
+        };
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
@@ -111,6 +117,19 @@ impl FeedTable {
         self.by_name.insert(topic.clone(), key);
         self.topic_limits.take(kind, is_home);
         Ok(key)
+    }
+
+    fn new_home(&self, topic: &Topic, order: Order) -> Home {
+        Home {
+            order,
+            followers: Vec::new(),
+            demand: Demand::default(),
+            fetched_linger_us: self.fetched_linger_us(topic),
+            is_due: false,
+            is_timed: false,
+            is_unposted: false,
+            is_permanent: false,
+        }
     }
 
     /// How long a topic is fetched without readers, in µs, if it is fetched.
@@ -195,7 +214,8 @@ impl FeedTable {
             // Looked up once: the feed keeps its bounds.
             let history = self.config.topic(&local.topic).history;
             let topic = local.topic.clone();
-            let offsets = Offsets::Consecutive;
+            let is_fed = self.streams.of(&local.topic).is_some();
+            let offsets = if is_fed { Offsets::Sparse } else { Offsets::Consecutive };
             let mut feed = Feed::new(local.feed_kind, topic, epoch, from, offsets, history);
             local.format_users.iter().for_each(|(format, _)| feed.open_tail(format));
             feed
@@ -213,7 +233,7 @@ impl FeedTable {
         let mut timers = Timers::default();
         for (key, local) in &self.feeds {
             let home = local.home.as_ref().filter(|home| home.is_timed);
-            if let Some(due_us) = home.and_then(|home| home.sequencer.due_us()) {
+            if let Some(due_us) = home.and_then(|home| home.order.due_us()) {
                 timers.set(due_us, key as FeedKey);
             }
         }
@@ -258,9 +278,9 @@ impl FeedTable {
     }
 
     /// Ends a topic: from now on its name is free, and another topic may have it.
-    pub(super) fn end(&mut self, key: FeedKey, code: EndCode) {
+    pub(super) fn end(&mut self, key: FeedKey, ending: Ending) {
         let Some(local) = self.feeds.get_mut(key as usize) else { return };
-        local.end = Some(code);
+        local.end = Some(ending);
         let topic = local.topic.clone();
         self.unname(&topic, key);
     }
@@ -274,8 +294,11 @@ impl FeedTable {
 
     /// Forgets a topic.
     pub(super) fn remove(&mut self, key: FeedKey) {
-        if let Some(feed) = self.feeds.try_remove(key as usize) {
+        if let Some(mut feed) = self.feeds.try_remove(key as usize) {
             self.unname(&feed.topic, key);
+            if let Some((_, order)) = feed.fed() {
+                self.streams.forget(order.stream);
+            }
             self.topic_limits.give_back(feed.kind, feed.home.is_some());
         }
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{
     Common,
     demand::{Demand, DemandChange},
-    local_topic::LocalTopic,
+    local_topic::{Ending, LocalTopic},
     topic_limits::Creator,
     topics::Topics,
 };
@@ -86,7 +86,7 @@ impl Topics {
         let Fetched { topic, document } = fetched;
         let Some(key) = self.feeds.find(&topic).filter(|key| self.is_wanted(*key)) else { return };
         let Some(mut payloads) = document else {
-            return self.end(key, EndCode::Gone, now_us());
+            return self.end(key, Ending::Told(EndCode::Gone), now_us());
         };
         match self.open(&topic, Creator::Publisher) {
             Ok(key) => drop(self.append(key, &mut payloads, now_us())),

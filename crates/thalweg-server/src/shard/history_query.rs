@@ -13,11 +13,12 @@ use serde::{Serialize, Serializer};
 use thalweg_wire::{Before, Envelope, GapReason, Offset, Position, StartAt, Topic};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Handle, home_of, topics::Topics};
+use super::{Handle, topics::Topics};
 use crate::{
     answers::AnswerAccount,
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
+    home::home_of,
     refusal::Refusal,
     stream::{Feed, Slice, Start},
     transport::Client,

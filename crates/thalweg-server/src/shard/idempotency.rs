@@ -8,10 +8,10 @@ use std::{
     sync::Arc,
 };
 
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::Topic;
 
 use super::publish_result::PublishResult;
-use crate::{access::Identity, config::Limits, refusal::Refusal};
+use crate::{backend::RetryKey, config::Limits, refusal::Refusal};
 
 /// A publish that may be a repetition of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +27,8 @@ pub(crate) struct IdempotencyKey {
 pub(crate) struct IdempotencyHasher(Arc<[RandomState; 2]>);
 
 impl IdempotencyHasher {
-    pub(crate) fn key(
-        &self,
-        topic: &Topic,
-        publisher: Identity,
-        key: &[u8],
-        body: &[u8],
-    ) -> IdempotencyKey {
-        IdempotencyKey { key: self.hash((topic, publisher, key)), body: self.hash(body) }
+    pub(crate) fn key(&self, topic: &Topic, key: &RetryKey, body: &[u8]) -> IdempotencyKey {
+        IdempotencyKey { key: self.hash((topic, key)), body: self.hash(body) }
     }
 
     fn hash(&self, value: impl std::hash::Hash) -> u128 {
@@ -59,10 +53,7 @@ impl IdempotencyCache {
     /// `KeyReused` when its key came with another body.
     pub(super) fn look(&self, key: IdempotencyKey) -> Result<Option<PublishResult>, Refusal> {
         match self.done.get(&key.key) {
-            Some((body, _)) if *body != key.body => Err(Refusal::new(
-                ErrorCode::KeyReused,
-                "this idempotency key came with another body: use a new key for each event",
-            )),
+            Some((body, _)) if *body != key.body => Err(Refusal::key_reused()),
             known => Ok(known.map(|(_, result)| *result)),
         }
     }
@@ -103,10 +94,10 @@ impl IdempotencyCache {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_wire::Epoch;
+    use thalweg_wire::{Epoch, ErrorCode};
 
     use super::*;
-    use crate::stream::Appended;
+    use crate::{access::Identity, stream::Appended};
 
     fn result(first: u64) -> PublishResult {
         let appended = Appended { first, end: first + 1 };
@@ -118,7 +109,8 @@ mod tests {
         let hasher = IdempotencyHasher::default();
         let (cars, bikes) = ("cars".parse().unwrap(), "bikes".parse().unwrap());
         let make = |topic, who, key: &str, body: &str| {
-            hasher.key(topic, who, key.as_bytes(), body.as_bytes())
+            let key = RetryKey { identity: who, key: key.as_bytes().into() };
+            hasher.key(topic, &key, body.as_bytes())
         };
         let first = make(&cars, Identity::Nobody, "k", "1");
         let mut cache = IdempotencyCache::default();
@@ -141,7 +133,9 @@ mod tests {
         let topic = "cars".parse().unwrap();
         let limits = Limits { retry_keys: 3, ..Limits::default() };
         let mut cache = IdempotencyCache::default();
-        let key = |n: u64| hasher.key(&topic, Identity::Nobody, &n.to_le_bytes(), b"");
+        let retry_key =
+            |n: u64| RetryKey { identity: Identity::Nobody, key: n.to_le_bytes().into() };
+        let key = |n: u64| hasher.key(&topic, &retry_key(n), b"");
         for n in 0..5 {
             cache.remember(key(n), result(n + 1), n, &limits);
         }

@@ -9,16 +9,13 @@ use tokio::sync::{
 };
 
 use super::{
-    Common, Mail,
-    fetching::Fetching,
-    home_of,
-    idempotency::{IdempotencyCache, IdempotencyKey},
-    publish_result::PublishResult,
-    sources::Sources,
-    topic_limits::Creator,
-    topics::Topics,
+    Common, Mail, fetching::Fetching, idempotency::IdempotencyCache, publish_result::PublishResult,
+    sources::Sources, topic_limits::Creator, topics::Topics,
 };
-use crate::{clock::now_us, metrics::Counts, refusal::Refusal, stream::Payloads};
+use crate::{
+    backend::RetryKey, clock::now_us, home::home_of, metrics::Counts, refusal::Refusal,
+    stream::Payloads,
+};
 
 /// The one way in of events.
 pub(super) struct Ingest {
@@ -76,18 +73,23 @@ impl Ingest {
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        idempotency_key: Option<IdempotencyKey>,
+        retry_key: Option<RetryKey>,
     ) -> PendingPublish {
         if let Err(refused) = self.fetching.check_publish(topic) {
             return PendingPublish::Done(Err(refused));
         }
         let home = home_of(topic, self.common.peers.len());
-        if home == self.shard {
-            return PendingPublish::Done(self.append(topics, topic, payloads, idempotency_key));
+        let is_fed = topics.is_fed(topic);
+        if home == self.shard && !is_fed {
+            return PendingPublish::Done(self.append(topics, topic, payloads, retry_key));
         }
         let (answer, result) = oneshot::channel();
+        if home == self.shard {
+            topics.store(topic, payloads, retry_key, Some(answer));
+            return PendingPublish::Posted(result);
+        }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
-        let message = Mail::Append { topic, payloads, idempotency_key, answer };
+        let message = Mail::Append { topic, payloads, retry_key, answer };
         let home = &self.common.peers[home].publishes;
         match home.try_send(message) {
             Err(TrySendError::Full(message)) => {
@@ -98,14 +100,32 @@ impl Ingest {
         }
     }
 
-    /// Appends events to a topic whose home is this shard, unless a retry was appended before.
-    pub(super) fn append(
+    /// The same for events that come from another shard, for a topic whose home is this one.
+    pub(super) fn answer(
         &mut self,
         topics: &mut Topics,
         topic: &Topic,
         payloads: &mut Payloads,
-        idempotency_key: Option<IdempotencyKey>,
+        retry_key: Option<RetryKey>,
+        answer: oneshot::Sender<Result<PublishResult, Refusal>>,
+    ) {
+        if topics.is_fed(topic) {
+            return topics.store(topic, payloads, retry_key, Some(answer));
+        }
+        // The publisher may be gone by then.
+        let _ = answer.send(self.append(topics, topic, payloads, retry_key));
+    }
+
+    /// Appends events to a topic whose home is this shard, unless a retry was appended before.
+    fn append(
+        &mut self,
+        topics: &mut Topics,
+        topic: &Topic,
+        payloads: &mut Payloads,
+        retry_key: Option<RetryKey>,
     ) -> Result<PublishResult, Refusal> {
+        let hasher = &self.common.idempotency_hasher;
+        let idempotency_key = retry_key.map(|key| hasher.key(topic, &key, payloads.joined()));
         if let Some(idempotency_key) = idempotency_key
             && let Some(result) = self.idempotency_cache.look(idempotency_key)?
         {

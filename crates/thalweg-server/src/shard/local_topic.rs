@@ -5,9 +5,10 @@ use thalweg_wire::{EndCode, Format, Offset, Topic};
 
 use super::{
     demand::{Demand, DemandChange, LINGER_US},
+    fed_order::FedOrder,
     topic_limits::TopicKind,
 };
-use crate::stream::{Feed, FeedKind, FormatMap, Sequencer};
+use crate::stream::{Batch, Feed, FeedKind, FormatMap, Sequencer};
 
 /// One topic on one shard.
 #[derive(Debug)]
@@ -29,7 +30,25 @@ pub(super) struct LocalTopic {
     /// Number of the attachment to its home; 0: none.
     pub(super) attachment: u64,
     /// The topic has ended. Its name is not its own any more; it goes when nobody reads it.
-    pub(super) end: Option<EndCode>,
+    pub(super) end: Option<Ending>,
+}
+
+/// How a topic has ended on a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Its subscribers are told so.
+    Told(EndCode),
+    /// There is another one under its name, with another epoch: its subscribers come again.
+    Restarted,
+}
+
+/// Who gives a topic's events their offsets.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// This shard.
+    Own(Sequencer),
+    /// A stream of the backend.
+    Fed(Box<FedOrder>),
 }
 
 /// A subscription has another place in its feed's list.
@@ -41,7 +60,7 @@ pub(super) struct Moved {
 
 #[derive(Debug)]
 pub(super) struct Home {
-    pub(super) sequencer: Sequencer,
+    pub(super) order: Order,
     pub(super) followers: Vec<Follower>,
     pub(super) demand: Demand,
     /// How long it is fetched without readers, in µs, if it is fetched.
@@ -70,7 +89,49 @@ pub(super) struct Follower {
     pub(super) is_told_end: bool,
 }
 
+impl Order {
+    /// When there are batches to take, in µs.
+    pub(super) fn due_us(&self) -> Option<u64> {
+        match self {
+            Self::Own(sequencer) => sequencer.due_us(),
+            Self::Fed(_) => None,
+        }
+    }
+
+    /// Takes the batches that are due, in order.
+    pub(super) fn seal(&mut self, now_us: u64) -> Vec<Batch> {
+        match self {
+            Self::Own(sequencer) => sequencer.seal(now_us),
+            Self::Fed(fed) => fed.take_arrived(),
+        }
+    }
+
+    /// From now on no batch waits for more events.
+    pub(super) fn stop_waiting(&mut self) {
+        match self {
+            Self::Own(sequencer) => sequencer.stop_waiting(),
+            Self::Fed(_) => {}
+        }
+    }
+
+    /// Whether there are events that the feed has not got.
+    fn holds_events(&self) -> bool {
+        match self {
+            Self::Own(sequencer) => sequencer.due_us().is_some(),
+            Self::Fed(fed) => fed.holds_events(),
+        }
+    }
+}
+
 impl LocalTopic {
+    /// Its feed and its order, if this shard is its home and it is fed.
+    pub(super) fn fed(&mut self) -> Option<(&Feed, &mut FedOrder)> {
+        match (&self.feed, &mut self.home) {
+            (Some(feed), Some(Home { order: Order::Fed(order), .. })) => Some((feed, order)),
+            _ => None,
+        }
+    }
+
     /// Adds a connection to the list. Returns its place there.
     pub(super) fn join(&mut self, connection: u32, format: Format) -> u32 {
         let format = self.feed_kind.format(format);
@@ -154,7 +215,7 @@ impl LocalTopic {
     fn is_empty(&self) -> bool {
         let is_retained =
             self.feed.as_ref().is_some_and(|feed| feed.first_retained() < feed.head());
-        let is_due = |home: &Home| home.is_permanent || home.sequencer.due_us().is_some();
+        let is_due = |home: &Home| home.is_permanent || home.order.holds_events();
         !is_retained && !self.home.as_ref().is_some_and(is_due)
     }
 }

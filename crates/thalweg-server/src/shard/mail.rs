@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{EndCode, Epoch, Offset, Position, Topic};
+use thalweg_wire::{Epoch, Offset, Position, Topic};
 use tokio::sync::oneshot;
 
-use super::{idempotency::IdempotencyKey, publish_result::PublishResult, topics::Topics};
+use super::{local_topic::Ending, publish_result::PublishResult, topics::Topics};
 use crate::{
+    backend::{FromBackend, RetryKey},
     connection_limits::{Address, ConnectionPermit},
     fetch::Fetched,
     refusal::Refusal,
@@ -25,13 +26,15 @@ pub(crate) enum Mail {
         /// What.
         payloads: Payloads,
         /// Set if it has an idempotency key.
-        idempotency_key: Option<IdempotencyKey>,
+        retry_key: Option<RetryKey>,
         /// Where the answer goes.
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     },
     /// A client has acked a position of a topic whose source runs on this shard and waits for
     /// acks.
     Ack(Ack),
+    /// What the backend says of topics whose home is this shard.
+    FromBackend(FromBackend),
     /// What has come of a topic that is fetched and whose home is this shard.
     Fetched(Fetched),
     /// Run this on the topics of this shard. The closure sends its answer itself.
@@ -79,8 +82,8 @@ pub(crate) enum Mail {
 /// The end of a topic at its home.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HomeEnd {
-    /// Why.
-    pub(crate) code: EndCode,
+    /// How.
+    pub(crate) ending: Ending,
     /// One past its last event, which may have been dropped before it was posted.
     pub(crate) head: Offset,
 }

@@ -18,15 +18,15 @@ impl Handle {
                     shard.ingest.sources.ack(&mut shard.topics, &topic, position);
                 });
             }
+            Mail::FromBackend(message) => {
+                self.with_shard(|shard| shard.topics.take_from_backend(message));
+            }
             Mail::Fetched(fetched) => self.with_shard(|shard| shard.topics.take_fetched(fetched)),
             Mail::Look(look) => look(&self.shard.borrow().topics),
-            Mail::Append { topic, mut payloads, idempotency_key, answer } => {
-                let result = self.with_shard(|shard| {
-                    shard.ingest.append(&mut shard.topics, &topic, &mut payloads, idempotency_key)
-                });
-                // The publisher may be gone by then.
-                let _ = answer.send(result);
-            }
+            Mail::Append { topic, mut payloads, retry_key, answer } => self.with_shard(|shard| {
+                let Shard { ingest, topics, .. } = shard;
+                ingest.answer(topics, &topic, &mut payloads, retry_key, answer);
+            }),
             Mail::Attach { follower, address } => {
                 self.with_shard(|shard| shard.topics.attach(&follower, address));
             }

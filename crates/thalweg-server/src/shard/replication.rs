@@ -7,13 +7,15 @@ use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
-    Mail, home_of,
+    Mail,
     local_topic::Follower,
     mail::{FollowerId, HomeEnd},
     topic_limits::Creator,
     topics::Topics,
 };
-use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, stream::Batch};
+use crate::{
+    clock::now_us, connection_limits::Address, fanout::FeedKey, home::home_of, stream::Batch,
+};
 impl Topics {
     /// Posts new batches to other shards, and asks homes for the topics that are read here.
     /// `false` if a mailbox was full. `counted` returns the address that a connection is
@@ -43,10 +45,10 @@ impl Topics {
                 Ok(place) => place.send(Mail::Batches {
                     topic: local.topic.clone(),
                     attachment: follower.attachment,
-                    epoch: home.sequencer.epoch(),
+                    epoch: feed.epoch(),
                     from: follower.next,
                     batches: feed.batches_from(follower.next).cloned().collect(),
-                    end: local.end.map(|code| HomeEnd { code, head: feed.head() }),
+                    end: local.end.map(|ending| HomeEnd { ending, head: feed.head() }),
                 }),
                 Err(TrySendError::Full(())) => {
                     all = false;
@@ -170,7 +172,7 @@ impl Topics {
             }
             self.has_grown(key, before);
             if let Some(end) = end {
-                self.has_ended(key, end.code);
+                self.has_ended(key, end.ending);
             }
         }
     }

@@ -9,7 +9,6 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{
     Common, Mail,
     demand::{Demand, DemandChange},
-    home_of,
     mail::Ack,
     timers::Timers,
     topics::Topics,
@@ -17,6 +16,7 @@ use super::{
 use crate::{
     clock::now_us,
     fanout::FeedKey,
+    home::home_of,
     metrics::Counts,
     source::{Input, Scheduled},
     stream::Payloads,
@@ -244,8 +244,9 @@ impl Sources {
     /// Passes an ack to the sources of a topic whose home is this shard.
     pub(super) fn ack(&mut self, topics: &mut Topics, topic: &Topic, position: Position) {
         let Some(key) = topics.feeds.find(topic) else { return };
-        let home = topics.feeds.get(key).and_then(|feed| feed.home.as_ref());
-        if home.is_none_or(|home| home.sequencer.epoch() != position.epoch) {
+        let local = topics.feeds.get(key).filter(|local| local.home.is_some());
+        let epoch = local.and_then(|local| Some(local.feed.as_ref()?.epoch()));
+        if epoch != Some(position.epoch) {
             return;
         }
         let now_us = now_us();

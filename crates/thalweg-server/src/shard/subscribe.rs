@@ -2,12 +2,13 @@ use std::io;
 
 use thalweg_wire::{Topic, close};
 
-use super::{Handle, Shard, home_of, subscribers::SubscriberId, topic_limits::share_is_spent};
+use super::{Handle, Shard, subscribers::SubscriberId, topic_limits::share_is_spent};
 use crate::{
     clock::now_us,
     config::Subscribing,
     connection_limits::{Address, ConnectionPermit},
     fanout::{FeedKey, Subscribe, Subscriber},
+    home::home_of,
     refusal::Refusal,
     transport::{Client, Connection, InboundMode, SubscribeRequest, Writer},
 };

@@ -3,23 +3,27 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc;
+
 use thalweg_wire::{EndCode, Format, Topic};
 
 use super::{
     Common,
     demand::{Demand, DemandChange},
+    fed_order::FedStreams,
     feeds::{FeedTable, push},
-    home_of,
-    local_topic::{LocalTopic, Moved},
+    local_topic::{Ending, LocalTopic, Moved, Order},
     publish_result::PublishResult,
     timers::Timers,
     topic_limits::{Creator, TopicKind, too_many_new},
 };
 use crate::{
+    backend::FromBackend,
     clock::now_us,
     config::Subscribing,
     connection_limits::Address,
     fanout::FeedKey,
+    home::home_of,
     metrics::Counts,
     refusal::Refusal,
     stream::{Feed, Payloads},
@@ -35,13 +39,19 @@ pub(crate) struct Topics {
     pub(super) timers: Timers<FeedKey>,
     /// Feeds with batches that were not posted to the other shards yet.
     pub(super) unposted: Vec<FeedKey>,
+    /// Fed topics with a message that was not passed to the backend yet.
+    pub(super) unstored: Vec<FeedKey>,
+    /// Bytes of events that wait to be stored.
+    pub(super) unstored_bytes: usize,
+    /// Where the backend answers.
+    pub(super) from_backend: mpsc::Sender<FromBackend>,
     /// Feeds that were not requested from their home yet.
     pub(super) unattached: Vec<FeedKey>,
     pub(super) attachments: u64,
     /// Whether topics were removed for which there are timers.
     has_stale_timers: bool,
     /// Memory of the histories, other shards' copies included.
-    history_bytes: usize,
+    pub(super) history_bytes: usize,
     /// The turn takes and processes it.
     pub(super) news: News,
     pub(super) counts: Arc<Counts>,
@@ -53,20 +63,25 @@ pub(super) struct News {
     /// Topics that have new batches.
     pub(super) batches: Vec<FeedKey>,
     /// Topics that have ended here.
-    pub(super) ends: Vec<(FeedKey, EndCode)>,
+    pub(super) ends: Vec<(FeedKey, Ending)>,
     /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
 }
 
 impl Topics {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
+        let streams = FedStreams::new(&common.streams);
+        let from_backend = common.peers[shard].from_backend.clone();
         Self {
             shard,
-            feeds: FeedTable::new(Arc::clone(&common.config), Arc::clone(&common.shares)),
+            feeds: FeedTable::new(Arc::clone(&common.config), streams, Arc::clone(&common.shares)),
+            from_backend,
             common,
             due: Vec::new(),
             timers: Timers::default(),
             unposted: Vec::new(),
+            unstored: Vec::new(),
+            unstored_bytes: 0,
             unattached: Vec::new(),
             attachments: 0,
             has_stale_timers: false,
@@ -164,7 +179,8 @@ impl Topics {
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
-    /// Gives events their offsets, in a topic whose home is this shard.
+    /// Gives events their offsets, in a topic whose home is this shard. Those of a fed topic get them
+    /// later, and the result is `None`.
     pub(super) fn append(
         &mut self,
         key: FeedKey,
@@ -172,12 +188,15 @@ impl Topics {
         now_us: u64,
     ) -> Option<PublishResult> {
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
-        let appended = home.sequencer.append(payloads, now_us);
+        let Order::Own(sequencer) = &mut home.order else {
+            self.store_in(key, payloads, None, None);
+            return None;
+        };
+        let appended = sequencer.append(payloads, now_us);
         let count = appended.end - appended.first;
-        let result =
-            PublishResult { epoch: home.sequencer.epoch(), appended, count, replayed: false };
+        let result = PublishResult { epoch: sequencer.epoch(), appended, count, replayed: false };
         self.counts.events_published.add(count);
-        if let Some(due_us) = home.sequencer.due_us() {
+        if let Some(due_us) = sequencer.due_us() {
             let is_due = due_us <= now_us;
             let mark = if is_due { &mut home.is_due } else { &mut home.is_timed };
             match std::mem::replace(mark, true) {
@@ -189,14 +208,20 @@ impl Topics {
         Some(result)
     }
 
+    /// A topic has batches to take in this turn.
+    pub(super) fn mark_due(&mut self, key: FeedKey) {
+        let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
+        if home.is_some_and(|home| !std::mem::replace(&mut home.is_due, true)) {
+            self.due.push(key);
+        }
+    }
+
     /// Seals the batches that are due, into the log and every hot tail.
     pub(super) fn seal(&mut self, now_us: u64) {
         while let Some(key) = self.timers.take_due(now_us) {
             if let Some(home) = self.feeds.get_mut(key).and_then(|feed| feed.home.as_mut()) {
                 home.is_timed = false;
-                if !std::mem::replace(&mut home.is_due, true) {
-                    self.due.push(key);
-                }
+                self.mark_due(key);
             }
         }
         for key in std::mem::take(&mut self.due) {
@@ -215,8 +240,8 @@ impl Topics {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let (Some(home), Some(feed)) = (&mut local.home, &mut local.feed) else { return };
         home.is_due = false;
-        let batches = home.sequencer.seal(now_us);
-        if let Some(again_us) = home.sequencer.due_us()
+        let batches = home.order.seal(now_us);
+        if let Some(again_us) = home.order.due_us()
             && !std::mem::replace(&mut home.is_timed, true)
         {
             self.timers.set(again_us, key);
@@ -241,6 +266,9 @@ impl Topics {
     /// When there is none, or sources make its events or read them.
     pub(super) fn delete(&mut self, topic: &Topic) -> Result<(), Refusal> {
         let key = self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?;
+        if self.is_fed(topic) {
+            return Err(Refusal::fed(topic));
+        }
         if self.common.config.upstream(topic).is_some() {
             return Err(Refusal::fetched(topic));
         }
@@ -248,20 +276,20 @@ impl Topics {
         if home.is_some_and(|home| home.is_permanent) {
             return Err(Refusal::in_use(topic));
         }
-        self.end(key, EndCode::Deleted, now_us());
+        self.end(key, Ending::Told(EndCode::Deleted), now_us());
         Ok(())
     }
 
     /// Ends a topic whose home is this shard. Its readers get what it has, then its end. A topic
     /// that is opened under its name from now on is another one.
-    pub(super) fn end(&mut self, key: FeedKey, code: EndCode, now_us: u64) {
+    pub(super) fn end(&mut self, key: FeedKey, ending: Ending, now_us: u64) {
         let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) else {
             return;
         };
-        home.sequencer.stop_waiting();
+        home.order.stop_waiting();
         self.seal_feed(key, now_us);
-        self.counts.topics_ended.add(1);
-        self.has_ended(key, code);
+        self.counts.topics_ended.add(u64::from(ending != Ending::Restarted));
+        self.has_ended(key, ending);
         let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
         if let Some(home) = home.filter(|home| !home.followers.is_empty())
             && !std::mem::replace(&mut home.is_unposted, true)
@@ -281,7 +309,7 @@ impl Topics {
     /// Forgets a topic whose home is this shard, and what it has, if nobody reads it.
     pub(super) fn forget(&mut self, key: FeedKey, now_us: u64) {
         if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
-            home.sequencer.stop_waiting();
+            home.order.stop_waiting();
             self.seal_feed(key, now_us);
             self.remove_unread(key);
         }
@@ -296,16 +324,16 @@ impl Topics {
     }
 
     /// A topic has ended, here or at its home, and its last batches are here.
-    pub(super) fn has_ended(&mut self, key: FeedKey, code: EndCode) {
-        self.feeds.end(key, code);
-        self.news.ends.push((key, code));
+    pub(super) fn has_ended(&mut self, key: FeedKey, ending: Ending) {
+        self.feeds.end(key, ending);
+        self.news.ends.push((key, ending));
     }
 
     /// Makes all open batches due, also those that wait for more events.
     pub(super) fn make_all_due(&mut self) {
         for (key, feed) in self.feeds.iter_mut() {
             let Some(home) = &mut feed.home else { continue };
-            home.sequencer.stop_waiting();
+            home.order.stop_waiting();
             if !std::mem::replace(&mut home.is_due, true) {
                 self.due.push(key);
             }

@@ -8,7 +8,7 @@ use std::{
 use thalweg_wire::{ErrorCode, close};
 use tokio::task::yield_now;
 
-use super::{Arrival, Handle, Mail, Mailbox, Shard, subscribers::Timer};
+use super::{Arrival, Handle, Mail, Mailbox, Shard, local_topic::Ending, subscribers::Timer};
 use crate::{clock::now_us, fanout::FeedKey};
 
 /// Pieces of mail taken in one turn.
@@ -16,6 +16,9 @@ const MAIL_PER_TURN: usize = 256;
 
 /// Fetched documents taken in one turn: each may be of the largest size, and is only appended.
 const FETCHED_PER_TURN: usize = 16;
+
+/// Messages of the backend taken in one turn: each is up to 256 events.
+const FROM_BACKEND_PER_TURN: usize = 64;
 
 /// Time between two sweeps, in µs.
 const SWEEP_US: u64 = 1_000_000;
@@ -76,6 +79,12 @@ impl Mailbox {
             {
                 messages.push(message);
             }
+        }
+        let share = messages.len() + FROM_BACKEND_PER_TURN;
+        while messages.len() < share
+            && let Poll::Ready(Some(message)) = self.from_backend.poll_recv(cx)
+        {
+            messages.push(Mail::FromBackend(message));
         }
         let share = messages.len() + FETCHED_PER_TURN;
         while messages.len() < share
@@ -144,11 +153,16 @@ impl Shard {
             }
             feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
-        for (feed, code) in topics.news.ends.drain(..) {
+        for (feed, ending) in topics.news.ends.drain(..) {
             // It may be gone, and another topic be in its place.
             let ended = topics.feeds.get(feed).filter(|local| local.end.is_some());
             let readers = ended.map(|local| &local.subscribers);
-            readers.into_iter().flatten().for_each(|key| subscribers.end_topic(*key, feed, code));
+            for key in readers.into_iter().flatten() {
+                match ending {
+                    Ending::Told(code) => subscribers.end_topic(*key, feed, code),
+                    Ending::Restarted => subscribers.close(*key, close::RESTARTED),
+                }
+            }
         }
         for (key, change) in std::mem::take(&mut topics.news.demand) {
             ingest.sources.demand_changed(key, change, now_us);
@@ -162,7 +176,8 @@ impl Shard {
         let counted = |key| connections.get(key as usize)?.client.counted();
         let is_exchanged = self.topics.replicate(|key: u32| counted(key));
         let is_told = self.ingest.fetching.post_demands();
-        self.ingest.sources.post_acks() && is_exchanged && is_told
+        let is_stored = self.topics.post_stores();
+        self.ingest.sources.post_acks() && is_exchanged && is_told && is_stored
     }
 
     /// Sends all published events. A close sent after this comes after all published events. A

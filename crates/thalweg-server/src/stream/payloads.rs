@@ -71,6 +71,30 @@ impl Payloads {
         &self.bytes
     }
 
+    /// Bytes of the events alone.
+    pub(super) fn bytes_of_events(&self) -> usize {
+        self.bytes.len() - self.ends.len().saturating_sub(1)
+    }
+
+    /// The events as lines, with a line feed between two. (Events have none.)
+    pub fn into_lines(self) -> Vec<u8> {
+        let Self { mut bytes, ends } = self;
+        let between = ends.len().saturating_sub(1);
+        ends[..between].iter().for_each(|end| bytes[*end as usize] = b'\n');
+        bytes
+    }
+
+    /// The inverse of [`Self::into_lines`]: each line is taken for an event as it is. `None` if a line
+    /// is empty, or if together they are too long.
+    pub fn from_lines(mut bytes: Vec<u8>) -> Option<Self> {
+        u32::try_from(bytes.len()).ok()?;
+        let mut ends: Vec<u32> = memchr::memchr_iter(b'\n', &bytes).map(|end| end as u32).collect();
+        ends.iter().for_each(|end| bytes[*end as usize] = b',');
+        ends.push(bytes.len() as u32);
+        let starts = std::iter::once(0).chain(ends.iter().map(|end| end + 1));
+        starts.zip(&ends).all(|(start, end)| start < *end).then_some(Self { bytes, ends })
+    }
+
     /// Forgets all events, keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

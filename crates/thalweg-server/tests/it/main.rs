@@ -1,9 +1,11 @@
 //! The server's pure rooms, from the outside; and its pages.
 
+mod fed;
 mod history;
 mod hostile_documents;
 mod log;
 mod pages;
+mod running;
 mod seldom;
 mod sequencer;
 mod simulation;

@@ -1,18 +1,12 @@
 //! Pages that are given to the server, as a browser asks for them.
 
-use std::{
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    time::Duration,
-};
-
 use bytes::Bytes;
 use thalweg_server::{
-    Server,
     config::Config,
     pages::{Page, Pages},
-    serve,
 };
+
+use crate::running::Running;
 
 const DOCUMENT: &[u8] = b"<!doctype html><title>shown</title>";
 const SCRIPT: &[u8] = b"console.log('shown');";
@@ -22,88 +16,28 @@ const GZIPPED: &[u8] = b"not really gzip";
 /// What browsers accept of a document.
 const HTML: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8";
 
-/// A server with pages, until the test is over.
-struct Shown {
-    address: SocketAddr,
-    server: Option<Server>,
-}
-
-impl Shown {
-    fn start() -> Self {
-        let page = |path: &str, bytes, gzip: Option<&'static [u8]>| Page {
-            path: path.into(),
-            bytes: Bytes::from_static(bytes),
-            gzip: gzip.map(Bytes::from_static),
-        };
-        let pages = Pages::new([
-            page("/index.html", DOCUMENT, None),
-            page("/assets/main-1a2b3c.js", SCRIPT, Some(GZIPPED)),
-            page("/icon.svg", b"<svg/>", None),
-            // What is not a page's to be.
-            page("/healthz", b"ill", None),
-            page("/v1/topics/t", b"forged", None),
-            page("/runs", b"forged", None),
-        ]);
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server =
-            serve(Config { listen, shards: 1, pages, ..Config::default() }).expect("a server");
-        Self { address: server.address(), server: Some(server) }
-    }
-
-    fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Answer {
-        let mut socket = TcpStream::connect(self.address).expect("connect");
-        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("set a timeout");
-        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
-             Content-Length: 0\r\n\r\n"
-        );
-        socket.write_all(request.as_bytes()).expect("send");
-        let mut answer = Vec::new();
-        socket.read_to_end(&mut answer).expect("an answer");
-        Answer::read(&answer)
-    }
-
-    fn get(&self, path: &str, headers: &[&str]) -> Answer {
-        self.ask("GET", path, headers)
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        runtime.block_on(self.server.take().expect("a server").drain());
-    }
-}
-
-struct Answer {
-    status: u16,
-    head: String,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    fn read(bytes: &[u8]) -> Self {
-        let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").expect("a head");
-        let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status = status.expect("a status");
-        Self { status, head, body: bytes[end + 4..].to_vec() }
-    }
-
-    /// All values of a header, joined as one.
-    fn header(&self, name: &str) -> String {
-        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
-        let values: Vec<&str> =
-            pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).collect();
-        values.join(", ")
-    }
+/// A server with pages.
+fn start() -> Running {
+    let page = |path: &str, bytes, gzip: Option<&'static [u8]>| Page {
+        path: path.into(),
+        bytes: Bytes::from_static(bytes),
+        gzip: gzip.map(Bytes::from_static),
+    };
+    let pages = Pages::new([
+        page("/index.html", DOCUMENT, None),
+        page("/assets/main-1a2b3c.js", SCRIPT, Some(GZIPPED)),
+        page("/icon.svg", b"<svg/>", None),
+        // What is not a page's to be.
+        page("/healthz", b"ill", None),
+        page("/v1/topics/t", b"forged", None),
+        page("/runs", b"forged", None),
+    ]);
+    Running::start(Config { shards: 1, pages, ..Config::default() }, None)
 }
 
 #[test]
 fn a_browser_is_shown_the_document_and_curl_is_told_of_the_api() {
-    let shown = Shown::start();
+    let shown = start();
     for path in ["/", "/matches", "/lab", "/reports", "/lab?topic=cars"] {
         let answer = shown.get(path, &[HTML]);
         assert_eq!((answer.status, &*answer.body), (200, DOCUMENT), "{path}");
@@ -121,7 +55,7 @@ fn a_browser_is_shown_the_document_and_curl_is_told_of_the_api() {
 
 #[test]
 fn every_page_is_hardened() {
-    let shown = Shown::start();
+    let shown = start();
     for path in ["/", "/assets/main-1a2b3c.js", "/icon.svg"] {
         let answer = shown.get(path, &[HTML]);
         let policy = answer.header("content-security-policy");
@@ -149,7 +83,7 @@ fn every_page_is_hardened() {
 
 #[test]
 fn what_has_a_hash_in_its_name_is_kept_and_what_has_not_is_asked_for_again() {
-    let shown = Shown::start();
+    let shown = start();
     let script = shown.get("/assets/main-1a2b3c.js", &[]);
     assert_eq!((script.status, &*script.body), (200, SCRIPT));
     assert_eq!(script.header("content-type"), "text/javascript; charset=utf-8");
@@ -159,7 +93,7 @@ fn what_has_a_hash_in_its_name_is_kept_and_what_has_not_is_asked_for_again() {
 
 #[test]
 fn who_accepts_gzip_gets_it_and_another_etag() {
-    let shown = Shown::start();
+    let shown = start();
     let path = "/assets/main-1a2b3c.js";
     let plain = shown.get(path, &["Accept-Encoding: br, gzip;q=0"]);
     assert_eq!((&*plain.body, &*plain.header("content-encoding")), (SCRIPT, ""));
@@ -176,7 +110,7 @@ fn who_accepts_gzip_gets_it_and_another_etag() {
 
 #[test]
 fn who_has_it_is_told_so() {
-    let shown = Shown::start();
+    let shown = start();
     for (path, encoding) in [("/", "identity"), ("/assets/main-1a2b3c.js", "gzip")] {
         let encoding = format!("Accept-Encoding: {encoding}");
         let first = shown.get(path, &[HTML, &encoding]);
@@ -198,11 +132,11 @@ fn who_has_it_is_told_so() {
 
 #[test]
 fn head_is_get_without_a_body() {
-    let shown = Shown::start();
+    let shown = start();
     for path in ["/", "/assets/main-1a2b3c.js", "/icon.svg"] {
         for encoding in ["Accept-Encoding: identity", "Accept-Encoding: gzip"] {
             let get = shown.get(path, &[HTML, encoding]);
-            let head = shown.ask("HEAD", path, &[HTML, encoding]);
+            let head = shown.ask("HEAD", path, &[HTML, encoding], "");
             assert_eq!((head.status, head.body.len()), (200, 0), "{path}");
             assert_eq!(head.header("content-length"), get.body.len().to_string(), "{path}");
             for name in ["etag", "content-type", "content-encoding"] {
@@ -211,14 +145,14 @@ fn head_is_get_without_a_body() {
         }
     }
     for path in ["/", "/lab", "/assets/main-1a2b3c.js"] {
-        let answer = shown.ask("POST", path, &[HTML]);
+        let answer = shown.ask("POST", path, &[HTML], "");
         assert_eq!((answer.status, &*answer.header("allow")), (405, "GET, HEAD"), "{path}");
     }
 }
 
 #[test]
 fn a_page_takes_the_place_of_nothing_and_nothing_takes_a_pages() {
-    let shown = Shown::start();
+    let shown = start();
     assert_eq!(&*shown.get("/healthz", &[HTML]).body, b"ok\n");
     for path in ["/v1/topics/t?limit=1", "/runs"] {
         let answer = shown.get(path, &[HTML]);
@@ -243,7 +177,7 @@ fn a_page_takes_the_place_of_nothing_and_nothing_takes_a_pages() {
 
 #[test]
 fn pages_are_for_the_web_pages_and_hosts_that_everything_is_for() {
-    let shown = Shown::start();
+    let shown = start();
     let framed = [HTML, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: iframe"];
     assert_eq!(shown.get("/", &framed).status, 403);
     let followed = [

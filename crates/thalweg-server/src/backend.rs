@@ -1,0 +1,216 @@
+//! Topics whose order and history another system keeps, so that several servers have the same:
+//! what this server and that system say to each other.
+//!
+//! The other system has **streams**. A stream is an ordered, stored list of messages, numbered from
+//! 1 on; a message is a topic and up to [`EVENTS_MAX`] events of it. Which topics are **fed** from
+//! which stream, a pattern says. A topic's home shard passes what is published to it to the backend
+//! ([`Store`]), and answers when it is stored. It appends what the backend brings
+//! ([`Shards::batch`]): the events of all servers, its own included, in the order of the stream.
+//!
+//! ```text
+//! publish ─► home ─► Store ─► Backend ─► stream ─► Backend ─► batch ─► home ─► feed
+//! ```
+//!
+//! The offset of an event is [`offset_of`] its message's sequence number and its place there. So
+//! every server gives it the same position, and a subscriber can go on with any of them.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use thalweg_wire::{Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
+use tokio::sync::mpsc;
+
+use crate::{
+    access::Identity,
+    home::home_of,
+    stream::{MessageBounds, Payloads},
+};
+
+/// Events in one message. Positions outlive releases, so this never changes.
+pub const EVENTS_MAX: usize = 256;
+
+/// The largest sequence number whose offsets are all at most 2^53 − 1.
+pub const SEQUENCE_MAX: u64 = OFFSET_MAX / EVENTS_MAX as u64 - 1;
+
+/// The offset of the event at a place (from 0) in the message with a sequence number (from 1).
+pub fn offset_of(sequence: u64, place: usize) -> Offset {
+    sequence * EVENTS_MAX as u64 + place as u64
+}
+
+/// A system that keeps streams.
+pub trait Backend: Send + 'static {
+    /// Its streams; of several whose pattern means a topic the first has it. Called once.
+    fn streams(&self) -> Vec<Stream>;
+
+    /// Runs, on a thread of its own, until there are no more [`Link::stores`].
+    ///
+    /// # Errors
+    /// When it cannot go on. The server ends then.
+    fn run(self: Box<Self>, link: Link) -> io::Result<()>;
+}
+
+/// A stream when the server starts.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// The topics that are fed from it.
+    pub pattern: Pattern,
+    /// This incarnation of it: another one's sequence numbers mean other events.
+    pub epoch: Epoch,
+    /// The sequence number from which on all of its messages will be brought. Nothing is known of
+    /// earlier ones.
+    pub from_sequence: u64,
+    /// Bytes of events that a message may hold.
+    pub message_bytes_max: usize,
+}
+
+impl Stream {
+    pub(crate) fn message_bounds(&self) -> MessageBounds {
+        MessageBounds { events_max: EVENTS_MAX, bytes_max: self.message_bytes_max }
+    }
+}
+
+/// The server's end of a [`Backend`].
+#[derive(Debug)]
+pub struct Link {
+    /// What is to be stored. At most one message of each topic is here at a time; each must be
+    /// answered.
+    pub stores: mpsc::Receiver<Store>,
+    /// Where batches go.
+    pub shards: Shards,
+    /// Whether this server has caught up with all streams: `/readyz` says so.
+    pub readiness: Readiness,
+}
+
+/// Events to be stored as one message.
+#[derive(Debug)]
+pub struct Store {
+    /// The index of the topic's stream.
+    pub stream: usize,
+    /// Of which topic.
+    pub topic: Topic,
+    /// At least one event, within the stream's bounds.
+    pub payloads: Payloads,
+    /// Set if it may be the repetition of an earlier one. Then it has one event.
+    pub key: Option<RetryKey>,
+    /// Where the answer goes.
+    pub reply: Reply,
+}
+
+/// What makes a publish that is sent again the same publish.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RetryKey {
+    /// With which rights: two publishers with different rights share no keys.
+    pub(crate) identity: Identity,
+    /// The publisher's `Idempotency-Key`.
+    pub(crate) key: Box<[u8]>,
+}
+
+impl RetryKey {
+    /// Bytes that name it among all keys of a topic, on every server.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        [self.identity.name().as_bytes(), b" ", &self.key].concat()
+    }
+}
+
+/// Where a stored message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stored {
+    /// The incarnation of the stream.
+    pub epoch: Epoch,
+    /// Its sequence number.
+    pub sequence: u64,
+    /// Whether it was stored before, by an earlier publish with the same key.
+    pub is_repetition: bool,
+}
+
+/// Why a message is not stored, or not known to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreError {
+    /// It is not stored, and nobody else is likely to have more luck now.
+    Unavailable,
+    /// Nobody knows: it may be stored, or may be yet.
+    Unknown,
+    /// An earlier publish had the same key and another body.
+    KeyReused,
+    /// It is not stored, and will not be: one sentence.
+    Refused(String),
+}
+
+/// Where the answer to a [`Store`] goes.
+#[derive(Debug)]
+pub struct Reply {
+    pub(crate) topic: Topic,
+    pub(crate) shard: mpsc::Sender<FromBackend>,
+}
+
+impl Reply {
+    /// Answers. It waits while the shard has much to take.
+    pub async fn send(self, result: Result<Stored, StoreError>) {
+        // A shard that has ended needs no answer.
+        let _ = self.shard.send(FromBackend::Stored { topic: self.topic, result }).await;
+    }
+}
+
+/// What a shard gets.
+#[derive(Debug)]
+pub(crate) enum FromBackend {
+    Batch(Fed),
+    Stored { topic: Topic, result: Result<Stored, StoreError> },
+    Restarted { stream: usize, epoch: Epoch, from_sequence: u64 },
+}
+
+/// One message of a stream.
+#[derive(Debug)]
+pub(crate) struct Fed {
+    pub(crate) stream: usize,
+    pub(crate) sequence: u64,
+    pub(crate) topic: Topic,
+    pub(crate) payloads: Payloads,
+}
+
+/// All shards: each topic has one as its home.
+#[derive(Debug, Clone)]
+pub struct Shards(pub(crate) Vec<mpsc::Sender<FromBackend>>);
+
+impl Shards {
+    /// Passes on a message of a stream: `payloads` has 1 to [`EVENTS_MAX`] events, each one JSON
+    /// value without insignificant whitespace. Of each stream they come in the order of their
+    /// sequence numbers, each once. It waits while the shard has much to take: then do not take more
+    /// from the stream.
+    pub async fn batch(&self, stream: usize, sequence: u64, topic: Topic, payloads: Payloads) {
+        let home = &self.0[home_of(&topic, self.0.len())];
+        // A shard that has ended needs no more.
+        let _ = home.send(FromBackend::Batch(Fed { stream, sequence, topic, payloads })).await;
+    }
+}
+
+impl Shards {
+    /// A stream is another one from now on: its sequence numbers mean other events than before.
+    /// From `from_sequence` on its messages will be brought. Subscribers of all its topics are told of
+    /// a gap.
+    pub async fn restarted(&self, stream: usize, epoch: Epoch, from_sequence: u64) {
+        for shard in &self.0 {
+            let _ = shard.send(FromBackend::Restarted { stream, epoch, from_sequence }).await;
+        }
+    }
+}
+
+/// Whether the server has caught up with its streams.
+#[derive(Debug, Clone, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// Says whether it has.
+    pub fn set(&self, is_ready: bool) {
+        self.0.store(is_ready, Relaxed);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,100 @@
+//! What a shard keeps of streams and of the topics that are fed from them.
+
+use thalweg_wire::{Epoch, Offset, Topic};
+use tokio::sync::oneshot;
+
+use super::publish_result::PublishResult;
+use crate::{
+    backend::{RetryKey, Stream, offset_of},
+    refusal::Refusal,
+    stream::{Batch, Outbox},
+};
+
+/// Where the answer to a publish goes. `None`: nobody waits for it.
+pub(super) type Answer = Option<oneshot::Sender<Result<PublishResult, Refusal>>>;
+
+/// The streams, as one shard has got them.
+#[derive(Debug)]
+pub(super) struct FedStreams(Vec<FedStream>);
+
+#[derive(Debug)]
+struct FedStream {
+    stream: Stream,
+    /// The newest message of it that came to this shard.
+    newest: u64,
+    /// Of a topic that is not here this shard has got no message from this sequence number on.
+    known_from: u64,
+}
+
+/// What a fed topic has on its home shard besides its feed.
+#[derive(Debug)]
+pub(super) struct FedOrder {
+    pub(super) stream: usize,
+    pub(super) outbox: Outbox<RetryKey, Answer>,
+    /// Batches that came since the last turn.
+    pub(super) arrived: Vec<Batch>,
+    /// One past the newest event that came.
+    pub(super) head: Offset,
+    /// Among those with a message to store.
+    pub(super) is_unstored: bool,
+}
+
+impl FedStream {
+    fn new(stream: Stream) -> Self {
+        let known_from = stream.from_sequence;
+        Self { stream, newest: known_from.saturating_sub(1), known_from }
+    }
+}
+
+impl FedStreams {
+    pub(super) fn new(streams: &[Stream]) -> Self {
+        Self(streams.iter().cloned().map(FedStream::new).collect())
+    }
+
+    /// The stream that a topic is fed from.
+    pub(super) fn of(&self, topic: &Topic) -> Option<usize> {
+        self.0.iter().position(|fed| fed.stream.pattern.matches(topic))
+    }
+
+    pub(super) fn epoch(&self, index: usize) -> Epoch {
+        self.0[index].stream.epoch
+    }
+
+    /// What a topic of a stream begins with here: its order, and its next offset.
+    pub(super) fn begin(&self, index: usize) -> (FedOrder, Offset) {
+        let FedStream { stream, known_from, .. } = &self.0[index];
+        let head = offset_of(*known_from, 0);
+        let outbox = Outbox::new(stream.message_bounds());
+        let (arrived, is_unstored) = (Vec::new(), false);
+        (FedOrder { stream: index, outbox, arrived, head, is_unstored }, head)
+    }
+
+    /// A topic of a stream is not here, or no longer.
+    pub(super) fn forget(&mut self, index: usize) {
+        let fed = &mut self.0[index];
+        fed.known_from = fed.known_from.max(fed.newest + 1);
+    }
+
+    /// A message has come to this shard.
+    pub(super) fn has_come(&mut self, index: usize, sequence: u64) {
+        let newest = &mut self.0[index].newest;
+        *newest = sequence.max(*newest);
+    }
+
+    pub(super) fn restart(&mut self, index: usize, epoch: Epoch, from_sequence: u64) {
+        let stream = Stream { epoch, from_sequence, ..self.0[index].stream.clone() };
+        self.0[index] = FedStream::new(stream);
+    }
+}
+
+impl FedOrder {
+    /// Takes the batches that came.
+    pub(super) fn take_arrived(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// Whether it holds events that are in no feed yet.
+    pub(super) fn holds_events(&self) -> bool {
+        !self.outbox.is_empty() || !self.arrived.is_empty()
+    }
+}

@@ -1,0 +1,191 @@
+//! Topics that a backend feeds: several servers with the same streams are as one, and what the
+//! backend does not know is said.
+
+mod memory;
+
+use std::{collections::BTreeSet, thread};
+
+use memory::{Fault, Streams};
+use serde_json::Value;
+use thalweg_server::config::Config;
+
+use crate::running::{Answer, Running};
+
+fn node(streams: &Streams, shards: usize) -> Running {
+    Running::start(Config { shards, ..Config::default() }, Some(streams.backend()))
+}
+
+fn publish(node: &Running, topic: &str, events: &str) -> Answer {
+    let headers = ["Content-Type: application/x-ndjson"];
+    node.ask("POST", &format!("/v1/topics/{topic}"), &headers, events)
+}
+
+fn json(answer: &Answer) -> Value {
+    serde_json::from_slice(&answer.body).expect("JSON")
+}
+
+/// What a node has of a topic once it has `events` events.
+fn history(node: &Running, topic: &str, events: usize) -> String {
+    loop {
+        let answer = node.get(&format!("/v1/topics/{topic}?limit=10000"), &[]);
+        if answer.status == 200
+            && json(&answer)["events"].as_array().is_some_and(|it| it.len() >= events)
+        {
+            return answer.text().to_owned();
+        }
+        thread::yield_now();
+    }
+}
+
+/// The lines of a poll.
+fn poll(node: &Running, topic: &str, cursor: &str) -> Vec<Value> {
+    let answer = node.get(&format!("/v1/topics/{topic}?wait=5s&cursor={cursor}"), &[]);
+    let lines = answer.text().lines();
+    lines.map(|line| serde_json::from_str(line).expect("a message")).collect()
+}
+
+#[test]
+fn every_node_gives_the_same_events_the_same_positions() {
+    let streams = Streams::new(&["live/**", "cars"]);
+    let nodes = [node(&streams, 1), node(&streams, 2)];
+    let mut expected = Vec::new();
+    for (nth, topic) in ["live/a", "cars", "live/a", "live/b", "live/a"].into_iter().enumerate() {
+        let answer = publish(&nodes[nth % 2], topic, &format!("[{nth},1]\n[{nth},2]\n"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        expected.push((topic, json(&answer)));
+    }
+    for (topic, events) in [("live/a", 6), ("cars", 2), ("live/b", 2)] {
+        let same = nodes.each_ref().map(|node| history(node, topic, events));
+        assert_eq!(same[0], same[1]);
+        let read: Value = serde_json::from_str(&same[0]).expect("JSON");
+        let last = expected.iter().rfind(|(of, _)| *of == topic).expect("published");
+        assert_eq!(read["position"], last.1["position"]);
+    }
+    let topics = BTreeSet::from(["own", "live/a"]);
+    for topic in topics {
+        let first = json(&publish(&nodes[0], topic, "1"))["first"].as_u64().expect("an offset");
+        assert_eq!(first < 256, topic == "own", "{topic} at {first}");
+    }
+}
+
+#[test]
+fn a_subscriber_goes_on_at_any_node() {
+    let streams = Streams::new(&["**"]);
+    let nodes = [node(&streams, 2), node(&streams, 1)];
+    let mut cursor = "earliest".to_owned();
+    let mut heard = Vec::new();
+    for round in 0..20 {
+        publish(&nodes[round % 2], "cars", &format!("{}\n{}", 2 * round, 2 * round + 1));
+        publish(&nodes[round % 2], "boats", "0");
+        while heard.len() < 2 * (round + 1) {
+            for message in poll(&nodes[(round / 3) % 2], "cars", &cursor) {
+                assert!(message.get("gap").is_none(), "{message}");
+                cursor = message["position"].as_str().expect("a position").to_owned();
+                heard.extend(message["events"].as_array().expect("events").clone());
+            }
+        }
+    }
+    assert_eq!(heard, (0..40).map(Value::from).collect::<Vec<_>>());
+}
+
+#[test]
+fn publishers_of_many_nodes_keep_their_order() {
+    let streams = Streams::new(&["**"]);
+    let nodes = [node(&streams, 2), node(&streams, 2)];
+    thread::scope(|scope| {
+        for publisher in 0..8 {
+            let node = &nodes[publisher % 2];
+            scope.spawn(move || {
+                let (mut last, mut from) = (0, 0);
+                for round in 0..20 {
+                    // Some do not fit into one message.
+                    let count = if round % 10 == 9 { 300 } else { 3 };
+                    let lines: String = (from..from + count)
+                        .map(|event| format!("[{publisher},{event}]\n"))
+                        .collect();
+                    from += count;
+                    let published = json(&publish(node, "cars", &lines));
+                    let first = published["first"].as_u64().expect("an offset");
+                    assert!(first > last, "{published} after {last}");
+                    assert_eq!(published["count"], count);
+                    let position = published["position"].as_str().expect("a position");
+                    last = position.split_once('.').expect("two").1.parse().expect("a number");
+                }
+            });
+        }
+    });
+    let events = 8 * (18 * 3 + 2 * 300);
+    let same = nodes.each_ref().map(|node| history(node, "cars", events));
+    assert_eq!(same[0], same[1]);
+    let read: Value = serde_json::from_str(&same[0]).expect("JSON");
+    let mut next = [0; 8];
+    for event in read["events"].as_array().expect("events") {
+        let (publisher, number) = (event[0].as_u64().expect("a number") as usize, &event[1]);
+        assert_eq!(*number, next[publisher], "of publisher {publisher}");
+        next[publisher] += 1;
+    }
+}
+
+#[test]
+fn what_becomes_of_a_publish_is_said() {
+    let streams = Streams::new(&["**"]);
+    let node = node(&streams, 1);
+    let ask = |key: &str, body: &str| {
+        let key = format!("Idempotency-Key: {key}");
+        node.ask("POST", "/v1/topics/cars", &["Content-Type: application/json", &key], body)
+    };
+    for (fault, code) in [(Fault::Unavailable, "unavailable"), (Fault::Unknown, "unknown")] {
+        streams.fail_next(fault);
+        let answer = publish(&node, "cars", "1");
+        assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &code.into()));
+    }
+    let first = ask("k", "7");
+    let again = ask("k", "7");
+    assert_eq!((first.status, first.text()), (200, again.text()));
+    let replayed = [&first, &again].map(|answer| answer.header("idempotency-replayed"));
+    assert_eq!(replayed, ["", "true"]);
+    let other = ask("k", "8");
+    assert_eq!((other.status, &json(&other)["error"]["code"]), (422, &"key_reused".into()));
+    let empty = publish(&node, "cars", "");
+    assert_eq!((empty.status, &json(&empty)["count"]), (200, &0.into()));
+    // What was answered "unknown" was stored this time.
+    let read: Value = serde_json::from_str(&history(&node, "cars", 2)).expect("JSON");
+    assert_eq!(read["events"], serde_json::json!([1, 7]));
+    let answer = node.ask("DELETE", "/v1/topics/cars", &[], "");
+    assert_eq!((answer.status, &json(&answer)["error"]["code"]), (409, &"in_use".into()));
+}
+
+#[test]
+fn a_stream_that_is_another_one_is_an_epoch_gap() {
+    let streams = Streams::new(&["**"]);
+    let node = node(&streams, 2);
+    let before = json(&publish(&node, "cars", "1"))["position"].as_str().expect("one").to_owned();
+    let told = thread::scope(|scope| {
+        let connected = scope.spawn(|| poll(&node, "cars", &before));
+        streams.until_polled(&node);
+        streams.restart();
+        connected.join().expect("a poll")
+    });
+    assert_eq!(told.last().expect("a message")["close"]["code"], 4004, "{told:?}");
+    publish(&node, "cars", "2");
+    let mut told = poll(&node, "cars", &before);
+    assert_eq!(told[0]["gap"], serde_json::json!({"missed": null, "reason": "epoch"}));
+    let position = told[0]["position"].as_str().expect("a position").to_owned();
+    if told.len() == 1 {
+        told.extend(poll(&node, "cars", &position));
+    }
+    assert_eq!(told.last().expect("an envelope")["events"], serde_json::json!([2]));
+}
+
+#[test]
+fn a_node_is_ready_when_it_has_caught_up() {
+    let streams = Streams::new(&["**"]);
+    let node = node(&streams, 1);
+    assert_eq!(node.get("/readyz", &[]).status, 200);
+    streams.set_ready(false);
+    while node.get("/readyz", &[]).status == 200 {
+        thread::yield_now();
+    }
+    let answer = node.get("/readyz", &[]);
+    assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unavailable".into()));
+}

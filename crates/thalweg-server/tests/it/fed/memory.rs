@@ -1,0 +1,182 @@
+//! A backend in memory, which several servers share.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+    thread,
+};
+
+use thalweg_server::{
+    backend::{Backend, Link, Store, StoreError, Stored, Stream},
+    stream::Payloads,
+};
+use thalweg_wire::{Epoch, Pattern, Topic};
+use tokio::sync::watch;
+
+use crate::running::Running;
+
+/// What goes wrong with a message to store.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    Unavailable,
+    /// It is stored, and nobody is told.
+    Unknown,
+}
+
+/// Streams that live as long as the test.
+#[derive(Clone)]
+pub(crate) struct Streams {
+    shared: Arc<Mutex<Shared>>,
+    /// Raised when something was stored.
+    changes: watch::Sender<u64>,
+}
+
+struct Shared {
+    patterns: Vec<Pattern>,
+    epoch: u64,
+    is_ready: bool,
+    /// Which stream, in the order of all; the sequence number is the place, from 1.
+    messages: Vec<(usize, Topic, Payloads)>,
+    keys: HashMap<(Topic, Vec<u8>), (u64, Vec<u8>)>,
+    faults: VecDeque<Fault>,
+}
+
+impl Streams {
+    pub(crate) fn new(patterns: &[&str]) -> Self {
+        let shared = Shared {
+            patterns: patterns.iter().map(|it| it.parse().expect("a pattern")).collect(),
+            epoch: 0x9f,
+            is_ready: true,
+            messages: Vec::new(),
+            keys: HashMap::new(),
+            faults: VecDeque::new(),
+        };
+        Self { shared: Arc::new(Mutex::new(shared)), changes: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn backend(&self) -> Box<dyn Backend> {
+        Box::new(Memory(self.clone()))
+    }
+
+    pub(crate) fn fail_next(&self, fault: Fault) {
+        self.lock().faults.push_back(fault);
+    }
+
+    pub(crate) fn set_ready(&self, is_ready: bool) {
+        self.lock().is_ready = is_ready;
+        self.changed();
+    }
+
+    /// All is lost, and begins again.
+    pub(crate) fn restart(&self) {
+        let mut shared = self.lock();
+        shared.epoch += 1;
+        shared.messages.clear();
+        drop(shared);
+        self.changed();
+    }
+
+    /// Waits until a subscriber of `node` is there.
+    pub(crate) fn until_polled(&self, node: &Running) {
+        let is_one = |line: &str| line.starts_with("thalweg_connections") && line.ends_with(" 1");
+        while !node.get("/metrics", &[]).text().lines().any(is_one) {
+            thread::yield_now();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().expect("no test fails holding it")
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|change| *change += 1);
+    }
+
+    fn store(&self, store: &Store) -> Result<Stored, StoreError> {
+        let mut shared = self.lock();
+        let fault = shared.faults.pop_front();
+        if let Some(Fault::Unavailable) = fault {
+            return Err(StoreError::Unavailable);
+        }
+        let epoch = shared.epoch();
+        let body = store.payloads.joined().to_vec();
+        let key = store.key.as_ref().map(|key| (store.topic.clone(), key.to_bytes()));
+        if let Some((sequence, known)) = key.as_ref().and_then(|key| shared.keys.get(key)) {
+            let stored = Stored { epoch, sequence: *sequence, is_repetition: true };
+            return if *known == body { Ok(stored) } else { Err(StoreError::KeyReused) };
+        }
+        let Store { stream, topic, payloads, .. } = store;
+        shared.messages.push((*stream, topic.clone(), payloads.clone()));
+        let sequence = shared.messages.len() as u64;
+        shared.keys.extend(key.map(|key| (key, (sequence, body))));
+        drop(shared);
+        self.changed();
+        match fault {
+            Some(_) => Err(StoreError::Unknown),
+            None => Ok(Stored { epoch, sequence, is_repetition: false }),
+        }
+    }
+}
+
+impl Shared {
+    fn epoch(&self) -> Epoch {
+        Epoch::new(self.epoch).expect("not 0")
+    }
+}
+
+/// One server's end.
+struct Memory(Streams);
+
+impl Backend for Memory {
+    fn streams(&self) -> Vec<Stream> {
+        let shared = self.0.lock();
+        let epoch = shared.epoch();
+        let stream = |pattern: &Pattern| Stream {
+            pattern: pattern.clone(),
+            epoch,
+            from_sequence: 1,
+            message_bytes_max: 100_000,
+        };
+        shared.patterns.iter().map(stream).collect()
+    }
+
+    fn run(self: Box<Self>, link: Link) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        let Link { mut stores, shards, readiness } = link;
+        let mut changes = self.0.changes.subscribe();
+        let (mut brought, mut epoch) = (0, self.0.lock().epoch);
+        runtime.block_on(async {
+            loop {
+                let (new, now, patterns) = {
+                    let shared = self.0.lock();
+                    readiness.set(shared.is_ready);
+                    let new = shared.messages.get(brought..).unwrap_or_default().to_vec();
+                    (new, shared.epoch, shared.patterns.len())
+                };
+                if now != epoch {
+                    (epoch, brought) = (now, 0);
+                    for stream in 0..patterns {
+                        let epoch = Epoch::new(epoch).expect("not 0");
+                        shards.restarted(stream, epoch, 1).await;
+                    }
+                    continue;
+                }
+                for (stream, topic, payloads) in new {
+                    brought += 1;
+                    shards.batch(stream, brought as u64, topic, payloads).await;
+                }
+                tokio::select! {
+                    store = stores.recv() => match store {
+                        Some(store) => {
+                            let result = self.0.store(&store);
+                            store.reply.send(result).await;
+                        }
+                        None => return Ok(()),
+                    },
+                    _ = changes.changed() => {}
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! A server in this process, and plain requests to it.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use thalweg_server::{Server, backend::Backend, config::Config, serve};
+
+/// A server, until the test is over.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    server: Option<Server>,
+}
+
+impl Running {
+    pub(crate) fn start(config: Config, backend: Option<Box<dyn Backend>>) -> Self {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = serve(Config { listen, ..config }, backend).expect("a server");
+        Self { address: server.address(), server: Some(server) }
+    }
+
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        let mut socket = TcpStream::connect(self.address).expect("connect");
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("set a timeout");
+        let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        socket.write_all(request.as_bytes()).expect("send");
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).expect("an answer");
+        Answer::read(&answer)
+    }
+
+    pub(crate) fn get(&self, path: &str, headers: &[&str]) -> Answer {
+        self.ask("GET", path, headers, "")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(self.server.take().expect("a server").drain());
+    }
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    fn read(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|it| it == b"\r\n\r\n").expect("a head");
+        let head = String::from_utf8(bytes[..end].to_vec()).expect("text");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.expect("a status");
+        Self { status, head, body: bytes[end + 4..].to_vec() }
+    }
+
+    /// All values of a header, joined as one.
+    pub(crate) fn header(&self, name: &str) -> String {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
+        let values: Vec<&str> =
+            pairs.filter(|(key, _)| *key == name).map(|(_, value)| value).collect();
+        values.join(", ")
+    }
+
+    /// The body of an answer that is text.
+    pub(crate) fn text(&self) -> &str {
+        str::from_utf8(&self.body).expect("UTF-8")
+    }
+}
