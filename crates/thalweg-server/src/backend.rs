@@ -23,10 +23,11 @@ use std::{
 };
 
 use thalweg_wire::{Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     access::Identity,
+    fanout::FeedKey,
     home::home_of,
     stream::{MessageBounds, Payloads},
 };
@@ -80,6 +81,8 @@ pub struct Link {
     /// What is to be stored. At most one message of each topic is here at a time; each must be
     /// answered.
     pub stores: mpsc::Receiver<Store>,
+    /// What is to be read again.
+    pub reads: mpsc::Receiver<Read>,
     /// Where batches go.
     pub shards: Shards,
     /// Whether this server has caught up with all streams: `/readyz` says so.
@@ -156,11 +159,79 @@ impl Reply {
     }
 }
 
+/// Messages of one topic that are to be read again.
+#[derive(Debug)]
+pub struct Read {
+    /// The index of the topic's stream.
+    pub stream: usize,
+    /// Of which topic.
+    pub topic: Topic,
+    /// From this sequence number on, whether it is one of the topic or not.
+    pub from_sequence: u64,
+    /// Before this one.
+    pub until_sequence: u64,
+    /// Where the answer goes.
+    pub reply: ReadReply,
+}
+
+/// Messages of one topic that were read: the first ones, if there are more than fit.
+#[derive(Debug)]
+pub struct ReadPage {
+    /// Each with its sequence number, in order, none left out.
+    pub messages: Vec<(u64, Payloads)>,
+    /// Whether there are no more before the sequence number that was named.
+    pub is_whole: bool,
+    /// The oldest sequence number that the stream still has.
+    pub first_sequence: u64,
+}
+
+/// Nothing can be read now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreadable;
+
+/// Where the answer to a [`Read`] goes.
+#[derive(Debug)]
+pub struct ReadReply(pub(crate) Reader);
+
+/// Who reads.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    /// The subscribers of a topic on a shard.
+    Shard(RecallId, mpsc::Sender<FromBackend>),
+    /// Somebody who waits for it.
+    Once(oneshot::Sender<Result<ReadPage, Unreadable>>),
+}
+
+/// A page of a feed that is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecallId {
+    pub(crate) key: FeedKey,
+    pub(crate) epoch: Epoch,
+    pub(crate) from: Offset,
+    /// Up to where batches are missing.
+    pub(crate) until: Offset,
+}
+
+impl ReadReply {
+    /// Answers. It waits while the shard has much to take.
+    pub async fn send(self, result: Result<ReadPage, Unreadable>) {
+        match self.0 {
+            Reader::Shard(id, shard) => {
+                // A shard that has ended needs no answer.
+                let _ = shard.send(FromBackend::Page { id, result }).await;
+            }
+            // Whoever asked may be gone by then.
+            Reader::Once(answer) => _ = answer.send(result),
+        }
+    }
+}
+
 /// What a shard gets.
 #[derive(Debug)]
 pub(crate) enum FromBackend {
     Batch(Fed),
     Stored { topic: Topic, result: Result<Stored, StoreError> },
+    Page { id: RecallId, result: Result<ReadPage, Unreadable> },
     Restarted { stream: usize, epoch: Epoch, from_sequence: u64 },
 }
 

@@ -109,6 +109,8 @@ counts! {
         tail_bytes: Gauge,
         /// Memory of trimmed batches that partly sent frames still need, in bytes.
         pinned_bytes: Gauge,
+        /// Memory of events that were read back for subscribers, in bytes.
+        recalled_bytes: Gauge,
         /// Subscribers whose socket is full.
         blocked_connections: Gauge,
         /// Sockets accepted.
@@ -119,8 +121,12 @@ counts! {
         events_published: Counter,
         /// Topics that have ended: deleted, or gone upstream.
         topics_ended: Counter,
+        /// Topics of streams that nobody read, and that gave way to others.
+        topics_evicted: Counter,
         /// Batches sealed.
         batches_sealed: Counter,
+        /// Pages of older events that were read back for subscribers.
+        cold_reads: Counter,
         /// Patches made of versions of value topics.
         patches_made: Counter,
         /// Patches given up: too slow, larger than the document, or of what JSON readers change.

@@ -25,7 +25,7 @@ use tokio::{
 use crate::{
     access::AccessPolicy,
     backend::{Backend, Link, Readiness, Shards},
-    config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, STORES_MAX},
+    config::{Config, DEMANDS_MAX, FETCHED_MAX, FROM_BACKEND_MAX, READS_MAX, STORES_MAX},
     connection_limits::{AddressCounts, AddressRates, ConnectionLimits},
     fetch::Fetcher,
     home::home_of,
@@ -113,6 +113,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
     let shutdown = Arc::<ShutdownState>::default();
     let streams = backend.as_ref().map(|backend| backend.streams()).unwrap_or_default();
     let (stores, to_store) = mpsc::channel(STORES_MAX);
+    let (reads, to_read) = mpsc::channel(READS_MAX);
     let readiness = backend.is_some().then(Readiness::default);
     let common = Common {
         config: Arc::clone(&config),
@@ -125,6 +126,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
         fetched_rates: Arc::new(AddressRates::new(config.limits.new_fetched_per_address)),
         demands: fetcher.is_some().then_some(demands),
         streams: streams.into(),
+        reads: backend.is_some().then_some(reads),
         stores: backend.is_some().then_some(stores),
         readiness: readiness.clone(),
     };
@@ -171,7 +173,7 @@ pub fn serve(config: Config, backend: Option<Box<dyn Backend>>) -> Result<Server
     }
     if let (Some(backend), Some(readiness)) = (backend, readiness) {
         let shards = Shards(peers.iter().map(|peer| peer.from_backend.clone()).collect());
-        let link = Link { stores: to_store, shards, readiness };
+        let link = Link { stores: to_store, reads: to_read, shards, readiness };
         let run = move || backend.run(link);
         threads.push(thread::Builder::new().name("backend".into()).spawn(run)?);
     }

@@ -17,6 +17,8 @@
 //!   feeds           the topics on this shard
 //!   local_topic     one of them
 //!   fed             topics whose order a stream of the backend gives
+//!   recall          their older events, read back
+//!   recalls         what of them is wanted, under way and here
 //!   fed_order       what is kept of one, and of the streams
 //!   demand          whether somebody wants a topic
 //!   topic_limits    how many topics there may be
@@ -61,6 +63,8 @@ mod peers;
 mod poll;
 mod publish_result;
 mod read_queue;
+mod recall;
+mod recalls;
 mod replication;
 mod slice;
 mod sources;
@@ -97,7 +101,7 @@ pub(crate) use turn::run;
 
 use crate::{
     access::AccessPolicy,
-    backend::{FromBackend, Readiness, RetryKey, Store, Stream},
+    backend::{FromBackend, Read, Readiness, RetryKey, Store, Stream},
     config::Config,
     connection_limits::{AddressCounts, AddressRates},
     fetch::{Demands, Fetched},
@@ -134,6 +138,8 @@ pub(crate) struct Common {
     pub(crate) demands: Option<Demands>,
     /// The streams of the backend; none without one.
     pub(crate) streams: Arc<[Stream]>,
+    /// Where it is asked for what is to be read back. `None` without a backend.
+    pub(crate) reads: Option<mpsc::Sender<Read>>,
     /// Where messages to store go. `None` without a backend.
     pub(crate) stores: Option<mpsc::Sender<Store>>,
     /// Whether the backend has caught up. `None` without one.

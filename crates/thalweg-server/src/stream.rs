@@ -9,6 +9,7 @@
 //! feed        what a subscription reads: one of these
 //! log         the batches retained, and the hot tails (each shard that reads)
 //! log_frames  a log as subscribers of one format read it
+//! recalled    batches older than that, read back from where they are stored
 //! value       the newest version of a topic
 //! value_frames  the same as subscribers of one format read it
 //! version_patch  what makes a version of the one before, and the short chain of these
@@ -34,6 +35,7 @@ mod next;
 mod outbox;
 mod payloads;
 mod pins;
+mod recalled;
 mod sequencer;
 mod slice;
 mod tail;
@@ -45,7 +47,7 @@ pub use batch::Batch;
 pub use cursor::Cursor;
 pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;
-pub use log::{HistoryBounds, Log, Lost, Offsets, Start};
+pub use log::{HistoryBounds, Log, Lost, Offsets, Page, Start};
 pub use log_frames::LogFrames;
 pub use next::Next;
 pub use outbox::{Answered, Message, MessageBounds, Outbox};

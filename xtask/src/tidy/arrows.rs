@@ -44,7 +44,7 @@ const SERVER: &Arrows = &[
     ("access", &["config", "refusal"]),
     ("connection_limits", &["config", "refusal"]),
     ("home", &[]),
-    ("backend", &["access", "home", "stream"]),
+    ("backend", &["access", "fanout", "home", "stream"]),
     ("source", &["stream", "config", "refusal"]),
     ("fetch", &["stream", "config", "clock", "metrics"]),
     ("transport", &["access", "connection_limits", "fanout", "config", "refusal"]),

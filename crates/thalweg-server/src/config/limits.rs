@@ -55,6 +55,16 @@ pub(crate) const STORES_MAX: usize = 1024;
 /// What the backend brings, and has not been taken by a shard. Above this the backend waits.
 pub(crate) const FROM_BACKEND_MAX: usize = 256;
 
+/// Pages that a shard has read back from the backend at a time; others wait.
+pub(crate) const READS_PER_SHARD: usize = 4;
+
+/// Reads that wait for the backend: above this they wait on their shard.
+pub(crate) const READS_MAX: usize = 256;
+
+/// Memory of all that a shard has read back, in bytes. Above this the oldest pages go, and are read
+/// again for whoever still needs them.
+pub(crate) const RECALLED_BYTES_MAX: usize = 64 << 20;
+
 /// Bytes of events on a shard that wait to be stored. Above this publishes are refused (`busy`):
 /// without a leader nothing is stored for seconds.
 pub(crate) const UNSTORED_BYTES_MAX: usize = 64 << 20;

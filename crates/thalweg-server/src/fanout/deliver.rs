@@ -1,7 +1,7 @@
-use thalweg_wire::{Close, Framing, GapReason, close};
+use thalweg_wire::{Close, Framing, GapReason, Offset, close};
 
 use super::{
-    Budget, Feeds, ResponseMode, Sink, Subscriber,
+    Budget, FeedKey, Feeds, ResponseMode, Sink, Subscriber,
     control::CONTROL_BYTES_MAX,
     ids::Ids,
     subscription::{Subscription, write_end},
@@ -36,6 +36,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// What subscribers wait for since this was called last: from which offset on it is to be read
+    /// back, of which feed.
+    pub fn take_away(&mut self) -> std::vec::Drain<'_, (FeedKey, Offset)> {
+        self.buffers.away.drain(..)
+    }
+
     /// Number of gaps announced since the start for one reason.
     pub fn gaps(&self, reason: GapReason) -> u64 {
         self.gaps[reason as usize]

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use thalweg_wire::{Offset, close};
 
 use super::{
-    Feeds, ResponseMode, Sent, Sink, Subscriber, control::CONTROL_BYTES_MAX, ids::Ids,
+    FeedKey, Feeds, ResponseMode, Sent, Sink, Subscriber, control::CONTROL_BYTES_MAX, ids::Ids,
     subscriber::is_at_head,
 };
 use crate::stream::{Cursor, Frames, Lost, Next};
@@ -60,6 +60,8 @@ pub(super) struct SendBuffers {
     cold: Vec<u8>,
     /// The offset that each subscription will reach, for trailers that name it.
     reached: Vec<Option<Offset>>,
+    /// What subscriptions wait for that can be read back.
+    pub(super) away: Vec<(FeedKey, Offset)>,
 }
 
 /// A part of a send, and what to update when it is sent.
@@ -217,6 +219,10 @@ impl<'f, 's> Transmit<'f, 's> {
                     return Ok(cursor);
                 }
                 Next::Lost(lost) => return Err(Interrupted { index: index.into(), lost: *lost }),
+                Next::Away(from) => {
+                    self.buffers.away.push((subscription.feed, *from));
+                    return Ok(cursor);
+                }
                 Next::Nothing => return Ok(cursor),
             };
             if window.is_some_and(|window| {
@@ -238,7 +244,7 @@ impl<'f, 's> Transmit<'f, 's> {
                     self.source(Source::Hot(events));
                     self.source(Source::Cold(events_at..cold_after));
                 }
-                Next::Lost(_) | Next::Nothing => {}
+                Next::Lost(_) | Next::Away(_) | Next::Nothing => {}
             }
             cursor = after;
             if has_trailer {

@@ -121,6 +121,7 @@ impl Topics {
         match message {
             FromBackend::Batch(fed) => self.take_batch(fed),
             FromBackend::Stored { topic, result } => self.answer_stored(&topic, &result),
+            FromBackend::Page { id, result } => self.take_page(id, result),
             FromBackend::Restarted { stream, epoch, from_sequence } => {
                 self.restart(stream, epoch, from_sequence);
             }
@@ -128,12 +129,18 @@ impl Topics {
     }
 
     /// A message of a stream. A topic that there is no room for is not kept: who subscribes to it
-    /// later begins after this message.
+    /// later has it read back.
     fn take_batch(&mut self, fed: Fed) {
         let Fed { stream, sequence, topic, payloads } = fed;
-        let opened = self.open(&topic, Creator::Publisher);
+        let mut opened = self.open(&topic, Creator::Publisher);
+        if opened.is_err() && self.evict_unread() {
+            opened = self.open(&topic, Creator::Publisher);
+        }
         self.feeds.streams.has_come(stream, sequence);
-        let Ok(key) = opened else { return self.feeds.streams.forget(stream) };
+        let is_kept = opened.is_ok();
+        let Some(key) = opened.ok().or_else(|| self.feeds.find(&topic)) else {
+            return self.feeds.streams.forget(stream);
+        };
         let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
         let first = offset_of(sequence, 0);
         if first < order.head || sequence > SEQUENCE_MAX || payloads.is_empty() {
@@ -141,8 +148,26 @@ impl Topics {
         }
         let batch = Batch::seal(order.head, first, payloads, now_us());
         order.head = batch.end();
-        order.arrived.push(batch);
-        self.mark_due(key);
+        if is_kept {
+            order.arrived.push(batch);
+            return self.mark_due(key);
+        }
+        // Its readers find that it is not here, and have it read back.
+        let head = batch.end();
+        if let Some(feed) = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut()) {
+            feed.skip_to(head);
+            self.news.batches.push(key);
+        }
+    }
+
+    /// Makes room for another topic: one that is fed and that nobody reads goes. `false` if none
+    /// was found soon.
+    fn evict_unread(&mut self) -> bool {
+        let Some(key) = self.feeds.unread_fed() else { return false };
+        self.history_bytes -= self.feeds.history_bytes(key);
+        self.feeds.remove(key);
+        self.counts.topics_evicted.add(1);
+        true
     }
 
     /// What was under way of a topic is stored, or not.

@@ -60,6 +60,11 @@ impl FedStreams {
         self.0[index].stream.epoch
     }
 
+    /// The offset from which on a topic that is not here has no events.
+    pub(super) fn known_from(&self, index: usize) -> Offset {
+        offset_of(self.0[index].known_from, 0)
+    }
+
     /// What a topic of a stream begins with here: its order, and its next offset.
     pub(super) fn begin(&self, index: usize) -> (FedOrder, Offset) {
         let FedStream { stream, known_from, .. } = &self.0[index];

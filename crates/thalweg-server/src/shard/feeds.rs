@@ -31,6 +31,9 @@ use crate::{
     stream::{Batch, Feed, FeedKind, FormatMap, Offsets, Sequencer},
 };
 
+/// Topics that are looked at for one that may give way: each message for which there is no room looks.
+const EVICTION_LOOKS: usize = 64;
+
 /// All topics of a shard.
 #[derive(Debug)]
 pub(super) struct FeedTable {
@@ -43,6 +46,8 @@ pub(super) struct FeedTable {
     pub(super) topic_limits: TopicLimits,
     /// The topic whose history loses batches next, when all histories together are too large.
     shed_next: usize,
+    /// The topic that gives way next, if nobody reads it.
+    evict_next: usize,
 }
 
 impl FeedTable {
@@ -59,6 +64,7 @@ impl FeedTable {
             topic_limits: TopicLimits::new(Arc::clone(&config), shares),
             config,
             shed_next: 0,
+            evict_next: 0,
         }
     }
 
@@ -221,7 +227,7 @@ impl FeedTable {
             feed
         });
         for batch in batches {
-            if batch.start() >= feed.head() {
+            if batch.end() > feed.head() {
                 push(feed, batch, now_us, counts);
             }
         }
@@ -275,6 +281,20 @@ impl FeedTable {
             }
         }
         freed
+    }
+
+    /// A fed topic that nobody reads and that has nothing to be stored, if there is one among the
+    /// next ones.
+    pub(super) fn unread_fed(&mut self) -> Option<FeedKey> {
+        for _ in 0..EVICTION_LOOKS.min(self.feeds.capacity()) {
+            self.evict_next = (self.evict_next + 1) % self.feeds.capacity();
+            let Some(local) = self.feeds.get_mut(self.evict_next) else { continue };
+            let is_read = local.has_readers() || local.end.is_some();
+            if local.fed().is_some_and(|(_, order)| !is_read && !order.holds_events()) {
+                return Some(self.evict_next as FeedKey);
+            }
+        }
+        None
     }
 
     /// Ends a topic: from now on its name is free, and another topic may have it.

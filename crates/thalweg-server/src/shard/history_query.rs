@@ -10,17 +10,21 @@ use std::{
 
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
-use thalweg_wire::{Before, Envelope, GapReason, Offset, Position, StartAt, Topic};
-use tokio::time::{Instant, timeout, timeout_at};
+use thalweg_wire::{Before, Envelope, Epoch, GapReason, Offset, Position, StartAt, Topic};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{Handle, topics::Topics};
 use crate::{
     answers::AnswerAccount,
+    backend::{EVENTS_MAX, Read, ReadReply, Reader, Unreadable, offset_of},
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
     home::home_of,
     refusal::Refusal,
-    stream::{Feed, Slice, Start},
+    stream::{Batch, Feed, FeedKind, HistoryBounds, Offsets, Slice, Start},
     transport::Client,
 };
 
@@ -68,6 +72,27 @@ struct PageParts {
     before: Vec<u8>,
     events: Slice,
     after: Vec<u8>,
+}
+
+/// What a topic's history is read from.
+enum History {
+    Here(PageParts),
+    Away(Away),
+}
+
+/// A part of a topic's history that is not here, and can be read from its stream.
+struct Away {
+    stream: usize,
+    epoch: Epoch,
+    from: Offset,
+    until: Offset,
+    head: Offset,
+    /// What is here after that, as far as a page has room.
+    here: Vec<Arc<Batch>>,
+    /// Whether what was asked for is of another epoch.
+    is_other: bool,
+    /// Whether the topic is here.
+    is_known: bool,
 }
 
 /// The words for the refusal when no history query ends in time.
@@ -155,10 +180,13 @@ impl Handle {
         let _turn = self.read_queue.turn().await;
         let home = home_of(topic, self.common.peers.len());
         let wanted = topic.clone();
-        let page =
+        let history =
             self.look(home, move |topics| topics.read_history(&wanted, start, limit)).await?;
         let PageParts { before, events, after } =
-            page.ok_or_else(|| Refusal::no_such_topic(topic))?;
+            match history.ok_or_else(|| Refusal::no_such_topic(topic))? {
+                History::Here(parts) => parts,
+                History::Away(away) => self.read_back(topic, away, limit).await?,
+            };
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,
@@ -169,6 +197,62 @@ impl Handle {
         });
         let (before, after) = (before.into(), after.into());
         Ok(HistoryPage { before, events, after, _slot: SendSlot(Rc::clone(self)) })
+    }
+
+    /// A part of a history that is not here.
+    ///
+    /// # Errors
+    /// `Unavailable` if the stream cannot be read now; `NoSuchTopic` if it is not there either.
+    async fn read_back(
+        &self,
+        topic: &Topic,
+        away: Away,
+        limit: usize,
+    ) -> Result<PageParts, Refusal> {
+        let Away { stream, epoch, from, until, head, here, is_other, is_known } = away;
+        let reads = self.common.reads.as_ref().ok_or_else(Refusal::draining)?;
+        let (answer, page) = oneshot::channel();
+        let span = EVENTS_MAX as Offset;
+        let read = Read {
+            stream,
+            topic: topic.clone(),
+            from_sequence: from / span,
+            until_sequence: until.div_ceil(span),
+            reply: ReadReply(Reader::Once(answer)),
+        };
+        reads.send(read).await.map_err(|_| Refusal::draining())?;
+        let page = page.await.map_err(|_| Refusal::draining())?;
+        let page = page.map_err(|Unreadable| Refusal::catching_up())?;
+        let stored_from = offset_of(page.first_sequence, 0);
+        if !is_known && page.messages.is_empty() && page.is_whole {
+            return Err(Refusal::no_such_topic(topic));
+        }
+        let gap = match (is_other, from) {
+            (true, _) => Some((None, GapReason::Epoch)),
+            // From the beginning: whatever there is.
+            (false, 1) => None,
+            (false, from) => (from < stored_from).then_some((None, GapReason::Trimmed)),
+        };
+        let bounds = HistoryBounds { events_max: usize::MAX, bytes_max: usize::MAX, age_us_max: 0 };
+        let from = from.max(stored_from);
+        let mut feed =
+            Feed::new(FeedKind::Log, topic.clone(), epoch, from, Offsets::Sparse, bounds);
+        for (sequence, payloads) in page.messages {
+            let (start, first) = (feed.head(), offset_of(sequence, 0));
+            let batch = Batch::seal(start.min(first), first, payloads, now_us());
+            feed.push(Arc::new(batch), now_us());
+        }
+        let mut reached = feed.head();
+        if page.is_whole {
+            reached = until;
+            for batch in here {
+                let start = batch.start().min(feed.head());
+                let is_same = start == batch.start();
+                let batch = if is_same { batch } else { Arc::new(batch.starting_at(start)) };
+                feed.push(batch, now_us());
+            }
+        }
+        Ok(page_of(&feed, from, gap, limit, reached.max(feed.head()), head))
     }
 
     /// Waits until a client's history may be sent. While it waits, a connection that reads
@@ -206,9 +290,43 @@ impl Handle {
 }
 
 impl Topics {
-    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<PageParts> {
-        let feed = self.feeds.get(self.feeds.find(topic)?)?.feed.as_ref()?;
-        Some(page(feed, start, limit))
+    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<History> {
+        let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
+        let feed = local.and_then(|local| local.feed.as_ref());
+        if let Some(stream) = self.feeds.streams.of(topic)
+            && let Some(away) = self.away(stream, feed, start)
+        {
+            return Some(History::Away(away));
+        }
+        Some(History::Here(page(feed?, start, limit)))
+    }
+
+    /// What of a fed topic's history from `start` on is older than what is here.
+    fn away(&self, stream: usize, feed: Option<&Feed>, start: StartAt) -> Option<Away> {
+        let epoch = self.feeds.streams.epoch(stream);
+        let known_from = self.feeds.streams.known_from(stream);
+        let from = match start {
+            StartAt::Latest => return None,
+            StartAt::After(position) if position.epoch == epoch => position.offset + 1,
+            StartAt::Earliest | StartAt::After(_) => 1,
+        };
+        let is_other = matches!(start, StartAt::After(position) if position.epoch != epoch);
+        let (until, head) = match feed {
+            Some(Feed::Value(_)) => return None,
+            Some(feed) => (feed.here_from(from), feed.head()),
+            None => (known_from, known_from),
+        };
+        let mut room = HISTORY_PAGE_BYTES;
+        let fits = |batch: &&Arc<Batch>| {
+            let has_room = room > 0;
+            room = room.saturating_sub(batch.memory_bytes());
+            has_room
+        };
+        let here = feed.into_iter().flat_map(|feed| feed.batches_from(until)).take_while(fits);
+        let here = here.cloned().collect();
+        let is_known = feed.is_some();
+        let away = Away { stream, epoch, from, until, head, here, is_other, is_known };
+        (from < until).then_some(away)
     }
 
     /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
@@ -254,13 +372,26 @@ fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
             (oldest, Some((lost.missed(oldest), GapReason::Trimmed)))
         }
     };
+    page_of(feed, from, gap, limit, from, feed.head())
+}
+
+/// At most `limit` events from `from` on. Without events the page ends at `reached`.
+fn page_of(
+    feed: &Feed,
+    from: Offset,
+    gap: Option<(Option<Offset>, GapReason)>,
+    limit: usize,
+    reached: Offset,
+    head: Offset,
+) -> PageParts {
     let events = Slice::new(feed, from, limit, HISTORY_PAGE_BYTES);
     let offsets = events.offsets();
+    let end = if events.first().is_none() { reached } else { events.end() };
     let envelope = Envelope {
         topic: feed.topic(),
         epoch: feed.epoch(),
-        first: events.first().unwrap_or(from),
-        last: events.end().saturating_sub(1),
+        first: events.first().unwrap_or(end),
+        last: end.saturating_sub(1),
         before: match feed {
             Feed::Log(_) => events.before(),
             Feed::Value(_) => Before::Adjacent,
@@ -271,7 +402,7 @@ fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
     let mut before = Vec::new();
     let events_at = envelope.write_around(&mut before);
     before.truncate(events_at);
-    let head = feed.position_before(feed.head());
+    let head = feed.position_before(head);
     // A final line break, so that the shell's prompt after curl begins on a new line.
     let after = format!("],\"head\":\"{head}\",\"gap\":{}}}\n", gap_json(gap));
     PageParts { before, events, after: after.into() }
@@ -286,7 +417,7 @@ fn gap_json(gap: Option<(Option<Offset>, GapReason)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{Batch, FeedKind, HistoryBounds, Offsets, Payloads};
+    use crate::stream::Payloads;
 
     #[test]
     fn a_page_names_offsets_that_are_not_consecutive() {

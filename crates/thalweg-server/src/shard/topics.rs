@@ -14,6 +14,7 @@ use super::{
     feeds::{FeedTable, push},
     local_topic::{Ending, LocalTopic, Moved, Order},
     publish_result::PublishResult,
+    recalls::Recalls,
     timers::Timers,
     topic_limits::{Creator, TopicKind, too_many_new},
 };
@@ -43,6 +44,7 @@ pub(crate) struct Topics {
     pub(super) unstored: Vec<FeedKey>,
     /// Bytes of events that wait to be stored.
     pub(super) unstored_bytes: usize,
+    pub(super) recalls: Recalls,
     /// Where the backend answers.
     pub(super) from_backend: mpsc::Sender<FromBackend>,
     /// Feeds that were not requested from their home yet.
@@ -82,6 +84,7 @@ impl Topics {
             unposted: Vec::new(),
             unstored: Vec::new(),
             unstored_bytes: 0,
+            recalls: Recalls::default(),
             unattached: Vec::new(),
             attachments: 0,
             has_stale_timers: false,
@@ -407,7 +410,7 @@ impl Topics {
     /// must go.
     pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
         let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
-        let (mut history, mut tails, mut pinned, mut topics) = (0, 0, 0, 0);
+        let (mut history, mut tails, mut pinned, mut recalled, mut topics) = (0, 0, 0, 0, 0);
         for (key, local) in self.feeds.iter_mut() {
             let change = local.update_demand(now_us);
             self.news.demand.extend(change.map(|change| (key, change)));
@@ -416,6 +419,7 @@ impl Topics {
                 topics += 1;
                 history += feed.history_bytes();
                 tails += feed.tail_bytes();
+                recalled += feed.recalled_bytes();
                 pinned += feed.pinned_bytes();
             }
             if local.is_emptied() {
@@ -433,6 +437,7 @@ impl Topics {
             self.timers = self.feeds.timers();
         }
         self.history_bytes = history;
+        self.sweep_recalls(recalled);
         self.counts.topics.set(topics);
         self.counts.history_bytes.set(history as u64);
         self.counts.tail_bytes.set(tails as u64);

@@ -126,7 +126,9 @@ impl Shard {
         self.subscribers.walk(&mut self.topics);
         let looks_again = self.subscribers.keep_answers_within(&mut self.topics);
         self.set_alarm(is_posted);
-        let has_more = self.subscribers.has_work() || !self.topics.due.is_empty();
+        let has_more = self.subscribers.has_work()
+            || !self.topics.due.is_empty()
+            || self.topics.recalls.is_new;
         more_ready || looks_again || has_more || self.ingest.sources.has_pending_inputs()
     }
 
@@ -176,7 +178,7 @@ impl Shard {
         let counted = |key| connections.get(key as usize)?.client.counted();
         let is_exchanged = self.topics.replicate(|key: u32| counted(key));
         let is_told = self.ingest.fetching.post_demands();
-        let is_stored = self.topics.post_stores();
+        let is_stored = self.topics.post_stores() & self.topics.post_reads();
         self.ingest.sources.post_acks() && is_exchanged && is_told && is_stored
     }
 

@@ -64,6 +64,9 @@ impl Subscribers {
             budget,
             &mut self.scratch,
         );
+        for (feed, from) in self.scratch.take_away() {
+            topics.want_recall(feed, from);
+        }
         let sent = self.counts.sent_bytes.get() - sent_before;
         flags.sent |= sent > 0;
         let is_read_again = flags.read_paused && connection.may_be_read(&self.common.config.limits);

@@ -46,6 +46,19 @@ impl Batch {
         }
     }
 
+    /// The same events, after others.
+    pub fn starting_at(&self, start: Offset) -> Self {
+        Self {
+            start,
+            first: self.first,
+            bytes: self.bytes.clone(),
+            ends: self.ends.clone(),
+            sealed_us: self.sealed_us,
+            retained: AtomicU32::new(0),
+            patch: OnceLock::new(),
+        }
+    }
+
     /// One past the last event of the batch before.
     pub fn start(&self) -> Offset {
         self.start

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use thalweg_wire::{Epoch, Format, Offset, Position, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Start, Value, ValueFrames,
+    Batch, Cursor, HistoryBounds, Log, LogFrames, Next, Offsets, Page, Start, Value, ValueFrames,
 };
 
 /// What subscriptions to a topic read.
@@ -186,6 +186,21 @@ impl Feed {
         of!(self, feed => feed.push(batch, now_us));
     }
 
+    /// Up to where a reader at `from` lacks batches that are to be read back.
+    pub fn here_from(&self, from: Offset) -> Offset {
+        match self {
+            Self::Log(log) => log.here_from(from),
+            Self::Value(value) => value.head(),
+        }
+    }
+
+    /// Takes events in that were read back for a reader ([`Next::Away`]).
+    pub fn recall(&mut self, page: Page, now_us: u64) {
+        if let Self::Log(log) = self {
+            log.recall(page, now_us);
+        }
+    }
+
     /// Events before `head` will not come: whoever has not got them has lost them.
     pub fn skip_to(&mut self, head: Offset) {
         if head > self.head() {
@@ -218,6 +233,21 @@ impl Feed {
     /// Memory of what is retained, in bytes.
     pub fn history_bytes(&self) -> usize {
         of!(self, feed => feed.history_bytes())
+    }
+
+    /// Memory of what was read back, in bytes.
+    pub fn recalled_bytes(&self) -> usize {
+        match self {
+            Self::Log(log) => log.recalled_bytes(),
+            Self::Value(_) => 0,
+        }
+    }
+
+    /// Forgets what was read back.
+    pub fn forget_recalled(&mut self) {
+        if let Self::Log(log) = self {
+            log.forget_recalled();
+        }
     }
 
     /// Memory of finished frames, in bytes.

@@ -3,9 +3,10 @@ use std::{collections::VecDeque, sync::Arc};
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, FormatMap,
+    Batch, Cursor, FormatMap, Payloads,
     batch::Retained,
     pins::Pins,
+    recalled::Recalled,
     tail::{HotTail, TAIL_BYTES},
 };
 
@@ -55,6 +56,24 @@ pub struct Log {
     /// Made for the first batch: a topic without events has none.
     tails: FormatMap<Option<Box<HotTail>>>,
     pins: Pins,
+    /// What was read back of what is older than the history.
+    recalled: Recalled,
+    /// From here on, what is not here is stored elsewhere and can be read back. `None`: nothing is.
+    stored_from: Option<Offset>,
+}
+
+/// Events that were read back, from an offset on.
+#[derive(Debug)]
+pub struct Page {
+    /// The offset that was asked for. The page has every event from here on, up to its last.
+    pub from: Offset,
+    /// Messages with the offset of their first event, in order. The first may begin before `from`.
+    pub messages: Vec<(Offset, Payloads)>,
+    /// Set if no event comes between its last one and this offset, where the next batch that is here
+    /// starts ([`super::Feed::here_from`]).
+    pub is_last_before: Option<Offset>,
+    /// What is older than this cannot be read.
+    pub stored_from: Offset,
 }
 
 /// Whether every offset of a stream is an event's.
@@ -63,7 +82,8 @@ pub enum Offsets {
     /// So it is: the difference of two offsets is a number of events.
     #[default]
     Consecutive,
-    /// Between two batches there may be offsets that were never given.
+    /// Between two batches there may be offsets that were never given. Somebody else gives them, and
+    /// stores the events, too: what is not here can be read back.
     Sparse,
 }
 
@@ -121,6 +141,8 @@ impl Log {
             history_bytes: 0,
             tails: FormatMap::default(),
             pins: Pins::default(),
+            recalled: Recalled::default(),
+            stored_from: (offsets == Offsets::Sparse).then_some(0),
         }
     }
 
@@ -187,6 +209,7 @@ impl Log {
         while self.history.front().is_some_and(|batch| batch.sealed_us() < oldest_us) {
             self.drop_oldest();
         }
+        self.recalled.sweep(now_us);
         for tail in self.tails.iter_mut().filter_map(|(_, tail)| tail.as_mut()) {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
@@ -240,7 +263,7 @@ impl Log {
             }
             StartAt::After(position) => {
                 let expected = position.offset + 1;
-                if expected < self.first_retained() {
+                if expected < self.first_retained() && !self.is_stored(expected) {
                     Start::Lost(self.lost(expected))
                 } else {
                     Start::At(Cursor::before(expected))
@@ -311,6 +334,16 @@ impl Log {
         self.history_bytes
     }
 
+    /// Memory of what was read back, in bytes.
+    pub fn recalled_bytes(&self) -> usize {
+        self.recalled.bytes()
+    }
+
+    /// Forgets what was read back.
+    pub fn forget_recalled(&mut self) {
+        self.recalled.clear();
+    }
+
     /// Memory of the hot tails, in bytes.
     pub fn tail_bytes(&self) -> usize {
         let made = self.tails.iter().filter_map(|(_, tail)| tail.as_ref());
@@ -322,12 +355,43 @@ impl Log {
         self.history.front().map_or(self.next, |batch| batch.start())
     }
 
-    /// The batch that stands for `offset`, if it is retained or pinned.
+    /// The batch that stands for `offset`, if it is retained, read back or pinned.
     pub fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
-        let retained =
-            self.history.get(self.index_past(offset)).filter(|batch| batch.start() <= offset);
+        let is_its = |batch: &&Retained| batch.start() <= offset;
+        let retained = self.history.get(self.index_past(offset)).filter(is_its);
         let retained = retained.map(|batch| &**batch);
-        retained.or_else(|| self.pins.find(offset))
+        retained.or_else(|| self.recalled.find(offset)).or_else(|| self.pins.find(offset))
+    }
+
+    /// Whether what is not here from `offset` on can be read back.
+    pub(super) fn is_stored(&self, offset: Offset) -> bool {
+        self.stored_from.is_some_and(|stored_from| offset >= stored_from)
+    }
+
+    /// Where the next batch retained starts that ends past `from`; the head, if there is none.
+    pub(super) fn here_from(&self, from: Offset) -> Offset {
+        self.batches_from(from).next().map_or(self.next, |batch| batch.start())
+    }
+
+    /// Takes events in that were read back. The head goes back if there is nothing before it: the next
+    /// batch is to start there.
+    pub fn recall(&mut self, page: Page, now_us: u64) {
+        let Page { from, messages, is_last_before, stored_from } = page;
+        self.stored_from = self.stored_from.map(|before| before.max(stored_from));
+        let mut start = from;
+        for (first, payloads) in messages {
+            let batch = Batch::seal(start.min(first), first, payloads, now_us);
+            start = batch.end();
+            self.recalled.insert(batch, now_us);
+        }
+        if start < self.here_from(from) && is_last_before == Some(self.here_from(from)) {
+            let next = self.batches_from(from).next().map(|batch| batch.starting_at(start));
+            match next {
+                Some(next) => self.recalled.insert(next, now_us),
+                None => self.next = start,
+            }
+        }
+        self.recalled.trim();
     }
 
     /// Index of the first batch retained that ends past `offset`. Searches from the newest
@@ -364,7 +428,7 @@ impl Log {
         let start_of = |index: usize| self.history.get(index).map_or(self.next, |b| b.start());
         // Never backwards: if this shard's copy lacks batches, the middle may lie before the
         // cursor.
-        let resumable = self.batches_from(expected).next().map_or(self.next, |b| b.start());
+        let resumable = self.here_from(expected);
         Lost {
             expected,
             middle: start_of(self.history.len() / 2).max(resumable),
@@ -454,8 +518,18 @@ mod tests {
         feed.skip_to(2000);
         let next = Frames::of(&feed, FORMAT).next(&after, false, &mut Vec::new());
         assert!(matches!(next, Next::Cold { .. }), "{next:?}");
-        let next = Frames::of(&feed, FORMAT).next(&Cursor::before(1281), false, &mut Vec::new());
-        let Next::Lost(lost) = next else { panic!("nothing lost") };
-        assert_eq!(lost.missed(lost.newest), None);
+        let next = |feed: &Feed| match Frames::of(feed, FORMAT).next(
+            &Cursor::before(1281),
+            false,
+            &mut Vec::new(),
+        ) {
+            Next::Away(from) => Ok(from),
+            Next::Lost(lost) => Err(lost.missed(lost.newest)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(next(&feed), Ok(1281), "it can be read back");
+        let (messages, is_last_before) = (Vec::new(), Some(2000));
+        feed.recall(Page { from: 1536, messages, is_last_before, stored_from: 1536 }, 2);
+        assert_eq!(next(&feed), Err(None), "it is not stored any more");
     }
 }

@@ -48,7 +48,10 @@ impl<'a> LogFrames<'a> {
     /// (The rest of) the frame at the cursor, made for it alone.
     fn cold(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
         let Some(batch) = self.log.batch_at(cursor.next) else {
-            return Next::Lost(self.log.lost(cursor.next));
+            return match self.log.is_stored(cursor.next) {
+                true => Next::Away(cursor.next),
+                false => Next::Lost(self.log.lost(cursor.next)),
+            };
         };
         let envelope = batch.envelope(cursor.next, self.log.topic(), self.log.epoch());
         let is_large = envelope.events.len() >= self.log.zero_copy_bytes();

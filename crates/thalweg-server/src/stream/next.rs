@@ -1,3 +1,5 @@
+use thalweg_wire::Offset;
+
 use super::{Cursor, Lost};
 
 /// What comes after a cursor.
@@ -23,6 +25,9 @@ pub enum Next<'a> {
     /// and ask again with [`Cursor::before`] that place. It never comes for a cursor within
     /// a frame that is pinned.
     Lost(Lost),
+    /// The events from this offset on are not here, but can be read back ([`super::Feed::recall`]).
+    /// Ask again then.
+    Away(Offset),
     /// The cursor has everything. Ask again when the log has got a batch.
     Nothing,
 }

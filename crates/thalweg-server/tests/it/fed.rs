@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, thread};
 
 use memory::{Fault, Streams};
 use serde_json::Value;
-use thalweg_server::config::Config;
+use thalweg_server::config::{Config, Limits};
 
 use crate::running::{Answer, Running};
 
@@ -188,4 +188,93 @@ fn a_node_is_ready_when_it_has_caught_up() {
     }
     let answer = node.get("/readyz", &[]);
     assert_eq!((answer.status, &json(&answer)["error"]["code"]), (503, &"unavailable".into()));
+}
+
+#[test]
+fn what_a_node_has_not_got_is_read_back() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    let mut positions = Vec::new();
+    for event in 0..20 {
+        let published = json(&publish(&old, "cars", &event.to_string()));
+        positions.push(published["position"].as_str().expect("a position").to_owned());
+        publish(&old, "boats", "0");
+    }
+    streams.forget_for_new();
+    let new = node(&streams, 2);
+    // Who reads gets it, page by page.
+    let (mut cursor, mut read) = ("earliest".to_owned(), Vec::new());
+    while read.len() < 20 {
+        let answer = new.get(&format!("/v1/topics/cars?limit=100&cursor={cursor}"), &[]);
+        let page = json(&answer);
+        assert_eq!((answer.status, &page["gap"]), (200, &Value::Null), "{page}");
+        cursor = page["position"].as_str().expect("a position").to_owned();
+        read.extend(page["events"].as_array().expect("events").clone());
+    }
+    assert_eq!(read, (0..20).map(Value::from).collect::<Vec<_>>());
+    assert_eq!(new.get("/v1/topics/bikes?limit=1", &[]).status, 404);
+    // So does who subscribes, and many at a time read once for all.
+    let before = streams.reads();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let (mut cursor, mut heard) = (positions[3].clone(), Vec::new());
+                while heard.len() < 16 {
+                    for message in poll(&new, "cars", &cursor) {
+                        assert!(message.get("gap").is_none(), "{message}");
+                        cursor = message["position"].as_str().expect("one").to_owned();
+                        heard.extend(message["events"].as_array().expect("events").clone());
+                    }
+                }
+                assert_eq!(heard, (4..20).map(Value::from).collect::<Vec<_>>());
+            });
+        }
+    });
+    let reads = streams.reads() - before;
+    assert!((2..=12).contains(&reads), "{reads} reads");
+    // What is published now comes after it.
+    publish(&old, "cars", "20");
+    let told = poll(&new, "cars", &positions[19]);
+    assert_eq!(told.last().expect("a message")["events"], serde_json::json!([20]), "{told:?}");
+}
+
+#[test]
+fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    let publish = |event: &str| json(&publish(&old, "cars", event))["position"].clone();
+    let positions = ["0", "1", "2", "3"].map(publish);
+    streams.forget_for_new();
+    streams.expire(2);
+    let new = node(&streams, 1);
+    let cursor = positions[0].as_str().expect("a position");
+    let page = json(&new.get(&format!("/v1/topics/cars?limit=9&cursor={cursor}"), &[]));
+    assert_eq!(page["gap"], serde_json::json!({"missed": null, "reason": "trimmed"}));
+    assert_eq!(page["events"], serde_json::json!([2, 3]));
+    let gap = (0..9).find_map(|_| {
+        let told = poll(&new, "cars", cursor);
+        told.into_iter().find(|message| message.get("gap").is_some())
+    });
+    assert_eq!(gap.expect("a gap")["gap"]["missed"], Value::Null);
+}
+
+#[test]
+fn a_node_without_room_for_a_topic_has_it_all_the_same() {
+    let streams = Streams::new(&["**"]);
+    let limits = Limits { topics: 4, ..Limits::default() };
+    let config = Config { shards: 1, limits, ..Config::default() };
+    let small = Running::start(config, Some(streams.backend()));
+    let other = node(&streams, 1);
+    let publish = |topic: usize, event: usize| {
+        let answer = publish(&other, &format!("topics/{topic}"), &event.to_string());
+        json(&answer)["position"].as_str().expect("a position").to_owned()
+    };
+    let first: Vec<String> = (0..30).map(|topic| publish(topic, 0)).collect();
+    for (topic, position) in first.iter().enumerate() {
+        publish(topic, 1);
+        let told = poll(&small, &format!("topics/{topic}"), position);
+        let told = told.last().expect("a message");
+        assert_eq!(told["events"], serde_json::json!([1]), "topic {topic}: {told}");
+    }
+    assert!(small.get("/metrics", &[]).text().contains("thalweg_topics_evicted_total"));
 }

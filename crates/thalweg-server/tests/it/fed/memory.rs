@@ -8,13 +8,16 @@ use std::{
 };
 
 use thalweg_server::{
-    backend::{Backend, Link, Store, StoreError, Stored, Stream},
+    backend::{Backend, Link, Read, ReadPage, Store, StoreError, Stored, Stream, Unreadable},
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Pattern, Topic};
 use tokio::sync::watch;
 
 use crate::running::Running;
+
+/// Messages that are read at a time.
+const PAGE_MESSAGES: usize = 8;
 
 /// What goes wrong with a message to store.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +41,12 @@ struct Shared {
     is_ready: bool,
     /// Which stream, in the order of all; the sequence number is the place, from 1.
     messages: Vec<(usize, Topic, Payloads)>,
+    /// Older messages are gone.
+    first_sequence: u64,
+    /// Where new servers begin.
+    from_sequence: u64,
+    /// Pages that were read.
+    reads: usize,
     keys: HashMap<(Topic, Vec<u8>), (u64, Vec<u8>)>,
     faults: VecDeque<Fault>,
 }
@@ -49,6 +58,9 @@ impl Streams {
             epoch: 0x9f,
             is_ready: true,
             messages: Vec::new(),
+            first_sequence: 1,
+            from_sequence: 1,
+            reads: 0,
             keys: HashMap::new(),
             faults: VecDeque::new(),
         };
@@ -66,6 +78,22 @@ impl Streams {
     pub(crate) fn set_ready(&self, is_ready: bool) {
         self.lock().is_ready = is_ready;
         self.changed();
+    }
+
+    /// Servers that start from now on are brought only what is stored from now on.
+    pub(crate) fn forget_for_new(&self) {
+        let mut shared = self.lock();
+        shared.from_sequence = shared.messages.len() as u64 + 1;
+    }
+
+    /// Time goes by: the oldest messages go.
+    pub(crate) fn expire(&self, messages: u64) {
+        self.lock().first_sequence += messages;
+    }
+
+    /// How often something was read.
+    pub(crate) fn reads(&self) -> usize {
+        self.lock().reads
     }
 
     /// All is lost, and begins again.
@@ -91,6 +119,21 @@ impl Streams {
 
     fn changed(&self) {
         self.changes.send_modify(|change| *change += 1);
+    }
+
+    fn read(&self, read: &Read) -> Result<ReadPage, Unreadable> {
+        let mut shared = self.lock();
+        shared.reads += 1;
+        let first_sequence = shared.first_sequence;
+        let range = read.from_sequence.max(first_sequence)..read.until_sequence;
+        let numbered = (1..).zip(&shared.messages);
+        let wanted = numbered
+            .filter(|(sequence, (_, topic, _))| range.contains(sequence) && *topic == read.topic);
+        let mut messages: Vec<_> =
+            wanted.map(|(sequence, (.., payloads))| (sequence, payloads.clone())).collect();
+        let is_whole = messages.len() <= PAGE_MESSAGES;
+        messages.truncate(PAGE_MESSAGES);
+        Ok(ReadPage { messages, is_whole, first_sequence })
     }
 
     fn store(&self, store: &Store) -> Result<Stored, StoreError> {
@@ -135,7 +178,7 @@ impl Backend for Memory {
         let stream = |pattern: &Pattern| Stream {
             pattern: pattern.clone(),
             epoch,
-            from_sequence: 1,
+            from_sequence: shared.from_sequence,
             message_bytes_max: 100_000,
         };
         shared.patterns.iter().map(stream).collect()
@@ -143,9 +186,12 @@ impl Backend for Memory {
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        let Link { mut stores, shards, readiness } = link;
+        let Link { mut stores, mut reads, shards, readiness } = link;
         let mut changes = self.0.changes.subscribe();
-        let (mut brought, mut epoch) = (0, self.0.lock().epoch);
+        let (mut brought, mut epoch) = {
+            let shared = self.0.lock();
+            (shared.from_sequence as usize - 1, shared.epoch)
+        };
         runtime.block_on(async {
             loop {
                 let (new, now, patterns) = {
@@ -174,6 +220,10 @@ impl Backend for Memory {
                         }
                         None => return Ok(()),
                     },
+                    Some(read) = reads.recv() => {
+                        let page = self.0.read(&read);
+                        read.reply.send(page).await;
+                    }
                     _ = changes.changed() => {}
                 }
             }

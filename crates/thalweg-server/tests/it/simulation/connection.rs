@@ -303,6 +303,9 @@ impl Connection {
         self.oracle.visit(shard, visit);
         let delivered =
             self.subscriber.deliver(shard, &mut self.socket, visit.now_us, budget, scratch);
+        for (feed, from) in scratch.take_away() {
+            shard.want(feed as usize, from);
+        }
         let taken = std::mem::take(&mut self.socket.taken);
         visit.tally.digest(&taken);
         self.under_way.extend(self.oracle.receive(&taken, visit));

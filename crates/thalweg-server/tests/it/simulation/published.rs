@@ -5,7 +5,7 @@ use std::{
 
 use fastrand::Rng;
 use thalweg_server::stream::{
-    Appended, Batch, BatchBounds, FeedKind, Offsets, Payloads, Sequencer,
+    Appended, Batch, BatchBounds, FeedKind, Offsets, Page, Payloads, Sequencer,
 };
 use thalweg_wire::{Epoch, Offset, Topic};
 
@@ -28,6 +28,10 @@ pub(super) struct Published {
     events: BTreeMap<Offset, String>,
     sealed: Offset,
     batches: Vec<Weak<Batch>>,
+    /// The first and the end of each sealed batch: where a store has it.
+    messages: Vec<(Offset, Offset)>,
+    /// What is older than this the store has not any more.
+    pub(super) stored_from: Offset,
 }
 
 /// Who gives the offsets.
@@ -63,6 +67,8 @@ impl Published {
             events: BTreeMap::new(),
             sealed: 0,
             batches: Vec::new(),
+            messages: Vec::new(),
+            stored_from: 0,
         }
     }
 
@@ -167,9 +173,47 @@ impl Published {
         for batch in &batches {
             assert_eq!(batch.start(), self.sealed + 1, "batches follow one another");
             self.sealed = batch.end() - 1;
+            self.messages.push((batch.first(), batch.end()));
             self.batches.push(Arc::downgrade(batch));
         }
         batches
+    }
+
+    /// The first offset that no event up to now has, nor any of the number after it.
+    pub(super) fn coverage(&self) -> Option<Offset> {
+        match self.order {
+            Order::Own(_) => None,
+            Order::Fed { sequence, .. } => Some((sequence + 1) * FED_SPAN),
+        }
+    }
+
+    /// Time goes by: the store forgets some of its oldest messages.
+    pub(super) fn expire(&mut self, rng: &mut Rng) {
+        if let Some((_, end)) = rng.choice(&self.messages) {
+            self.stored_from = self.stored_from.max(*end);
+        }
+    }
+
+    /// What the store gives a reader that wants what comes from `from` on, before what is retained
+    /// from `until` on.
+    pub(super) fn page(&self, from: Offset, until: Offset, rng: &mut Rng) -> Page {
+        let from = from.max(self.stored_from);
+        let wanted = |(first, end): &&(Offset, Offset)| *end > from && *first < until;
+        let mut all: Vec<_> = self.messages.iter().filter(wanted).copied().collect();
+        let is_whole = rng.bool() || all.len() < 2;
+        if !is_whole {
+            all.truncate(rng.usize(1..all.len()));
+        }
+        let events = |first, end| -> Vec<String> {
+            self.events.range(first..end).map(|(_, event)| event.clone()).collect()
+        };
+        let message = |(first, end)| (first, payloads(&events(first, end)));
+        Page {
+            from,
+            messages: all.into_iter().map(message).collect(),
+            is_last_before: is_whole.then_some(until),
+            stored_from: self.stored_from,
+        }
     }
 
     /// Whether any batch is still in memory.

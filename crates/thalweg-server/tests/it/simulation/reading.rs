@@ -337,6 +337,9 @@ impl Reading {
         if next >= retained.head || retained.owes_nothing() {
             return;
         }
+        if retained.is_away(next) {
+            return tally.count(Situation::Away, 1);
+        }
         if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {
             return tally.count(Situation::WindowShut, 1);
         }

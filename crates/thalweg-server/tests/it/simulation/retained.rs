@@ -11,6 +11,8 @@ pub(super) struct History {
     bounds: HistoryBounds,
     kind: FeedKind,
     offsets: Offsets,
+    /// From here on what is not retained can be read back. `None`: nothing can.
+    stored_from: Option<Offset>,
     batches: VecDeque<Arc<Batch>>,
     head: Offset,
     now: Rc<Retained>,
@@ -21,6 +23,7 @@ pub(super) struct History {
 pub(super) struct Retained {
     kind: FeedKind,
     offsets: Offsets,
+    stored_from: Option<Offset>,
     batches: Vec<(Offset, Offset)>,
     pub(super) head: Offset,
 }
@@ -39,9 +42,10 @@ impl History {
         bounds: HistoryBounds,
         kind: FeedKind,
         offsets: Offsets,
+        stored_from: Option<Offset>,
     ) -> Self {
-        let now = Rc::new(Retained { kind, offsets, batches: Vec::new(), head });
-        Self { bounds, kind, offsets, batches: VecDeque::new(), head, now }
+        let now = Rc::new(Retained { kind, offsets, stored_from, batches: Vec::new(), head });
+        Self { bounds, kind, offsets, stored_from, batches: VecDeque::new(), head, now }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
@@ -70,6 +74,15 @@ impl History {
         freed
     }
 
+    /// A page was read back: nothing is older than `stored_from`. Without batches the head may go
+    /// back.
+    pub(super) fn recalled(&mut self, stored_from: Offset, head: Offset) {
+        self.stored_from = self.stored_from.map(|before| before.max(stored_from));
+        assert!(head <= self.head && self.batches.back().is_none_or(|batch| batch.end() <= head));
+        self.head = head;
+        self.settle();
+    }
+
     /// Lets go of everything.
     pub(super) fn clear(&mut self) {
         self.batches.clear();
@@ -84,8 +97,9 @@ impl History {
     /// That `feed` retains exactly this.
     pub(super) fn check(&self, feed: &Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
-        let (kind, offsets, head) = (self.kind, self.offsets, feed.head());
-        assert_eq!(Retained { kind, offsets, batches, head }, *self.now);
+        let Self { kind, offsets, stored_from, .. } = *self;
+        let head = feed.head();
+        assert_eq!(Retained { kind, offsets, stored_from, batches, head }, *self.now);
         let readable = if kind == FeedKind::Value { self.batches.len() } else { self.events() };
         assert_eq!(feed.retained_events(), readable);
         assert_eq!(feed.first_retained(), self.now.first());
@@ -108,13 +122,13 @@ impl History {
 
     fn settle(&mut self) {
         let batches = self.batches.iter().map(|batch| (batch.start(), batch.end())).collect();
-        let Self { kind, offsets, head, .. } = *self;
-        self.now = Rc::new(Retained { kind, offsets, batches, head });
+        let Self { kind, offsets, stored_from, head, .. } = *self;
+        self.now = Rc::new(Retained { kind, offsets, stored_from, batches, head });
     }
 }
 
 impl Retained {
-    fn first(&self) -> Offset {
+    pub(super) fn first(&self) -> Offset {
         self.batches.first().map_or(self.head, |(start, _)| *start)
     }
 
@@ -130,6 +144,19 @@ impl Retained {
 
     /// Whether the event at `next` was there and is not any more. Of versions none is lost.
     pub(super) fn is_lost(&self, next: Offset) -> bool {
+        self.is_not_here(next) && !self.is_stored(next)
+    }
+
+    /// Whether the event at `next` may have to be read back first.
+    pub(super) fn is_away(&self, next: Offset) -> bool {
+        self.is_not_here(next) && self.is_stored(next)
+    }
+
+    fn is_stored(&self, next: Offset) -> bool {
+        self.stored_from.is_some_and(|stored_from| next >= stored_from)
+    }
+
+    fn is_not_here(&self, next: Offset) -> bool {
         self.kind == FeedKind::Log
             && next < self.head
             && !self.batches.iter().any(|(start, end)| (*start..*end).contains(&next))
@@ -177,7 +204,7 @@ impl Retained {
             return Beginning::Gap { next: self.first(), missed, reason };
         }
         let asked = position.offset + 1;
-        if asked >= self.first() {
+        if asked >= self.first() || self.is_stored(asked) {
             return Beginning::Confirmed { next: asked };
         }
         match self.jump(asked, policy) {

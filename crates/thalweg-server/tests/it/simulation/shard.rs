@@ -1,9 +1,13 @@
-use std::{collections::VecDeque, rc::Rc, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    rc::Rc,
+    sync::Arc,
+};
 
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Cursor, Feed, Frames, Next},
+    stream::{Batch, Cursor, Feed, Frames, Next, Offsets},
 };
 use thalweg_wire::{Format, Offset};
 
@@ -23,6 +27,12 @@ pub(super) struct Shard {
 struct LocalTopic {
     copy: Option<(Feed, History)>,
     arriving: VecDeque<Arc<Batch>>,
+    /// Where the next batch starts, if it is another server's, which has not seen those before.
+    next: Option<Offset>,
+    /// What its readers want to be read back.
+    wanted: BTreeSet<Offset>,
+    /// What is being read back: from where, and where what is retained begins.
+    reading: Option<(Offset, Offset)>,
 }
 
 impl Shard {
@@ -42,9 +52,11 @@ impl Shard {
         let (topic_name, epoch) = (published.topic.clone(), published.epoch);
         let mut feed = Feed::new(kind, topic_name, epoch, next, offsets, history);
         if let Feed::Log(log) = feed {
-            feed = Feed::Log(log.with_tail_bytes(conditions.tail_bytes));
+            let log = log.with_tail_bytes(conditions.tail_bytes);
+            feed = Feed::Log(log);
         }
-        let history = History::new(next, history, kind, offsets);
+        let stored_from = (offsets == Offsets::Sparse).then_some(0);
+        let history = History::new(next, history, kind, offsets, stored_from);
         self.topics[topic].copy = Some((feed, history));
     }
 
@@ -58,14 +70,23 @@ impl Shard {
     }
 
     pub(super) fn post(&mut self, topic: usize, batch: &Arc<Batch>) {
-        if self.is_open(topic) {
-            self.topics[topic].arriving.push_back(Arc::clone(batch));
+        if !self.is_open(topic) {
+            return;
         }
+        let local = &mut self.topics[topic];
+        let batch = match &mut local.next {
+            Some(next) => {
+                let start = std::mem::replace(next, batch.end());
+                Arc::new(batch.starting_at(start))
+            }
+            None => Arc::clone(batch),
+        };
+        local.arriving.push_back(batch);
     }
 
     /// Loses some of the batches under way to a topic's feed; how many.
     pub(super) fn lose(&mut self, topic: usize, rng: &mut Rng) -> u64 {
-        let arriving = &mut self.topics[topic].arriving;
+        let LocalTopic { arriving, next: None, .. } = &mut self.topics[topic] else { return 0 };
         let before = arriving.len();
         arriving.retain(|_| rng.u8(0..4) > 0);
         (before - arriving.len()) as u64
@@ -74,7 +95,8 @@ impl Shard {
     /// Appends what has arrived for a topic; whether there was anything.
     /// A patch may not be made `in_time`.
     pub(super) fn absorb(&mut self, topic: usize, now_us: u64, in_time: bool) -> bool {
-        let LocalTopic { copy: Some((feed, history)), arriving } = &mut self.topics[topic] else {
+        let LocalTopic { copy: Some((feed, history)), arriving, .. } = &mut self.topics[topic]
+        else {
             return false;
         };
         let any = !arriving.is_empty();
@@ -87,6 +109,55 @@ impl Shard {
             history.check(feed);
         }
         any
+    }
+
+    /// It is another server, which has got nothing before `next`.
+    pub(super) fn begin_at(&mut self, topic: usize, next: Offset) {
+        self.topics[topic].next = Some(next);
+    }
+
+    /// A reader waits for what comes from `from` on.
+    pub(super) fn want(&mut self, topic: usize, from: Offset) {
+        self.topics[topic].wanted.insert(from);
+    }
+
+    /// Begins or ends to read back what is wanted; whether something has come, or was tried in
+    /// vain: then readers must be asked again.
+    pub(super) fn recall(
+        &mut self,
+        topic: usize,
+        published: &Published,
+        now_us: u64,
+        rng: &mut Rng,
+    ) -> bool {
+        let local = &mut self.topics[topic];
+        let Some((feed, history)) = &mut local.copy else { return false };
+        let Some((from, until)) = local.reading.take() else {
+            let from = local.wanted.pop_first();
+            local.wanted.clear();
+            local.reading = from.map(|from| (from, feed.here_from(from)));
+            return false;
+        };
+        if rng.u8(0..8) == 0 {
+            return true;
+        }
+        let page = published.page(from, until, rng);
+        let stored_from = page.stored_from;
+        feed.recall(page, now_us);
+        history.recalled(stored_from, feed.head());
+        history.check(feed);
+        if let Some(next) = local.next.as_mut().filter(|_| local.arriving.is_empty()) {
+            *next = feed.head();
+        }
+        if rng.u8(0..8) == 0 {
+            feed.forget_recalled();
+        }
+        true
+    }
+
+    /// Whether something is to be read back.
+    pub(super) fn is_recalling(&self) -> bool {
+        self.topics.iter().any(|local| local.reading.is_some() || !local.wanted.is_empty())
     }
 
     pub(super) fn sweep(&mut self, now_us: u64) {
@@ -114,7 +185,7 @@ impl Shard {
         match frames.next(&Cursor::before(next), true, &mut cold) {
             Next::Hot(bytes, _) => Some(bytes.len() as u64),
             Next::Cold { events, .. } => Some((cold.len() + events.len()) as u64),
-            Next::Lost(_) | Next::Nothing => None,
+            Next::Lost(_) | Next::Away(_) | Next::Nothing => None,
         }
     }
 
@@ -133,6 +204,7 @@ impl Shard {
     pub(super) fn clear(&mut self, topic: usize) {
         if let Some((feed, history)) = &mut self.topics[topic].copy {
             feed.trim_all(usize::MAX, u64::MAX);
+            feed.forget_recalled();
             history.clear();
         }
     }

@@ -53,8 +53,16 @@ impl Surroundings {
     pub(super) fn open_copy(&mut self, shard: usize, topic: usize) {
         let (homes, others) = self.shards.split_at_mut(1);
         let home = homes[0].topic(topic).expect("home to all topics");
-        let next = if self.rng.bool() { home.head() } else { home.first_retained() };
+        let elsewhere = self.published[topic].coverage().filter(|_| self.rng.bool());
+        let next = match elsewhere {
+            Some(next) => next,
+            None if self.rng.bool() => home.head(),
+            None => home.first_retained(),
+        };
         others[shard - 1].open(topic, &self.published[topic], next, &self.conditions);
+        if let Some(next) = elsewhere {
+            others[shard - 1].begin_at(topic, next);
+        }
         for batch in home.batches_from(next) {
             others[shard - 1].post(topic, batch);
         }

@@ -21,6 +21,9 @@ pub(super) enum Situation {
     /// Events after offsets that were never given; a subscription that begins at one of these.
     AfterHole,
     InHole,
+    /// Events that had to be read back first; a page of them that came.
+    Away,
+    Recalled,
     /// A visit to a cursor ahead of the head.
     Ahead,
     /// A frame that took more than one visit.
@@ -82,7 +85,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 42] = [
+    pub(super) const ALL: [Self; 44] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -92,6 +95,8 @@ impl Situation {
         Self::MidBatch,
         Self::AfterHole,
         Self::InHole,
+        Self::Away,
+        Self::Recalled,
         Self::Ahead,
         Self::Partial,
         Self::TornOff,

@@ -5,6 +5,7 @@ use super::{
     client::Client,
     conditions::{any_format, magnitude},
     published::Published,
+    shard::Shard,
     surroundings::Surroundings,
     tally::{Situation, Tally},
 };
@@ -53,6 +54,7 @@ impl World {
         }
         for shard in 0..self.around.shards.len() {
             self.tend(shard);
+            self.recall(shard);
         }
         for client in &mut self.clients {
             client.live(&mut self.around);
@@ -110,6 +112,20 @@ impl World {
         let in_time = !conditions.hurries || rng.bool();
         if shards[shard].absorb(topic, *now_us, in_time) {
             self.wake(shard, topic);
+        }
+    }
+
+    /// What readers want is read back, sooner or later.
+    fn recall(&mut self, shard: usize) {
+        for topic in 0..self.around.conditions.topics {
+            let Surroundings { shards, published, rng, tally, now_us, .. } = &mut self.around;
+            if rng.u8(0..60) == 0 {
+                published[topic].expire(rng);
+            }
+            if rng.bool() && shards[shard].recall(topic, &published[topic], *now_us, rng) {
+                tally.count(Situation::Recalled, 1);
+                self.wake(shard, topic);
+            }
         }
     }
 
@@ -201,10 +217,12 @@ impl World {
             for shard in 1..self.around.shards.len() {
                 (0..self.around.conditions.topics).for_each(|topic| self.absorb(shard, topic));
             }
+            (0..self.around.shards.len()).for_each(|shard| self.recall(shard));
             let mut is_at_rest = self.around.published.iter().all(|p| p.due_us().is_none());
             for client in &mut self.clients {
                 is_at_rest &= !client.settle(&mut self.around);
             }
+            is_at_rest &= !self.around.shards.iter().any(Shard::is_recalling);
             if is_at_rest {
                 return;
             }
