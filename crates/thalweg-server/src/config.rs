@@ -3,6 +3,7 @@
 mod limits;
 mod network;
 mod options;
+mod stream;
 mod units;
 mod upstream;
 
@@ -27,6 +28,7 @@ pub(crate) use limits::{
 pub use limits::{EMPTY_TOPIC_BYTES, Limits};
 pub use network::Network;
 pub use options::{Options, closest, nearest};
+pub use stream::StreamConfig;
 pub use units::{parse_bytes, parse_duration};
 pub use upstream::{Pace, UpstreamConfig, UpstreamUrl};
 
@@ -44,6 +46,8 @@ pub struct Config {
     pub sources: Vec<SourceConfig>,
     /// Topics that are fetched from elsewhere; of several patterns the first counts.
     pub upstreams: Vec<UpstreamConfig>,
+    /// Streams that the backend has; of several patterns the first counts.
+    pub streams: Vec<StreamConfig>,
     /// For every topic that `topics` does not name.
     pub topic_defaults: TopicSettings,
     /// For topics that a pattern means; of several patterns the first counts.
@@ -170,6 +174,7 @@ impl Default for Config {
             shards: std::thread::available_parallelism().map_or(1, usize::from),
             sources: Vec::new(),
             upstreams: Vec::new(),
+            streams: Vec::new(),
             topic_defaults: TopicSettings::default(),
             topics: Vec::new(),
             subscribe: Subscribing::Any,

@@ -9,11 +9,13 @@
 //! - `settings`: all there are, once
 //! - `values`: how one is written, and refused
 //! - `file`: those of a TOML file
+//! - `cluster`: servers that share topics
 //! - `config`: what they come to, and what does not go together
 //! - `pages`: what browsers are shown
 //! - `logs`: what it says while it serves
 //! - `screen`: what the server says of itself
 
+mod cluster;
 mod config;
 #[cfg(test)]
 mod documents;
@@ -44,6 +46,7 @@ use thalweg_lab::run::print;
 use thalweg_server::{Server, config::UpstreamConfig};
 
 use crate::demo_provider;
+use cluster::Cluster;
 use settings::Settings;
 use values::{Level, LogFormat};
 
@@ -55,6 +58,7 @@ Examples:
   thalweg serve --source cars=cars,cars=1000,interval=50ms
   thalweg serve --topic orders,flush=5ms,history-age=10m
   thalweg serve --runs thalweg-runs
+  thalweg serve --nats nats://n1,nats://n2,nats://n3 --stream live=live/**
   thalweg serve --config thalweg.toml --check
 
 Sources: cars (cars, seed), constant (batch), dummy (size, seed);
@@ -85,7 +89,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let level = settings.log.unwrap_or(Level::Info);
     let format = settings.log_format.unwrap_or(LogFormat::Text);
     let has_demo = settings.demo;
+    let cluster = Cluster::of(&settings).map_err(|error| anyhow!(error))?;
     let mut config = config::config(settings).map_err(|error| anyhow!(error))?;
+    if let Some(cluster) = &cluster {
+        cluster.settle_sources(&mut config).map_err(|error| anyhow!(error))?;
+    }
     config.pages = pages::pages();
     if check {
         thalweg_server::check(&config)?;
@@ -98,7 +106,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         let matches = format!("matchesfeed/**=http://{}/{{topic}}", demo_provider::beside()?);
         config.upstreams.push(UpstreamConfig::parse(&matches).map_err(|error| anyhow!(error))?);
     }
-    let server = thalweg_server::serve(config.clone(), None)?;
+    let backend = cluster.map(|cluster| cluster.open(&config)).transpose();
+    let backend = backend.map_err(|error| anyhow!(error))?;
+    let server = thalweg_server::serve(config.clone(), backend)?;
     let address = server.address();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -73,6 +73,12 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
         }
         config.upstreams.push(upstream.0);
     }
+    for stream in settings.stream {
+        if config.streams.iter().any(|it| it.name == stream.0.name) {
+            return Err(format!("stream: {:?} twice: each has a name of its own", stream.0.name));
+        }
+        config.streams.push(stream.0);
+    }
     for named in settings.topic {
         named.add_to(&mut config)?;
     }

@@ -148,6 +148,11 @@ fn about(config: &Config) -> Rows {
         let upstreams: Vec<_> = shown.map(|it| format!("{} ({})", it.pattern, it.url)).collect();
         rows.push(("upstreams", upstreams.join(", ")));
     }
+    if !config.streams.is_empty() {
+        let shown = config.streams.iter().take(SOURCES_SHOWN);
+        let streams: Vec<_> = shown.map(|it| format!("{} ({})", it.name, it.pattern)).collect();
+        rows.push(("streams", format!("{}, shared through NATS", streams.join(", "))));
+    }
     if let Some(runs) = &config.runs {
         let yet = if runs.exists() { "" } else { ", which is not there yet" };
         rows.push(("runs", format!("of {}{yet}, at /runs", runs.display())));

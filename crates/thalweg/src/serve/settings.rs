@@ -8,11 +8,12 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::values::{
-    Address, Count, Level, LogFormat, Proxy, Size, Source, Subscribe, Time, Token, TopicBounds,
-    Upstream,
+    Address, Count, Level, LogFormat, Proxy, Size, Source, Stream, Subscribe, Time, Token,
+    TopicBounds, Upstream,
 };
 
 const TOPICS: &str = "Topics";
+const CLUSTER: &str = "Several servers, which share topics through NATS JetStream";
 const ACCESS: &str = "Access";
 const LIMITS: &str = "Limits (what goes beyond is refused)";
 const SUBSCRIBERS: &str = "Each subscriber";
@@ -104,6 +105,33 @@ pub(super) struct Settings {
     /// Bytes of a batch; a larger event is a batch by itself [default: 1MiB]
     #[arg(long, value_name = "SIZE", help_heading = TOPICS, hide_short_help = true)]
     pub(super) batch_bytes: Option<Size<1, { 64 << 20 }>>,
+
+    /// Servers of NATS: nats://a:4222, or tls://a:4222, with commas between
+    ///
+    /// Topics of a --stream are stored there: every server that names the same has the same
+    /// events at the same positions.
+    #[arg(long, value_name = "URLS", value_delimiter = ',', help_heading = CLUSTER)]
+    pub(super) nats: Vec<String>,
+    /// Shares topics: NAME=PATTERN,replicas=3,age=1h,bytes=…
+    ///
+    /// The stream is created if there is none of this name, and must be as it is said here if there
+    /// is one. Of several patterns the first that fits counts; no two may mean the same topic.
+    #[arg(long, value_name = "STREAM", help_heading = CLUSTER)]
+    pub(super) stream: Vec<Stream>,
+    /// A credentials file of NATS, as nsc writes it
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub(super) nats_credentials: Option<PathBuf>,
+    /// The authorities that the servers of NATS are checked by, in a PEM file [default: the
+    /// system's]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub(super) nats_ca: Option<PathBuf>,
+    /// The name of this server among them
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
+    #[arg(env = "THALWEG_NODE")]
+    pub(super) node: Option<String>,
+    /// The name of the server that runs the sources, which are not to run on each
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER)]
+    pub(super) source_node: Option<String>,
 
     /// What publishers present; @FILE reads it from a file
     ///
@@ -295,6 +323,7 @@ impl Settings {
             listen admin_listen shards demo runs heartbeat compression drain_delay drain echo_path
             source upstream topic subscribe history_bytes history_events history_age flush batch_events
             batch_bytes
+            nats stream nats_credentials nats_ca node source_node
             publish_token subscribe_token inspect_token open allow_origin allow_host trusted_proxy
             tls_cert tls_key tls_self_signed
             max_connections max_connections_per_address max_event max_history max_topics

@@ -5,8 +5,8 @@ use std::{fmt, fs::File, io::Read, net::SocketAddr, str::FromStr, time::Duration
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_server::config::{
-    Config, Network, Options, Secret, SourceConfig, Subscribing, UpstreamConfig, nearest,
-    parse_bytes, parse_duration,
+    Config, Network, Options, Secret, SourceConfig, StreamConfig, Subscribing, UpstreamConfig,
+    nearest, parse_bytes, parse_duration,
 };
 
 /// No wait is longer: a day, in µs.
@@ -42,6 +42,10 @@ pub(super) struct Source(pub(super) SourceConfig);
 /// `PATTERN=URL,key=value,…`
 #[derive(Clone, Debug)]
 pub(super) struct Upstream(pub(super) UpstreamConfig);
+
+/// `NAME=PATTERN,key=value,…`
+#[derive(Clone, Debug)]
+pub(super) struct Stream(pub(super) StreamConfig);
 
 /// `TOPIC,key=value,…`, known to be right whatever it is put upon.
 #[derive(Clone, Debug)]
@@ -127,6 +131,14 @@ impl FromStr for Upstream {
 
     fn from_str(text: &str) -> Result<Self, String> {
         UpstreamConfig::parse(text).map(Self)
+    }
+}
+
+impl FromStr for Stream {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        StreamConfig::parse(text).map(Self)
     }
 }
 
@@ -353,6 +365,7 @@ written! {
     Proxy = { "type": "string", "pattern": "^[0-9a-fA-F.:]+(/[0-9]+)?$" }
     Source = { "type": "string", "pattern": "^[^=]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     Upstream = { "type": "string", "pattern": "^[^=]+=https?://[^,]+(,[^=,]+=[^,]*)*$" }
+    Stream = { "type": "string", "pattern": "^[A-Za-z0-9_-]+=[^=,]+(,[^=,]+=[^,]*)*$" }
     TopicBounds = { "type": "string", "pattern": "^[^=,]+(,[^=,]+=[^,]*)*$" }
     Token = { "type": "string" }
     Subscribe = { "type": "string", "enum": ["any", "existing"] }

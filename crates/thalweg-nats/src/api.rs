@@ -1,0 +1,250 @@
+//! JetStream's requests, as far as they are needed.
+//!
+//! Configurations are JSON as the server has it: what this release does not know of a stream stays as
+//! it is when the stream is updated.
+
+use std::time::{Duration, SystemTime};
+
+use async_nats::{HeaderMap, Message, StatusCode};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::requests::{Requests, Unanswered};
+
+/// Error codes of JetStream (`err_code`).
+pub(crate) mod code {
+    /// No server has room for it, or enough of them are not there yet.
+    pub(crate) const NO_PEERS: u64 = 10005;
+    /// There is no meta leader.
+    pub(crate) const CLUSTER_NOT_AVAILABLE: u64 = 10008;
+    /// Whoever was asked is not the leader any more.
+    pub(crate) const CLUSTER_NOT_LEADER: u64 = 10009;
+    pub(crate) const STREAM_NAME_IN_USE: u64 = 10058;
+    pub(crate) const STREAM_NOT_FOUND: u64 = 10059;
+    pub(crate) const SUBJECTS_OVERLAP: u64 = 10065;
+    pub(crate) const STREAM_OFFLINE: u64 = 10118;
+    /// A message with the same id is being stored.
+    pub(crate) const DUPLICATE_IN_PROCESS: u64 = 10158;
+    pub(crate) const TOO_MANY_REQUESTS: u64 = 10167;
+}
+
+/// Why a request has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ApiError {
+    /// There was no answer.
+    Unanswered(Unanswered),
+    /// The answer is an error.
+    Refused { code: u64, description: String },
+    /// The answer cannot be read.
+    Unreadable(String),
+}
+
+impl ApiError {
+    /// Whether the same request may succeed a little later.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Unanswered(Unanswered::TooLarge) | Self::Unreadable(_) => false,
+            Self::Unanswered(_) => true,
+            Self::Refused { code, .. } => matches!(
+                *code,
+                code::NO_PEERS
+                    | code::CLUSTER_NOT_AVAILABLE
+                    | code::CLUSTER_NOT_LEADER
+                    | code::STREAM_OFFLINE
+                    | code::TOO_MANY_REQUESTS
+            ),
+        }
+    }
+
+    /// Whether it says that there is no such stream.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.has_code(code::STREAM_NOT_FOUND)
+    }
+
+    /// Whether the server gave this error.
+    pub(crate) fn has_code(&self, wanted: u64) -> bool {
+        matches!(self, Self::Refused { code, .. } if *code == wanted)
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unanswered(Unanswered::NotSent) => f.write_str("there is no connection"),
+            Self::Unanswered(Unanswered::NoResponders) => {
+                f.write_str("JetStream is not there (is it enabled, and has it a leader?)")
+            }
+            Self::Unanswered(Unanswered::Lost) => f.write_str("the connection was lost"),
+            Self::Unanswered(Unanswered::Timeout) => f.write_str("no answer came"),
+            Self::Unanswered(Unanswered::TooLarge) => f.write_str("the request is too large"),
+            Self::Refused { code, description } => write!(f, "{description} ({code})"),
+            Self::Unreadable(why) => write!(f, "the answer cannot be read: {why}"),
+        }
+    }
+}
+
+/// What is known of a stream.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct StreamInfo {
+    pub(crate) config: Value,
+    #[serde(deserialize_with = "time")]
+    pub(crate) created: SystemTime,
+    pub(crate) state: StreamState,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct StreamState {
+    /// 0 if there never was a message.
+    pub(crate) first_seq: u64,
+    pub(crate) last_seq: u64,
+}
+
+/// What is known of a consumer.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ConsumerInfo {
+    pub(crate) delivered: Delivered,
+    /// Messages that it has not delivered.
+    pub(crate) num_pending: u64,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Delivered {
+    pub(crate) stream_seq: u64,
+}
+
+/// What an update of a stream answers, as far as it is needed: that it was done.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub(crate) struct Done {}
+
+fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_rfc3339(&text).map_err(serde::de::Error::custom)
+}
+
+/// An answer is an object with the member `error`, or the result.
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    #[derive(Deserialize)]
+    struct Failed {
+        error: Option<Description>,
+    }
+    #[derive(Deserialize)]
+    struct Description {
+        #[serde(default)]
+        err_code: u64,
+        #[serde(default)]
+        description: String,
+    }
+    let unreadable = |error: serde_json::Error| ApiError::Unreadable(error.to_string());
+    let failed: Failed = serde_json::from_slice(body).map_err(unreadable)?;
+    if let Some(Description { err_code, description }) = failed.error {
+        return Err(ApiError::Refused { code: err_code, description });
+    }
+    serde_json::from_slice(body).map_err(unreadable)
+}
+
+/// Each waits for `timeout` at most.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    requests: Requests,
+    timeout: Duration,
+}
+
+impl Api {
+    pub(crate) fn new(requests: Requests, timeout: Duration) -> Self {
+        Self { requests, timeout }
+    }
+
+    pub(crate) async fn stream_info(&self, stream: &str) -> Result<StreamInfo, ApiError> {
+        self.ask(format!("STREAM.INFO.{stream}"), None).await
+    }
+
+    /// Creates it; done as well if it is there with the same configuration.
+    pub(crate) async fn create_stream(
+        &self,
+        stream: &str,
+        config: &Value,
+    ) -> Result<StreamInfo, ApiError> {
+        self.ask(format!("STREAM.CREATE.{stream}"), Some(config)).await
+    }
+
+    pub(crate) async fn update_stream(
+        &self,
+        stream: &str,
+        config: &Value,
+    ) -> Result<Done, ApiError> {
+        self.ask(format!("STREAM.UPDATE.{stream}"), Some(config)).await
+    }
+
+    pub(crate) async fn create_consumer(
+        &self,
+        stream: &str,
+        consumer: &str,
+        config: &Value,
+    ) -> Result<ConsumerInfo, ApiError> {
+        let request = json!({ "stream_name": stream, "config": config, "action": "create" });
+        self.ask(format!("CONSUMER.CREATE.{stream}.{consumer}"), Some(&request)).await
+    }
+
+    pub(crate) async fn delete_consumer(
+        &self,
+        stream: &str,
+        consumer: &str,
+    ) -> Result<Done, ApiError> {
+        self.ask(format!("CONSUMER.DELETE.{stream}.{consumer}"), None).await
+    }
+
+    /// A message, from any replica: one may not have it yet. `None` if it is not there.
+    pub(crate) async fn message(
+        &self,
+        stream: &str,
+        sequence: u64,
+    ) -> Result<Option<Message>, ApiError> {
+        let subject = format!("$JS.API.DIRECT.GET.{stream}");
+        let body = json!({ "seq": sequence }).to_string().into();
+        let answer = self.requests.send(subject, HeaderMap::new(), body, self.timeout).await;
+        let message = answer.map_err(ApiError::Unanswered)?;
+        match message.status {
+            None => Ok(Some(message)),
+            Some(StatusCode::NOT_FOUND) => Ok(None),
+            Some(status) => Err(ApiError::Unreadable(format!("status {status}"))),
+        }
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        what: String,
+        body: Option<&Value>,
+    ) -> Result<T, ApiError> {
+        let body = body.map_or_else(String::new, Value::to_string).into();
+        let subject = format!("$JS.API.{what}");
+        let answer = self.requests.send(subject, HeaderMap::new(), body, self.timeout).await;
+        read(&answer.map_err(ApiError::Unanswered)?.payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_result_or_an_error() {
+        let info: StreamInfo = read(
+            br#"{"type":"t","config":{"name":"a"},"created":"2023-11-14T22:13:20.123456789Z",
+                "state":{"messages":1,"first_seq":3,"last_seq":3}}"#,
+        )
+        .unwrap();
+        assert_eq!(info.created, UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
+        assert_eq!((info.state.first_seq, info.state.last_seq), (3, 3));
+
+        let error = read::<StreamInfo>(
+            br#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#,
+        );
+        let error = error.unwrap_err();
+        assert!(error.is_not_found() && !error.is_transient());
+        assert_eq!(error.to_string(), "stream not found (10059)");
+        assert!(matches!(read::<StreamInfo>(b"{}"), Err(ApiError::Unreadable(_))));
+        assert!(matches!(read::<Done>(b"nonsense"), Err(ApiError::Unreadable(_))));
+    }
+}

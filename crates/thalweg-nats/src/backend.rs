@@ -1,0 +1,209 @@
+//! Opened streams, and what the server has of them.
+
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use thalweg_server::backend::{Backend, Link, Stream};
+use thalweg_wire::Pattern;
+use tokio::{
+    runtime::{Builder, Runtime},
+    sync::mpsc,
+    task::{JoinSet, unconstrained},
+    time::Instant,
+};
+
+use crate::{
+    api::Api,
+    connection::{Connection, START_TIMEOUT},
+    counts::Counts,
+    end::{Answer, Server, Target, Work},
+    reader::{self, Reader},
+    requests::Requests,
+    sequence::Sequence,
+    settings::{Settings, StreamSettings},
+    setup,
+    store::{self, Storing},
+    stream_state::StreamState,
+};
+
+/// What headers may take of a message's size: three digests and names need a quarter of it.
+const HEADER_BYTES_MAX: usize = 1024;
+
+/// How long JetStream may take to answer at the start: it may have to create a stream on several servers.
+const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// And later: who reads tries again soon rather than wait for a server that has gone.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether this server has caught up.
+const READINESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Streams of NATS JetStream, opened.
+#[derive(Debug)]
+pub struct Nats {
+    runtime: Runtime,
+    requests: Requests,
+    streams: Vec<Opened>,
+    message_bytes_max: usize,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    pattern: Pattern,
+    warm: Duration,
+    from_sequence: u64,
+    state: Arc<StreamState>,
+}
+
+/// Connects to NATS, and creates or checks the streams. Blocks, for 30 s at most while there is no server, or
+/// JetStream is not available; not to be called within a tokio runtime.
+///
+/// # Errors
+/// One sentence with the remedy: the servers cannot be reached or are too old, or a stream is not as the settings
+/// say.
+pub fn open(settings: &Settings) -> Result<Nats, String> {
+    settings.check()?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start a runtime for NATS: {error}"))?;
+    let deadline = Instant::now() + START_TIMEOUT;
+    let opened = runtime.block_on(async {
+        let connection = Connection::open(settings, deadline).await?;
+        let info = connection.client.server_info();
+        setup::check_version(&info.version)?;
+        let requests = Requests::new(connection).await?;
+        let api = Api::new(requests.clone(), SETUP_TIMEOUT);
+        let mut streams = Vec::with_capacity(settings.streams.len());
+        for stream in &settings.streams {
+            streams.push(open_stream(&api, stream, info.max_payload, deadline).await?);
+        }
+        Ok::<_, String>((requests, streams, info.max_payload))
+    });
+    let (requests, streams, payload_bytes_max) = opened?;
+    tracing::warn!(
+        "whether the NATS servers write messages to disk before they confirm them cannot be seen from here: set sync_interval: always in their jetstream block, unless several never lose power at once"
+    );
+    let message_bytes_max = payload_bytes_max.saturating_sub(HEADER_BYTES_MAX);
+    Ok(Nats { runtime, requests, streams, message_bytes_max, counts: Arc::default() })
+}
+
+async fn open_stream(
+    api: &Api,
+    settings: &StreamSettings,
+    payload_bytes_max: usize,
+    deadline: Instant,
+) -> Result<Opened, String> {
+    let name = settings.stream_name();
+    let info = setup::open_stream(api, settings, payload_bytes_max, deadline).await?;
+    let epoch = setup::epoch(&info).ok_or_else(|| {
+        format!("stream {name} has no generation: delete it, or choose another name")
+    })?;
+    let from_sequence = loop {
+        match setup::sequence_ago(api, &name, &info, settings.warm).await {
+            Ok(sequence) => break sequence,
+            Err(error) if !error.is_transient() || Instant::now() > deadline => {
+                return Err(format!(
+                    "cannot make a consumer of stream {name} ({error}): see what NATS says of it"
+                ));
+            }
+            Err(_) => tokio::time::sleep(READINESS_INTERVAL).await,
+        }
+    };
+    let state = Arc::new(StreamState::new(name, epoch, from_sequence));
+    let (pattern, warm) = (settings.pattern.clone(), settings.warm);
+    Ok(Opened { pattern, warm, from_sequence, state })
+}
+
+impl Nats {
+    /// What is counted.
+    pub fn counts(&self) -> Arc<Counts> {
+        self.counts.clone()
+    }
+
+    /// Runs for any server, until there are no more stores and all are answered.
+    ///
+    /// # Errors
+    /// When reading ended, which it never should.
+    #[doc(hidden)]
+    pub fn run_for<S, A: Answer, T: Target>(
+        self,
+        stores: mpsc::Receiver<S>,
+        split: impl Fn(S) -> (Work, A),
+        target: &T,
+    ) -> io::Result<()> {
+        let Self { runtime, requests, streams, message_bytes_max, counts } = self;
+        let api = Api::new(requests.clone(), READ_TIMEOUT);
+        let states: Arc<[_]> = streams.iter().map(|stream| stream.state.clone()).collect();
+        let storing = Storing {
+            streams: states.clone(),
+            requests: requests.clone(),
+            api: api.clone(),
+            counts: counts.clone(),
+        };
+        runtime.block_on(async move {
+            let mut readers = JoinSet::new();
+            for (index, stream) in streams.into_iter().enumerate() {
+                readers.spawn(reader::watch(api.clone(), stream.state.clone()));
+                let reader = Reader {
+                    index,
+                    warm: stream.warm,
+                    event_bytes_max: message_bytes_max,
+                    api: api.clone(),
+                    connection: requests.connection().clone(),
+                    target: target.clone(),
+                    counts: counts.clone(),
+                    notes: reader::Notes::default(),
+                    sequence: Sequence::new(stream.from_sequence),
+                    state: stream.state,
+                };
+                // Of tokio's budget it would get 128 messages for as many reads of the socket, each of
+                // which brings a hundred.
+                readers.spawn(unconstrained(reader.run()));
+            }
+            readers.spawn(say_readiness(states, target.clone(), counts));
+            tokio::select! {
+                () = store::run(storing, stores, split) => Ok(()),
+                ended = readers.join_next() => {
+                    Err(io::Error::other(format!("reading from NATS has ended: {ended:?}")))
+                }
+            }
+        })
+    }
+}
+
+impl Backend for Nats {
+    fn streams(&self) -> Vec<Stream> {
+        let stream = |opened: &Opened| Stream {
+            pattern: opened.pattern.clone(),
+            epoch: opened.state.epoch(),
+            from_sequence: opened.from_sequence,
+            message_bytes_max: self.message_bytes_max,
+        };
+        self.streams.iter().map(stream).collect()
+    }
+
+    fn run(self: Box<Self>, link: Link) -> io::Result<()> {
+        // Reads are not served yet: whoever asks is told so, because nobody holds their receiver.
+        let Link { stores, shards, readiness, .. } = link;
+        self.run_for(stores, Work::of, &Server { shards, readiness })
+    }
+}
+
+/// Keeps it up to date whether this server has caught up with all streams. For ever.
+async fn say_readiness(states: Arc<[Arc<StreamState>]>, target: impl Target, counts: Arc<Counts>) {
+    let mut was_ready = None;
+    loop {
+        let now = Instant::now();
+        let is_ready = states.iter().all(|state| state.health().is_ready(now));
+        counts.lag.store(states.iter().map(|state| state.health().lag()).sum(), Relaxed);
+        if was_ready != Some(is_ready) {
+            was_ready = Some(is_ready);
+            target.set_ready(is_ready);
+            tracing::info!(is_ready, "streams of NATS");
+        }
+        tokio::time::sleep(READINESS_INTERVAL).await;
+    }
+}

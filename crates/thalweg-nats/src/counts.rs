@@ -1,0 +1,72 @@
+//! What is counted. Readers take any of it at any time.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Upper bounds of [`Counts::ack_latency`]'s buckets, in microseconds. The last bucket has no bound.
+pub const ACK_LATENCY_US_BOUNDS: [u64; 12] =
+    [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000];
+
+/// Counters since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Messages read from streams, those skipped included.
+    pub messages: AtomicU64,
+    /// Messages skipped: no topic's, or not one to 256 events.
+    pub skipped: AtomicU64,
+    /// Consumers made anew, after a hole, silence, or a lost connection.
+    pub recreations: AtomicU64,
+    /// Streams that were found to be another one, or to have lost messages.
+    pub restarts: AtomicU64,
+    /// Streams whose last sequence number went back.
+    pub regressions: AtomicU64,
+    /// Messages that were stored.
+    pub stored: AtomicU64,
+    /// Attempts to store again because the stream had no leader, or was too busy.
+    pub retries_unavailable: AtomicU64,
+    /// Attempts to store again because the answer did not come (only with a key).
+    pub retries_unanswered: AtomicU64,
+    /// Stores answered by "unknown".
+    pub unknown: AtomicU64,
+    /// Messages that the streams have and this server has not read, as of the newest it has read.
+    pub lag: AtomicU64,
+    /// From the first attempt to the stream's answer: how many in each bucket of
+    /// [`ACK_LATENCY_US_BOUNDS`], and how many above.
+    pub ack_latency: [AtomicU64; ACK_LATENCY_US_BOUNDS.len() + 1],
+    /// The sum of those, in microseconds.
+    pub ack_latency_us_sum: AtomicU64,
+}
+
+impl Counts {
+    /// Takes in a message stored so long after its first attempt.
+    pub(crate) fn take_stored(&self, latency: Duration) {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let bucket = ACK_LATENCY_US_BOUNDS.partition_point(|bound| *bound < us);
+        add(&self.ack_latency[bucket]);
+        self.ack_latency_us_sum.fetch_add(us, Relaxed);
+        add(&self.stored);
+    }
+}
+
+/// One more.
+pub(crate) fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_is_in_the_bucket_that_bounds_it() {
+        let counts = Counts::default();
+        for us in [0, 250, 251, 5_000_000, 5_000_001] {
+            counts.take_stored(Duration::from_micros(us));
+        }
+        let buckets = counts.ack_latency.each_ref().map(|bucket| bucket.load(Relaxed));
+        assert_eq!(buckets, [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]);
+        assert_eq!(counts.ack_latency_us_sum.load(Relaxed), 10_000_502);
+    }
+}

@@ -1,0 +1,89 @@
+//! The server's end: what is to be stored comes from it, what was read goes to it. A trait, so that tests
+//! can be the server.
+
+use std::future::Future;
+
+use thalweg_server::{
+    backend::{Readiness, Reply, Shards, Store, StoreError, Stored},
+    stream::Payloads,
+};
+use thalweg_wire::{Epoch, Topic};
+
+/// Where what was read goes.
+pub trait Target: Clone + Send + Sync + 'static {
+    /// See [`Shards::batch`].
+    fn batch(
+        &self,
+        stream: usize,
+        sequence: u64,
+        topic: Topic,
+        payloads: Payloads,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// See [`Shards::restarted`]. With the same epoch: messages before `from_sequence` were removed
+    /// before they were read.
+    fn restarted(
+        &self,
+        stream: usize,
+        epoch: Epoch,
+        from_sequence: u64,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// See [`Readiness::set`].
+    fn set_ready(&self, is_ready: bool);
+}
+
+/// Where the answer to one store goes.
+pub trait Answer: Send + 'static {
+    /// See [`Reply::send`].
+    fn send(self, result: Result<Stored, StoreError>) -> impl Future<Output = ()> + Send;
+}
+
+/// What is to be stored.
+#[derive(Debug)]
+pub struct Work {
+    /// The index of the stream.
+    pub stream: usize,
+    /// Of which topic.
+    pub topic: Topic,
+    /// The events, at least one.
+    pub payloads: Payloads,
+    /// What makes it the repetition of an earlier one: bytes that name it among all keys of the topic.
+    pub key: Option<Vec<u8>>,
+}
+
+impl Work {
+    /// What a [`Store`] asks for.
+    pub fn of(store: Store) -> (Self, Reply) {
+        let Store { stream, topic, payloads, key, reply } = store;
+        let key = key.map(|key| key.to_bytes());
+        (Self { stream, topic, payloads, key }, reply)
+    }
+}
+
+/// A [`thalweg_server::backend::Link`] without its stores.
+#[derive(Debug, Clone)]
+pub(crate) struct Server {
+    pub(crate) shards: Shards,
+    pub(crate) readiness: Readiness,
+}
+
+impl Target for Server {
+    async fn batch(&self, stream: usize, sequence: u64, topic: Topic, payloads: Payloads) {
+        self.shards.batch(stream, sequence, topic, payloads).await;
+    }
+
+    async fn restarted(&self, stream: usize, epoch: Epoch, from_sequence: u64) {
+        self.shards.restarted(stream, epoch, from_sequence).await;
+    }
+
+    fn set_ready(&self, is_ready: bool) {
+        self.readiness.set(is_ready);
+    }
+}
+
+impl Answer for Reply {
+    async fn send(self, result: Result<Stored, StoreError>) {
+        self.send(result).await;
+    }
+}

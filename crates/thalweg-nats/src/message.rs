@@ -1,0 +1,141 @@
+//! What a message says: a topic and events.
+
+use std::fmt;
+
+use async_nats::{HeaderMap, HeaderName};
+use thalweg_server::{
+    backend::{EVENTS_MAX, SEQUENCE_MAX},
+    stream::Payloads,
+};
+use thalweg_wire::{
+    Topic,
+    event::{EventError, push_json},
+    topic::TopicError,
+};
+
+use crate::settings::topic_of;
+
+/// Marks what Thalweg stored: its lines are events already, and are taken as they are.
+pub(crate) const MARK: HeaderName = HeaderName::from_static("Thalweg");
+
+/// The value of [`MARK`]: how such a message is made.
+pub(crate) const MARK_VALUE: &str = "1";
+
+/// Why a message is skipped.
+#[derive(Debug)]
+pub(crate) enum Skipped {
+    Topic(TopicError),
+    Event(EventError),
+    /// No event, or more than a message may have.
+    Count,
+    /// It is empty, or has an empty line.
+    EmptyLine,
+    /// Its sequence number is too large for an offset.
+    Sequence,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topic(error) => error.fmt(f),
+            Self::Event(error) => error.fmt(f),
+            Self::Count => write!(f, "a message has 1 to {EVENTS_MAX} lines, each an event"),
+            Self::EmptyLine => f.write_str("a line is empty: each line must be an event"),
+            Self::Sequence => write!(f, "sequence numbers go up to {SEQUENCE_MAX}"),
+        }
+    }
+}
+
+/// Reads a message; an event of others may have up to `event_bytes_max`.
+pub(crate) fn read(
+    subject: &str,
+    sequence: u64,
+    headers: Option<&HeaderMap>,
+    body: &[u8],
+    event_bytes_max: usize,
+) -> Result<(Topic, Payloads), Skipped> {
+    if sequence > SEQUENCE_MAX {
+        return Err(Skipped::Sequence);
+    }
+    let topic = topic_of(subject).map_err(Skipped::Topic)?;
+    let mark = headers.and_then(|headers| headers.get(MARK));
+    let payloads = if mark.is_some_and(|mark| mark.as_str() == MARK_VALUE) {
+        // The one copy: the body is a part of what was read from the socket.
+        Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?
+    } else {
+        checked(body, event_bytes_max)?
+    };
+    if (1..=EVENTS_MAX).contains(&payloads.count()) {
+        Ok((topic, payloads))
+    } else {
+        Err(Skipped::Count)
+    }
+}
+
+fn checked(body: &[u8], event_bytes_max: usize) -> Result<Payloads, Skipped> {
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
+    let mut payloads = Payloads::default();
+    for line in body.split(|byte| *byte == b'\n') {
+        if payloads.count() == EVENTS_MAX {
+            return Err(Skipped::Count);
+        }
+        if line.trim_ascii().is_empty() {
+            return Err(Skipped::EmptyLine);
+        }
+        payloads.push(|out| push_json(line, event_bytes_max, out)).map_err(Skipped::Event)?;
+    }
+    Ok(payloads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_thalweg(body: &str) -> Result<(Topic, Payloads), Skipped> {
+        let mut headers = HeaderMap::new();
+        headers.insert(MARK, MARK_VALUE);
+        read("thalweg.cars.v1/2", 1, Some(&headers), body.as_bytes(), 100)
+    }
+
+    fn of_others(body: &str) -> Result<(Topic, Payloads), Skipped> {
+        read("thalweg.cars.v1/2", 1, None, body.as_bytes(), 100)
+    }
+
+    fn joined(result: Result<(Topic, Payloads), Skipped>) -> String {
+        let (topic, payloads) = result.unwrap();
+        assert_eq!(topic.as_str(), "cars/v1.2");
+        String::from_utf8(payloads.joined().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn what_thalweg_stored_is_taken_as_it_is() {
+        assert_eq!(joined(of_thalweg("1\n{\"a\": 2}")), "1,{\"a\": 2}");
+        assert!(matches!(of_thalweg(""), Err(Skipped::EmptyLine)));
+        assert!(matches!(of_thalweg("1\n"), Err(Skipped::EmptyLine)));
+        assert!(of_thalweg(&["1"; 256].join("\n")).is_ok());
+        assert!(matches!(of_thalweg(&["1"; 257].join("\n")), Err(Skipped::Count)));
+    }
+
+    #[test]
+    fn what_others_stored_is_checked() {
+        assert_eq!(joined(of_others(" 1\r\n{\"a\": 2}\n")), "1,{\"a\":2}");
+        for empty in ["", "\n", "1\n\n2", "1\n \n"] {
+            assert!(matches!(of_others(empty), Err(Skipped::EmptyLine)), "{empty:?}");
+        }
+        let long = format!("\"{}\"", "x".repeat(100));
+        for bad in ["{", "1 2", "nonsense", &long, &"[".repeat(90)] {
+            assert!(matches!(of_others(bad), Err(Skipped::Event(_))), "{bad:?}");
+        }
+        assert!(of_others(&["1"; 256].join("\n")).is_ok());
+        assert!(matches!(of_others(&["1"; 257].join("\n")), Err(Skipped::Count)));
+    }
+
+    #[test]
+    fn what_has_no_topic_or_no_offset_is_skipped() {
+        assert!(matches!(read("thalweg.a$", 1, None, b"1", 9), Err(Skipped::Topic(_))));
+        let last = read("thalweg.a", SEQUENCE_MAX, None, b"1", 9);
+        assert!(last.is_ok());
+        let beyond = read("thalweg.a", SEQUENCE_MAX + 1, None, b"1", 9);
+        assert!(matches!(beyond, Err(Skipped::Sequence)));
+    }
+}

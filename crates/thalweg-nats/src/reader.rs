@@ -1,0 +1,321 @@
+//! A stream's consumer: made, followed, and made again whenever it may have lost something.
+//!
+//! It is an ephemeral push consumer without a filter: JetStream sends messages as they come, and reads
+//! each once for this server, whatever topics there are.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::{HeaderName, Message, StatusCode, Subscriber};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::json;
+use thalweg_wire::Epoch;
+use tokio::{sync::watch, time::Instant};
+
+use crate::{
+    api::{Api, ApiError, StreamInfo},
+    connection::Connection,
+    counts::{Counts, add},
+    end::Target,
+    incarnation::{Suspicion, Verdict, judge},
+    message,
+    reply::place_of,
+    seldom::Seldom,
+    sequence::{Sequence, Step},
+    setup,
+    stream_state::StreamState,
+};
+
+/// How often a consumer that has nothing to send says so.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// A consumer that says nothing for so long is lost: three heartbeats.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// How long JetStream keeps a consumer that nobody listens to.
+const INACTIVE_THRESHOLD: Duration = Duration::from_secs(30);
+
+/// Between two attempts to make a consumer.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// How often a stream is looked at while it is read.
+const LOOK_INTERVAL: Duration = Duration::from_secs(30);
+
+const LAST_CONSUMER: HeaderName = HeaderName::from_static("Nats-Last-Consumer");
+const CONSUMER_STALLED: HeaderName = HeaderName::from_static("Nats-Consumer-Stalled");
+
+/// Reads a stream.
+#[derive(Debug)]
+pub(crate) struct Reader<T> {
+    /// The index of the stream.
+    pub(crate) index: usize,
+    pub(crate) state: Arc<StreamState>,
+    /// How far back a stream is read that has become another one.
+    pub(crate) warm: Duration,
+    /// Bytes that an event of others may have.
+    pub(crate) event_bytes_max: usize,
+    pub(crate) api: Api,
+    pub(crate) connection: Connection,
+    pub(crate) target: T,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) notes: Notes,
+    pub(crate) sequence: Sequence,
+}
+
+/// What a reader has to remember beside.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    suspicion: Suspicion,
+    skipped: Seldom,
+    failed: Seldom,
+}
+
+struct Consumer {
+    name: String,
+    messages: Subscriber,
+    losses: watch::Receiver<u64>,
+}
+
+/// Why a consumer is not followed any more.
+#[derive(Debug)]
+enum Lost {
+    Connection,
+    Silence,
+    Hole,
+    /// JetStream says that it ended.
+    Ended,
+    /// The stream has become another one.
+    Changed,
+}
+
+impl<T: Target> Reader<T> {
+    /// Reads, for ever.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let consumer = self.consumer().await;
+            let (name, made) = (consumer.name.clone(), Instant::now());
+            let lost = self.follow(consumer).await;
+            self.state.health().lost(Instant::now());
+            add(&self.counts.recreations);
+            tracing::warn!(
+                stream = self.state.name,
+                next = self.sequence.stream_next(),
+                "lost the consumer of a stream ({lost:?}): making another"
+            );
+            let (api, stream) = (self.api.clone(), self.state.name.clone());
+            // Best effort: JetStream forgets it by itself.
+            tokio::spawn(async move { api.delete_consumer(&stream, &name).await });
+            if made.elapsed() < HEARTBEAT {
+                // Whatever ends them at once must not have them made without a pause.
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Makes a consumer, with as many attempts as it takes.
+    async fn consumer(&mut self) -> Consumer {
+        loop {
+            let error = match self.try_consumer().await {
+                Ok(Some(consumer)) => return consumer,
+                Ok(None) => None,
+                Err(error) => Some(error),
+            };
+            if let Some(error) = error
+                && let Some(times) = self.notes.failed.take(Instant::now())
+            {
+                let stream = &self.state.name;
+                tracing::warn!(stream, times, "cannot make a consumer: {error}; trying on");
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// `None` if the stream must be looked at again before.
+    async fn try_consumer(&mut self) -> Result<Option<Consumer>, ApiError> {
+        // Losses from here on end the consumer.
+        let losses = self.connection.losses();
+        let stream = self.state.name.clone();
+        let info = self.api.stream_info(&stream).await?;
+        if !self.take_look(&info).await? {
+            return Ok(None);
+        }
+        let name = format!("thalweg-{:016x}", fastrand::u64(..));
+        let inbox = self.connection.client.new_inbox();
+        let messages = self.connection.client.subscribe(inbox.clone()).await;
+        let messages = messages.map_err(|error| ApiError::Unreadable(error.to_string()))?;
+        let config = json!({
+            "name": name,
+            "deliver_subject": inbox,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": self.sequence.stream_next(),
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "idle_heartbeat": setup::nanos(HEARTBEAT),
+            "flow_control": true,
+            "inactive_threshold": setup::nanos(INACTIVE_THRESHOLD),
+            "mem_storage": true,
+            "num_replicas": 1,
+        });
+        let info = self.api.create_consumer(&stream, &name, &config).await?;
+        self.sequence.restart_consumer();
+        let mut health = self.state.health();
+        health.found();
+        health.pending(info.num_pending, Instant::now());
+        drop(health);
+        Ok(Some(Consumer { name, messages, losses }))
+    }
+
+    /// Compares a stream with the one that was read. Says whether it is that one now.
+    async fn take_look(&mut self, info: &StreamInfo) -> Result<bool, ApiError> {
+        let found = epoch_of(info)?;
+        let (next, last) = (self.sequence.stream_next(), info.state.last_seq);
+        let verdict = judge(self.state.epoch(), next, found, last);
+        let is_confirmed = self.notes.suspicion.is_confirmed(verdict);
+        match verdict {
+            Verdict::Same => Ok(true),
+            Verdict::Other => {
+                self.restart(found, info).await?;
+                Ok(true)
+            }
+            Verdict::WentBack if is_confirmed => {
+                add(&self.counts.regressions);
+                let (stream, read) = (&self.state.name, next - 1);
+                tracing::error!(
+                    stream,
+                    last,
+                    read,
+                    "the stream has lost messages that were read already: it begins a new epoch"
+                );
+                // If somebody else has raised it since, it is raised twice, which does no harm.
+                if let Some(config) = setup::with_next_generation(info.config.clone()) {
+                    self.api.update_stream(stream, &config).await?;
+                }
+                Ok(false)
+            }
+            Verdict::WentBack => Ok(false),
+        }
+    }
+
+    /// It is another stream from now on.
+    async fn restart(&mut self, found: Epoch, info: &StreamInfo) -> Result<(), ApiError> {
+        let stream = &self.state.name;
+        let from = setup::sequence_ago(&self.api, stream, info, self.warm).await?;
+        add(&self.counts.restarts);
+        tracing::error!(stream, epoch = %found, from, "the stream is another one from now on");
+        self.sequence = Sequence::new(from);
+        self.state.restart(found, from);
+        self.target.restarted(self.index, found, from).await;
+        Ok(())
+    }
+
+    async fn follow(&mut self, mut consumer: Consumer) -> Lost {
+        loop {
+            let ready = consumer.messages.next().now_or_never();
+            let message = match ready {
+                Some(message) => message,
+                None => tokio::select! {
+                    biased;
+                    message = consumer.messages.next() => message,
+                    _ = consumer.losses.changed() => return Lost::Connection,
+                    () = self.state.changed.notified() => return Lost::Changed,
+                    () = tokio::time::sleep(SILENCE) => return Lost::Silence,
+                },
+            };
+            let Some(message) = message else { return Lost::Connection };
+            let taken = match message.status {
+                Some(StatusCode::IDLE_HEARTBEAT) => self.take_control(&message).await,
+                Some(_) => Err(Lost::Ended),
+                None => self.take(&message).await,
+            };
+            if let Err(lost) = taken {
+                return lost;
+            }
+        }
+    }
+
+    /// Takes a heartbeat or a request of flow control.
+    async fn take_control(&mut self, message: &Message) -> Result<(), Lost> {
+        let header = |name| message.headers.as_ref().and_then(|headers| headers.get(name));
+        let stalled = header(CONSUMER_STALLED).map(|reply| reply.as_str().to_owned());
+        let flow = message.reply.as_ref().map(ToString::to_string);
+        if let Some(last) = header(LAST_CONSUMER) {
+            let is_whole = last.as_str().parse().is_ok_and(|last| self.sequence.agrees(last));
+            if !is_whole {
+                return Err(Lost::Hole);
+            }
+            if stalled.is_none() {
+                // It has nothing to send.
+                self.state.health().pending(0, Instant::now());
+            }
+        }
+        // Whatever came before it was taken. So the answer asks for more.
+        if let Some(reply) = flow.or(stalled) {
+            let answered = self.connection.client.publish(reply, Bytes::new()).await;
+            return answered.map_err(|_| Lost::Connection);
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, message: &Message) -> Result<(), Lost> {
+        // What comes from no consumer is nobody's: the numbers of the consumer's show it.
+        let Some(place) = message.reply.as_deref().and_then(place_of) else { return Ok(()) };
+        let sequence = place.stream_sequence;
+        match self.sequence.take(sequence, place.consumer_sequence) {
+            Step::Next => {}
+            Step::Old => return Ok(()),
+            Step::Hole => return Err(Lost::Hole),
+            Step::Removed(messages) => self.take_removed(messages, sequence).await,
+        }
+        add(&self.counts.messages);
+        let (headers, body) = (message.headers.as_ref(), &message.payload);
+        match message::read(&message.subject, sequence, headers, body, self.event_bytes_max) {
+            Ok((topic, payloads)) => {
+                self.target.batch(self.index, sequence, topic, payloads).await;
+            }
+            Err(why) => {
+                add(&self.counts.skipped);
+                if let Some(times) = self.notes.skipped.take(Instant::now()) {
+                    let (stream, subject) = (&self.state.name, message.subject.as_str());
+                    tracing::warn!(stream, subject, sequence, times, "skipped a message: {why}");
+                }
+            }
+        }
+        self.state.set_next(self.sequence.stream_next());
+        self.state.health().pending(place.pending, Instant::now());
+        Ok(())
+    }
+
+    /// So many messages before `sequence` were removed before they were read. Other servers may have read
+    /// them. So subscribers are told of a gap.
+    async fn take_removed(&self, messages: u64, sequence: u64) {
+        add(&self.counts.restarts);
+        let stream = &self.state.name;
+        tracing::error!(stream, messages, sequence, "messages were removed before they were read");
+        self.target.restarted(self.index, self.state.epoch(), sequence).await;
+    }
+}
+
+fn epoch_of(info: &StreamInfo) -> Result<Epoch, ApiError> {
+    let missing = || ApiError::Unreadable("the stream has lost its metadata".to_owned());
+    setup::epoch(info).ok_or_else(missing)
+}
+
+/// Looks at a stream from time to time, and when it is suspect: a consumer does not always end when
+/// its stream becomes another one. For ever.
+pub(crate) async fn watch(api: Api, state: Arc<StreamState>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            () = state.suspect.notified() => {}
+        }
+        // What is read while the answer comes is not to make it look as if the stream went back.
+        let (reading, next) = (state.epoch(), state.next());
+        if let Ok(info) = api.stream_info(&state.name).await
+            && let Ok(found) = epoch_of(&info)
+            && reading == state.epoch()
+            && judge(reading, next, found, info.state.last_seq) != Verdict::Same
+        {
+            state.changed.notify_one();
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The reply subject of a message that a consumer delivers: it says where the message is.
+
+/// Where a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number in the stream, from 1.
+    pub(crate) stream_sequence: u64,
+    /// Which delivery of this consumer it is, from 1.
+    pub(crate) consumer_sequence: u64,
+    /// Messages of the stream that come after it.
+    pub(crate) pending: u64,
+}
+
+/// Reads either form:
+///
+/// ```text
+/// $JS.ACK.                       <stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>
+/// $JS.ACK.<domain>.<account hash>.<stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>
+/// ```
+///
+/// The second may have further tokens at its end. `None` if it is neither.
+pub(crate) fn place_of(subject: &str) -> Option<Place> {
+    let tokens = subject.strip_prefix("$JS.ACK.")?;
+    let count = tokens.split('.').count();
+    let skipped = match count {
+        SHORT => 0,
+        _ if count >= LONG => LONG - SHORT,
+        _ => return None,
+    };
+    let mut tokens = tokens.split('.').skip(skipped + NAMES);
+    let mut number = || tokens.next()?.parse::<u64>().ok();
+    let _delivered = number()?;
+    let stream_sequence = number()?;
+    let consumer_sequence = number()?;
+    let _time_ns = number()?;
+    Some(Place { stream_sequence, consumer_sequence, pending: number()? })
+}
+
+/// Tokens after the prefix, in each form.
+const SHORT: usize = 7;
+const LONG: usize = 9;
+/// The stream and the consumer.
+const NAMES: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_read() {
+        let place = Place { stream_sequence: 42, consumer_sequence: 7, pending: 3 };
+        for subject in [
+            "$JS.ACK.thalweg-a.c1.1.42.7.1700000000000000000.3",
+            "$JS.ACK._.hash.thalweg-a.c1.1.42.7.1700000000000000000.3",
+            "$JS.ACK.hub.hash.thalweg-a.c1.1.42.7.1700000000000000000.3.random",
+        ] {
+            assert_eq!(place_of(subject), Some(place), "{subject}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_none() {
+        for subject in [
+            "",
+            "_INBOX.abc",
+            "$JS.ACK.",
+            "$JS.ACK.s.c.1.42.7.1700000000000000000",
+            "$JS.ACK.x.s.c.1.42.7.1700000000000000000.3",
+            "$JS.ACK.s.c.1.42.seven.1700000000000000000.3",
+            "$JS.ACK.s.c.1.-42.7.1700000000000000000.3",
+            "$JS.FC.s.c.abc",
+        ] {
+            assert_eq!(place_of(subject), None, "{subject}");
+        }
+    }
+}

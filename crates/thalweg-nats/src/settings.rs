@@ -1,0 +1,184 @@
+//! What a user may set, and how it is called in NATS.
+
+use std::{path::PathBuf, time::Duration};
+
+use thalweg_wire::{Pattern, Topic, topic::TopicError};
+
+/// How far back the stream recognises a message that is sent again. A publisher's retry may come as late.
+pub(crate) const DUPLICATE_WINDOW: Duration = Duration::from_secs(5 * 60);
+
+/// What all subjects begin with.
+const SUBJECT_PREFIX: &str = "thalweg.";
+
+/// What all names of JetStream streams begin with.
+const STREAM_PREFIX: &str = "thalweg-";
+
+/// Longest [`StreamSettings::name`]: JetStream makes folders and subjects of it.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Where NATS is, and the streams.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Servers of one cluster: `nats://host:port`, or `tls://host:port`; with `user:password@` before
+    /// the host where they ask for that.
+    pub servers: Vec<String>,
+    /// A credentials file of `nsc`: a JWT, and the seed that signs for it.
+    pub credentials: Option<PathBuf>,
+    /// A PEM file of the authorities that the servers' certificates are checked by, in place of those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// The streams. No two may have patterns that mean the same topic: JetStream refuses it.
+    pub streams: Vec<StreamSettings>,
+}
+
+/// A stream: as it is created, and as it must be if it is there.
+#[derive(Debug, Clone)]
+pub struct StreamSettings {
+    /// Its name, which operators see: letters, digits, `-` and `_`.
+    pub name: String,
+    /// The topics in it.
+    pub pattern: Pattern,
+    /// On how many servers each message is: 1, 3 or 5.
+    pub replicas: usize,
+    /// How long messages are kept; at least 5 minutes.
+    pub age: Duration,
+    /// How many bytes are kept at most, on each replica.
+    pub bytes: Option<u64>,
+    /// How far back reading begins: the age of this server's own history.
+    pub warm: Duration,
+}
+
+impl Settings {
+    /// Checks what can be checked without a server.
+    ///
+    /// # Errors
+    /// One sentence with the remedy.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if self.servers.is_empty() {
+            return Err(
+                "no NATS server is named: name at least one, as nats://host:4222".to_owned()
+            );
+        }
+        self.streams.iter().try_for_each(StreamSettings::check)
+    }
+
+    /// The servers as messages name them: without passwords.
+    pub(crate) fn server_names(&self) -> String {
+        let name = |url: &String| match (url.find("://"), url.rfind('@')) {
+            (Some(scheme), Some(at)) if at > scheme => {
+                format!("{}{}", &url[..scheme + 3], &url[at + 1..])
+            }
+            (None, Some(at)) => url[at + 1..].to_owned(),
+            _ => url.clone(),
+        };
+        self.servers.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl StreamSettings {
+    fn check(&self) -> Result<(), String> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let name = &self.name;
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_allowed) {
+            return Err(format!(
+                "a stream's name has 1 to {NAME_BYTES_MAX} letters, digits, \"-\" and \"_\", and {name:?} has not"
+            ));
+        }
+        if !(1..=5).contains(&self.replicas) {
+            return Err(format!("stream {name:?} has {} replicas: set 1, 3 or 5", self.replicas));
+        }
+        if self.age < DUPLICATE_WINDOW {
+            return Err(format!(
+                "stream {name:?} keeps messages for {}: set at least {}, for which repeated publishes are recognised",
+                humantime::format_duration(self.age),
+                humantime::format_duration(DUPLICATE_WINDOW)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What JetStream calls it.
+    pub(crate) fn stream_name(&self) -> String {
+        format!("{STREAM_PREFIX}{}", self.name)
+    }
+
+    /// The subjects of its topics: the image of the pattern.
+    pub(crate) fn subject(&self) -> String {
+        let tokens = self.pattern.as_str().split('/').map(|segment| match segment {
+            "**" => ">".to_owned(),
+            segment => segment.replace('.', "/"),
+        });
+        format!("{SUBJECT_PREFIX}{}", tokens.collect::<Vec<_>>().join("."))
+    }
+}
+
+/// The subject of a topic.
+pub(crate) fn subject_of(topic: &Topic) -> String {
+    format!("{SUBJECT_PREFIX}{}", topic.to_nats_subject())
+}
+
+/// The topic of a subject.
+///
+/// # Errors
+/// When no topic has it.
+pub(crate) fn topic_of(subject: &str) -> Result<Topic, TopicError> {
+    Topic::from_nats_subject(subject.strip_prefix(SUBJECT_PREFIX).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(name: &str, pattern: &str) -> StreamSettings {
+        StreamSettings {
+            name: name.to_owned(),
+            pattern: pattern.parse().unwrap(),
+            replicas: 1,
+            age: Duration::from_secs(3600),
+            bytes: None,
+            warm: Duration::from_secs(60),
+        }
+    }
+
+    #[test]
+    fn a_pattern_has_an_image() {
+        for (pattern, subject) in [
+            ("cars", "thalweg.cars"),
+            ("**", "thalweg.>"),
+            ("*", "thalweg.*"),
+            ("users/*/mail", "thalweg.users.*.mail"),
+            ("cars/v1.2/**", "thalweg.cars.v1/2.>"),
+        ] {
+            assert_eq!(stream("s", pattern).subject(), subject);
+        }
+    }
+
+    #[test]
+    fn a_topic_has_a_subject_and_back() {
+        let topic: Topic = "cars/v1.2".parse().unwrap();
+        assert_eq!(subject_of(&topic), "thalweg.cars.v1/2");
+        assert_eq!(topic_of("thalweg.cars.v1/2").unwrap(), topic);
+        for other in ["", "thalweg", "thalweg.", "other.cars", "thalweg.a b", "thalweg.$a"] {
+            assert!(topic_of(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn messages_name_servers_without_passwords() {
+        let servers = ["nats://me:secret@a:4222", "tls://b:4222", "me:secret@c"].map(str::to_owned);
+        let settings =
+            Settings { servers: servers.into(), credentials: None, ca_file: None, streams: vec![] };
+        assert_eq!(settings.server_names(), "nats://a:4222, tls://b:4222, c");
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        assert!(stream("matches-1_a", "**").check().is_ok());
+        for name in ["", "a.b", "a b", "a/b", "a>"] {
+            assert!(stream(name, "**").check().unwrap_err().contains("letters, digits"), "{name}");
+        }
+        let short = StreamSettings { age: Duration::from_secs(60), ..stream("s", "**") };
+        assert!(short.check().unwrap_err().contains("set at least 5m"));
+        let none = StreamSettings { replicas: 0, ..stream("s", "**") };
+        assert!(none.check().unwrap_err().contains("set 1, 3 or 5"));
+    }
+}

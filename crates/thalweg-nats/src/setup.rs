@@ -1,0 +1,281 @@
+//! Streams are created, or checked.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+use thalweg_server::backend::SEQUENCE_MAX;
+use thalweg_wire::Epoch;
+use tokio::time::Instant;
+
+use crate::{
+    api::{Api, ApiError, StreamInfo, code},
+    incarnation::epoch_of,
+    settings::{DUPLICATE_WINDOW, StreamSettings},
+};
+
+/// The oldest NATS server that streams are kept by.
+pub(crate) const VERSION_MIN: (u64, u64) = (2, 15);
+
+/// Metadata of a stream: how its messages are made.
+const LAYOUT: &str = "thalweg";
+const LAYOUT_VALUE: &str = "1";
+
+/// Metadata of a stream: see `incarnation`.
+const GENERATION: &str = "generation";
+
+/// Between two attempts while JetStream is not there.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A consumer that is only asked where it would begin is forgotten after this, if it cannot be deleted.
+const PROBE_THRESHOLD: Duration = Duration::from_secs(5);
+
+/// Whether a server's version is new enough.
+pub(crate) fn check_version(version: &str) -> Result<(), String> {
+    let (major, minor) = VERSION_MIN;
+    let mut numbers = version.split('.').map(|number| number.parse::<u64>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(a), Some(b)) if (a, b) >= VERSION_MIN => Ok(()),
+        _ => Err(format!(
+            "the NATS server has version {version:?}: upgrade it to {major}.{minor} or newer"
+        )),
+    }
+}
+
+/// Creates a stream if there is none, or checks it. Waits until `deadline` for JetStream.
+///
+/// # Errors
+/// One sentence with the remedy.
+pub(crate) async fn open_stream(
+    api: &Api,
+    settings: &StreamSettings,
+    payload_bytes_max: usize,
+    deadline: Instant,
+) -> Result<StreamInfo, String> {
+    let name = settings.stream_name();
+    loop {
+        let error = match api.stream_info(&name).await {
+            Ok(info) => {
+                check(settings, &info, payload_bytes_max)?;
+                return Ok(info);
+            }
+            Err(error) if error.is_not_found() => {
+                match api.create_stream(&name, &config_of(settings)).await {
+                    // Another server may have created it meanwhile, even with another
+                    // configuration. What there is then is looked at in the next round.
+                    Ok(_) => continue,
+                    Err(error) if error.has_code(code::STREAM_NAME_IN_USE) => continue,
+                    Err(error) => error,
+                }
+            }
+            Err(error) => error,
+        };
+        if !error.is_transient() || Instant::now() + PAUSE > deadline {
+            return Err(sentence(settings, &error));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
+    let (name, pattern) = (settings.stream_name(), &settings.pattern);
+    if error.has_code(code::SUBJECTS_OVERLAP) {
+        return format!(
+            "stream {name} cannot have the topics {pattern}, because another stream has some of them: choose another pattern, or delete that stream"
+        );
+    }
+    format!(
+        "stream {name} can neither be read nor created ({error}): see that NATS has JetStream, a majority of its servers, and {} servers for replicas",
+        settings.replicas
+    )
+}
+
+/// A stream as it is created.
+pub(crate) fn config_of(settings: &StreamSettings) -> Value {
+    json!({
+        "name": settings.stream_name(),
+        "subjects": [settings.subject()],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "old",
+        "num_replicas": settings.replicas,
+        "max_age": nanos(settings.age),
+        "max_bytes": settings.bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+        "max_msgs": -1,
+        "max_msgs_per_subject": -1,
+        "max_msg_size": -1,
+        "max_consumers": -1,
+        "duplicate_window": nanos(DUPLICATE_WINDOW),
+        "allow_direct": true,
+        "metadata": { LAYOUT: LAYOUT_VALUE, GENERATION: "1" },
+    })
+}
+
+/// Says what of a stream is not as it must be.
+pub(crate) fn check(
+    settings: &StreamSettings,
+    info: &StreamInfo,
+    payload_bytes_max: usize,
+) -> Result<(), String> {
+    check_maker(settings, info)?;
+    check_config(settings, &info.config)?;
+    check_limits(settings, &info.config, payload_bytes_max)?;
+    if info.state.last_seq >= SEQUENCE_MAX {
+        return Err(format!(
+            "stream {} is at sequence number {}, and offsets end at {SEQUENCE_MAX}: choose another name, or delete it",
+            settings.stream_name(),
+            info.state.last_seq
+        ));
+    }
+    warn_of_other_limits(settings, &info.config);
+    Ok(())
+}
+
+fn check_maker(settings: &StreamSettings, info: &StreamInfo) -> Result<(), String> {
+    let (name, layout) = (settings.stream_name(), metadata(&info.config, LAYOUT));
+    if layout.is_none() {
+        return Err(format!(
+            "stream {name} was not made by Thalweg (it has no metadata \"{LAYOUT}\"): choose another name, or delete it"
+        ));
+    }
+    if layout != Some(LAYOUT_VALUE) || epoch(info).is_none() {
+        return Err(format!(
+            "stream {name} was made by another release of Thalweg (its metadata is {}): use that release, or choose another name",
+            info.config["metadata"]
+        ));
+    }
+    Ok(())
+}
+
+fn check_config(settings: &StreamSettings, config: &Value) -> Result<(), String> {
+    let (name, subjects) = (settings.stream_name(), json!([settings.subject()]));
+    if config["subjects"] != subjects {
+        let is = format!("the subjects {}, and {subjects} are wanted", config["subjects"]);
+        return wrong(settings, &is, &format!("--subjects '{}'", settings.subject()));
+    }
+    let replicas = settings.replicas;
+    if config["num_replicas"] != replicas {
+        let is = format!("{} replicas, and {replicas} are wanted", config["num_replicas"]);
+        return wrong(settings, &is, &format!("--replicas {replicas}"));
+    }
+    if config["storage"] != "file" {
+        return Err(format!(
+            "stream {name} is kept in memory, and would be lost with its servers: delete it, and it is created with file storage"
+        ));
+    }
+    if config["allow_direct"] != true {
+        return wrong(settings, "no direct access, which is wanted", "--allow-direct");
+    }
+    for key in ["mirror", "sources", "subject_transform"] {
+        if !config[key].is_null() {
+            return Err(format!(
+                "stream {name} has {key}, so that its messages may not be those that were stored in it: remove that, or choose another name"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(
+    settings: &StreamSettings,
+    config: &Value,
+    payload_bytes_max: usize,
+) -> Result<(), String> {
+    let number = |key: &str| config[key].as_i64().unwrap_or_default();
+    let window = number("duplicate_window");
+    if window < nanos(DUPLICATE_WINDOW) {
+        let window = Duration::from_nanos(u64::try_from(window).unwrap_or_default());
+        let window = humantime::format_duration(window);
+        let is = format!("a duplicate window of {window}, and 5m or more is wanted");
+        return wrong(settings, &is, "--dupe-window 5m");
+    }
+    // None is -1, or 0.
+    let message = number("max_msg_size");
+    if message > 0 && usize::try_from(message).is_ok_and(|bytes| bytes < payload_bytes_max) {
+        let is = format!(
+            "a max_msg_size of {message}, and none is wanted, or that of the servers ({payload_bytes_max})"
+        );
+        return wrong(settings, &is, "--max-msg-size=-1");
+    }
+    Ok(())
+}
+
+fn wrong(settings: &StreamSettings, is: &str, edit: &str) -> Result<(), String> {
+    let name = settings.stream_name();
+    Err(format!(
+        "stream {name} has {is}: change the settings, or the stream with nats stream edit {name} {edit}"
+    ))
+}
+
+/// What the stream keeps is its own business: it is only said.
+fn warn_of_other_limits(settings: &StreamSettings, config: &Value) {
+    let wanted = config_of(settings);
+    for key in ["max_age", "max_bytes", "max_msgs_per_subject", "discard"] {
+        if config[key] != wanted[key] {
+            tracing::warn!(
+                stream = settings.stream_name(),
+                "{key} of the stream is {}, and the settings say {}: the stream's holds; change it with nats stream edit",
+                config[key],
+                wanted[key]
+            );
+        }
+    }
+}
+
+/// The epoch of a stream. `None` if it has no generation.
+pub(crate) fn epoch(info: &StreamInfo) -> Option<Epoch> {
+    epoch_of(info.created, generation_of(&info.config)?)
+}
+
+/// The configuration of a stream with the next generation.
+pub(crate) fn with_next_generation(mut config: Value) -> Option<Value> {
+    let generation = generation_of(&config)?;
+    config["metadata"][GENERATION] = (generation + 1).to_string().into();
+    Some(config)
+}
+
+fn generation_of(config: &Value) -> Option<u64> {
+    metadata(config, GENERATION)?.parse().ok()
+}
+
+fn metadata<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
+    config["metadata"][key].as_str()
+}
+
+/// The first sequence number at or after a time that is `warm` ago; the next one to come if there is none.
+pub(crate) async fn sequence_ago(
+    api: &Api,
+    stream: &str,
+    info: &StreamInfo,
+    warm: Duration,
+) -> Result<u64, ApiError> {
+    let first = info.state.first_seq.max(1);
+    let Some(time) = SystemTime::now().checked_sub(warm).filter(|time| *time > info.created) else {
+        return Ok(first);
+    };
+    let name = format!("probe-{:016x}", fastrand::u64(..));
+    let config = json!({
+        "name": name,
+        "deliver_policy": "by_start_time",
+        "opt_start_time": humantime::format_rfc3339_nanos(time).to_string(),
+        "ack_policy": "none",
+        "replay_policy": "instant",
+        "inactive_threshold": nanos(PROBE_THRESHOLD),
+        "mem_storage": true,
+        "num_replicas": 1,
+    });
+    let consumer = api.create_consumer(stream, &name, &config).await?;
+    // A consumer stands before the first message that it will deliver. It may be with a replica that
+    // lacks the newest messages. Then this is too early, never too late.
+    let sequence = consumer.delivered.stream_seq + 1;
+    // If that fails, JetStream forgets it by itself.
+    let _ = api.delete_consumer(stream, &name).await;
+    Ok(sequence.max(first))
+}
+
+/// As JetStream writes durations.
+pub(crate) fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

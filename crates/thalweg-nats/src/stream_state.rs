@@ -1,0 +1,66 @@
+//! What reader, store and readiness share of a stream.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use thalweg_wire::Epoch;
+use tokio::{sync::Notify, time::Instant};
+
+use crate::health::Health;
+
+/// One stream's.
+#[derive(Debug)]
+pub(crate) struct StreamState {
+    /// What JetStream calls it.
+    pub(crate) name: String,
+    /// Its incarnation.
+    epoch: Mutex<Epoch>,
+    /// The first sequence number that was not read.
+    next: AtomicU64,
+    /// It may be another stream than the one that is read: look at it now.
+    pub(crate) suspect: Notify,
+    /// It is another one: read it anew.
+    pub(crate) changed: Notify,
+    health: Mutex<Health>,
+}
+
+impl StreamState {
+    /// A stream of which nothing was read.
+    pub(crate) fn new(name: String, epoch: Epoch, next: u64) -> Self {
+        Self {
+            name,
+            epoch: Mutex::new(epoch),
+            next: AtomicU64::new(next),
+            suspect: Notify::new(),
+            changed: Notify::new(),
+            health: Mutex::new(Health::new(Instant::now())),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        *self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first sequence number that was not read.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Relaxed)
+    }
+
+    /// All before `next` was read.
+    pub(crate) fn set_next(&self, next: u64) {
+        self.next.store(next, Relaxed);
+    }
+
+    /// It is another stream.
+    pub(crate) fn restart(&self, epoch: Epoch, next: u64) {
+        *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = epoch;
+        self.set_next(next);
+        self.health().restarted();
+    }
+
+    pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,133 @@
+//! A cluster of three, of which one goes.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use thalweg_nats::Settings;
+use thalweg_server::backend::StoreError;
+
+use crate::harness::{Heard, Node, Operator, Servers, Writer, settings, until};
+
+/// The index of the stream's leader.
+fn leader(operator: &Operator) -> usize {
+    until("a leader", || {
+        let info = operator.info();
+        info["cluster"]["leader"].as_str()?.strip_prefix('n')?.parse().ok()
+    })
+}
+
+#[test]
+fn a_server_that_stands_still_is_left() {
+    let Some(servers) = Servers::start(3) else { return };
+    let all = settings(&servers);
+    // It learns of the others from the first one.
+    let mut node = Node::start(&Settings { servers: vec![all.servers[0].clone()], ..all });
+    node.await_ready();
+    node.store("t", "1", None).unwrap();
+    let start = Instant::now();
+    servers.freeze(0, true);
+    until("stored", || node.store("t", "2", Some("k")).ok());
+    eprintln!("stored {:?} after its server stood still", start.elapsed());
+    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+    assert_eq!(node.next(), Heard::batch(2, "t", "2"));
+    node.await_ready();
+    servers.freeze(0, false);
+    node.store("t", "3", None).unwrap();
+    assert_eq!(node.next(), Heard::batch(3, "t", "3"));
+}
+
+#[test]
+fn a_leader_that_is_killed_loses_nothing_that_was_answered() {
+    let Some(mut servers) = Servers::start(3) else { return };
+    let mut writer = Node::start(&settings(&servers));
+    let mut reader = Node::start(&settings(&servers));
+    writer.await_ready();
+    reader.await_ready();
+    let operator = Operator::new(&servers);
+    let leader = leader(&operator);
+
+    let is_over = AtomicBool::new(false);
+    let topics: Vec<_> = std::thread::scope(|scope| {
+        let write = |topic| {
+            let (writer, is_over) = (writer.writer(), &is_over);
+            scope.spawn(move || write(&writer, topic, is_over))
+        };
+        let writing: Vec<_> = (0..8).map(write).collect();
+        std::thread::sleep(Duration::from_secs(1));
+        servers.kill(leader);
+        let killed = Instant::now();
+        let stored = || writer.counts.stored.load(Relaxed);
+        let before = stored();
+        until("stored again", || (stored() > before + 100).then_some(()));
+        eprintln!("100 stored {:?} after the leader was killed", killed.elapsed());
+        std::thread::sleep(Duration::from_secs(1));
+        is_over.store(true, Relaxed);
+        writing.into_iter().map(|topic| topic.join().unwrap()).collect()
+    });
+
+    let answered = topics.iter().flat_map(|topic| &topic.stored);
+    let last = answered.map(|(sequence, _)| *sequence).max().unwrap();
+    for node in [&mut writer, &mut reader] {
+        let read = read_until(node, last);
+        topics.iter().for_each(|topic| topic.check(&read));
+    }
+}
+
+/// What one topic was answered.
+struct Topic {
+    name: String,
+    /// Sequence number and event.
+    stored: Vec<(u64, usize)>,
+    unknown: Vec<usize>,
+}
+
+/// Stores one event after the other, with keys in every second topic.
+fn write(writer: &Writer, topic: usize, is_over: &AtomicBool) -> Topic {
+    let mut it = Topic { name: format!("t/{topic}"), stored: Vec::new(), unknown: Vec::new() };
+    for n in 0.. {
+        if is_over.load(Relaxed) {
+            break;
+        }
+        let event = n.to_string();
+        let key = topic.is_multiple_of(2).then_some(event.as_str());
+        match writer.store(&it.name, &event, key) {
+            Ok(stored) => it.stored.push((stored.sequence, n)),
+            Err(StoreError::Unknown) => it.unknown.push(n),
+            Err(StoreError::Unavailable) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    it
+}
+
+/// All that is read, up to a sequence number: topic and event of each.
+fn read_until(node: &mut Node, last: u64) -> BTreeMap<u64, (String, String)> {
+    let mut read = BTreeMap::new();
+    for expected in 1..=last {
+        let Heard::Batch { sequence, topic, events } = node.next() else {
+            panic!("another stream")
+        };
+        assert_eq!(sequence, expected, "each once, none missing");
+        read.insert(sequence, (topic, events));
+    }
+    read
+}
+
+impl Topic {
+    /// Compares what was answered with what was read.
+    fn check(&self, read: &BTreeMap<u64, (String, String)>) {
+        for (sequence, n) in &self.stored {
+            assert_eq!(read.get(sequence), Some(&(self.name.clone(), n.to_string())));
+        }
+        let of_topic = read.values().filter(|(topic, _)| *topic == self.name);
+        let events: Vec<usize> =
+            of_topic.map(|(_, events)| events.parse().expect("a number")).collect();
+        assert!(events.is_sorted_by(|a, b| a < b), "in order, each once: {events:?}");
+        let stored: HashSet<_> = self.stored.iter().map(|(_, n)| n).collect();
+        let known = |n: &usize| stored.contains(n) || self.unknown.contains(n);
+        assert!(events.iter().all(known), "what was said not to be stored is not");
+    }
+}

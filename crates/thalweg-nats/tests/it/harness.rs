@@ -1,0 +1,64 @@
+//! What the tests stand on.
+//!
+//! - `servers`: NATS servers on this machine, alone or as a cluster
+//! - `node`: the crate as a server of Thalweg has it
+//! - `operator`: somebody else's client
+
+mod node;
+mod operator;
+mod servers;
+
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use thalweg_nats::{Settings, StreamSettings};
+
+pub(crate) use node::{Heard, Node, Writer};
+pub(crate) use operator::Operator;
+pub(crate) use servers::Servers;
+
+/// Longer than anything takes that is to happen.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A stream `s` of all topics, with an hour of history.
+pub(crate) fn stream() -> StreamSettings {
+    StreamSettings {
+        name: "s".to_owned(),
+        pattern: "**".parse().expect("a pattern"),
+        replicas: 1,
+        age: Duration::from_secs(3600),
+        bytes: None,
+        warm: Duration::from_secs(3600),
+    }
+}
+
+/// That stream, at these servers.
+pub(crate) fn settings(servers: &Servers) -> Settings {
+    let replicas = servers.count();
+    let streams = vec![StreamSettings { replicas, ..stream() }];
+    Settings { servers: servers.urls(), credentials: None, ca_file: None, streams }
+}
+
+/// Looks again until `done` says something.
+pub(crate) fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(it) = done() {
+            return it;
+        }
+        assert!(start.elapsed() < DEADLINE, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Says that a test is skipped, and why. `THALWEG_SKIPPED` names the file that `make test` counts them from.
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+    if let Some(path) = std::env::var_os("THALWEG_SKIPPED") {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| writeln!(file, "{why}")).expect("note what is skipped");
+    }
+}

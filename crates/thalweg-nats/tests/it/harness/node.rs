@@ -1,0 +1,205 @@
+//! The crate as a server of Thalweg has it.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc as blocking,
+    },
+    thread::JoinHandle,
+};
+
+use thalweg_nats::{
+    Counts, Nats, Settings,
+    end::{Answer, Target, Work},
+    open,
+};
+use thalweg_server::{
+    backend::{Backend, StoreError, Stored, Stream},
+    stream::Payloads,
+};
+use thalweg_wire::{Epoch, Topic};
+use tokio::sync::{mpsc, watch};
+
+use super::{DEADLINE, until};
+
+/// What a server of Thalweg is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Batch { sequence: u64, topic: String, events: String },
+    Restarted { epoch: Epoch, from: u64 },
+}
+
+impl Heard {
+    pub(crate) fn batch(sequence: u64, topic: &str, events: &str) -> Self {
+        Self::Batch { sequence, topic: topic.to_owned(), events: events.to_owned() }
+    }
+}
+
+/// One such server, with one stream. Ends with it.
+pub(crate) struct Node {
+    pub(crate) stream: Stream,
+    pub(crate) counts: Arc<Counts>,
+    writer: Option<Writer>,
+    heard: blocking::Receiver<Heard>,
+    ready: Arc<AtomicBool>,
+    open: watch::Sender<bool>,
+    thread: Option<JoinHandle<std::io::Result<()>>>,
+    kept: VecDeque<Heard>,
+}
+
+/// What stores are asked of. The node runs as long as there is one.
+#[derive(Clone)]
+pub(crate) struct Writer(mpsc::Sender<(Work, Asked)>);
+
+/// Who waits for the answer to a store.
+pub(crate) struct Asked(blocking::Sender<Result<Stored, StoreError>>);
+
+impl Answer for Asked {
+    async fn send(self, result: Result<Stored, StoreError>) {
+        let _ = self.0.send(result);
+    }
+}
+
+#[derive(Clone)]
+struct Ear {
+    heard: blocking::Sender<Heard>,
+    ready: Arc<AtomicBool>,
+    open: watch::Receiver<bool>,
+}
+
+impl Target for Ear {
+    async fn batch(&self, _: usize, sequence: u64, topic: Topic, payloads: Payloads) {
+        let mut open = self.open.clone();
+        let _ = open.wait_for(|open| *open).await;
+        let events = String::from_utf8(payloads.joined().to_vec()).expect("UTF-8");
+        let _ = self.heard.send(Heard::batch(sequence, topic.as_str(), &events));
+    }
+
+    async fn restarted(&self, _: usize, epoch: Epoch, from: u64) {
+        let _ = self.heard.send(Heard::Restarted { epoch, from });
+    }
+
+    fn set_ready(&self, is_ready: bool) {
+        self.ready.store(is_ready, Relaxed);
+    }
+}
+
+impl Node {
+    /// Opens, and runs.
+    pub(crate) fn start(settings: &Settings) -> Self {
+        Self::run(open(settings).expect("open the stream"))
+    }
+
+    pub(crate) fn run(nats: Nats) -> Self {
+        let stream = nats.streams().remove(0);
+        let counts = nats.counts();
+        let (stores, work) = mpsc::channel(16);
+        let (sender, heard) = blocking::channel();
+        let ready = Arc::new(AtomicBool::new(false));
+        let (open, is_open) = watch::channel(true);
+        let ear = Ear { heard: sender, ready: ready.clone(), open: is_open };
+        let thread = std::thread::spawn(move || nats.run_for(work, |store| store, &ear));
+        let (writer, thread, kept) = (Some(Writer(stores)), Some(thread), VecDeque::new());
+        Self { stream, counts, writer, heard, ready, open, thread, kept }
+    }
+
+    /// Stores, and waits for the answer.
+    pub(crate) fn store(
+        &self,
+        topic: &str,
+        event: &str,
+        key: Option<&str>,
+    ) -> Result<Stored, StoreError> {
+        self.writer().store(topic, event, key)
+    }
+
+    pub(crate) fn writer(&self) -> Writer {
+        self.writer.clone().expect("it runs")
+    }
+
+    /// What it is told next.
+    pub(crate) fn next(&mut self) -> Heard {
+        let kept = self.kept.pop_front();
+        kept.unwrap_or_else(|| self.heard.recv_timeout(DEADLINE).expect("to be told something"))
+    }
+
+    /// What it was told already.
+    pub(crate) fn heard(&mut self) -> Vec<Heard> {
+        self.kept.drain(..).chain(self.heard.try_iter()).collect()
+    }
+
+    /// Waits until it is told that it has restarted.
+    pub(crate) fn restarted(&mut self) -> (Epoch, u64) {
+        loop {
+            if let Heard::Restarted { epoch, from } = self.next() {
+                return (epoch, from);
+            }
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Relaxed)
+    }
+
+    pub(crate) fn await_ready(&self) {
+        until("ready", || self.is_ready().then_some(()));
+    }
+
+    /// Takes no batches, or takes them again.
+    pub(crate) fn take_batches(&self, is_taken: bool) {
+        self.open.send_replace(is_taken);
+    }
+
+    /// Ends it in order. It must have answered everything.
+    pub(crate) fn end(&mut self) {
+        self.writer = None;
+        self.open.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("no panic").expect("an orderly end");
+        }
+    }
+}
+
+impl Writer {
+    /// Asks for a store, whose answer comes later.
+    pub(crate) fn ask(
+        &self,
+        topic: &str,
+        events: &[&str],
+        key: Option<&str>,
+    ) -> blocking::Receiver<Result<Stored, StoreError>> {
+        let mut payloads = Payloads::default();
+        for event in events {
+            let write = |out: &mut Vec<u8>| {
+                out.extend_from_slice(event.as_bytes());
+                Ok::<_, ()>(())
+            };
+            payloads.push(write).expect("it is written");
+        }
+        let (sender, answer) = blocking::channel();
+        let key = key.map(|key| key.as_bytes().to_vec());
+        let work = Work { stream: 0, topic: topic.parse().expect("a topic"), payloads, key };
+        assert!(self.0.blocking_send((work, Asked(sender))).is_ok(), "it runs");
+        answer
+    }
+
+    /// Stores, and waits for the answer.
+    pub(crate) fn store(
+        &self,
+        topic: &str,
+        event: &str,
+        key: Option<&str>,
+    ) -> Result<Stored, StoreError> {
+        self.ask(topic, &[event], key).recv_timeout(DEADLINE).expect("an answer")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.end();
+        }
+    }
+}

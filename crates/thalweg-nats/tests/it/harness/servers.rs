@@ -1,0 +1,131 @@
+//! NATS servers on this machine, alone or as a cluster.
+
+use std::{
+    fs,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{skipped, until};
+
+/// Names the binary.
+const BINARY: &str = "THALWEG_NATS_SERVER";
+
+/// Ports that are used, if they are free.
+const PORTS: std::ops::Range<u16> = 14222..14400;
+
+/// Servers, which end with it.
+pub(crate) struct Servers {
+    binary: PathBuf,
+    folder: PathBuf,
+    ports: Vec<u16>,
+    routes: Vec<u16>,
+    running: Vec<Option<Child>>,
+    arguments: Vec<String>,
+}
+
+impl Servers {
+    /// Starts so many. `None` if this machine has no binary: then the test is skipped.
+    pub(crate) fn start(count: usize) -> Option<Self> {
+        Self::start_with(count, &[])
+    }
+
+    /// Likewise, each with further arguments.
+    pub(crate) fn start_with(count: usize, arguments: &[&str]) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let binary = binary()?;
+        let name = format!("thalweg-nats-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).expect("make a folder");
+        let (ports, routes) = (free_ports(count), free_ports(count));
+        let running = (0..count).map(|_| None).collect();
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let mut servers = Self { binary, folder, ports, routes, running, arguments };
+        (0..count).for_each(|index| servers.run(index));
+        Some(servers)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.ports.len()
+    }
+
+    pub(crate) fn urls(&self) -> Vec<String> {
+        self.ports.iter().map(|port| format!("nats://127.0.0.1:{port}")).collect()
+    }
+
+    /// Starts one that does not run.
+    pub(crate) fn run(&mut self, index: usize) {
+        let folder = self.store(index);
+        let mut command = Command::new(&self.binary);
+        command.args(["-a", "127.0.0.1", "-p", &self.ports[index].to_string()]);
+        command.args(["-n", &format!("n{index}"), "-js", "-sd"]).arg(&folder);
+        command.arg("-l").arg(self.folder.join(format!("{index}.log")));
+        command.args(&self.arguments);
+        if self.count() > 1 {
+            let route = |port: &u16| format!("nats://127.0.0.1:{port}");
+            let routes: Vec<_> = self.routes.iter().map(route).collect();
+            command.args(["--cluster_name", "c", "--cluster", &routes[index]]);
+            command.args(["--routes", &routes.join(",")]);
+        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.running[index] = Some(command.spawn().expect("start a NATS server"));
+        let port = self.ports[index];
+        until("a NATS server listens", || TcpStream::connect(("127.0.0.1", port)).ok());
+    }
+
+    /// Ends one as a power cut would: it can do nothing any more.
+    pub(crate) fn kill(&mut self, index: usize) {
+        if let Some(mut child) = self.running[index].take() {
+            child.kill().expect("end a server");
+            child.wait().expect("end a server");
+        }
+    }
+
+    /// It stands still, or goes on: what it is sent stays unanswered, and no connection ends.
+    pub(crate) fn freeze(&self, index: usize, is_frozen: bool) {
+        if let Some(child) = &self.running[index] {
+            let signal = if is_frozen { Signal::STOP } else { Signal::CONT };
+            kill_process(Pid::from_child(child), signal).expect("signal a server");
+        }
+    }
+
+    /// Where it keeps its streams.
+    pub(crate) fn store(&self, index: usize) -> PathBuf {
+        self.folder.join(index.to_string())
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        (0..self.count()).for_each(|index| self.kill(index));
+        if std::thread::panicking() {
+            eprintln!("the servers' logs are in {}", self.folder.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+fn binary() -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/nats/nats-server");
+    let path = std::env::var_os(BINARY).map_or(built, PathBuf::from);
+    if path.is_file() {
+        return Some(path);
+    }
+    skipped(&format!("no NATS server at {}: name one with {BINARY}", path.display()));
+    None
+}
+
+fn free_ports(count: usize) -> Vec<u16> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 1000).expect("it is small");
+    let ports = std::iter::repeat_with(|| {
+        let offset = (start + NEXT.fetch_add(1, Relaxed)) % (PORTS.end - PORTS.start);
+        PORTS.start + offset
+    });
+    ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect()
+}

@@ -1,0 +1,8 @@
+//! The crate beside real NATS servers, which the tests start and stop.
+
+mod cluster;
+mod harness;
+mod opening;
+mod reading;
+mod restarting;
+mod storing;

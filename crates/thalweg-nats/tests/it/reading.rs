@@ -1,0 +1,111 @@
+//! Reading goes on whatever is lost on the way.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::harness::{Heard, Node, Operator, Servers, settings, until};
+
+/// The next batches have these sequence numbers, and nothing else comes between.
+fn expect(node: &mut Node, sequences: std::ops::RangeInclusive<u64>) {
+    for expected in sequences {
+        match node.next() {
+            Heard::Batch { sequence, .. } => assert_eq!(sequence, expected),
+            other @ Heard::Restarted { .. } => panic!("{other:?} before {expected}"),
+        }
+    }
+}
+
+#[test]
+fn messages_of_others_are_checked() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    operator.publish("thalweg.cars.v1/2", None, "{ \"a\": 1 }\r\n[2 , 3]\n");
+    operator.publish("thalweg.cars", None, "nonsense");
+    operator.publish("thalweg.cars", None, &"1\n".repeat(257));
+    operator.publish("thalweg.no$topic", None, "1");
+    operator.publish("thalweg.cars", None, "");
+    operator.publish_marked("thalweg.cars", "not looked at\n2");
+    operator.publish_marked("thalweg.cars", &["1"; 257].join("\n"));
+    operator.publish("thalweg.cars", None, "7");
+    assert_eq!(node.next(), Heard::batch(1, "cars/v1.2", "{\"a\":1},[2,3]"));
+    assert_eq!(node.next(), Heard::batch(6, "cars", "not looked at,2"));
+    assert_eq!(node.next(), Heard::batch(8, "cars", "7"));
+    assert_eq!(node.counts.skipped.load(Relaxed), 5);
+    assert_eq!(node.counts.messages.load(Relaxed), 8);
+}
+
+#[test]
+fn a_deleted_consumer_is_made_again() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    node.await_ready();
+    let consumers = operator.consumers();
+    assert_eq!(consumers.len(), 1, "and none is left of the start: {consumers:?}");
+    operator.publish_all("thalweg.t", (1..=10).map(|n| n.to_string()));
+    operator.delete_consumer(consumers[0]["name"].as_str().unwrap());
+    operator.publish_all("thalweg.t", (11..=20).map(|n| n.to_string()));
+    expect(&mut node, 1..=20);
+    assert_eq!(node.counts.recreations.load(Relaxed), 1);
+    assert_eq!(operator.consumers().len(), 1);
+}
+
+#[test]
+fn a_hole_has_the_consumer_made_again() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    node.await_ready();
+    operator.publish_all("thalweg.t", (1..=10).map(|n| n.to_string()));
+    expect(&mut node, 1..=10);
+    // As if what it delivered after the tenth had been dropped.
+    let consumer = operator.consumers().remove(0);
+    let inbox = consumer["config"]["deliver_subject"].as_str().unwrap();
+    operator.heartbeat(inbox, 12);
+    operator.publish_all("thalweg.t", (11..=20).map(|n| n.to_string()));
+    expect(&mut node, 11..=20);
+    assert_eq!(node.counts.recreations.load(Relaxed), 1);
+    // What comes from no consumer does nothing.
+    let consumer = operator.consumers().remove(0);
+    let inbox = consumer["config"]["deliver_subject"].as_str().unwrap();
+    operator.publish(inbox, None, "1");
+    operator.publish(inbox, Some("other"), "1");
+    operator.publish("thalweg.t", None, "21");
+    expect(&mut node, 21..=21);
+    assert_eq!(node.counts.recreations.load(Relaxed), 1);
+}
+
+#[test]
+fn who_does_not_take_batches_for_a_while_loses_none() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    node.await_ready();
+    node.take_batches(false);
+    // More than flow control lets through at first, and longer than silence is borne.
+    let body = format!("\"{}\"", "x".repeat(1000));
+    operator.publish_all("thalweg.t", (0..20_000).map(|_| body.clone()));
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(node.heard(), []);
+    node.take_batches(true);
+    expect(&mut node, 1..=20_000);
+    assert_eq!(node.counts.recreations.load(Relaxed), 0);
+}
+
+#[test]
+fn a_server_that_restarts_is_read_on() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    node.store("t", "1", None).unwrap();
+    node.await_ready();
+    servers.kill(0);
+    until("not ready", || (!node.is_ready()).then_some(()));
+    servers.run(0);
+    node.await_ready();
+    let recreations = node.counts.recreations.load(Relaxed);
+    for _ in 0..500 {
+        node.store("t", "2", None).unwrap();
+    }
+    expect(&mut node, 1..=501);
+    assert_eq!(node.counts.recreations.load(Relaxed), recreations, "it is over");
+}

@@ -1,0 +1,137 @@
+//! A stream becomes another one.
+
+use std::{fs, path::Path, sync::atomic::Ordering::Relaxed};
+
+use crate::harness::{Heard, Node, Operator, Servers, settings};
+
+#[test]
+fn a_stream_that_is_created_anew_is_another_one() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    for n in 1..=3 {
+        node.store("t", &n.to_string(), None).unwrap();
+    }
+    let operator = Operator::new(&servers);
+    let config = operator.info()["config"].clone();
+    operator.delete_stream();
+    operator.create_stream(&config);
+    let (epoch, from) = node.restarted();
+    assert_ne!(epoch, node.stream.epoch);
+    assert_eq!(from, 1);
+    node.await_ready();
+    let stored = node.store("t", "4", None).unwrap();
+    assert_eq!((stored.epoch, stored.sequence), (epoch, 1));
+    assert_eq!(node.next(), Heard::batch(1, "t", "4"));
+    assert_eq!(Node::start(&settings(&servers)).stream.epoch, epoch);
+}
+
+#[test]
+fn a_purge_is_no_other_stream() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    for n in 1..=3 {
+        node.store("t", &n.to_string(), None).unwrap();
+        assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+    }
+    operator.purge_stream();
+    let consumer = operator.consumers().remove(0);
+    operator.delete_consumer(consumer["name"].as_str().unwrap());
+    node.store("t", "4", None).unwrap();
+    assert_eq!(node.next(), Heard::batch(4, "t", "4"));
+    assert_eq!(node.counts.restarts.load(Relaxed), 0);
+}
+
+#[test]
+fn what_is_removed_before_it_is_read_is_announced() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    node.store("t", "1", None).unwrap();
+    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+    // A pause of its own would not do: JetStream has sent what it has before the purge.
+    node.take_batches(false);
+    let body = format!("\"{}\"", "x".repeat(100_000));
+    operator.publish_all("thalweg.t", (0..400).map(|_| body.clone()));
+    servers.kill(0);
+    servers.run(0);
+    operator.purge_stream();
+    node.take_batches(true);
+    let after = node.store("t", "2", None).unwrap();
+    let (epoch, from) = node.restarted();
+    assert_eq!((epoch, from), (node.stream.epoch, after.sequence));
+    assert_eq!(node.next(), Heard::batch(after.sequence, "t", "2"));
+}
+
+#[test]
+fn a_raised_generation_is_another_stream() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    node.store("t", "1", None).unwrap();
+    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+    let operator = Operator::new(&servers);
+    let mut config = operator.info()["config"].clone();
+    config["metadata"]["generation"] = "2".into();
+    let updated = operator.api("STREAM.UPDATE.thalweg-s", &config);
+    assert!(updated["error"].is_null(), "{updated}");
+    let consumer = operator.consumers().remove(0);
+    operator.delete_consumer(consumer["name"].as_str().unwrap());
+    let (epoch, from) = node.restarted();
+    assert_eq!((epoch.get(), from), (node.stream.epoch.get() + 1, 1));
+    assert_eq!(node.next(), Heard::batch(1, "t", "1"));
+}
+
+#[test]
+fn a_stream_that_went_back_begins_a_new_epoch() {
+    let Some(mut servers) = Servers::start(1) else { return };
+    let (mut a, mut b) = (Node::start(&settings(&servers)), Node::start(&settings(&servers)));
+    for n in 1..=3 {
+        a.store("t", &n.to_string(), None).unwrap();
+    }
+    let (store, backup) = (servers.store(0), servers.store(100));
+    servers.kill(0);
+    copy(&store, &backup);
+    servers.run(0);
+    // With a key, because it may meet a connection that is lost.
+    for n in 4..=6 {
+        a.store("t", &n.to_string(), Some(&n.to_string())).unwrap();
+    }
+    for node in [&mut a, &mut b] {
+        for n in 1..=6 {
+            assert_eq!(node.next(), Heard::batch(n, "t", &n.to_string()));
+        }
+    }
+    servers.kill(0);
+    fs::remove_dir_all(&store).unwrap();
+    copy(&backup, &store);
+    servers.run(0);
+    // Both see it, and may both raise the generation.
+    let (mut epochs, generation) = (Vec::new(), || {
+        let info = Operator::new(&servers).info();
+        info["config"]["metadata"]["generation"].as_str().map(str::to_owned)
+    });
+    for node in [&mut a, &mut b] {
+        let (epoch, from) = node.restarted();
+        assert_eq!(from, 1);
+        assert!(epoch.get() > node.stream.epoch.get());
+        epochs.push(epoch);
+    }
+    assert!(matches!(generation().as_deref(), Some("2" | "3")), "{:?}", generation());
+    let after = a.store("t", "7", None).unwrap();
+    assert_eq!(after.sequence, 4);
+    assert!(a.counts.regressions.load(Relaxed) + b.counts.regressions.load(Relaxed) >= 1);
+}
+
+/// Copies a folder with all that is in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("make a folder");
+    for entry in fs::read_dir(from).expect("list a folder") {
+        let entry = entry.expect("list a folder");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).expect("copy a file");
+        }
+    }
+}
