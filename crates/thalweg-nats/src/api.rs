@@ -19,6 +19,7 @@ pub(crate) mod code {
     pub(crate) const CLUSTER_NOT_AVAILABLE: u64 = 10008;
     /// Whoever was asked is not the leader any more.
     pub(crate) const CLUSTER_NOT_LEADER: u64 = 10009;
+    pub(crate) const NO_MESSAGE_FOUND: u64 = 10037;
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10058;
     pub(crate) const STREAM_NOT_FOUND: u64 = 10059;
     pub(crate) const SUBJECTS_OVERLAP: u64 = 10065;
@@ -207,6 +208,30 @@ impl Api {
             None => Ok(Some(message)),
             Some(StatusCode::NOT_FOUND) => Ok(None),
             Some(status) => Err(ApiError::Unreadable(format!("status {status}"))),
+        }
+    }
+
+    /// The number of the first message of a subject from `from` on, as the leader knows. `None` if
+    /// there is none.
+    pub(crate) async fn next_sequence(
+        &self,
+        stream: &str,
+        from: u64,
+        subject: &str,
+    ) -> Result<Option<u64>, ApiError> {
+        #[derive(Deserialize)]
+        struct Found {
+            message: Place,
+        }
+        #[derive(Deserialize)]
+        struct Place {
+            seq: u64,
+        }
+        let body = json!({ "seq": from, "next_by_subj": subject });
+        match self.ask::<Found>(format!("STREAM.MSG.GET.{stream}"), Some(&body)).await {
+            Ok(found) => Ok(Some(found.message.seq)),
+            Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

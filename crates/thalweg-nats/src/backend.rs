@@ -19,7 +19,8 @@ use crate::{
     api::Api,
     connection::{Connection, START_TIMEOUT},
     counts::Counts,
-    end::{Answer, Server, Target, Work},
+    end::{Answer, PageAnswer, Server, Target, Wanted, Work},
+    pages::{self, Reading},
     reader::{self, Reader},
     requests::Requests,
     sequence::Sequence,
@@ -128,10 +129,10 @@ impl Nats {
     /// # Errors
     /// When reading ended, which it never should.
     #[doc(hidden)]
-    pub fn run_for<S, A: Answer, T: Target>(
+    pub fn run_for<S, A: Answer, R: Send + 'static, P: PageAnswer, T: Target>(
         self,
-        stores: mpsc::Receiver<S>,
-        split: impl Fn(S) -> (Work, A),
+        (stores, split): (mpsc::Receiver<S>, impl Fn(S) -> (Work, A)),
+        (reads, split_read): (mpsc::Receiver<R>, impl Fn(R) -> (Wanted, P) + Send + 'static),
         target: &T,
     ) -> io::Result<()> {
         let Self { runtime, requests, streams, message_bytes_max, counts } = self;
@@ -143,7 +144,15 @@ impl Nats {
             api: api.clone(),
             counts: counts.clone(),
         };
+        let reading = Reading {
+            streams: states.clone(),
+            connection: requests.connection().clone(),
+            api: api.clone(),
+            counts: counts.clone(),
+            event_bytes_max: message_bytes_max,
+        };
         runtime.block_on(async move {
+            tokio::spawn(pages::run(reading, reads, split_read));
             let mut readers = JoinSet::new();
             for (index, stream) in streams.into_iter().enumerate() {
                 readers.spawn(reader::watch(api.clone(), stream.state.clone()));
@@ -186,9 +195,8 @@ impl Backend for Nats {
     }
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
-        // Reads are not served yet: whoever asks is told so, because nobody holds their receiver.
-        let Link { stores, shards, readiness, .. } = link;
-        self.run_for(stores, Work::of, &Server { shards, readiness })
+        let Link { stores, reads, shards, readiness } = link;
+        self.run_for((stores, Work::of), (reads, Wanted::of), &Server { shards, readiness })
     }
 }
 

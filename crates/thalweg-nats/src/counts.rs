@@ -28,6 +28,10 @@ pub struct Counts {
     pub retries_unavailable: AtomicU64,
     /// Attempts to store again because the answer did not come (only with a key).
     pub retries_unanswered: AtomicU64,
+    /// Pages of older messages that were asked for.
+    pub pages: AtomicU64,
+    /// Those of them that could not be read.
+    pub pages_failed: AtomicU64,
     /// Stores answered by "unknown".
     pub unknown: AtomicU64,
     /// Messages that the streams have and this server has not read, as of the newest it has read.

@@ -4,7 +4,9 @@
 use std::future::Future;
 
 use thalweg_server::{
-    backend::{Readiness, Reply, Shards, Store, StoreError, Stored},
+    backend::{
+        Read, ReadPage, ReadReply, Readiness, Reply, Shards, Store, StoreError, Stored, Unreadable,
+    },
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Topic};
@@ -61,7 +63,40 @@ impl Work {
     }
 }
 
-/// A [`thalweg_server::backend::Link`] without its stores.
+/// Where the answer to one read goes.
+pub trait PageAnswer: Send + 'static {
+    /// See [`ReadReply::send`].
+    fn send(self, result: Result<ReadPage, Unreadable>) -> impl Future<Output = ()> + Send;
+}
+
+/// Older messages that are to be read again.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The index of the stream.
+    pub stream: usize,
+    /// Of which topic.
+    pub topic: Topic,
+    /// From this sequence number on.
+    pub from_sequence: u64,
+    /// Before this one.
+    pub until_sequence: u64,
+}
+
+impl Wanted {
+    /// What a [`Read`] asks for.
+    pub fn of(read: Read) -> (Self, ReadReply) {
+        let Read { stream, topic, from_sequence, until_sequence, reply } = read;
+        (Self { stream, topic, from_sequence, until_sequence }, reply)
+    }
+}
+
+impl PageAnswer for ReadReply {
+    async fn send(self, result: Result<ReadPage, Unreadable>) {
+        self.send(result).await;
+    }
+}
+
+/// A [`thalweg_server::backend::Link`] without its stores and reads.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) shards: Shards,

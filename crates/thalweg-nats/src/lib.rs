@@ -18,6 +18,7 @@
 //! reply        where a message was in its stream                             (pure)
 //! sequence     whether a message is missing                                  (pure)
 //! message      what a message says: topic and events                         (pure)
+//! pages        older messages of one topic, read again
 //! health       whether this server has caught up                             (pure)
 //! store        storing, with retries
 //! ack          what the stream answers to a message that is to be stored     (pure)
@@ -39,6 +40,7 @@ pub mod end;
 mod health;
 mod incarnation;
 mod message;
+mod pages;
 mod reader;
 mod reply;
 mod requests;

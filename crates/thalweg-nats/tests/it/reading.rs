@@ -109,3 +109,36 @@ fn a_server_that_restarts_is_read_on() {
     expect(&mut node, 1..=501);
     assert_eq!(node.counts.recreations.load(Relaxed), recreations, "it is over");
 }
+
+#[test]
+fn older_messages_are_read_again_a_page_at_a_time() {
+    let Some(servers) = Servers::start(1) else { return };
+    let node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    operator.publish_all("thalweg.a", (1..=400).map(|n| n.to_string()));
+    operator.publish_all("thalweg.b", ["1", "nonsense", "2"].map(str::to_owned));
+    operator.publish_all("thalweg.a", (401..=410).map(|n| n.to_string()));
+    let events = |page: &thalweg_server::backend::ReadPage| -> Vec<(u64, String)> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        page.messages.iter().map(|(sequence, it)| (*sequence, text(it.joined()))).collect()
+    };
+    let (mut from, mut read) = (1, Vec::new());
+    loop {
+        let page = node.page("a", from, 414);
+        read.extend(events(&page));
+        assert_eq!(page.first_sequence, 1);
+        if page.is_whole {
+            break;
+        }
+        from = read.last().expect("some").0 + 1;
+    }
+    assert_eq!(read.len(), 410);
+    assert_eq!((read[0].clone(), read[409].clone()), ((1, "1".into()), (413, "410".into())));
+    // What could not be read by anybody is left out; what comes after the end is as well.
+    let page = node.page("b", 1, 403);
+    assert_eq!((events(&page), page.is_whole), (vec![(401, "1".into())], true));
+    let page = node.page("b", 402, 414);
+    assert_eq!((events(&page), page.is_whole), (vec![(403, "2".into())], true));
+    let page = node.page("nothing", 1, 414);
+    assert_eq!((events(&page), page.is_whole), (vec![], true));
+}

@@ -12,11 +12,11 @@ use std::{
 
 use thalweg_nats::{
     Counts, Nats, Settings,
-    end::{Answer, Target, Work},
+    end::{Answer, PageAnswer, Target, Wanted, Work},
     open,
 };
 use thalweg_server::{
-    backend::{Backend, StoreError, Stored, Stream},
+    backend::{Backend, ReadPage, StoreError, Stored, Stream, Unreadable},
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Topic};
@@ -42,6 +42,7 @@ pub(crate) struct Node {
     pub(crate) stream: Stream,
     pub(crate) counts: Arc<Counts>,
     writer: Option<Writer>,
+    reads: mpsc::Sender<(Wanted, Reader)>,
     heard: blocking::Receiver<Heard>,
     ready: Arc<AtomicBool>,
     open: watch::Sender<bool>,
@@ -58,6 +59,15 @@ pub(crate) struct Asked(blocking::Sender<Result<Stored, StoreError>>);
 
 impl Answer for Asked {
     async fn send(self, result: Result<Stored, StoreError>) {
+        let _ = self.0.send(result);
+    }
+}
+
+/// Who waits for a page.
+pub(crate) struct Reader(blocking::Sender<Result<ReadPage, Unreadable>>);
+
+impl PageAnswer for Reader {
+    async fn send(self, result: Result<ReadPage, Unreadable>) {
         let _ = self.0.send(result);
     }
 }
@@ -96,13 +106,16 @@ impl Node {
         let stream = nats.streams().remove(0);
         let counts = nats.counts();
         let (stores, work) = mpsc::channel(16);
+        let (reads, to_read) = mpsc::channel(16);
         let (sender, heard) = blocking::channel();
         let ready = Arc::new(AtomicBool::new(false));
         let (open, is_open) = watch::channel(true);
         let ear = Ear { heard: sender, ready: ready.clone(), open: is_open };
-        let thread = std::thread::spawn(move || nats.run_for(work, |store| store, &ear));
+        let thread = std::thread::spawn(move || {
+            nats.run_for((work, |store| store), (to_read, |read| read), &ear)
+        });
         let (writer, thread, kept) = (Some(Writer(stores)), Some(thread), VecDeque::new());
-        Self { stream, counts, writer, heard, ready, open, thread, kept }
+        Self { stream, counts, writer, reads, heard, ready, open, thread, kept }
     }
 
     /// Stores, and waits for the answer.
@@ -113,6 +126,20 @@ impl Node {
         key: Option<&str>,
     ) -> Result<Stored, StoreError> {
         self.writer().store(topic, event, key)
+    }
+
+    /// Reads a page of a topic, until that can be done.
+    pub(crate) fn page(&self, topic: &str, from: u64, until: u64) -> ReadPage {
+        loop {
+            let (sender, answer) = blocking::channel();
+            let topic = topic.parse().expect("a topic");
+            let (from_sequence, until_sequence) = (from, until);
+            let wanted = Wanted { stream: 0, topic, from_sequence, until_sequence };
+            assert!(self.reads.blocking_send((wanted, Reader(sender))).is_ok(), "it runs");
+            if let Ok(page) = answer.recv_timeout(DEADLINE).expect("an answer") {
+                return page;
+            }
+        }
     }
 
     pub(crate) fn writer(&self) -> Writer {

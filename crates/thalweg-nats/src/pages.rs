@@ -1,0 +1,182 @@
+//! Reading older messages of one topic again, a page at a time.
+//!
+//! Any replica may be asked for messages (direct get). It has them in the order of the stream, but the
+//! newest may not be there yet. So the page it gives is complete up to its last message, and whether there are
+//! more before the number that was named, the leader is asked.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::{HeaderMap, HeaderName, Message, StatusCode};
+use futures_util::StreamExt;
+use serde_json::json;
+use thalweg_server::{
+    backend::{ReadPage, Unreadable},
+    stream::Payloads,
+};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    api::{Api, ApiError},
+    connection::Connection,
+    counts::{Counts, add},
+    end::{PageAnswer, Wanted},
+    message,
+    settings::subject_of,
+    setup,
+    stream_state::StreamState,
+};
+
+/// What a page has at most: about what a subscriber takes while the next one is read.
+const PAGE_MESSAGES: usize = 256;
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Pages being read at once, of all topics: each is up to a megabyte on its way here.
+const UNDER_WAY_MAX: usize = 16;
+
+/// How long a page may take.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+const SEQUENCE: HeaderName = HeaderName::from_static("Nats-Sequence");
+
+/// What reading takes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Reading {
+    pub(crate) streams: Arc<[Arc<StreamState>]>,
+    pub(crate) connection: Connection,
+    pub(crate) api: Api,
+    pub(crate) counts: Arc<Counts>,
+    /// Bytes that an event of others may have.
+    pub(crate) event_bytes_max: usize,
+}
+
+/// Reads what is asked for, until nothing more can be.
+pub(crate) async fn run<R, A: PageAnswer>(
+    reading: Reading,
+    mut reads: mpsc::Receiver<R>,
+    split: impl Fn(R) -> (Wanted, A),
+) {
+    let mut under_way = JoinSet::new();
+    loop {
+        tokio::select! {
+            read = reads.recv(), if under_way.len() < UNDER_WAY_MAX => {
+                let Some(read) = read else { break };
+                let (wanted, answer) = split(read);
+                let reading = reading.clone();
+                under_way.spawn(async move {
+                    add(&reading.counts.pages);
+                    let page = reading.page(&wanted).await;
+                    if let Err(error) = &page {
+                        add(&reading.counts.pages_failed);
+                        let topic = wanted.topic.as_str();
+                        tracing::warn!(topic, "cannot read older events: {error}");
+                    }
+                    answer.send(page.map_err(|_| Unreadable)).await;
+                });
+            }
+            Some(_) = under_way.join_next() => {}
+        }
+    }
+}
+
+impl Reading {
+    async fn page(&self, wanted: &Wanted) -> Result<ReadPage, ApiError> {
+        let unreadable = |why: &str| ApiError::Unreadable(why.to_owned());
+        let state = self.streams.get(wanted.stream).ok_or_else(|| unreadable("no such stream"))?;
+        let info = self.api.stream_info(&state.name).await?;
+        if setup::epoch(&info) != Some(state.epoch()) {
+            return Err(unreadable("the stream is becoming another one"));
+        }
+        if info.state.last_seq + 1 < wanted.until_sequence {
+            return Err(unreadable("whoever leads the stream has not got it all"));
+        }
+        let first_sequence = info.state.first_seq.max(1);
+        let from = wanted.from_sequence.max(first_sequence);
+        let (messages, last) = self.messages(state, wanted, from).await?;
+        let is_whole = self.is_whole(state, wanted, last.map_or(from, |last| last + 1)).await?;
+        Ok(ReadPage { messages, is_whole, first_sequence })
+    }
+
+    /// The first messages from `from` on and before the number that was named; and the number of the last
+    /// of them, skipped ones included.
+    async fn messages(
+        &self,
+        state: &StreamState,
+        wanted: &Wanted,
+        from: u64,
+    ) -> Result<(Vec<(u64, Payloads)>, Option<u64>), ApiError> {
+        let deadline = Instant::now() + TIMEOUT;
+        let client = &self.connection.client;
+        let inbox = client.new_inbox();
+        let failed = |error: &dyn std::fmt::Display| ApiError::Unreadable(error.to_string());
+        let answers = client.subscribe(inbox.clone()).await;
+        let mut answers = answers.map_err(|error| failed(&error))?;
+        let body = json!({
+            "seq": from,
+            "next_by_subj": subject_of(&wanted.topic),
+            "batch": PAGE_MESSAGES,
+            "max_bytes": PAGE_BYTES,
+        });
+        let subject = format!("$JS.API.DIRECT.GET.{}", state.name);
+        let body = body.to_string().into();
+        let sent = client.publish_with_reply(subject, inbox, body).await;
+        sent.map_err(|error| failed(&error))?;
+        let (mut messages, mut last) = (Vec::new(), None);
+        loop {
+            let answer = timeout_at(deadline, answers.next()).await;
+            let message = answer.map_err(|_| failed(&"no answer came in time"))?;
+            let message = message.ok_or_else(|| failed(&"the connection has ended"))?;
+            match message.status {
+                None => {}
+                // The end of the page; there is none.
+                Some(StatusCode::NOT_FOUND) => return Ok((messages, last)),
+                Some(status) if status.as_u16() == END_OF_BATCH => return Ok((messages, last)),
+                Some(status) => return Err(failed(&format!("status {status}"))),
+            }
+            let Some(sequence) = sequence_of(&message) else { continue };
+            if sequence >= wanted.until_sequence {
+                return Ok((messages, last));
+            }
+            last = Some(sequence);
+            let (headers, body) = (message.headers.as_ref(), &message.payload);
+            let subject = subject_of(&wanted.topic);
+            // One that cannot be read was skipped by all servers.
+            if let Ok((_, payloads)) =
+                message::read(&subject, sequence, headers, body, self.event_bytes_max)
+            {
+                messages.push((sequence, payloads));
+            }
+        }
+    }
+
+    /// Whether the topic has no more messages from `from` on before the number that was named: as the
+    /// leader knows.
+    async fn is_whole(
+        &self,
+        state: &StreamState,
+        wanted: &Wanted,
+        from: u64,
+    ) -> Result<bool, ApiError> {
+        if from >= wanted.until_sequence {
+            return Ok(true);
+        }
+        let next = self.api.next_sequence(&state.name, from, &subject_of(&wanted.topic)).await?;
+        Ok(next.is_none_or(|next| next >= wanted.until_sequence))
+    }
+}
+
+/// The status of the answer after the last message of a page.
+const END_OF_BATCH: u16 = 204;
+
+fn sequence_of(message: &Message) -> Option<u64> {
+    message
+        .headers
+        .as_ref()
+        .and_then(|headers: &HeaderMap| headers.get(SEQUENCE))?
+        .as_str()
+        .parse()
+        .ok()
+}
