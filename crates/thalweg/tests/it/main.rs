@@ -8,6 +8,7 @@ mod asking;
 mod bench;
 mod bench_misbehaving;
 mod chunked;
+mod cluster;
 mod commands;
 mod deleting;
 mod demand;

@@ -1,0 +1,74 @@
+use std::{
+    net::SocketAddr,
+    sync::{Arc, RwLock},
+};
+
+use super::{Servers, until};
+use crate::harness::Server;
+
+/// Servers of Thalweg that share a stream of all topics.
+pub(super) struct Nodes {
+    arguments: Vec<String>,
+    running: Vec<Option<Server>>,
+    addresses: Addresses,
+}
+
+/// Where those that run are reached.
+#[derive(Clone, Default)]
+pub(super) struct Addresses(Arc<RwLock<Vec<Option<SocketAddr>>>>);
+
+impl Addresses {
+    /// Any of them.
+    pub(super) fn any(&self) -> SocketAddr {
+        let addresses = self.0.read().expect("addresses");
+        let running: Vec<_> = addresses.iter().flatten().collect();
+        *running[fastrand::usize(..running.len())]
+    }
+}
+
+impl Nodes {
+    /// Starts so many, and waits until they are ready.
+    pub(super) fn start(servers: &Servers, count: usize) -> Self {
+        let stream = format!("all=**,replicas={}", servers.count());
+        let arguments = ["--nats", &servers.urls().join(","), "--stream", &stream, "--log", "warn"];
+        let mut nodes = Self {
+            arguments: arguments.map(str::to_owned).into(),
+            running: (0..count).map(|_| None).collect(),
+            addresses: Addresses::default(),
+        };
+        nodes.addresses.0.write().expect("addresses").resize(count, None);
+        (0..count).for_each(|nth| nodes.run(nth));
+        nodes
+    }
+
+    pub(super) fn addresses(&self) -> Addresses {
+        self.addresses.clone()
+    }
+
+    pub(super) fn at(&self, nth: usize) -> &Server {
+        self.running[nth].as_ref().expect("it runs")
+    }
+
+    /// Starts one, and waits until it is ready.
+    pub(super) fn run(&mut self, nth: usize) {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let server = Server::start(&arguments);
+        let address = server.address;
+        self.running[nth] = Some(server);
+        self.await_ready();
+        self.addresses.0.write().expect("addresses")[nth] = Some(address);
+    }
+
+    /// Ends one without a word.
+    pub(super) fn kill(&mut self, nth: usize) {
+        self.running[nth].take().expect("it runs").kill();
+        self.addresses.0.write().expect("addresses")[nth] = None;
+    }
+
+    /// Waits until all that run have caught up.
+    pub(super) fn await_ready(&self) {
+        for server in self.running.iter().flatten() {
+            until("a node that is ready", || (server.get("/readyz").status == 200).then_some(()));
+        }
+    }
+}
