@@ -9,15 +9,7 @@ use std::{
 use thalweg_nats::Settings;
 use thalweg_server::backend::StoreError;
 
-use crate::harness::{Heard, Node, Operator, Servers, Writer, settings, until};
-
-/// The index of the stream's leader.
-fn leader(operator: &Operator) -> usize {
-    until("a leader", || {
-        let info = operator.info();
-        info["cluster"]["leader"].as_str()?.strip_prefix('n')?.parse().ok()
-    })
-}
+use crate::harness::{Heard, Node, Servers, Writer, settings, until};
 
 #[test]
 fn a_server_that_stands_still_is_left() {
@@ -46,8 +38,7 @@ fn a_leader_that_is_killed_loses_nothing_that_was_answered() {
     let mut reader = Node::start(&settings(&servers));
     writer.await_ready();
     reader.await_ready();
-    let operator = Operator::new(&servers);
-    let leader = leader(&operator);
+    let leader = servers.leader("thalweg-s");
 
     let is_over = AtomicBool::new(false);
     let topics: Vec<_> = std::thread::scope(|scope| {

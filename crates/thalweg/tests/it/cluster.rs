@@ -18,6 +18,9 @@ use servers::Servers;
 
 use crate::harness::{Transport, at, skipped, wait_for as until};
 
+/// What JetStream calls the stream.
+const STREAM: &str = "thalweg-all";
+
 /// How long the load goes on between two blows: both sides of each must be under load.
 const BETWEEN: Duration = Duration::from_millis(1500);
 
@@ -83,17 +86,63 @@ fn a_node_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn a_nats_server_that_is_killed_loses_nothing() {
-    let Some(mut servers) = Servers::start_with(3, &[]) else { return };
+fn a_leader_of_nats_that_is_killed_loses_nothing() {
+    let Some(mut servers) = Servers::start(3) else { return };
     let nodes = Nodes::start(&servers, 3);
     let load = Load::start(&nodes);
-    // One of them leads.
-    for index in 0..3 {
+    for _ in 0..2 {
         sleep(BETWEEN);
-        servers.kill(index);
+        let leader = servers.leader(STREAM);
+        servers.kill(leader);
+        servers.leader(STREAM);
         sleep(BETWEEN);
-        servers.run(index);
+        servers.run(leader);
         nodes.await_ready();
     }
     load.end(&nodes);
+}
+
+#[test]
+fn a_leader_of_nats_that_stands_still_loses_nothing() {
+    let Some(servers) = Servers::start(3) else { return };
+    let nodes = Nodes::start(&servers, 3);
+    let load = Load::start(&nodes);
+    sleep(BETWEEN);
+    let leader = servers.leader(STREAM);
+    servers.freeze(leader, true);
+    sleep(4 * BETWEEN);
+    servers.freeze(leader, false);
+    sleep(BETWEEN);
+    load.end(&nodes);
+}
+
+#[test]
+fn all_servers_of_nats_that_are_killed_at_once_lose_nothing() {
+    let sync = std::env::temp_dir().join(format!("thalweg-sync-{}.conf", std::process::id()));
+    std::fs::write(&sync, "jetstream { sync_interval: always }\n").expect("write a file");
+    let arguments = ["-c", sync.to_str().expect("a path")];
+    let Some(mut servers) = Servers::start_with(3, &arguments) else { return };
+    let nodes = Nodes::start(&servers, 3);
+    let load = Load::start(&nodes);
+    sleep(BETWEEN);
+    (0..3).for_each(|index| servers.kill(index));
+    sleep(BETWEEN);
+    (0..3).for_each(|index| servers.run(index));
+    nodes.await_ready();
+    sleep(BETWEEN);
+    load.end(&nodes);
+    std::fs::remove_file(&sync).expect("remove it");
+}
+
+#[test]
+fn nodes_that_are_restarted_one_by_one_leave_no_publish_unknown() {
+    let Some(servers) = Servers::start(3) else { return };
+    let mut nodes = Nodes::start(&servers, 3);
+    let load = Load::start(&nodes);
+    for nth in 0..3 {
+        sleep(BETWEEN / 3);
+        nodes.drain(nth);
+        nodes.run(nth);
+    }
+    assert_eq!(load.end(&nodes), 0);
 }

@@ -2,10 +2,12 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -83,6 +85,32 @@ impl Servers {
             child.kill().expect("end a server");
             child.wait().expect("end a server");
         }
+    }
+
+    /// The server that leads a stream, once there is one: spoken to by hand, as any client may.
+    pub(crate) fn leader(&self, stream: &str) -> usize {
+        until("a leader", || {
+            let index = (0..self.count()).find(|index| self.running[*index].is_some())?;
+            let mut socket = TcpStream::connect(("127.0.0.1", self.ports[index])).ok()?;
+            socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+            let ask = format!(
+                "CONNECT {{\"verbose\":false}}\r\nSUB r 1\r\nPUB $JS.API.STREAM.INFO.{stream} r 0\r\n\r\n"
+            );
+            socket.write_all(ask.as_bytes()).ok()?;
+            let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+            while let Ok(count @ 1..) = socket.read(&mut buffer) {
+                said.extend_from_slice(&buffer[..count]);
+                let text = String::from_utf8_lossy(&said);
+                let found = text.split_once("\"leader\":\"n").map(|(_, rest)| rest.to_owned());
+                let leader = found.and_then(|rest| rest.split_once('"')?.0.parse().ok());
+                if let Some(leader) =
+                    leader.filter(|leader: &usize| self.running[*leader].is_some())
+                {
+                    return Some(leader);
+                }
+            }
+            None
+        })
     }
 
     /// It stands still, or goes on: what it is sent stays unanswered, and no connection ends.

@@ -1,6 +1,6 @@
 use std::{
     collections::{HashMap, HashSet},
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::{
         Arc, Mutex,
@@ -65,8 +65,8 @@ impl Load {
         Self { is_over, told, publishers, subscribers }
     }
 
-    /// Ends it, and checks what each subscriber got.
-    pub(super) fn end(self, nodes: &Nodes) {
+    /// Ends it, and checks what each subscriber got. Returns how many publishes nobody knows of.
+    pub(super) fn end(self, nodes: &Nodes) -> usize {
         self.is_over.store(true, Relaxed);
         self.publishers.into_iter().for_each(|it| it.join().expect("a publisher"));
         nodes.await_ready();
@@ -78,12 +78,11 @@ impl Load {
         }
         let count = |is: fn(&Told) -> bool| told.values().filter(|told| is(told)).count();
         let stored = count(|told| matches!(told, Told::Stored(_)));
-        println!(
-            "{stored} stored, {} not, {} unknown, to {SUBSCRIBERS} subscribers",
-            count(|told| *told == Told::NotStored),
-            count(|told| *told == Told::Unknown)
-        );
+        let unknown = count(|told| *told == Told::Unknown);
+        let not = count(|told| *told == Told::NotStored);
+        println!("{stored} stored, {not} not, {unknown} unknown, to {SUBSCRIBERS} subscribers");
         assert!(stored > 100, "a load");
+        unknown
     }
 }
 
@@ -124,8 +123,10 @@ fn publish(
         let result = loop {
             let result = match post(nodes.any(), &event, key.as_deref()) {
                 Ok((200, body)) => Told::Stored(position_of(&body).expect("a position").offset),
-                Ok((503, body)) if body.contains("\"unavailable\"") => Told::NotStored,
-                Ok((503, _)) | Err(_) => Told::Unknown,
+                Ok((503, body)) if body.contains("\"unknown\"") => Told::Unknown,
+                Ok((503, _)) => Told::NotStored,
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => Told::NotStored,
+                Err(_) => Told::Unknown,
                 Ok((status, body)) => panic!("{status} {body}"),
             };
             if key.is_none() || matches!(result, Told::Stored(_)) {

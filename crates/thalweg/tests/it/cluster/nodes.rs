@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{Servers, until};
-use crate::harness::Server;
+use crate::harness::{DEADLINE, Server};
 
 /// Servers of Thalweg that share a stream of all topics.
 pub(super) struct Nodes {
@@ -63,6 +63,14 @@ impl Nodes {
     pub(super) fn kill(&mut self, nth: usize) {
         self.running[nth].take().expect("it runs").kill();
         self.addresses.0.write().expect("addresses")[nth] = None;
+    }
+
+    /// Asks one to end. What it has begun it finishes.
+    pub(super) fn drain(&mut self, nth: usize) {
+        self.addresses.0.write().expect("addresses")[nth] = None;
+        let mut server = self.running[nth].take().expect("it runs");
+        server.terminate();
+        assert!(server.exit_within(DEADLINE).success(), "an orderly end");
     }
 
     /// Waits until all that run have caught up.
