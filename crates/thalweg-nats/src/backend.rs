@@ -3,10 +3,10 @@
 use std::{
     io,
     sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use thalweg_server::backend::{Backend, Link, Stream};
+use thalweg_server::backend::{Backend, BackendCounts, Link, Stream};
 use thalweg_wire::Pattern;
 use tokio::{
     runtime::{Builder, Runtime},
@@ -120,7 +120,8 @@ async fn open_stream(
 
 impl Nats {
     /// What is counted.
-    pub fn counts(&self) -> Arc<Counts> {
+    #[doc(hidden)]
+    pub fn own_counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
 
@@ -194,6 +195,10 @@ impl Backend for Nats {
         self.streams.iter().map(stream).collect()
     }
 
+    fn counts(&self) -> Arc<dyn BackendCounts> {
+        Arc::clone(&self.counts) as Arc<dyn BackendCounts>
+    }
+
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {
         let Link { stores, reads, shards, readiness } = link;
         self.run_for((stores, Work::of), (reads, Wanted::of), &Server { shards, readiness })
@@ -207,6 +212,10 @@ async fn say_readiness(states: Arc<[Arc<StreamState>]>, target: impl Target, cou
         let now = Instant::now();
         let is_ready = states.iter().all(|state| state.health().is_ready(now));
         counts.lag.store(states.iter().map(|state| state.health().lag()).sum(), Relaxed);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = u64::try_from(since.as_nanos()).unwrap_or_default();
+        let lag_ns = states.iter().map(|state| state.health().lag_ns(now_ns)).max();
+        counts.lag_us.store(lag_ns.unwrap_or_default() / 1000, Relaxed);
         if was_ready != Some(is_ready) {
             was_ready = Some(is_ready);
             target.set_ready(is_ready);

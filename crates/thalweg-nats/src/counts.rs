@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use thalweg_server::backend::{BackendCounts, Family, FamilyValue};
+
 /// Upper bounds of [`Counts::ack_latency`]'s buckets, in microseconds. The last bucket has no bound.
 pub const ACK_LATENCY_US_BOUNDS: [u64; 12] =
     [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000];
@@ -36,11 +38,65 @@ pub struct Counts {
     pub unknown: AtomicU64,
     /// Messages that the streams have and this server has not read, as of the newest it has read.
     pub lag: AtomicU64,
+    /// How long ago the newest message was stored that this server has read, in microseconds; 0 if there is
+    /// none that it has not read. Of several streams the largest.
+    pub lag_us: AtomicU64,
     /// From the first attempt to the stream's answer: how many in each bucket of
     /// [`ACK_LATENCY_US_BOUNDS`], and how many above.
     pub ack_latency: [AtomicU64; ACK_LATENCY_US_BOUNDS.len() + 1],
     /// The sum of those, in microseconds.
     pub ack_latency_us_sum: AtomicU64,
+}
+
+impl BackendCounts for Counts {
+    fn families(&self) -> Vec<Family> {
+        let counter = |name, help, counter: &AtomicU64| {
+            let value = FamilyValue::Counter(counter.load(Relaxed));
+            Family { name, help, value }
+        };
+        let gauge = |name, help, value| Family { name, help, value: FamilyValue::Gauge(value) };
+        let seconds = |us: u64| us as f64 / 1e6;
+        let latency = FamilyValue::Histogram {
+            bounds: ACK_LATENCY_US_BOUNDS.map(seconds).into(),
+            counts: self.ack_latency.iter().map(|count| count.load(Relaxed)).collect(),
+            sum: seconds(self.ack_latency_us_sum.load(Relaxed)),
+        };
+        vec![
+            counter("nats_messages", "Messages read from streams.", &self.messages),
+            counter("nats_skipped", "Messages that no topic can have.", &self.skipped),
+            gauge("nats_lag", "Messages not read yet.", self.lag.load(Relaxed) as f64),
+            gauge(
+                "nats_lag_seconds",
+                "Age of the newest message that was read, if there are newer ones.",
+                seconds(self.lag_us.load(Relaxed)),
+            ),
+            counter("nats_consumers_made_anew", "Consumers made anew.", &self.recreations),
+            counter("nats_restarts", "Streams that became other ones.", &self.restarts),
+            counter(
+                "nats_regressions",
+                "Streams that lost messages which were read.",
+                &self.regressions,
+            ),
+            counter(
+                "nats_retries_unavailable",
+                "Stores tried again, because nothing could have been stored.",
+                &self.retries_unavailable,
+            ),
+            counter(
+                "nats_retries_unanswered",
+                "Stores with a key tried again, because no answer came.",
+                &self.retries_unanswered,
+            ),
+            counter("nats_unknown", "Stores of which nobody knows.", &self.unknown),
+            counter("nats_pages", "Pages of older messages asked for.", &self.pages),
+            counter("nats_pages_failed", "Pages that could not be read.", &self.pages_failed),
+            Family {
+                name: "nats_ack_seconds",
+                help: "Time from the first attempt to store a message to the answer.",
+                value: latency,
+            },
+        ]
+    }
 }
 
 impl Counts {

@@ -21,12 +21,20 @@ pub(crate) struct Health {
     /// Since when too much is unread.
     behind_since: Option<Instant>,
     pending: u64,
+    /// When the newest message that was read was stored, in ns since the Unix epoch.
+    newest_ns: u64,
 }
 
 impl Health {
     /// Of a stream of which nothing was read.
     pub(crate) fn new(now: Instant) -> Self {
-        Self { has_caught_up: false, lost_since: Some(now), behind_since: None, pending: 0 }
+        Self {
+            has_caught_up: false,
+            lost_since: Some(now),
+            behind_since: None,
+            pending: 0,
+            newest_ns: 0,
+        }
     }
 
     /// There is a consumer.
@@ -53,6 +61,16 @@ impl Health {
         } else {
             self.behind_since.get_or_insert(now);
         }
+    }
+
+    /// A message was read that was stored at this time.
+    pub(crate) fn read(&mut self, time_ns: u64) {
+        self.newest_ns = time_ns;
+    }
+
+    /// How much older than `now_ns` the newest message is that was read, in ns; 0 if none is left.
+    pub(crate) fn lag_ns(&self, now_ns: u64) -> u64 {
+        if self.pending == 0 { 0 } else { now_ns.saturating_sub(self.newest_ns) }
     }
 
     /// Messages that were left when it was last known.

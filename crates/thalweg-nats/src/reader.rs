@@ -281,7 +281,9 @@ impl<T: Target> Reader<T> {
             }
         }
         self.state.set_next(self.sequence.stream_next());
-        self.state.health().pending(place.pending, Instant::now());
+        let mut health = self.state.health();
+        health.read(place.time_ns);
+        health.pending(place.pending, Instant::now());
         Ok(())
     }
 

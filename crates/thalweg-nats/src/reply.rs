@@ -7,6 +7,8 @@ pub(crate) struct Place {
     pub(crate) stream_sequence: u64,
     /// Which delivery of this consumer it is, from 1.
     pub(crate) consumer_sequence: u64,
+    /// When it was stored, in ns since the Unix epoch, by the stream's clock.
+    pub(crate) time_ns: u64,
     /// Messages of the stream that come after it.
     pub(crate) pending: u64,
 }
@@ -32,8 +34,8 @@ pub(crate) fn place_of(subject: &str) -> Option<Place> {
     let _delivered = number()?;
     let stream_sequence = number()?;
     let consumer_sequence = number()?;
-    let _time_ns = number()?;
-    Some(Place { stream_sequence, consumer_sequence, pending: number()? })
+    let time_ns = number()?;
+    Some(Place { stream_sequence, consumer_sequence, time_ns, pending: number()? })
 }
 
 /// Tokens after the prefix, in each form.
@@ -48,7 +50,8 @@ mod tests {
 
     #[test]
     fn both_forms_are_read() {
-        let place = Place { stream_sequence: 42, consumer_sequence: 7, pending: 3 };
+        let time_ns = 1_700_000_000_000_000_000;
+        let place = Place { stream_sequence: 42, consumer_sequence: 7, time_ns, pending: 3 };
         for subject in [
             "$JS.ACK.thalweg-a.c1.1.42.7.1700000000000000000.3",
             "$JS.ACK._.hash.thalweg-a.c1.1.42.7.1700000000000000000.3",

@@ -15,7 +15,7 @@
 //! every server gives it the same position, and a subscriber can go on with any of them.
 
 use std::{
-    io,
+    fmt, io,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -48,11 +48,50 @@ pub trait Backend: Send + 'static {
     /// Its streams; of several whose pattern means a topic the first has it. Called once.
     fn streams(&self) -> Vec<Stream>;
 
+    /// What it counts, for `/metrics`. Called once.
+    fn counts(&self) -> Arc<dyn BackendCounts>;
+
     /// Runs, on a thread of its own, until there are no more [`Link::stores`].
     ///
     /// # Errors
     /// When it cannot go on. The server ends then.
     fn run(self: Box<Self>, link: Link) -> io::Result<()>;
+}
+
+/// What a backend counts. It is asked whenever somebody looks at `/metrics`.
+pub trait BackendCounts: fmt::Debug + Send + Sync {
+    /// Each family, by name: `thalweg_` comes before it.
+    fn families(&self) -> Vec<Family>;
+}
+
+/// A metric.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// Without `thalweg_` and without what its kind ends with.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// What it is now.
+    pub value: FamilyValue,
+}
+
+/// The value of a metric.
+#[derive(Debug, Clone)]
+pub enum FamilyValue {
+    /// It only rises.
+    Counter(u64),
+    /// It rises and falls.
+    Gauge(f64),
+    /// How many observations there were up to each bound, not more than the one before, and above
+    /// the last one; and their sum.
+    Histogram {
+        /// In seconds, rising.
+        bounds: Vec<f64>,
+        /// One more than there are bounds.
+        counts: Vec<u64>,
+        /// In seconds.
+        sum: f64,
+    },
 }
 
 /// A stream when the server starts.

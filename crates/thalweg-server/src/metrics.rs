@@ -14,6 +14,8 @@ use std::{
 
 use thalweg_wire::{ErrorCode, Pattern, close};
 
+use crate::backend::{BackendCounts, Family, FamilyValue};
+
 /// The media type in Accept of a client that wants [`ExpositionFormat::OpenMetrics`], as
 /// Prometheus does.
 pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text";
@@ -264,14 +266,20 @@ pub(crate) struct Metrics {
     shards: Arc<[Arc<Counts>]>,
     /// By the pattern of the upstream.
     upstreams: Arc<[(Pattern, Arc<UpstreamCounts>)]>,
+    backend: Option<Arc<dyn BackendCounts>>,
 }
 
 impl Metrics {
-    /// For this many shards, and these upstreams.
-    pub(crate) fn new<'a>(shards: usize, upstreams: impl Iterator<Item = &'a Pattern>) -> Self {
+    /// For this many shards, these upstreams, and a backend.
+    pub(crate) fn new<'a>(
+        shards: usize,
+        upstreams: impl Iterator<Item = &'a Pattern>,
+        backend: Option<Arc<dyn BackendCounts>>,
+    ) -> Self {
         Self {
             shards: (0..shards).map(|_| Arc::default()).collect(),
             upstreams: upstreams.map(|pattern| (pattern.clone(), Arc::default())).collect(),
+            backend,
         }
     }
 
@@ -308,11 +316,42 @@ impl Metrics {
                 family(&mut out, form, description, "upstream", of_upstreams);
             }
         }
+        for of_backend in self.backend.iter().flat_map(|counts| counts.families()) {
+            backend_family(&mut out, form, &of_backend);
+        }
         if form == ExpositionFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }
         out
     }
+}
+
+/// Appends a family of a backend.
+fn backend_family(out: &mut String, form: ExpositionFormat, family: &Family) {
+    let Family { name, help, value } = family;
+    let (type_name, suffix) = match value {
+        FamilyValue::Counter(_) => ("counter", "_total"),
+        FamilyValue::Gauge(_) => ("gauge", ""),
+        FamilyValue::Histogram { .. } => ("histogram", ""),
+    };
+    let of_family = if form == ExpositionFormat::Text { suffix } else { "" };
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "# HELP thalweg_{name}{of_family} {help}");
+    let _ = writeln!(out, "# TYPE thalweg_{name}{of_family} {type_name}");
+    let _ = match value {
+        FamilyValue::Counter(count) => writeln!(out, "thalweg_{name}{suffix} {count}"),
+        FamilyValue::Gauge(value) => writeln!(out, "thalweg_{name} {value}"),
+        FamilyValue::Histogram { bounds, counts, sum } => {
+            let mut total = 0;
+            for (bound, count) in bounds.iter().map(f64::to_string).zip(counts) {
+                total += count;
+                let _ = writeln!(out, "thalweg_{name}_bucket{{le=\"{bound}\"}} {total}");
+            }
+            total = counts.iter().sum();
+            let _ = writeln!(out, "thalweg_{name}_bucket{{le=\"+Inf\"}} {total}");
+            writeln!(out, "thalweg_{name}_sum {sum}\nthalweg_{name}_count {total}")
+        }
+    };
 }
 
 /// Appends a family: for each sample its label's value, and its number. Names and labels are

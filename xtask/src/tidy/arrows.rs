@@ -15,8 +15,16 @@ type Arrows = [(&'static str, &'static [&'static str])];
 const CRATES: &Arrows = &[
     (
         "thalweg",
-        &["thalweg-server", "thalweg-lab", "thalweg-limit", "thalweg-client", "thalweg-match-feed"],
+        &[
+            "thalweg-server",
+            "thalweg-nats",
+            "thalweg-lab",
+            "thalweg-limit",
+            "thalweg-client",
+            "thalweg-match-feed",
+        ],
     ),
+    ("thalweg-nats", &["thalweg-server", "thalweg-wire"]),
     ("thalweg-server", &["thalweg-wire"]),
     ("thalweg-client", &["thalweg-wire"]),
     ("thalweg-lab", &["thalweg-match-feed"]),
@@ -34,7 +42,7 @@ const MODULES: [(&str, &Arrows); 2] =
 const SERVER: &Arrows = &[
     ("clock", &[]),
     ("config", &["pages", "stream"]),
-    ("metrics", &[]),
+    ("metrics", &["backend"]),
     ("pages", &[]),
     ("runs", &["config", "refusal"]),
     ("patch", &[]),

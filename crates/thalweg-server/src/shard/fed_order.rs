@@ -1,11 +1,14 @@
 //! What a shard keeps of streams and of the topics that are fed from them.
 
+use std::sync::Arc;
+
 use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::oneshot;
 
 use super::publish_result::PublishResult;
 use crate::{
     backend::{RetryKey, Stream, offset_of},
+    config::Config,
     refusal::Refusal,
     stream::{Batch, Outbox},
 };
@@ -15,7 +18,10 @@ pub(super) type Answer = Option<oneshot::Sender<Result<PublishResult, Refusal>>>
 
 /// The streams, as one shard has got them.
 #[derive(Debug)]
-pub(super) struct FedStreams(Vec<FedStream>);
+pub(super) struct FedStreams {
+    config: Arc<Config>,
+    streams: Vec<FedStream>,
+}
 
 #[derive(Debug)]
 struct FedStream {
@@ -47,27 +53,30 @@ impl FedStream {
 }
 
 impl FedStreams {
-    pub(super) fn new(streams: &[Stream]) -> Self {
-        Self(streams.iter().cloned().map(FedStream::new).collect())
+    pub(super) fn new(config: Arc<Config>, streams: &[Stream]) -> Self {
+        Self { config, streams: streams.iter().cloned().map(FedStream::new).collect() }
     }
 
-    /// The stream that a topic is fed from.
+    /// The stream that a topic is fed from. Each server fetches for itself what is fetched.
     pub(super) fn of(&self, topic: &Topic) -> Option<usize> {
-        self.0.iter().position(|fed| fed.stream.pattern.matches(topic))
+        if !self.streams.is_empty() && self.config.upstream(topic).is_some() {
+            return None;
+        }
+        self.streams.iter().position(|fed| fed.stream.pattern.matches(topic))
     }
 
     pub(super) fn epoch(&self, index: usize) -> Epoch {
-        self.0[index].stream.epoch
+        self.streams[index].stream.epoch
     }
 
     /// The offset from which on a topic that is not here has no events.
     pub(super) fn known_from(&self, index: usize) -> Offset {
-        offset_of(self.0[index].known_from, 0)
+        offset_of(self.streams[index].known_from, 0)
     }
 
     /// What a topic of a stream begins with here: its order, and its next offset.
     pub(super) fn begin(&self, index: usize) -> (FedOrder, Offset) {
-        let FedStream { stream, known_from, .. } = &self.0[index];
+        let FedStream { stream, known_from, .. } = &self.streams[index];
         let head = offset_of(*known_from, 0);
         let outbox = Outbox::new(stream.message_bounds());
         let (arrived, is_unstored) = (Vec::new(), false);
@@ -76,19 +85,19 @@ impl FedStreams {
 
     /// A topic of a stream is not here, or no longer.
     pub(super) fn forget(&mut self, index: usize) {
-        let fed = &mut self.0[index];
+        let fed = &mut self.streams[index];
         fed.known_from = fed.known_from.max(fed.newest + 1);
     }
 
     /// A message has come to this shard.
     pub(super) fn has_come(&mut self, index: usize, sequence: u64) {
-        let newest = &mut self.0[index].newest;
+        let newest = &mut self.streams[index].newest;
         *newest = sequence.max(*newest);
     }
 
     pub(super) fn restart(&mut self, index: usize, epoch: Epoch, from_sequence: u64) {
-        let stream = Stream { epoch, from_sequence, ..self.0[index].stream.clone() };
-        self.0[index] = FedStream::new(stream);
+        let stream = Stream { epoch, from_sequence, ..self.streams[index].stream.clone() };
+        self.streams[index] = FedStream::new(stream);
     }
 }
 

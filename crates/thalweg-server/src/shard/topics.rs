@@ -72,7 +72,7 @@ pub(super) struct News {
 
 impl Topics {
     pub(super) fn new(shard: usize, common: Common, counts: &Arc<Counts>) -> Self {
-        let streams = FedStreams::new(&common.streams);
+        let streams = FedStreams::new(Arc::clone(&common.config), &common.streams);
         let from_backend = common.peers[shard].from_backend.clone();
         Self {
             shard,

@@ -182,6 +182,21 @@ fn a_node_is_ready_when_it_has_caught_up() {
     let streams = Streams::new(&["**"]);
     let node = node(&streams, 1);
     assert_eq!(node.get("/readyz", &[]).status, 200);
+    // What it counts is shown.
+    let metrics = node.get("/metrics", &[]);
+    let shown: Vec<&str> =
+        metrics.text().lines().filter(|line| line.contains("_memory_")).collect();
+    assert_eq!(
+        shown[1..],
+        [
+            "# TYPE thalweg_memory_seconds histogram",
+            "thalweg_memory_seconds_bucket{le=\"0.001\"} 1",
+            "thalweg_memory_seconds_bucket{le=\"0.01\"} 3",
+            "thalweg_memory_seconds_bucket{le=\"+Inf\"} 6",
+            "thalweg_memory_seconds_sum 0.5",
+            "thalweg_memory_seconds_count 6",
+        ]
+    );
     streams.set_ready(false);
     while node.get("/readyz", &[]).status == 200 {
         thread::yield_now();

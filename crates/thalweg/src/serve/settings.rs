@@ -121,8 +121,8 @@ pub(super) struct Settings {
     /// A credentials file of NATS, as nsc writes it
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub(super) nats_credentials: Option<PathBuf>,
-    /// The authorities that the servers of NATS are checked by, in a PEM file [default: the
-    /// system's]
+    /// The authorities that the servers of NATS are checked by, in a PEM file, in place of the
+    /// system's
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub(super) nats_ca: Option<PathBuf>,
     /// The name of this server among them

@@ -10,7 +10,7 @@ use thalweg_server::{
     pages::{Page, Pages},
 };
 
-use super::{ServeArgs, config::config, file, screen, settings::Settings};
+use super::{ServeArgs, cluster::Cluster, config::config, file, screen, settings::Settings};
 
 #[derive(Debug, Parser)]
 #[command(name = "thalweg serve", term_width = 100)]
@@ -114,6 +114,32 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
+fn what_of_a_cluster_does_not_go_together_is_refused() {
+    let cluster = |flags: &str| {
+        let settings = line(flags).unwrap();
+        let cluster = Cluster::of(&settings)?;
+        let mut made = config(settings)?;
+        cluster.map_or(Ok(()), |cluster| cluster.settle_sources(&mut made))?;
+        Ok::<_, String>(made)
+    };
+    let nats = "--nats nats://a,nats://b --stream live=**";
+    let refusals = [
+        "--stream live=**",
+        "--source-node a",
+        "--nats nats://a",
+        "--nats nats://a --stream live=a/** --stream live=b/**",
+        "--nats nats://a --stream live=** --source-node a",
+        "--nats nats://a --stream live=** --source cars=cars",
+    ];
+    insta::assert_snapshot!(refusals.map(|flags| cluster(flags).unwrap_err()).join("\n"));
+    let sources = |node: &str| {
+        let flags = format!("{nats} --source cars=cars --source-node one --node {node}");
+        cluster(&flags).unwrap().sources.len()
+    };
+    assert_eq!((sources("one"), sources("two")), (1, 0));
+}
+
+#[test]
 fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
     let file = "heartbeat = \"7s\"\nflush = \"3ms\"\nopen = true\nmax-connections = 50\n\
                 source = [\"a=cars\", \"b=dummy\"]\ntopic = [\"t,flush=9ms\"]\n\
@@ -157,6 +183,9 @@ fn every_setting_reaches_the_configuration() {
                 assert!(clash(&format!("--{name} x")).contains(name));
                 continue;
             }
+            // Of the cluster, which is made of the settings beside the configuration.
+            "nats" | "nats-credentials" | "nats-ca" | "node" | "source-node" => continue,
+            "stream" => "s=t",
             "listen" | "admin-listen" => "127.0.0.1:9",
             "trusted-proxy" => "10.0.0.1/8",
             "shards" => "99",

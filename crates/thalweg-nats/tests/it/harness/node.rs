@@ -104,7 +104,7 @@ impl Node {
 
     pub(crate) fn run(nats: Nats) -> Self {
         let stream = nats.streams().remove(0);
-        let counts = nats.counts();
+        let counts = nats.own_counts();
         let (stores, work) = mpsc::channel(16);
         let (reads, to_read) = mpsc::channel(16);
         let (sender, heard) = blocking::channel();

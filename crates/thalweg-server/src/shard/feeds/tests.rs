@@ -5,7 +5,7 @@ use super::{super::local_topic::Moved, *};
 #[test]
 fn every_subscription_is_found_at_its_place() {
     let shares = Arc::new(AddressCounts::new(1));
-    let mut feeds = FeedTable::new(Arc::default(), FedStreams::new(&[]), shares);
+    let mut feeds = FeedTable::new(Arc::default(), FedStreams::new(Arc::default(), &[]), shares);
     let topic = "cars".parse().unwrap();
     let key = feeds.open(&topic, true, Creator::Publisher).unwrap();
     let feed = feeds.get_mut(key).unwrap();

@@ -8,7 +8,10 @@ use std::{
 };
 
 use thalweg_server::{
-    backend::{Backend, Link, Read, ReadPage, Store, StoreError, Stored, Stream, Unreadable},
+    backend::{
+        Backend, BackendCounts, Family, FamilyValue, Link, Read, ReadPage, Store, StoreError,
+        Stored, Stream, Unreadable,
+    },
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Pattern, Topic};
@@ -168,6 +171,17 @@ impl Shared {
     }
 }
 
+#[derive(Debug)]
+struct NoCounts;
+
+impl BackendCounts for NoCounts {
+    fn families(&self) -> Vec<Family> {
+        let bounds = vec![0.001, 0.01];
+        let value = FamilyValue::Histogram { bounds, counts: vec![1, 2, 3], sum: 0.5 };
+        vec![Family { name: "memory_seconds", help: "A histogram.", value }]
+    }
+}
+
 /// One server's end.
 struct Memory(Streams);
 
@@ -182,6 +196,10 @@ impl Backend for Memory {
             message_bytes_max: 100_000,
         };
         shared.patterns.iter().map(stream).collect()
+    }
+
+    fn counts(&self) -> Arc<dyn BackendCounts> {
+        Arc::new(NoCounts)
     }
 
     fn run(self: Box<Self>, link: Link) -> io::Result<()> {

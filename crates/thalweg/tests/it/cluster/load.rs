@@ -114,7 +114,7 @@ fn publish(
     is_over: &AtomicBool,
     told: &Mutex<HashMap<Event, Told>>,
 ) {
-    let has_keys = publisher % 2 == 0;
+    let has_keys = publisher.is_multiple_of(2);
     for number in 0.. {
         let is_last = is_over.load(Relaxed);
         let number = if is_last { u64::MAX } else { number };
