@@ -47,6 +47,21 @@ impl Pattern {
         }
         segments.next().is_none()
     }
+
+    /// Whether there is a topic that both mean.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let (mut own, mut others) = (self.0.split('/'), other.0.split('/'));
+        loop {
+            match (own.next(), others.next()) {
+                (None, None) => return true,
+                (None, _) | (_, None) => return false,
+                (Some(REST), Some(_)) | (Some(_), Some(REST)) => return true,
+                (Some(ANY), Some(_)) | (Some(_), Some(ANY)) => {}
+                (Some(one), Some(other)) if one == other => {}
+                _ => return false,
+            }
+        }
+    }
 }
 
 impl FromStr for Pattern {
@@ -84,5 +99,41 @@ impl fmt::Display for Pattern {
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pattern() -> impl Strategy<Value = Pattern> {
+        let segment = prop::sample::select(vec!["a", "b", "*", "**"]);
+        prop::collection::vec(segment, 1..4)
+            .prop_filter_map("** comes last", |segments| segments.join("/").parse().ok())
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_overlap_if_a_topic_says_so(one in pattern(), other in pattern()) {
+            // All that can make a difference: these segments, up to one more than a pattern has.
+            let mut topics = vec![String::new()];
+            let mut is_found = false;
+            for _ in 0..4 {
+                let longer = |topic: &String| {
+                    ["a", "b", "c"].map(|segment| match topic.as_str() {
+                        "" => segment.to_owned(),
+                        topic => format!("{topic}/{segment}"),
+                    })
+                };
+                topics = topics.iter().flat_map(longer).collect();
+                is_found |= topics.iter().any(|topic| {
+                    let topic = topic.parse().unwrap();
+                    one.matches(&topic) && other.matches(&topic)
+                });
+            }
+            prop_assert_eq!(one.overlaps(&other), is_found);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Settings as the server's configuration: what is not given is its default, and
 //! what does not go together is refused.
 
-use thalweg_server::config::{Config, Limits, Secret, SourceConfig, Tls};
+use thalweg_server::{
+    config::{Config, Limits, Secret, SourceConfig, StreamConfig, Tls},
+    stream::FeedKind,
+};
 
 use super::{
     settings::Settings,
@@ -82,7 +85,23 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     for named in settings.topic {
         named.add_to(&mut config)?;
     }
+    check_streams(&config)?;
     Ok(config)
+}
+
+/// What a stream has is events, all of which count.
+fn check_streams(config: &Config) -> Result<(), String> {
+    for (pattern, _) in config.topics.iter().filter(|(_, it)| it.kind == FeedKind::Value) {
+        let has_some = |stream: &&StreamConfig| stream.pattern.overlaps(pattern);
+        if let Some(stream) = config.streams.iter().find(has_some) {
+            return Err(format!(
+                "topic: {pattern} has kind=value, and stream {:?} has some of these topics: value \
+                 topics cannot be in a stream",
+                stream.name
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn set_limits(limits: &mut Limits, settings: &Settings) {

@@ -130,6 +130,7 @@ fn what_of_a_cluster_does_not_go_together_is_refused() {
         "--nats nats://a --stream live=a/** --stream live=b/**",
         "--nats nats://a --stream live=** --source-node a",
         "--nats nats://a --stream live=** --source cars=cars",
+        "--nats nats://a --stream live=a/** --topic */b,kind=value",
     ];
     insta::assert_snapshot!(refusals.map(|flags| cluster(flags).unwrap_err()).join("\n"));
     let sources = |node: &str| {
