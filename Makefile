@@ -6,17 +6,35 @@ ADDRESS ?= 127.0.0.1:8080
 # What the tests of pages run in is Debian's, not a download.
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 
-.PHONY: help run bench test autobahn setup
+.PHONY: help run run-cluster nats bench test autobahn setup
 
 help:
-	@echo "make run       start the push server with its demo topics"
-	@echo "make bench     measure it on this machine, next to what the machine can do at all"
-	@echo "make test      run everything that CI runs"
-	@echo "make autobahn  run Autobahn's WebSocket cases; needs Python 2.7"
+	@echo "make run          start the push server with its demo topics"
+	@echo "make run-cluster  start three of them, on three NATS servers, behind HAProxy"
+	@echo "make bench        measure it on this machine, next to what the machine can do at all"
+	@echo "make test         run everything that CI runs"
+	@echo "make autobahn     run Autobahn's WebSocket cases; needs Python 2.7"
 
 run: toolchain pages
 	$(CARGO) build --locked --release --package thalweg
 	./target/release/thalweg serve --demo --listen $(ADDRESS) $(if $(wildcard thalweg-runs/.),--runs thalweg-runs)
+
+# Where the tests look for it as well.
+NATS_SERVER ?= $(abspath target/nats)/nats-server
+NATS_VERSION = v2.15.2
+
+# THALWEG_BIN names another program than the one that is built here.
+run-cluster: nats $(if $(THALWEG_BIN),,toolchain pages)
+	$(if $(THALWEG_BIN),,$(CARGO) build --locked --release --package thalweg)
+	@THALWEG_BIN=$(or $(THALWEG_BIN),$(or $(CARGO_TARGET_DIR),target)/release/thalweg) NATS_SERVER=$(NATS_SERVER) deploy/run-cluster.sh
+
+# Debian's is too old. It takes some minutes, once.
+nats:
+	@if ! test -x $(NATS_SERVER); then \
+	  command -v go >/dev/null || { echo "make nats needs Go: install it from https://go.dev/dl and try again, or name a nats-server of 2.15 or newer with NATS_SERVER."; exit 1; }; \
+	  echo "installing nats-server $(NATS_VERSION) into $(dir $(NATS_SERVER)) (some minutes, once)"; \
+	  GOBIN=$(patsubst %/,%,$(dir $(NATS_SERVER))) go install github.com/nats-io/nats-server/v2@$(NATS_VERSION); \
+	fi
 
 bench: toolchain
 	$(CARGO) build --locked --release --package thalweg
@@ -24,12 +42,14 @@ bench: toolchain
 
 # The pages before the program, which has them in it; it is what their tests talk to.
 test: export THALWEG_BIN := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/thalweg
+test: export THALWEG_NATS_SERVER := $(NATS_SERVER)
 test: export THALWEG_SKIPPED := $(abspath $(or $(CARGO_TARGET_DIR),target))/skipped
 test: setup web/node_modules/.package-lock.json
 	@mkdir -p $(dir $(SUITES)); : > $(THALWEG_SKIPPED); : > $(SUITES)
 	$(call suite,format$(comma) tidy$(comma) licences,$(CARGO) fmt --all --check && $(CARGO) xtask tidy && $(CARGO) xtask licences)
 	$(call suite,pages: build and check,cd web && npm run build && npm run check)
-	$(call suite,clippy,$(CARGO) clippy --locked --workspace --all-targets --quiet -- --deny warnings)
+	$(call suite,clippy$(comma) also without NATS,$(CARGO) clippy --locked --workspace --all-targets --quiet -- --deny warnings \
+	  && $(CARGO) clippy --locked --package thalweg --no-default-features --quiet -- --deny warnings)
 	$(call suite,docs,RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet)
 	$(call suite,build of the tests,$(CARGO) test --locked --workspace --quiet --no-run)
 	@echo "== tests in Rust"; ( $(CARGO) test --locked --workspace -- --quiet 2>&1; echo "exit $$?" ) | tee $(SUITES).log
@@ -104,6 +124,8 @@ setup: toolchain
 	elif [ -n "$$missing" ]; then \
 	  echo "Without these packages the tests that need them are skipped:$$missing"; \
 	fi
+	@test -x $(NATS_SERVER) || { command -v go >/dev/null && $(MAKE) --no-print-directory nats; } \
+	  || echo "Without nats-server (make nats, which needs Go) the tests that need it are skipped."
 	@$(HAS_NODE) || { echo "make test needs Node 20 or newer: this one is $$(node --version)."; exit 1; }
 	@rustfmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 || rustup component add rustfmt clippy
 	@$(MAKE) --no-print-directory target/python/installed lab/subjects/socketio/node_modules/.package-lock.json

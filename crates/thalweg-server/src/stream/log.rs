@@ -93,7 +93,8 @@ pub enum Offsets {
 pub struct Lost {
     /// The next offset that it should have got.
     pub expected: Offset,
-    /// Where a batch in the middle of the history starts.
+    /// Where a batch in the middle of the history starts; of a stream that is stored, its oldest
+    /// event.
     pub middle: Offset,
     /// Where the newest batch starts.
     pub newest: Offset,
@@ -429,9 +430,12 @@ impl Log {
         // Never backwards: if this shard's copy lacks batches, the middle may lie before the
         // cursor.
         let resumable = self.here_from(expected);
+        let middle = start_of(self.history.len() / 2).max(resumable);
+        // What is stored can still be read back, from its beginning.
+        let stored = self.stored_from.filter(|from| (expected..middle).contains(from));
         Lost {
             expected,
-            middle: start_of(self.history.len() / 2).max(resumable),
+            middle: stored.unwrap_or(middle),
             newest: start_of(self.history.len().saturating_sub(1)).max(resumable),
             offsets: self.offsets,
         }

@@ -176,8 +176,10 @@ impl Retained {
             Policy::Close => return None,
         };
         let target = target.copied().unwrap_or(self.head);
+        let stored = self.stored_from.filter(|from| policy == Policy::Skip && *from >= next);
         let forward = starts.into_iter().find(|start| *start >= next).unwrap_or(self.head);
-        self.is_lost(next).then(|| target.max(forward))
+        let jumped = target.max(forward);
+        self.is_lost(next).then(|| stored.filter(|from| *from < jumped).unwrap_or(jumped))
     }
 
     /// How many events are missing from one offset to another, if the offsets say that.
