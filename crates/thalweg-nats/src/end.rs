@@ -9,7 +9,7 @@ use thalweg_server::{
     },
     stream::Payloads,
 };
-use thalweg_wire::{Epoch, Topic};
+use thalweg_wire::{Epoch, Offset, Topic};
 
 /// Where what was read goes.
 pub trait Target: Clone + Send + Sync + 'static {
@@ -76,17 +76,19 @@ pub struct Wanted {
     pub stream: usize,
     /// Of which topic.
     pub topic: Topic,
-    /// From this sequence number on.
-    pub from_sequence: u64,
-    /// Before this one.
-    pub until_sequence: u64,
+    /// The incarnation of the stream that offsets are of.
+    pub epoch: Epoch,
+    /// Events from this offset on.
+    pub from: Offset,
+    /// Messages that begin before this one.
+    pub until: Offset,
 }
 
 impl Wanted {
     /// What a [`Read`] asks for.
     pub fn of(read: Read) -> (Self, ReadReply) {
-        let Read { stream, topic, from_sequence, until_sequence, reply } = read;
-        (Self { stream, topic, from_sequence, until_sequence }, reply)
+        let Read { stream, topic, epoch, from, until, reply } = read;
+        (Self { stream, topic, epoch, from, until }, reply)
     }
 }
 

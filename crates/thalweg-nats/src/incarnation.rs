@@ -42,9 +42,9 @@ pub(crate) fn judge(reading: Epoch, next: u64, found: Epoch, last_sequence: u64)
     }
 }
 
-/// Looks in a row that must say that a stream went back. A server that has just become the leader may
+/// Looks in a row, four a second, that must say that a stream went back. A server that has just become the leader may
 /// not have all messages in its store yet; raising a generation costs all subscribers of all servers a gap.
-pub(crate) const LOOKS: u32 = 4;
+pub(crate) const LOOKS: u32 = 20;
 
 /// Counts those looks.
 #[derive(Debug, Default)]

@@ -4,13 +4,13 @@
 //! newest may not be there yet. So the page it gives is complete up to its last message, and whether there are
 //! more before the number that was named, the leader is asked.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use async_nats::{HeaderMap, HeaderName, Message, StatusCode};
 use futures_util::StreamExt;
 use serde_json::json;
 use thalweg_server::{
-    backend::{ReadPage, Unreadable},
+    backend::{EVENTS_MAX, ReadPage, Unreadable, offset_of},
     stream::Payloads,
 };
 use tokio::{
@@ -53,6 +53,13 @@ pub(crate) struct Reading {
     pub(crate) event_bytes_max: usize,
 }
 
+/// What an answer to a direct get has.
+struct Messages {
+    messages: Vec<(u64, Payloads)>,
+    /// The number of the last one, those included that nobody can read.
+    last: Option<u64>,
+}
+
 /// Reads what is asked for, until nothing more can be.
 pub(crate) async fn run<R, A: PageAnswer>(
     reading: Reading,
@@ -87,35 +94,50 @@ impl Reading {
         let unreadable = |why: &str| ApiError::Unreadable(why.to_owned());
         let state = self.streams.get(wanted.stream).ok_or_else(|| unreadable("no such stream"))?;
         let info = self.api.stream_info(&state.name).await?;
-        if setup::epoch(&info) != Some(state.epoch()) {
+        if setup::epoch(&info) != Some(wanted.epoch) {
             return Err(unreadable("the stream is becoming another one"));
         }
-        if info.state.last_seq + 1 < wanted.until_sequence {
+        let until = wanted.until.div_ceil(EVENTS_MAX as u64);
+        if info.state.last_seq + 1 < until {
             return Err(unreadable("whoever leads the stream has not got it all"));
         }
         let first_sequence = info.state.first_seq.max(1);
-        let from = wanted.from_sequence.max(first_sequence);
-        let (messages, last) = self.messages(state, wanted, from).await?;
-        let is_whole = self.is_whole(state, wanted, last.map_or(from, |last| last + 1)).await?;
-        Ok(ReadPage { messages, is_whole, first_sequence })
+        let mut from = (wanted.from / EVENTS_MAX as u64).max(first_sequence);
+        let deadline = Instant::now() + TIMEOUT;
+        // Messages that nobody can read may fill many pages.
+        while from < until {
+            let read = self.messages(state, wanted, from..until, deadline).await?;
+            let next = read.last.map_or(from, |last| last + 1);
+            let is_whole = self.is_whole(state, wanted, next..until).await?;
+            if state.epoch() != wanted.epoch {
+                return Err(unreadable("the stream has become another one"));
+            }
+            if is_whole || !read.messages.is_empty() {
+                return Ok(ReadPage { messages: read.messages, is_whole, first_sequence });
+            }
+            if read.last.is_none() {
+                return Err(unreadable("whoever was asked has not got it yet"));
+            }
+            from = next;
+        }
+        Ok(ReadPage { messages: Vec::new(), is_whole: true, first_sequence })
     }
 
-    /// The first messages from `from` on and before the number that was named; and the number of the last
-    /// of them, skipped ones included.
+    /// The first messages of a range, with at least one event that is wanted.
     async fn messages(
         &self,
         state: &StreamState,
         wanted: &Wanted,
-        from: u64,
-    ) -> Result<(Vec<(u64, Payloads)>, Option<u64>), ApiError> {
-        let deadline = Instant::now() + TIMEOUT;
+        range: Range<u64>,
+        deadline: Instant,
+    ) -> Result<Messages, ApiError> {
         let client = &self.connection.client;
         let inbox = client.new_inbox();
         let failed = |error: &dyn std::fmt::Display| ApiError::Unreadable(error.to_string());
         let answers = client.subscribe(inbox.clone()).await;
         let mut answers = answers.map_err(|error| failed(&error))?;
         let body = json!({
-            "seq": from,
+            "seq": range.start,
             "next_by_subj": subject_of(&wanted.topic),
             "batch": PAGE_MESSAGES,
             "max_bytes": PAGE_BYTES,
@@ -124,7 +146,7 @@ impl Reading {
         let body = body.to_string().into();
         let sent = client.publish_with_reply(subject, inbox, body).await;
         sent.map_err(|error| failed(&error))?;
-        let (mut messages, mut last) = (Vec::new(), None);
+        let mut read = Messages { messages: Vec::new(), last: None };
         loop {
             let answer = timeout_at(deadline, answers.next()).await;
             let message = answer.map_err(|_| failed(&"no answer came in time"))?;
@@ -132,39 +154,42 @@ impl Reading {
             match message.status {
                 None => {}
                 // The end of the page; there is none.
-                Some(StatusCode::NOT_FOUND) => return Ok((messages, last)),
-                Some(status) if status.as_u16() == END_OF_BATCH => return Ok((messages, last)),
+                Some(StatusCode::NOT_FOUND) => return Ok(read),
+                Some(status) if status.as_u16() == END_OF_BATCH => return Ok(read),
                 Some(status) => return Err(failed(&format!("status {status}"))),
             }
             let Some(sequence) = sequence_of(&message) else { continue };
-            if sequence >= wanted.until_sequence {
-                return Ok((messages, last));
+            if sequence >= range.end {
+                return Ok(read);
             }
-            last = Some(sequence);
+            read.last = Some(sequence);
             let (headers, body) = (message.headers.as_ref(), &message.payload);
             let subject = subject_of(&wanted.topic);
             // One that cannot be read was skipped by all servers.
             if let Ok((_, payloads)) =
                 message::read(&subject, sequence, headers, body, self.event_bytes_max)
             {
-                messages.push((sequence, payloads));
+                // The first may be one whose events the reader has.
+                if offset_of(sequence, payloads.count()) > wanted.from {
+                    read.messages.push((sequence, payloads));
+                }
             }
         }
     }
 
-    /// Whether the topic has no more messages from `from` on before the number that was named: as the
-    /// leader knows.
+    /// Whether the topic has no messages in a range: as the leader knows.
     async fn is_whole(
         &self,
         state: &StreamState,
         wanted: &Wanted,
-        from: u64,
+        range: Range<u64>,
     ) -> Result<bool, ApiError> {
-        if from >= wanted.until_sequence {
+        if range.is_empty() {
             return Ok(true);
         }
-        let next = self.api.next_sequence(&state.name, from, &subject_of(&wanted.topic)).await?;
-        Ok(next.is_none_or(|next| next >= wanted.until_sequence))
+        let subject = subject_of(&wanted.topic);
+        let next = self.api.next_sequence(&state.name, range.start, &subject).await?;
+        Ok(next.is_none_or(|next| next >= range.end))
     }
 }
 

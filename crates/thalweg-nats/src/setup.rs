@@ -188,7 +188,12 @@ fn check_limits(
         let is = format!("a duplicate window of {window}, and 5m or more is wanted");
         return wrong(settings, &is, "--dupe-window 5m");
     }
-    // None is -1, or 0.
+    // None is -1, or 0. It would take messages out of the middle, before all servers have read them.
+    let of_subject = number("max_msgs_per_subject");
+    if of_subject > 0 {
+        let is = format!("{of_subject} messages of each subject, and all are wanted");
+        return wrong(settings, &is, "--max-msgs-per-subject=-1");
+    }
     let message = number("max_msg_size");
     if message > 0 && usize::try_from(message).is_ok_and(|bytes| bytes < payload_bytes_max) {
         let is = format!(
@@ -209,7 +214,7 @@ fn wrong(settings: &StreamSettings, is: &str, edit: &str) -> Result<(), String> 
 /// What the stream keeps is its own business: it is only said.
 fn warn_of_other_limits(settings: &StreamSettings, config: &Value) {
     let wanted = config_of(settings);
-    for key in ["max_age", "max_bytes", "max_msgs_per_subject", "discard"] {
+    for key in ["max_age", "max_bytes", "discard"] {
         if config[key] != wanted[key] {
             tracing::warn!(
                 stream = settings.stream_name(),

@@ -187,6 +187,8 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Reply {
     pub(crate) topic: Topic,
+    /// Which message of the shard it was.
+    pub(crate) number: u64,
     pub(crate) shard: mpsc::Sender<FromBackend>,
 }
 
@@ -194,7 +196,8 @@ impl Reply {
     /// Answers. It waits while the shard has much to take.
     pub async fn send(self, result: Result<Stored, StoreError>) {
         // A shard that has ended needs no answer.
-        let _ = self.shard.send(FromBackend::Stored { topic: self.topic, result }).await;
+        let Self { topic, number, shard } = self;
+        let _ = shard.send(FromBackend::Stored { topic, number, result }).await;
     }
 }
 
@@ -205,10 +208,12 @@ pub struct Read {
     pub stream: usize,
     /// Of which topic.
     pub topic: Topic,
-    /// From this sequence number on, whether it is one of the topic or not.
-    pub from_sequence: u64,
-    /// Before this one.
-    pub until_sequence: u64,
+    /// The incarnation of the stream that offsets are of.
+    pub epoch: Epoch,
+    /// Events from this offset on, whether there is one or not.
+    pub from: Offset,
+    /// Messages that begin before this one.
+    pub until: Offset,
     /// Where the answer goes.
     pub reply: ReadReply,
 }
@@ -216,9 +221,10 @@ pub struct Read {
 /// Messages of one topic that were read: the first ones, if there are more than fit.
 #[derive(Debug)]
 pub struct ReadPage {
-    /// Each with its sequence number, in order, none left out.
+    /// Each with its sequence number, in order, none left out. The first has an event that was asked
+    /// for.
     pub messages: Vec<(u64, Payloads)>,
-    /// Whether there are no more before the sequence number that was named.
+    /// Whether there are no more of those that were asked for. If there are, this page has some.
     pub is_whole: bool,
     /// The oldest sequence number that the stream still has.
     pub first_sequence: u64,
@@ -242,9 +248,11 @@ pub(crate) enum Reader {
 }
 
 /// A page of a feed that is being read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecallId {
     pub(crate) key: FeedKey,
+    /// The key may be another topic's by the time that the page comes.
+    pub(crate) topic: Topic,
     pub(crate) epoch: Epoch,
     pub(crate) from: Offset,
     /// Up to where batches are missing.
@@ -269,7 +277,7 @@ impl ReadReply {
 #[derive(Debug)]
 pub(crate) enum FromBackend {
     Batch(Fed),
-    Stored { topic: Topic, result: Result<Stored, StoreError> },
+    Stored { topic: Topic, number: u64, result: Result<Stored, StoreError> },
     Page { id: RecallId, result: Result<ReadPage, Unreadable> },
     Restarted { stream: usize, epoch: Epoch, from_sequence: u64 },
 }
@@ -302,7 +310,7 @@ impl Shards {
 impl Shards {
     /// A stream is another one from now on: its sequence numbers mean other events than before.
     /// From `from_sequence` on its messages will be brought. Subscribers of all its topics are told of
-    /// a gap.
+    /// a gap. The epoch may be the same: then messages before that one are gone.
     pub async fn restarted(&self, stream: usize, epoch: Epoch, from_sequence: u64) {
         for shard in &self.0 {
             let _ = shard.send(FromBackend::Restarted { stream, epoch, from_sequence }).await;

@@ -79,6 +79,13 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
+    /// Nobody knows whether it was stored.
+    pub(crate) fn unknown() -> Self {
+        let message = "it may have been stored, nobody knows: read the topic, or publish with an \
+                       Idempotency-Key, which may be repeated";
+        Self::new(ErrorCode::Unknown, message)
+    }
+
     /// An idempotency key came with another body.
     pub(crate) fn key_reused() -> Self {
         let message = "this idempotency key came with another body: use a new key for each event";

@@ -50,7 +50,7 @@ pub(crate) use format_map::FormatMap;
 pub use log::{HistoryBounds, Log, Lost, Offsets, Page, Start};
 pub use log_frames::LogFrames;
 pub use next::Next;
-pub use outbox::{Answered, Message, MessageBounds, Outbox};
+pub use outbox::{Answered, Message, MessageBounds, Outbox, Outcome};
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;

@@ -141,4 +141,9 @@ fn older_messages_are_read_again_a_page_at_a_time() {
     assert_eq!((events(&page), page.is_whole), (vec![(403, "2".into())], true));
     let page = node.page("nothing", 1, 414);
     assert_eq!((events(&page), page.is_whole), (vec![], true));
+    // Many that nobody can read do not stop it.
+    operator.publish_all("thalweg.b", (0..600).map(|_| "nonsense".to_owned()));
+    operator.publish_all("thalweg.b", ["3".to_owned()]);
+    let page = node.page("b", 404, 1015);
+    assert_eq!((events(&page), page.is_whole), (vec![(1014, "3".into())], true));
 }

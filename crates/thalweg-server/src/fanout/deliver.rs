@@ -73,8 +73,10 @@ impl Subscriber {
             let planned = match Transmit::plan(self, feeds, now_us, buffers) {
                 Ok(planned) => planned,
                 Err(Interrupted { index, lost }) => {
-                    self.jump(feeds, index, lost);
-                    gaps[GapReason::Slow as usize] += 1;
+                    let reason =
+                        if lost.is_expired() { GapReason::Trimmed } else { GapReason::Slow };
+                    self.jump(feeds, index, lost, reason);
+                    gaps[reason as usize] += 1;
                     continue;
                 }
             };
@@ -209,11 +211,11 @@ impl Subscriber {
             && self.control.is_empty()
     }
 
-    fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost) {
+    fn jump(&mut self, feeds: &impl Feeds, index: usize, lost: Lost, reason: GapReason) {
         let subscription = &mut self.subscriptions[index];
         let Some(feed) = feeds.feed(subscription.feed) else { return };
         let control = self.control.frames();
-        let jumped = subscription.jump(feed, lost, GapReason::Slow, self.format, control);
+        let jumped = subscription.jump(feed, lost, reason, self.format, control);
         if jumped.is_ok() && self.format.has_trailer() {
             self.end_control(feeds, Ids::default(), 0);
         }

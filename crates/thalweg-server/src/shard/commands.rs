@@ -88,7 +88,10 @@ impl Answer {
 impl Waiting {
     /// Whether the next commands of its connection must wait too, to keep their order.
     pub(super) fn is_first(&self) -> bool {
-        !matches!(self, Self::Append(_, PendingPublish::Posted(_)))
+        let is_on_its_way = |it: &PendingPublish| {
+            matches!(it, PendingPublish::Posted(_) | PendingPublish::Storing(_))
+        };
+        !matches!(self, Self::Append(_, pending) if is_on_its_way(pending))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
     config::UNSTORED_BYTES_MAX,
     fanout::FeedKey,
     refusal::Refusal,
-    stream::{Answered, Appended, Batch, Message, Outbox, Payloads},
+    stream::{Answered, Appended, Batch, Message, Outbox, Outcome, Payloads},
 };
 
 impl Topics {
@@ -52,6 +52,7 @@ impl Topics {
     ) {
         let before = self.unstored_bytes;
         let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else {
+            payloads.clear();
             return send(answer, Err(Refusal::draining()));
         };
         if payloads.is_empty() {
@@ -66,6 +67,7 @@ impl Topics {
                 "an event of this topic has at most {bytes_max} bytes, the largest message of its \
                  stream: make it smaller, or raise max_payload of the NATS servers"
             );
+            payloads.clear();
             return send(answer, Err(Refusal::new(ErrorCode::EventTooLarge, message)));
         }
         let held = order.outbox.bytes();
@@ -91,36 +93,44 @@ impl Topics {
     /// Passes messages to the backend; `false` if it has no room for one now.
     pub(super) fn post_stores(&mut self) -> bool {
         let Some(stores) = &self.common.stores else { return true };
-        let mut unstored = std::mem::take(&mut self.unstored);
-        unstored.retain(|key| {
-            let Some(local) = self.feeds.get_mut(*key) else { return false };
-            let topic = local.topic.clone();
-            let Some((_, order)) = local.fed() else { return false };
+        while let Some(key) = self.unstored.last().copied() {
             let place = match stores.try_reserve() {
                 Ok(place) => place,
-                Err(TrySendError::Full(())) => return true,
+                Err(TrySendError::Full(())) => return false,
                 // A backend that has ended ends the server.
-                Err(TrySendError::Closed(())) => return false,
+                Err(TrySendError::Closed(())) => return true,
             };
+            self.unstored.pop();
+            let Some(local) = self.feeds.get_mut(key) else { continue };
+            let topic = local.topic.clone();
+            let Some((_, order)) = local.fed() else { continue };
             order.is_unstored = false;
-            let held = order.outbox.bytes();
             if let Some(Message { payloads, key }) = order.outbox.take() {
-                self.unstored_bytes -= held - order.outbox.bytes();
+                self.stores += 1;
+                self.stores_under_way += 1;
+                (order.under_way, order.under_way_bytes) =
+                    (self.stores, payloads.bytes_of_events());
                 let shard = self.from_backend.clone();
-                let (stream, reply) = (order.stream, Reply { topic: topic.clone(), shard });
-                place.send(Store { stream, topic, payloads, key, reply });
+                let reply = Reply { topic: topic.clone(), number: self.stores, shard };
+                place.send(Store { stream: order.stream, topic, payloads, key, reply });
             }
-            false
-        });
-        self.unstored = unstored;
-        self.unstored.is_empty()
+        }
+        true
+    }
+
+    /// Whether every publish is answered that is to be stored.
+    pub(super) fn has_stored_all(&self) -> bool {
+        self.stores_under_way == 0 && self.unstored_bytes == 0
     }
 
     /// Takes what comes from the backend.
     pub(super) fn take_from_backend(&mut self, message: FromBackend) {
         match message {
             FromBackend::Batch(fed) => self.take_batch(fed),
-            FromBackend::Stored { topic, result } => self.answer_stored(&topic, &result),
+            FromBackend::Stored { topic, number, result } => {
+                self.stores_under_way -= 1;
+                self.answer_stored(&topic, number, &result);
+            }
             FromBackend::Page { id, result } => self.take_page(id, result),
             FromBackend::Restarted { stream, epoch, from_sequence } => {
                 self.restart(stream, epoch, from_sequence);
@@ -158,6 +168,7 @@ impl Topics {
             feed.skip_to(head);
             self.news.batches.push(key);
         }
+        self.mark_unposted(key);
     }
 
     /// Makes room for another topic: one that is fed and that nobody reads goes. `false` if none
@@ -171,23 +182,37 @@ impl Topics {
     }
 
     /// What was under way of a topic is stored, or not.
-    fn answer_stored(&mut self, topic: &Topic, result: &Result<Stored, StoreError>) {
+    fn answer_stored(&mut self, topic: &Topic, number: u64, result: &Result<Stored, StoreError>) {
         let Some(key) = self.feeds.find(topic) else { return };
         let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
-        let failure = result.as_ref().err().cloned().unwrap_or(StoreError::Unknown);
-        let answered: Vec<Answered<Answer>> = match result {
-            Ok(stored) => order.outbox.stored(offset_of(stored.sequence, 0)).collect(),
-            Err(_) => order.outbox.failed().collect(),
+        // The topic may have ended, and another be there under its name.
+        if order.under_way != number {
+            return;
+        }
+        self.unstored_bytes -= std::mem::take(&mut order.under_way_bytes);
+        order.under_way = 0;
+        let outcome = match result {
+            Ok(stored) => Outcome::Stored(offset_of(stored.sequence, 0)),
+            Err(StoreError::Unknown) => Outcome::Unknown,
+            Err(_) => Outcome::NotStored,
         };
-        for Answered { answer, count, appended } in answered {
-            let stored = result.as_ref().ok().zip(appended).map(|(stored, appended)| {
-                let (epoch, count) = (stored.epoch, count as u64);
-                PublishResult { epoch, appended, count, replayed: stored.is_repetition }
-            });
-            if let Some(stored) = stored.filter(|stored| !stored.replayed) {
-                self.counts.events_published.add(stored.count);
-            }
-            send(answer, stored.ok_or_else(|| refusal(&failure)));
+        let answered: Vec<Answered<Answer>> = order.outbox.settle(outcome).collect();
+        for Answered { answer, count, outcome } in answered {
+            let stored = match (outcome, result) {
+                (Outcome::Stored(appended), Ok(stored)) => {
+                    let (epoch, count) = (stored.epoch, count as u64);
+                    let replayed = stored.is_repetition;
+                    let counter = match replayed {
+                        true => &self.counts.retries_replayed,
+                        false => &self.counts.events_published,
+                    };
+                    counter.add(if replayed { 1 } else { count });
+                    Ok(PublishResult { epoch, appended, count, replayed })
+                }
+                (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
+                _ => Err(refusal(&StoreError::Unknown)),
+            };
+            send(answer, stored);
         }
         self.mark_unstored(key);
     }
@@ -209,19 +234,29 @@ impl Topics {
         let topic = local.topic.clone();
         let Some((_, order)) = local.fed() else { return };
         let empty = Outbox::new(order.outbox.bounds());
-        let outbox = std::mem::replace(&mut order.outbox, empty);
-        self.unstored_bytes -= outbox.bytes();
+        let mut outbox = std::mem::replace(&mut order.outbox, empty);
+        let under_way = std::mem::take(&mut order.under_way);
+        let under_way_bytes = std::mem::take(&mut order.under_way_bytes);
         self.end(key, Ending::Restarted, now_us());
-        // What waits to be stored goes to the new one.
         if outbox.is_empty() {
             return;
         }
-        let Ok(key) = self.open(&topic, Creator::Publisher) else { return };
-        if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) {
-            self.unstored_bytes += outbox.bytes();
-            order.outbox = outbox;
-            self.mark_unstored(key);
-        }
+        // What waits to be stored goes to the new one, if there is room for it.
+        let opened = self.open(&topic, Creator::Publisher).ok();
+        let order = opened.and_then(|key| self.feeds.get_mut(key)?.fed().map(|(_, order)| order));
+        let Some(order) = order else {
+            self.unstored_bytes -= outbox.bytes() + under_way_bytes;
+            for Answered { answer, outcome, .. } in outbox.abandon() {
+                let is_not = outcome == Outcome::NotStored;
+                let why = if is_not { StoreError::Unavailable } else { StoreError::Unknown };
+                send(answer, Err(refusal(&why)));
+            }
+            return;
+        };
+        outbox.restart();
+        order.outbox = outbox;
+        (order.under_way, order.under_way_bytes) = (under_way, under_way_bytes);
+        opened.into_iter().for_each(|key| self.mark_unstored(key));
     }
 }
 
@@ -238,11 +273,7 @@ fn refusal(failure: &StoreError) -> Refusal {
             ErrorCode::Unavailable,
             "the stream of this topic has no leader now, nothing was stored: try again",
         ),
-        StoreError::Unknown => Refusal::new(
-            ErrorCode::Unknown,
-            "it may have been stored, nobody knows: read the topic, or publish with an \
-             Idempotency-Key, which may be repeated",
-        ),
+        StoreError::Unknown => Refusal::unknown(),
         StoreError::KeyReused => Refusal::key_reused(),
         StoreError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
     }

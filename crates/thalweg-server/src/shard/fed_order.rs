@@ -37,6 +37,9 @@ struct FedStream {
 pub(super) struct FedOrder {
     pub(super) stream: usize,
     pub(super) outbox: Outbox<RetryKey, Answer>,
+    /// The number of the message under way, and its bytes; 0 if none is.
+    pub(super) under_way: u64,
+    pub(super) under_way_bytes: usize,
     /// Batches that came since the last turn.
     pub(super) arrived: Vec<Batch>,
     /// One past the newest event that came.
@@ -80,7 +83,17 @@ impl FedStreams {
         let head = offset_of(*known_from, 0);
         let outbox = Outbox::new(stream.message_bounds());
         let (arrived, is_unstored) = (Vec::new(), false);
-        (FedOrder { stream: index, outbox, arrived, head, is_unstored }, head)
+        let (under_way, under_way_bytes) = (0, 0);
+        let order = FedOrder {
+            stream: index,
+            outbox,
+            under_way,
+            under_way_bytes,
+            arrived,
+            head,
+            is_unstored,
+        };
+        (order, head)
     }
 
     /// A topic of a stream is not here, or no longer.

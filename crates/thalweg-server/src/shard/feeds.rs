@@ -85,7 +85,8 @@ impl FeedTable {
             }
             return Ok(key);
         }
-        let kind = self.topic_limits.admit(topic, is_home, creator)?;
+        let kind =
+            self.topic_limits.admit(topic, is_home, creator, self.streams.of(topic).is_some())?;
         let settings = self.config.topic(topic);
         let begin = || match self.streams.of(topic) {
             None => {
@@ -289,7 +290,8 @@ impl FeedTable {
         for _ in 0..EVICTION_LOOKS.min(self.feeds.capacity()) {
             self.evict_next = (self.evict_next + 1) % self.feeds.capacity();
             let Some(local) = self.feeds.get_mut(self.evict_next) else { continue };
-            let is_read = local.has_readers() || local.end.is_some();
+            let is_permanent = local.home.as_ref().is_some_and(|home| home.is_permanent);
+            let is_read = local.has_readers() || local.end.is_some() || is_permanent;
             if local.fed().is_some_and(|(_, order)| !is_read && !order.holds_events()) {
                 return Some(self.evict_next as FeedKey);
             }

@@ -19,7 +19,7 @@ use tokio::{
 use super::{Handle, topics::Topics};
 use crate::{
     answers::AnswerAccount,
-    backend::{EVENTS_MAX, Read, ReadReply, Reader, Unreadable, offset_of},
+    backend::{Read, ReadReply, Reader, Unreadable, offset_of},
     clock::now_us,
     config::HISTORY_PAGE_BYTES,
     home::home_of,
@@ -177,15 +177,17 @@ impl Handle {
         let first = timeout_at(deadline, self.read_queue.first_of(client)).await;
         let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
         self.room_to_send(client, deadline).await?;
-        let _turn = self.read_queue.turn().await;
+        let turn = self.read_queue.turn().await;
         let home = home_of(topic, self.common.peers.len());
         let wanted = topic.clone();
         let history =
             self.look(home, move |topics| topics.read_history(&wanted, start, limit)).await?;
+        // Others need not wait for a stream.
+        drop(turn);
         let PageParts { before, events, after } =
             match history.ok_or_else(|| Refusal::no_such_topic(topic))? {
                 History::Here(parts) => parts,
-                History::Away(away) => self.read_back(topic, away, limit).await?,
+                History::Away(away) => self.read_back(topic, away, limit, deadline).await?,
             };
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
@@ -208,23 +210,20 @@ impl Handle {
         topic: &Topic,
         away: Away,
         limit: usize,
+        deadline: Instant,
     ) -> Result<PageParts, Refusal> {
         let Away { stream, epoch, from, until, head, here, is_other, is_known } = away;
         let reads = self.common.reads.as_ref().ok_or_else(Refusal::draining)?;
         let (answer, page) = oneshot::channel();
-        let span = EVENTS_MAX as Offset;
-        let read = Read {
-            stream,
-            topic: topic.clone(),
-            from_sequence: from / span,
-            until_sequence: until.div_ceil(span),
-            reply: ReadReply(Reader::Once(answer)),
-        };
+        let (topic_read, reply) = (topic.clone(), ReadReply(Reader::Once(answer)));
+        let read = Read { stream, topic: topic_read, epoch, from, until, reply };
         reads.send(read).await.map_err(|_| Refusal::draining())?;
-        let page = page.await.map_err(|_| Refusal::draining())?;
+        let page = timeout_at(deadline, page).await.map_err(|_| Refusal::busy(HISTORIES))?;
+        let page = page.map_err(|_| Refusal::draining())?;
         let page = page.map_err(|Unreadable| Refusal::catching_up())?;
         let stored_from = offset_of(page.first_sequence, 0);
-        if !is_known && page.messages.is_empty() && page.is_whole {
+        // From the beginning, and there is nothing.
+        if !is_known && from == 1 && page.messages.is_empty() && page.is_whole {
             return Err(Refusal::no_such_topic(topic));
         }
         let gap = match (is_other, from) {
@@ -242,8 +241,11 @@ impl Handle {
             let batch = Batch::seal(start.min(first), first, payloads, now_us());
             feed.push(Arc::new(batch), now_us());
         }
-        let mut reached = feed.head();
-        if page.is_whole {
+        let (mut reached, mut head) = (feed.head(), head);
+        if page.is_whole && !is_known {
+            // Nothing of it is anywhere else.
+            head = reached;
+        } else if page.is_whole {
             reached = until;
             for batch in here {
                 let start = batch.start().min(feed.head());
@@ -314,7 +316,7 @@ impl Topics {
         let (until, head) = match feed {
             Some(Feed::Value(_)) => return None,
             Some(feed) => (feed.here_from(from), feed.head()),
-            None => (known_from, known_from),
+            None => (known_from.max(from), known_from.max(from)),
         };
         let mut room = HISTORY_PAGE_BYTES;
         let fits = |batch: &&Arc<Batch>| {
@@ -326,7 +328,7 @@ impl Topics {
         let here = here.cloned().collect();
         let is_known = feed.is_some();
         let away = Away { stream, epoch, from, until, head, here, is_other, is_known };
-        (from < until).then_some(away)
+        (from < until || !is_known).then_some(away)
     }
 
     /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
@@ -449,7 +451,7 @@ mod tests {
         assert_eq!(json("earliest", 3), head("1024") + rest + end);
         let rest = r#""first":257,"offsets":[257,1024,1025],"events":[2,3,4"#;
         assert_eq!(json("9f.256", 9), head("1025") + rest + end);
-        let rest = r#""first":1024,"after":257,"events":[3"#;
+        let rest = r#""first":1024,"after":700,"events":[3"#;
         assert_eq!(json("9f.700", 1), head("1024") + rest + end);
         assert_eq!(json("9f.1025", 1), head("1025") + r#""first":1026,"events":["# + end);
     }

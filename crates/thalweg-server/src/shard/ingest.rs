@@ -33,6 +33,8 @@ pub(super) enum PendingPublish {
     Done(Result<PublishResult, Refusal>),
     /// The home has them, and will answer.
     Posted(oneshot::Receiver<Result<PublishResult, Refusal>>),
+    /// The same; they are to be stored elsewhere.
+    Storing(oneshot::Receiver<Result<PublishResult, Refusal>>),
     /// The home's queue is full: they wait here.
     Waiting(mpsc::Sender<Mail>, Mail, oneshot::Receiver<Result<PublishResult, Refusal>>),
 }
@@ -46,6 +48,8 @@ impl PendingPublish {
         let result = match self {
             Self::Done(result) => return result,
             Self::Posted(result) => result,
+            // It may have been stored when the home ended.
+            Self::Storing(result) => return result.await.map_err(|_| Refusal::unknown())?,
             Self::Waiting(home, message, result) => {
                 home.send(message).await.map_err(|_| Refusal::draining())?;
                 result
@@ -86,7 +90,7 @@ impl Ingest {
         let (answer, result) = oneshot::channel();
         if home == self.shard {
             topics.store(topic, payloads, retry_key, Some(answer));
-            return PendingPublish::Posted(result);
+            return PendingPublish::Storing(result);
         }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
         let message = Mail::Append { topic, payloads, retry_key, answer };
@@ -95,6 +99,7 @@ impl Ingest {
             Err(TrySendError::Full(message)) => {
                 PendingPublish::Waiting(home.clone(), message, result)
             }
+            Ok(()) if is_fed => PendingPublish::Storing(result),
             // A shard that has drained never answers.
             Ok(()) | Err(TrySendError::Closed(_)) => PendingPublish::Posted(result),
         }

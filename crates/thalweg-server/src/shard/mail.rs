@@ -56,14 +56,8 @@ pub(crate) enum Mail {
         topic: Topic,
         /// The attachment it is for. Batches for another attachment are dropped.
         attachment: u64,
-        /// The stream's incarnation.
-        epoch: Epoch,
-        /// Where the batches begin. Without batches, the head.
-        from: Offset,
-        /// In order.
-        batches: Vec<Arc<Batch>>,
-        /// Set if the topic has ended after them.
-        end: Option<HomeEnd>,
+        /// What there is.
+        posted: Posted,
     },
     /// Delete a topic whose home is this shard.
     Delete {
@@ -79,13 +73,19 @@ pub(crate) enum Mail {
     Drain,
 }
 
-/// The end of a topic at its home.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HomeEnd {
-    /// How.
-    pub(crate) ending: Ending,
-    /// One past its last event, which may have been dropped before it was posted.
+/// What a topic's home posts to a shard that reads it.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    /// The stream's incarnation.
+    pub(crate) epoch: Epoch,
+    /// Where the batches begin.
+    pub(crate) from: Offset,
+    /// In order.
+    pub(crate) batches: Vec<Arc<Batch>>,
+    /// The head after them: what is before it and not among them was not kept.
     pub(crate) head: Offset,
+    /// Set if the topic has ended after them.
+    pub(crate) end: Option<Ending>,
 }
 
 /// How far the client of a source has processed its events.

@@ -31,9 +31,9 @@ impl Handle {
                 self.with_shard(|shard| shard.topics.attach(&follower, address));
             }
             Mail::Detach(follower) => self.with_shard(|shard| shard.topics.detach(&follower)),
-            Mail::Batches { topic, attachment, epoch, from, batches, end } => {
+            Mail::Batches { topic, attachment, posted } => {
                 self.with_shard(|shard| {
-                    shard.topics.receive(&topic, attachment, epoch, from, batches, end);
+                    shard.topics.receive(&topic, attachment, posted);
                 });
             }
             Mail::Delete { topic, answer } => {
@@ -67,6 +67,7 @@ impl Handle {
         self.draining.get()
             && self.serving.get() == 0
             && self.shard.borrow().subscribers.connections.is_empty()
+            && self.shard.borrow().topics.has_stored_all()
             && (self.id != 0 || self.others().all(|peer| peer.mail.is_closed()))
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::{local_topic::LocalTopic, recalls::Recalls, topics::Topics};
 use crate::{
-    backend::{EVENTS_MAX, Read, ReadPage, ReadReply, Reader, RecallId, Unreadable, offset_of},
+    backend::{Read, ReadPage, ReadReply, Reader, RecallId, Unreadable, offset_of},
     clock::now_us,
     config::{READS_PER_SHARD, RECALLED_BYTES_MAX},
     fanout::FeedKey,
@@ -46,15 +46,19 @@ impl Topics {
                 continue;
             };
             let Some(stream) = self.feeds.streams.of(topic) else { continue };
+            if feed.is_here(from) {
+                continue;
+            }
             let until = feed.here_from(from);
-            let id = RecallId { key, epoch: feed.epoch(), from, until };
+            let (topic, epoch) = (topic.clone(), feed.epoch());
+            let id = RecallId { key, topic: topic.clone(), epoch, from, until };
             under_way.insert(key);
-            let span = EVENTS_MAX as Offset;
             place.send(Read {
                 stream,
-                topic: topic.clone(),
-                from_sequence: from / span,
-                until_sequence: until.div_ceil(span),
+                topic,
+                epoch,
+                from,
+                until,
                 reply: ReadReply(Reader::Shard(id, self.from_backend.clone())),
             });
         }
@@ -63,9 +67,11 @@ impl Topics {
 
     /// A page has come, or cannot be had.
     pub(super) fn take_page(&mut self, id: RecallId, page: Result<ReadPage, Unreadable>) {
-        let RecallId { key, epoch, from, until } = id;
+        let RecallId { key, topic, epoch, from, until } = id;
         self.recalls.under_way.remove(&key);
-        let Some(local) = self.feeds.get_mut(key) else { return };
+        let Some(local) = self.feeds.get_mut(key).filter(|local| local.topic == topic) else {
+            return;
+        };
         let Some(feed) = local.feed.as_mut().filter(|feed| feed.epoch() == epoch) else { return };
         let Ok(ReadPage { messages, is_whole, first_sequence }) = page else {
             return self.recalls.failed.push(key);

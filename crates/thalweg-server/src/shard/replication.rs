@@ -9,7 +9,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{
     Mail,
     local_topic::Follower,
-    mail::{FollowerId, HomeEnd},
+    mail::{FollowerId, Posted},
     topic_limits::Creator,
     topics::Topics,
 };
@@ -45,10 +45,13 @@ impl Topics {
                 Ok(place) => place.send(Mail::Batches {
                     topic: local.topic.clone(),
                     attachment: follower.attachment,
-                    epoch: feed.epoch(),
-                    from: follower.next,
-                    batches: feed.batches_from(follower.next).cloned().collect(),
-                    end: local.end.map(|ending| HomeEnd { ending, head: feed.head() }),
+                    posted: Posted {
+                        epoch: feed.epoch(),
+                        from: follower.next,
+                        batches: feed.batches_from(follower.next).cloned().collect(),
+                        head: feed.head(),
+                        end: local.end,
+                    },
                 }),
                 Err(TrySendError::Full(())) => {
                     all = false;
@@ -151,15 +154,8 @@ impl Topics {
     }
 
     /// Receives what a topic's home has posted for the attachment with this number.
-    pub(super) fn receive(
-        &mut self,
-        topic: &Topic,
-        attachment: u64,
-        epoch: Epoch,
-        from: Offset,
-        batches: Vec<Arc<Batch>>,
-        end: Option<HomeEnd>,
-    ) {
+    pub(super) fn receive(&mut self, topic: &Topic, attachment: u64, posted: Posted) {
+        let Posted { epoch, from, batches, head, end } = posted;
         let key = self.feeds.find(topic);
         let Some((key, local)) = key.and_then(|key| Some((key, self.feeds.get(key)?))) else {
             return;
@@ -167,12 +163,12 @@ impl Topics {
         if local.attachment == attachment {
             let before = self.feeds.history_bytes(key);
             let feed = self.feeds.receive(key, epoch, from, batches, now_us(), &self.counts);
-            if let (Some(feed), Some(end)) = (feed, end) {
-                feed.skip_to(end.head);
+            if let Some(feed) = feed {
+                feed.skip_to(head);
             }
             self.has_grown(key, before);
-            if let Some(end) = end {
-                self.has_ended(key, end.ending);
+            if let Some(ending) = end {
+                self.has_ended(key, ending);
             }
         }
     }

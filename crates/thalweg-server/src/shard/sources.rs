@@ -174,6 +174,7 @@ impl Sources {
         let feed = running.feed;
         if !payloads.is_empty() {
             topics.append(feed, &mut payloads, now_us);
+            payloads.clear();
         }
         self.running[index].payloads = payloads;
         result

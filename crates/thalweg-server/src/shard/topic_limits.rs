@@ -54,6 +54,7 @@ impl TopicLimits {
         topic: &Topic,
         is_home: bool,
         creator: Creator,
+        is_fed: bool,
     ) -> Result<TopicKind, Refusal> {
         let Creator::Subscriber(address) = creator else {
             return self.check_active().map(|()| TopicKind::Active);
@@ -62,9 +63,9 @@ impl TopicLimits {
             // Its home counts it too, and may refuse it.
             return self.check_subscriber_only().map(|()| TopicKind::SubscriberOnly(None));
         }
-        // A topic that is fetched is there because its upstream is.
+        // A topic that is fetched is there because its upstream is; one of a stream may be there.
         let is_existing = self.config.subscribe == Subscribing::Existing;
-        if is_existing && self.config.upstream(topic).is_none() {
+        if is_existing && !is_fed && self.config.upstream(topic).is_none() {
             return Err(Refusal::no_such_topic(topic));
         }
         self.check_subscriber_only()?;

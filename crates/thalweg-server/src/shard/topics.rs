@@ -42,8 +42,11 @@ pub(crate) struct Topics {
     pub(super) unposted: Vec<FeedKey>,
     /// Fed topics with a message that was not passed to the backend yet.
     pub(super) unstored: Vec<FeedKey>,
-    /// Bytes of events that wait to be stored.
+    /// Bytes of events that wait to be stored, or are under way.
     pub(super) unstored_bytes: usize,
+    /// Messages that were passed to the backend, and those that it has not answered.
+    pub(super) stores: u64,
+    pub(super) stores_under_way: usize,
     pub(super) recalls: Recalls,
     /// Where the backend answers.
     pub(super) from_backend: mpsc::Sender<FromBackend>,
@@ -84,6 +87,8 @@ impl Topics {
             unposted: Vec::new(),
             unstored: Vec::new(),
             unstored_bytes: 0,
+            stores: 0,
+            stores_under_way: 0,
             recalls: Recalls::default(),
             unattached: Vec::new(),
             attachments: 0,
@@ -178,7 +183,9 @@ impl Topics {
         let Common { config, shares, .. } = &self.common;
         !self.is_home_of(topic)
             && self.feeds.find(topic).is_none()
-            && ((config.subscribe == Subscribing::Existing && config.upstream(topic).is_none())
+            && ((config.subscribe == Subscribing::Existing
+                && config.upstream(topic).is_none()
+                && !self.is_fed(topic))
                 || address.is_some_and(|address| shares.is_exhausted(address)))
     }
 
@@ -263,6 +270,16 @@ impl Topics {
         self.has_grown(key, before);
     }
 
+    /// The other shards have something to be told of a topic whose home is this shard.
+    pub(super) fn mark_unposted(&mut self, key: FeedKey) {
+        let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
+        if let Some(home) = home.filter(|home| !home.followers.is_empty())
+            && !std::mem::replace(&mut home.is_unposted, true)
+        {
+            self.unposted.push(key);
+        }
+    }
+
     /// Deletes a topic whose home is this shard.
     ///
     /// # Errors
@@ -293,12 +310,7 @@ impl Topics {
         self.seal_feed(key, now_us);
         self.counts.topics_ended.add(u64::from(ending != Ending::Restarted));
         self.has_ended(key, ending);
-        let home = self.feeds.get_mut(key).and_then(|local| local.home.as_mut());
-        if let Some(home) = home.filter(|home| !home.followers.is_empty())
-            && !std::mem::replace(&mut home.is_unposted, true)
-        {
-            self.unposted.push(key);
-        }
+        self.mark_unposted(key);
         self.remove_unread(key);
     }
 

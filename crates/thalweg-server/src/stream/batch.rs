@@ -14,7 +14,7 @@ use crate::patch::{self, Budget};
 /// Sealed events of consecutive offsets: never changed again, shared by all shards.
 ///
 /// A batch stands for all offsets after those of the batch before. The first of them may never
-/// have been given: then a frame from [`Self::start`] is the same as one from [`Self::first`].
+/// have been given: a frame from one of these has the same events as one from [`Self::first`].
 #[derive(Debug)]
 pub struct Batch {
     start: Offset,
@@ -150,8 +150,10 @@ impl Batch {
 
     /// What comes before the first event that is not before `from`.
     pub(super) fn before(&self, from: Offset) -> Before {
-        match from <= self.first && self.start < self.first {
-            true => Before::Event(self.start - 1),
+        // It does not depend on where this batch starts: a frame that was begun from another copy of
+        // it, with another start, is to be the same.
+        match from < self.first {
+            true => Before::Event(from.saturating_sub(1)),
             false => Before::Adjacent,
         }
     }

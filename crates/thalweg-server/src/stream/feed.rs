@@ -186,6 +186,14 @@ impl Feed {
         of!(self, feed => feed.push(batch, now_us));
     }
 
+    /// Whether a reader at `from` has something to read here, or has everything.
+    pub fn is_here(&self, from: Offset) -> bool {
+        match self {
+            Self::Log(log) => from >= log.head() || log.batch_at(from).is_some(),
+            Self::Value(_) => true,
+        }
+    }
+
     /// Up to where a reader at `from` lacks batches that are to be read back.
     pub fn here_from(&self, from: Offset) -> Offset {
         match self {

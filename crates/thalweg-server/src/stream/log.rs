@@ -102,6 +102,11 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// Whether the events are gone from where they were stored, however fast a reader is.
+    pub fn is_expired(&self) -> bool {
+        self.offsets == Offsets::Sparse
+    }
+
     /// How many events are missing if it goes on at `next`, if the offsets say that.
     pub fn missed(&self, next: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then(|| next - self.expected)
@@ -380,6 +385,8 @@ impl Log {
         let Page { from, messages, is_last_before, stored_from } = page;
         self.stored_from = self.stored_from.map(|before| before.max(stored_from));
         let mut start = from;
+        let bytes = |(_, payloads): &(Offset, Payloads)| payloads.joined().len();
+        self.recalled.make_room(messages.iter().map(bytes).sum());
         for (first, payloads) in messages {
             let batch = Batch::seal(start.min(first), first, payloads, now_us);
             start = batch.end();
@@ -392,7 +399,6 @@ impl Log {
                 None => self.next = start,
             }
         }
-        self.recalled.trim();
     }
 
     /// Index of the first batch retained that ends past `offset`. Searches from the newest

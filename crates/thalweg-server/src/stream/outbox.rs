@@ -18,7 +18,7 @@ pub struct MessageBounds {
 ///
 /// `K` marks a publish that may be repeated: it is a message of its own. `A` is where a publish's
 /// answer goes. Pure: its owner takes messages out ([`Self::take`]) and says what became of each
-/// ([`Self::stored`], [`Self::failed`]).
+/// ([`Self::settle`]).
 #[derive(Debug)]
 pub struct Outbox<K, A> {
     bounds: MessageBounds,
@@ -47,10 +47,23 @@ struct Publish<A> {
     /// Its events that nothing became of yet.
     left: usize,
     appended: Option<Appended>,
-    has_failed: bool,
+    /// Whether a part of it is not stored, and whether nobody knows of one.
+    is_cut: bool,
+    is_uncertain: bool,
 }
 
-/// A publish of which every event is stored, or not all are.
+/// What became of a message, or of a publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome<T> {
+    /// It is stored.
+    Stored(T),
+    /// Nothing of it is.
+    NotStored,
+    /// A part of it may be, or is.
+    Unknown,
+}
+
+/// A publish of which something became.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answered<A> {
     /// Where its answer goes.
@@ -58,8 +71,8 @@ pub struct Answered<A> {
     /// How many events it had.
     pub count: usize,
     /// The offsets of its first and its last event; other events, and offsets that were never
-    /// given, may lie between. `None` if one of its events failed.
-    pub appended: Option<Appended>,
+    /// given, may lie between.
+    pub outcome: Outcome<Appended>,
 }
 
 impl<K, A> Outbox<K, A> {
@@ -88,7 +101,8 @@ impl<K, A> Outbox<K, A> {
             count,
             left: count,
             appended: None,
-            has_failed: false,
+            is_cut: false,
+            is_uncertain: false,
         });
         self.bytes += payloads.bytes_of_events();
         if key.is_some() {
@@ -134,18 +148,9 @@ impl<K, A> Outbox<K, A> {
         Some(message)
     }
 
-    /// The message under way was stored, and its first event has the offset `first`. Returns the
-    /// publishes that are answered by that.
-    pub fn stored(&mut self, first: u64) -> impl Iterator<Item = Answered<A>> {
-        self.settle(Some(first))
-    }
-
-    /// The message under way was not stored, or nobody knows.
-    pub fn failed(&mut self) -> impl Iterator<Item = Answered<A>> {
-        self.settle(None)
-    }
-
-    fn settle(&mut self, first: Option<u64>) -> impl Iterator<Item = Answered<A>> {
+    /// Something became of the message under way; if it is stored, its first event has this offset.
+    /// Returns the publishes that are answered by that.
+    pub fn settle(&mut self, outcome: Outcome<u64>) -> impl Iterator<Item = Answered<A>> {
         let mut place = 0;
         let events = std::mem::take(&mut self.under_way);
         for publish in &mut self.publishes {
@@ -156,9 +161,10 @@ impl<K, A> Outbox<K, A> {
             let from = place as u64;
             place += part;
             publish.left -= part;
-            match first {
-                None => publish.has_failed = true,
-                Some(first) => {
+            match outcome {
+                Outcome::NotStored => publish.is_cut = true,
+                Outcome::Unknown => publish.is_uncertain = true,
+                Outcome::Stored(first) => {
                     let end = first + place as u64;
                     let new = Appended { first: first + from, end };
                     publish.appended.get_or_insert(new).end = end;
@@ -167,10 +173,34 @@ impl<K, A> Outbox<K, A> {
         }
         let answered = self.publishes.iter().take_while(|publish| publish.left == 0).count();
         self.publishes.drain(..answered).map(|publish| Answered {
+            outcome: publish.outcome(),
             answer: publish.answer,
             count: publish.count,
-            appended: publish.appended.filter(|_| !publish.has_failed),
         })
+    }
+
+    /// Gives everything up: nobody knows of what is under way, and the rest is not stored.
+    pub fn abandon(&mut self) -> impl Iterator<Item = Answered<A>> {
+        let (mut all, mut answered) = (std::mem::take(&mut self.publishes), Vec::new());
+        for publish in &mut all {
+            publish.is_uncertain |= self.under_way > 0;
+            self.under_way = self.under_way.saturating_sub(publish.left);
+            publish.is_cut = true;
+        }
+        (self.under_way, self.bytes) = (0, 0);
+        self.waiting.clear();
+        answered.extend(all.into_iter().map(|publish| Answered {
+            outcome: publish.outcome(),
+            answer: publish.answer,
+            count: publish.count,
+        }));
+        answered.into_iter()
+    }
+
+    /// From now on offsets mean other events: of a publish that has some, nobody can say where it is.
+    pub fn restart(&mut self) {
+        let begun = self.publishes.iter_mut().filter(|publish| publish.appended.is_some());
+        begun.for_each(|publish| publish.is_uncertain = true);
     }
 
     /// Whether a message can be taken now.
@@ -189,6 +219,16 @@ impl<K, A> Outbox<K, A> {
     }
 }
 
+impl<A> Publish<A> {
+    fn outcome(&self) -> Outcome<Appended> {
+        match (self.appended, self.is_cut, self.is_uncertain) {
+            (Some(appended), false, false) => Outcome::Stored(appended),
+            (None, true, false) => Outcome::NotStored,
+            _ => Outcome::Unknown,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
@@ -203,8 +243,8 @@ mod tests {
             keyed: bool,
         },
         Take,
-        /// The message under way is stored after so many others, or fails.
-        Settle(Option<u64>),
+        /// The message under way is stored after so many others, or not.
+        Settle(Outcome<u64>),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -214,11 +254,18 @@ mod tests {
                 Step::Publish { lengths, keyed }
             }),
             4 => Just(Step::Take),
-            3 => prop_oneof![4 => (1..5_u64).prop_map(Some), 1 => Just(None)].prop_map(Step::Settle),
+            3 => prop_oneof![
+                4 => (1..5_u64).prop_map(Outcome::Stored),
+                1 => Just(Outcome::NotStored),
+                1 => Just(Outcome::Unknown),
+            ]
+            .prop_map(Step::Settle),
         ]
     }
 
     const BOUNDS: MessageBounds = MessageBounds { events_max: 8, bytes_max: 60 };
+
+    type Events = Vec<Vec<u8>>;
 
     /// What a store that gives numbers has, and what publishers know of it.
     #[derive(Default)]
@@ -226,8 +273,8 @@ mod tests {
         sequence: u64,
         /// Each stored event and its offset.
         stored: Vec<(u64, Vec<u8>)>,
-        /// The events of each publish, and whether one of them failed.
-        publishes: Vec<(Vec<Vec<u8>>, bool)>,
+        /// The events of each publish, and what became of each message with some of them.
+        publishes: Vec<(Events, Vec<Outcome<u64>>)>,
         answered: usize,
         under_way: Option<Vec<Vec<u8>>>,
     }
@@ -236,10 +283,21 @@ mod tests {
         fn answer(&mut self, answered: &Answered<usize>) {
             assert_eq!(answered.answer, self.answered, "answers come in order");
             self.answered += 1;
-            let (events, has_failed) = &self.publishes[answered.answer];
+            let (events, outcomes) = &self.publishes[answered.answer];
             assert_eq!(answered.count, events.len());
-            assert_eq!(answered.appended.is_none(), *has_failed);
-            if let Some(Appended { first, end }) = answered.appended {
+            let is_stored = |outcome: &Outcome<u64>| matches!(outcome, Outcome::Stored(_));
+            match answered.outcome {
+                Outcome::Stored(_) => assert!(outcomes.iter().all(is_stored)),
+                Outcome::NotStored => {
+                    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::NotStored));
+                }
+                Outcome::Unknown => assert!(
+                    outcomes.contains(&Outcome::Unknown)
+                        || (outcomes.contains(&Outcome::NotStored)
+                            && outcomes.iter().any(is_stored))
+                ),
+            }
+            if let Outcome::Stored(Appended { first, end }) = answered.outcome {
                 let offset = |event: &Vec<u8>| {
                     self.stored.iter().find(|(_, stored)| stored == event).expect("stored").0
                 };
@@ -249,22 +307,23 @@ mod tests {
             }
         }
 
-        fn settle(&mut self, outbox: &mut Outbox<(), usize>, after: Option<u64>) {
+        fn settle(&mut self, outbox: &mut Outbox<(), usize>, outcome: Outcome<u64>) {
             let Some(events) = self.under_way.take() else { return };
-            let answered: Vec<_> = match after {
-                None => {
-                    for (of, has_failed) in &mut self.publishes {
-                        *has_failed |= of.iter().any(|event| events.contains(event));
-                    }
-                    outbox.failed().collect()
+            for (of, outcomes) in &mut self.publishes {
+                if of.iter().any(|event| events.contains(event)) {
+                    outcomes.push(outcome);
                 }
-                Some(others) => {
+            }
+            let outcome = match outcome {
+                Outcome::Stored(others) => {
                     self.sequence += others;
                     let first = self.sequence * BOUNDS.events_max as u64;
                     self.stored.extend((first..).zip(events));
-                    outbox.stored(first).collect()
+                    Outcome::Stored(first)
                 }
+                other => other,
             };
+            let answered: Vec<_> = outbox.settle(outcome).collect();
             answered.iter().for_each(|answered| self.answer(answered));
         }
     }
@@ -277,7 +336,7 @@ mod tests {
             steps in vec(step(), 0..120)
         ) {
             let (mut outbox, mut world) = (Outbox::new(BOUNDS), World::default());
-            let calm = std::iter::repeat_n([Step::Take, Step::Settle(Some(1))], 400).flatten();
+            let calm = std::iter::repeat_n([Step::Take, Step::Settle(Outcome::Stored(1))], 400).flatten();
             for step in steps.into_iter().chain(calm) {
                 match step {
                     Step::Publish { lengths, keyed } => {
@@ -294,7 +353,7 @@ mod tests {
                             });
                             prop_assert!(pushed.is_ok());
                         }
-                        world.publishes.push((events, false));
+                        world.publishes.push((events, Vec::new()));
                         outbox.push(&mut payloads, keyed.then_some(()), number);
                         prop_assert!(payloads.is_empty());
                     }
@@ -309,7 +368,7 @@ mod tests {
                         prop_assert!(key.is_none() || payloads.count() == 1);
                         world.under_way = Some(payloads.iter().map(<[u8]>::to_vec).collect());
                     }
-                    Step::Settle(after) => world.settle(&mut outbox, after),
+                    Step::Settle(outcome) => world.settle(&mut outbox, outcome),
                 }
             }
             prop_assert!(outbox.is_empty());
@@ -334,10 +393,36 @@ mod tests {
             }
         }
         assert!(outbox.take().is_none(), "one is under way");
-        assert_eq!(outbox.stored(8).count(), 1);
+        assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 1);
         assert_eq!(outbox.take().map(|message| message.payloads.count()), Some(3));
-        let answers: Vec<_> = outbox.stored(24).map(|it| (it.answer, it.appended)).collect();
-        let at = |offset| Some(Appended { first: offset, end: offset + 1 });
+        let settled = outbox.settle(Outcome::Stored(24));
+        let answers: Vec<_> = settled.map(|it| (it.answer, it.outcome)).collect();
+        let at = |offset| Outcome::Stored(Appended { first: offset, end: offset + 1 });
         assert_eq!(answers, [(1, at(24)), (2, at(25)), (3, at(26))]);
+    }
+
+    #[test]
+    fn what_is_given_up_is_answered() {
+        let bounds = MessageBounds { events_max: 1, bytes_max: 60 };
+        let mut outbox: Outbox<(), u8> = Outbox::new(bounds);
+        for answer in 0..3 {
+            let mut payloads = Payloads::default();
+            for _ in 0..2 {
+                let write = |out: &mut Vec<u8>| {
+                    out.push(b'1');
+                    Ok::<_, ()>(())
+                };
+                payloads.push(write).unwrap();
+            }
+            outbox.push(&mut payloads, None, answer);
+        }
+        outbox.take();
+        assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 0);
+        outbox.take();
+        assert_eq!(outbox.settle(Outcome::Stored(9)).count(), 1);
+        outbox.take();
+        let outcomes: Vec<_> = outbox.abandon().map(|it| (it.answer, it.outcome)).collect();
+        assert_eq!(outcomes, [(1, Outcome::Unknown), (2, Outcome::NotStored)]);
+        assert!(outbox.is_empty() && outbox.bytes() == 0);
     }
 }

@@ -72,7 +72,7 @@ impl Payloads {
     }
 
     /// Bytes of the events alone.
-    pub(super) fn bytes_of_events(&self) -> usize {
+    pub(crate) fn bytes_of_events(&self) -> usize {
         self.bytes.len() - self.ends.len().saturating_sub(1)
     }
 

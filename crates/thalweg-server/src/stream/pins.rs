@@ -5,7 +5,7 @@ use thalweg_wire::Offset;
 use super::Batch;
 
 /// Batches that must outlive the history, because frames made from them are
-/// partly sent. Each batch is kept once, however many subscribers are in it.
+/// partly sent. Each batch is kept once, by its end, however many subscribers are in it.
 #[derive(Debug, Default)]
 pub(super) struct Pins(BTreeMap<Offset, Pin>);
 
@@ -17,30 +17,32 @@ struct Pin {
 
 impl Pins {
     pub(super) fn pin(&mut self, batch: &Arc<Batch>) {
-        let pin = self
-            .0
-            .entry(batch.start())
-            .or_insert_with(|| Pin { batch: Arc::clone(batch), holders: 0 });
+        let make = || Pin { batch: Arc::clone(batch), holders: 0 };
+        let pin = self.0.entry(batch.end()).or_insert_with(make);
+        // Of a batch there may be copies that start elsewhere: this one stands for the most.
+        if batch.start() < pin.batch.start() {
+            pin.batch = Arc::clone(batch);
+        }
         pin.holders += 1;
     }
 
     pub(super) fn unpin(&mut self, offset: Offset) {
-        let Some((start, pin)) = self.0.range_mut(..=offset).next_back() else { return };
+        let Some((end, pin)) = self.0.range_mut(offset + 1..).next() else { return };
         pin.holders -= 1;
         if pin.holders == 0 {
-            let start = *start;
-            self.0.remove(&start);
+            let end = *end;
+            self.0.remove(&end);
         }
     }
 
     /// The pinned batch that stands for `offset`.
     pub(super) fn find(&self, offset: Offset) -> Option<&Arc<Batch>> {
-        let (_, pin) = self.0.range(..=offset).next_back()?;
-        (offset < pin.batch.end()).then_some(&pin.batch)
+        let (_, pin) = self.0.range(offset + 1..).next()?;
+        (pin.batch.start() <= offset).then_some(&pin.batch)
     }
 
     /// Memory held beyond the history, which starts at `history_start`.
     pub(super) fn bytes_before(&self, history_start: Offset) -> usize {
-        self.0.range(..history_start).map(|(_, pin)| pin.batch.memory_bytes()).sum()
+        self.0.range(..=history_start).map(|(_, pin)| pin.batch.memory_bytes()).sum()
     }
 }

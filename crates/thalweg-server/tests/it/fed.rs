@@ -218,14 +218,16 @@ fn what_a_node_has_not_got_is_read_back() {
     streams.forget_for_new();
     let new = node(&streams, 2);
     // Who reads gets it, page by page.
-    let (mut cursor, mut read) = ("earliest".to_owned(), Vec::new());
-    while read.len() < 20 {
+    let (mut cursor, mut read, mut is_over) = ("earliest".to_owned(), Vec::new(), false);
+    while !is_over {
         let answer = new.get(&format!("/v1/topics/cars?limit=100&cursor={cursor}"), &[]);
         let page = json(&answer);
         assert_eq!((answer.status, &page["gap"]), (200, &Value::Null), "{page}");
         cursor = page["position"].as_str().expect("a position").to_owned();
+        is_over = page["position"] == page["head"];
         read.extend(page["events"].as_array().expect("events").clone());
     }
+    assert_eq!(cursor, positions[19]);
     assert_eq!(read, (0..20).map(Value::from).collect::<Vec<_>>());
     assert_eq!(new.get("/v1/topics/bikes?limit=1", &[]).status, 404);
     // So does who subscribes, and many at a time read once for all.
@@ -288,8 +290,10 @@ fn what_is_not_stored_any_more_is_a_gap_of_unknown_size() {
 fn a_node_without_room_for_a_topic_has_it_all_the_same() {
     let streams = Streams::new(&["**"]);
     let limits = Limits { topics: 4, ..Limits::default() };
-    let config = Config { shards: 1, limits, ..Config::default() };
-    let small = Running::start(config, Some(streams.backend()));
+    let small = [1, 2].map(|shards| {
+        let config = Config { shards, limits, ..Config::default() };
+        Running::start(config, Some(streams.backend()))
+    });
     let other = node(&streams, 1);
     let publish = |topic: usize, event: usize| {
         let answer = publish(&other, &format!("topics/{topic}"), &event.to_string());
@@ -298,9 +302,30 @@ fn a_node_without_room_for_a_topic_has_it_all_the_same() {
     let first: Vec<String> = (0..30).map(|topic| publish(topic, 0)).collect();
     for (topic, position) in first.iter().enumerate() {
         publish(topic, 1);
-        let told = poll(&small, &format!("topics/{topic}"), position);
-        let told = told.last().expect("a message");
-        assert_eq!(told["events"], serde_json::json!([1]), "topic {topic}: {told}");
+        for small in &small {
+            let told = poll(small, &format!("topics/{topic}"), position);
+            let told = told.last().expect("a message");
+            assert_eq!(told["events"], serde_json::json!([1]), "topic {topic}: {told}");
+        }
     }
-    assert!(small.get("/metrics", &[]).text().contains("thalweg_topics_evicted_total"));
+    // All of them are read at once: there is no room for any, and they come all the same.
+    thread::scope(|scope| {
+        for (topic, position) in first.iter().enumerate() {
+            for small in &small {
+                scope.spawn(move || {
+                    let (mut cursor, mut heard) = (position.clone(), Vec::new());
+                    while heard.len() < 2 {
+                        for message in poll(small, &format!("topics/{topic}"), &cursor) {
+                            assert!(message.get("gap").is_none(), "{message}");
+                            cursor = message["position"].as_str().expect("one").to_owned();
+                            heard.extend(message["events"].as_array().expect("events").clone());
+                        }
+                    }
+                    assert_eq!(heard, [1, 2], "topic {topic}");
+                });
+            }
+        }
+        streams.until_subscribed(&small, 60);
+        (0..first.len()).for_each(|topic| drop(publish(topic, 2)));
+    });
 }

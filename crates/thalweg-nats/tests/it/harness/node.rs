@@ -16,7 +16,7 @@ use thalweg_nats::{
     open,
 };
 use thalweg_server::{
-    backend::{Backend, ReadPage, StoreError, Stored, Stream, Unreadable},
+    backend::{Backend, ReadPage, StoreError, Stored, Stream, Unreadable, offset_of},
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Topic};
@@ -133,8 +133,8 @@ impl Node {
         loop {
             let (sender, answer) = blocking::channel();
             let topic = topic.parse().expect("a topic");
-            let (from_sequence, until_sequence) = (from, until);
-            let wanted = Wanted { stream: 0, topic, from_sequence, until_sequence };
+            let (epoch, from, until) = (self.stream.epoch, offset_of(from, 0), offset_of(until, 0));
+            let wanted = Wanted { stream: 0, topic, epoch, from, until };
             assert!(self.reads.blocking_send((wanted, Reader(sender))).is_ok(), "it runs");
             if let Ok(page) = answer.recv_timeout(DEADLINE).expect("an answer") {
                 return page;

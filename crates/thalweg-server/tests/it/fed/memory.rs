@@ -9,8 +9,8 @@ use std::{
 
 use thalweg_server::{
     backend::{
-        Backend, BackendCounts, Family, FamilyValue, Link, Read, ReadPage, Store, StoreError,
-        Stored, Stream, Unreadable,
+        Backend, BackendCounts, EVENTS_MAX, Family, FamilyValue, Link, Read, ReadPage, Store,
+        StoreError, Stored, Stream, Unreadable, offset_of,
     },
     stream::Payloads,
 };
@@ -116,6 +116,20 @@ impl Streams {
         }
     }
 
+    /// Waits until so many subscribers are at all of these nodes together.
+    pub(crate) fn until_subscribed(&self, nodes: &[Running], count: usize) {
+        let of_line = |line: &str| line.rsplit(' ').next().and_then(|it| it.parse::<usize>().ok());
+        let at = |node: &Running| -> usize {
+            let metrics = node.get("/metrics", &[]);
+            let lines =
+                metrics.text().lines().filter(|it| it.starts_with("thalweg_subscribed_total{"));
+            lines.filter_map(of_line).sum()
+        };
+        while nodes.iter().map(at).sum::<usize>() < count {
+            thread::yield_now();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().expect("no test fails holding it")
     }
@@ -128,10 +142,12 @@ impl Streams {
         let mut shared = self.lock();
         shared.reads += 1;
         let first_sequence = shared.first_sequence;
-        let range = read.from_sequence.max(first_sequence)..read.until_sequence;
+        let first = (read.from / EVENTS_MAX as u64).max(first_sequence);
+        let range = first..read.until.div_ceil(EVENTS_MAX as u64);
         let numbered = (1..).zip(&shared.messages);
         let wanted = numbered
-            .filter(|(sequence, (_, topic, _))| range.contains(sequence) && *topic == read.topic);
+            .filter(|(sequence, (_, topic, _))| range.contains(sequence) && *topic == read.topic)
+            .filter(|(sequence, (.., it))| offset_of(*sequence, it.count()) > read.from);
         let mut messages: Vec<_> =
             wanted.map(|(sequence, (.., payloads))| (sequence, payloads.clone())).collect();
         let is_whole = messages.len() <= PAGE_MESSAGES;
