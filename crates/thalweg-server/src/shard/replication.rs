@@ -1,9 +1,7 @@
 //! Topics that other shards have copies of. Each such shard is a cursor into the home's
 //! history.
 
-use std::sync::Arc;
-
-use thalweg_wire::{Epoch, Offset, Topic};
+use thalweg_wire::Topic;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
@@ -13,9 +11,7 @@ use super::{
     topic_limits::Creator,
     topics::Topics,
 };
-use crate::{
-    clock::now_us, connection_limits::Address, fanout::FeedKey, home::home_of, stream::Batch,
-};
+use crate::{clock::now_us, connection_limits::Address, fanout::FeedKey, home::home_of};
 impl Topics {
     /// Posts new batches to other shards, and asks homes for the topics that are read here.
     /// `false` if a mailbox was full. `counted` returns the address that a connection is
