@@ -58,6 +58,9 @@ pub(crate) const FROM_BACKEND_MAX: usize = 256;
 /// Pages that a shard has read back from the backend at a time; others wait.
 pub(crate) const READS_PER_SHARD: usize = 4;
 
+/// Offsets of one topic that readers wait for at a time. Above this they share them.
+pub(crate) const RECALL_OFFSETS_MAX: usize = 256;
+
 /// Reads that wait for the backend: above this they wait on their shard.
 pub(crate) const READS_MAX: usize = 256;
 

@@ -14,7 +14,7 @@ use super::{
     feeds::{FeedTable, push},
     local_topic::{Ending, LocalTopic, Moved, Order},
     publish_result::PublishResult,
-    recalls::Recalls,
+    recalls::{RecalledMemory, Recalls},
     timers::Timers,
     topic_limits::{Creator, TopicKind, too_many_new},
 };
@@ -48,6 +48,7 @@ pub(crate) struct Topics {
     pub(super) stores: u64,
     pub(super) stores_under_way: usize,
     pub(super) recalls: Recalls,
+    pub(super) recalled: RecalledMemory,
     /// Where the backend answers.
     pub(super) from_backend: mpsc::Sender<FromBackend>,
     /// Feeds that were not requested from their home yet.
@@ -67,6 +68,8 @@ pub(crate) struct Topics {
 pub(super) struct News {
     /// Topics that have new batches.
     pub(super) batches: Vec<FeedKey>,
+    /// Connections that waited for what has been read back.
+    pub(super) recalled: Vec<u32>,
     /// Topics that have ended here.
     pub(super) ends: Vec<(FeedKey, Ending)>,
     /// Topics that are wanted from now on, or no longer wanted.
@@ -90,6 +93,7 @@ impl Topics {
             stores: 0,
             stores_under_way: 0,
             recalls: Recalls::default(),
+            recalled: RecalledMemory::default(),
             unattached: Vec::new(),
             attachments: 0,
             has_stale_timers: false,

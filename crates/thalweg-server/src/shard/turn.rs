@@ -9,7 +9,7 @@ use thalweg_wire::{ErrorCode, close};
 use tokio::task::yield_now;
 
 use super::{Arrival, Handle, Mail, Mailbox, Shard, local_topic::Ending, subscribers::Timer};
-use crate::{clock::now_us, fanout::FeedKey};
+use crate::{clock::now_us, config::READS_PER_SHARD, fanout::FeedKey};
 
 /// Pieces of mail taken in one turn.
 const MAIL_PER_TURN: usize = 256;
@@ -128,7 +128,7 @@ impl Shard {
         self.set_alarm(is_posted);
         let has_more = self.subscribers.has_work()
             || !self.topics.due.is_empty()
-            || self.topics.recalls.is_new;
+            || (is_posted && self.topics.recalls.is_due(READS_PER_SHARD));
         more_ready || looks_again || has_more || self.ingest.sources.has_pending_inputs()
     }
 
@@ -155,6 +155,7 @@ impl Shard {
             }
             feed.subscribers.iter().for_each(|key| subscribers.mark_dirty(*key));
         }
+        topics.news.recalled.drain(..).for_each(|key| subscribers.mark_dirty(key));
         for (feed, ending) in topics.news.ends.drain(..) {
             // It may be gone, and another topic be in its place.
             let ended = topics.feeds.get(feed).filter(|local| local.end.is_some());

@@ -186,11 +186,13 @@ impl Feed {
         of!(self, feed => feed.push(batch, now_us));
     }
 
-    /// Whether a reader at `from` has something to read here, or has everything.
-    pub fn is_here(&self, from: Offset) -> bool {
+    /// Whether a reader at `from` waits for what is not here, but can be read back.
+    pub fn is_away(&self, from: Offset) -> bool {
         match self {
-            Self::Log(log) => from >= log.head() || log.batch_at(from).is_some(),
-            Self::Value(_) => true,
+            Self::Log(log) => {
+                from < log.head() && log.batch_at(from).is_none() && log.is_stored(from)
+            }
+            Self::Value(_) => false,
         }
     }
 

@@ -251,6 +251,7 @@ fn what_a_node_has_not_got_is_read_back() {
     assert!((2..=12).contains(&reads), "{reads} reads");
     // What is published now comes after it.
     publish(&old, "cars", "20");
+
     let told = poll(&new, "cars", &positions[19]);
     assert_eq!(told.last().expect("a message")["events"], serde_json::json!([20]), "{told:?}");
 }
