@@ -7,14 +7,19 @@
 //! outbox      events on their way to a store that gives the offsets   (home shard only)
 //! batch       sealed events, shared by all shards
 //! feed        what a subscription reads: one of these
-//! log         the batches retained, and the hot tails (each shard that reads)
+//! log         the history and the hot tails           (each shard that reads)
+//! history     the batches retained
+//! offsets     whether each is an event's
 //! log_frames  a log as subscribers of one format read it
-//! recalled    batches older than that, read back from where they are stored
+//! page        events read back from where they are stored
+//! recalled    batches older than the history, made of these
 //! value       the newest version of a topic
 //! value_frames  the same as subscribers of one format read it
 //! version_patch  what makes a version of the one before, and the short chain of these
 //! cold        a frame made for one subscriber alone
+//! start       how a subscription begins
 //! next        what comes after a cursor
+//! lost        where a cursor goes on whose events are gone
 //! tail        hot tail: newest finished frames of one format, contiguous
 //! format_map  a value for each format in use
 //! cursor      where a subscription is in a log
@@ -29,15 +34,20 @@ mod cold;
 mod cursor;
 mod feed;
 mod format_map;
+mod history;
 mod log;
 mod log_frames;
+mod lost;
 mod next;
+mod offsets;
 mod outbox;
+mod page;
 mod payloads;
 mod pins;
 mod recalled;
 mod sequencer;
 mod slice;
+mod start;
 mod tail;
 mod value;
 mod value_frames;
@@ -47,13 +57,18 @@ pub use batch::Batch;
 pub use cursor::Cursor;
 pub use feed::{Feed, FeedKind, Frames};
 pub(crate) use format_map::FormatMap;
-pub use log::{HistoryBounds, Log, Lost, Offsets, Page, Start};
+pub use history::HistoryBounds;
+pub use log::Log;
 pub use log_frames::LogFrames;
+pub use lost::Lost;
 pub use next::Next;
+pub use offsets::Offsets;
 pub use outbox::{Answered, Message, MessageBounds, Outbox, Outcome};
+pub use page::Page;
 pub use payloads::Payloads;
 pub use sequencer::{Appended, BatchBounds, Sequencer};
 pub use slice::Slice;
+pub use start::Start;
 pub use value::Value;
 pub use value_frames::ValueFrames;
 pub use version_patch::VersionPatch;

@@ -1,0 +1,76 @@
+use super::{
+    super::{Feed, FeedKind, Frames, Next, Payloads},
+    *,
+};
+
+const FORMAT: Format = Format::NDJSON;
+
+fn feed(offsets: Offsets) -> Feed {
+    let bounds = HistoryBounds { events_max: 9, bytes_max: 1 << 20, age_us_max: u64::MAX };
+    let epoch = Epoch::new(1).unwrap();
+    let mut feed = Feed::new(FeedKind::Log, "cars".parse().unwrap(), epoch, 1, offsets, bounds);
+    feed.open_tail(FORMAT);
+    feed
+}
+
+/// One event at `first`, after everything up to `start`.
+fn push(feed: &mut Feed, start: Offset, first: Offset) {
+    let mut payloads = Payloads::default();
+    let write = |out: &mut Vec<u8>| {
+        out.push(b'1');
+        Ok::<_, ()>(())
+    };
+    payloads.push(write).unwrap();
+    feed.push(Arc::new(Batch::seal(start, first, payloads, 1)), 1);
+}
+
+fn hot<'a>(feed: &'a Feed, cursor: &Cursor) -> (&'a str, Cursor) {
+    match Frames::of(feed, FORMAT).next(cursor, false, &mut Vec::new()) {
+        Next::Hot(bytes, after) => (str::from_utf8(bytes).unwrap(), after),
+        other => panic!("no hot frame: {other:?}"),
+    }
+}
+
+#[test]
+fn what_was_lost_at_the_end_is_known_to_be_lost() {
+    let mut feed = feed(Offsets::Consecutive);
+    push(&mut feed, 1, 1);
+    let (_, after) = hot(&feed, &Cursor::before(1));
+    feed.skip_to(5);
+    for cursor in [after, Cursor::before(2)] {
+        let next = Frames::of(&feed, FORMAT).next(&cursor, false, &mut Vec::new());
+        let Next::Lost(lost) = next else { panic!("{cursor:?} has lost nothing") };
+        assert_eq!((lost.expected, lost.middle, lost.newest), (2, 5, 5));
+        assert_eq!(lost.missed(lost.newest), Some(3));
+    }
+    feed.skip_to(3);
+    assert_eq!(feed.head(), 5);
+}
+
+#[test]
+fn who_keeps_up_reads_hot_over_offsets_that_were_never_given() {
+    let mut feed = feed(Offsets::Sparse);
+    push(&mut feed, 1, 256);
+    let (_, after) = hot(&feed, &Cursor::before(1));
+    push(&mut feed, 257, 1024);
+    let (frame, after) = hot(&feed, &after);
+    assert!(frame.contains(r#""first":1024,"after":256,"events":[1]"#), "{frame}");
+    push(&mut feed, 1025, 1280);
+    hot(&feed, &after);
+    feed.skip_to(2000);
+    let next = Frames::of(&feed, FORMAT).next(&after, false, &mut Vec::new());
+    assert!(matches!(next, Next::Cold { .. }), "{next:?}");
+    let next = |feed: &Feed| match Frames::of(feed, FORMAT).next(
+        &Cursor::before(1281),
+        false,
+        &mut Vec::new(),
+    ) {
+        Next::Away(from) => Ok(from),
+        Next::Lost(lost) => Err(lost.missed(lost.newest)),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(next(&feed), Ok(1281), "it can be read back");
+    let (messages, is_last_before) = (Vec::new(), Some(2000));
+    feed.recall(Page { from: 1536, messages, is_last_before, stored_from: 1536 }, 2);
+    assert_eq!(next(&feed), Err(None), "it is not stored any more");
+}

@@ -1,0 +1,14 @@
+use super::{Cursor, Lost};
+
+/// How a subscription begins. The caller tells the subscriber before it sends any event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// At this cursor, and nothing is lost. Confirm it ([`super::Feed::write_confirmation`]).
+    At(Cursor),
+    /// The position is older than the history. Announce a gap of known size and go on where
+    /// the policy says.
+    Lost(Lost),
+    /// The position is of another epoch, so nobody knows how much was missed. Announce a gap
+    /// of unknown size and go on at this cursor, the oldest event that is retained.
+    OtherEpoch(Cursor),
+}
