@@ -17,13 +17,16 @@
 //!   feeds           the topics on this shard
 //!   local_topic     one of them
 //!   fed             topics whose order a stream of the backend gives
-//!   recall          their older events, read back
+//!   recall          their older events, read back for subscribers
 //!   recalls         what of them is wanted, under way and here
 //!   fed_order       what is kept of one, and of the streams
 //!   demand          whether somebody wants a topic
 //!   topic_limits    how many topics there may be
 //!   replication     copies of topics on other shards
-//!   history_query   history and the list of topics, without a subscription
+//!   history_query   a topic's history, without a subscription
+//!   read_back       the part of it that is not here
+//!   page_parts      a page of it as JSON
+//!   listing         the list of topics
 //!   read_queue      the order of reads
 //!
 //! subscribers       connections, and what is due to them
@@ -57,11 +60,14 @@ mod history_query;
 mod idempotency;
 mod inbound;
 mod ingest;
+mod listing;
 mod local_topic;
 mod mail;
+mod page_parts;
 mod peers;
 mod poll;
 mod publish_result;
+mod read_back;
 mod read_queue;
 mod recall;
 mod recalls;
@@ -91,8 +97,9 @@ use tokio::sync::{Notify, futures::Notified, mpsc, oneshot};
 pub(crate) use commands::{Context, Request};
 #[cfg(fuzzing)]
 pub(crate) use fuzzing::read_command;
-pub(crate) use history_query::{HistoryPage, Listing};
+pub(crate) use history_query::HistoryPage;
 pub(crate) use idempotency::IdempotencyHasher;
+pub(crate) use listing::Listing;
 pub(crate) use mail::{Arrival, Mail};
 pub(crate) use publish_result::PublishResult;
 pub(crate) use subscribe::NewSubscriber;

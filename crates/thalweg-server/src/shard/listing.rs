@@ -1,0 +1,92 @@
+//! The list of topics, which every shard has a part of.
+
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer};
+use thalweg_wire::{Position, Topic};
+
+use super::{Handle, topics::Topics};
+use crate::refusal::Refusal;
+
+/// Which topics to list.
+#[derive(Debug, Clone)]
+pub(crate) struct Listing {
+    pub(crate) after: String,
+    pub(crate) prefix: String,
+    pub(crate) limit: usize,
+}
+
+/// The list of topics, as the JSON of docs/wire.md, "Reading".
+#[derive(Serialize)]
+struct List {
+    topics: Vec<Listed>,
+}
+
+/// One topic as a shard knows it.
+#[derive(Serialize)]
+struct Listed {
+    topic: Text<Topic>,
+    /// Position of its newest event. Only its home knows it.
+    position: Option<Text<Position>>,
+    /// Number of events retained there.
+    events: u64,
+    /// Number of subscribers on this shard.
+    subscribers: u64,
+}
+
+/// A value that is serialised to JSON as its text.
+struct Text<T>(T);
+
+impl<T: Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl Handle {
+    /// The topics of all shards, as the JSON of docs/wire.md, "Reading".
+    pub(crate) async fn list(&self, listing: Listing) -> Result<Vec<u8>, Refusal> {
+        let _turn = self.read_queue.turn().await;
+        let mut all: Vec<Listed> = Vec::new();
+        for shard in 0..self.common.peers.len() {
+            let wanted = listing.clone();
+            all.extend(self.look(shard, move |topics| topics.list(&wanted)).await?);
+        }
+        all.sort_unstable_by(|a, b| a.topic.0.cmp(&b.topic.0));
+        let list = List { topics: merged(all).take(listing.limit).collect() };
+        // It contains nothing that JSON cannot represent.
+        Ok(serde_json::to_vec(&list).unwrap_or_default())
+    }
+}
+
+impl Topics {
+    /// At most `limit` topics after the given one, by name. Two shards may list the same topic:
+    /// its home and a shard that has a copy.
+    fn list(&self, listing: &Listing) -> Vec<Listed> {
+        let next = self.feeds.named(&listing.after, &listing.prefix).take(listing.limit);
+        next.map(|local| {
+            let feed = local.home.is_some().then_some(local.feed.as_ref()).flatten();
+            Listed {
+                topic: Text(local.topic.clone()),
+                position: feed.map(|feed| Text(feed.position_before(feed.head()))),
+                events: feed.map_or(0, |feed| feed.retained_events() as u64),
+                subscribers: local.subscribers.len() as u64,
+            }
+        })
+        .collect()
+    }
+}
+
+/// Merges sorted entries: one entry for each topic.
+fn merged(all: Vec<Listed>) -> impl Iterator<Item = Listed> {
+    let mut rest = all.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let mut first = rest.next()?;
+        while let Some(same) = rest.next_if(|next| next.topic.0 == first.topic.0) {
+            first.position = first.position.or(same.position);
+            first.events += same.events;
+            first.subscribers += same.subscribers;
+        }
+        Some(first)
+    })
+}
