@@ -75,9 +75,8 @@ impl Handle {
         let from = from.max(stored_from);
         let mut feed =
             Feed::new(FeedKind::Log, topic.clone(), epoch, from, Offsets::Sparse, bounds);
-        for (sequence, payloads) in page.messages {
-            let (start, first) = (feed.head(), offset_of(sequence, 0));
-            let batch = Batch::seal(start.min(first), first, payloads, now_us());
+        let numbered = page.messages.into_iter().map(|(sequence, it)| (offset_of(sequence, 0), it));
+        for batch in Batch::seal_messages(from, numbered, now_us()) {
             feed.push(Arc::new(batch), now_us());
         }
         let (mut reached, mut head) = (feed.head(), head);

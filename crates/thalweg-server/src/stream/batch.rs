@@ -46,6 +46,21 @@ impl Batch {
         }
     }
 
+    /// Messages that follow each other in their stream, with the offset of their first event. Each
+    /// stands for all offsets since the one before, the first for those from `start` on.
+    pub fn seal_messages(
+        start: Offset,
+        messages: impl IntoIterator<Item = (Offset, Payloads)>,
+        now_us: u64,
+    ) -> impl Iterator<Item = Self> {
+        messages.into_iter().scan(start, move |start, (first, payloads)| {
+            // The first message may begin before what was asked for.
+            let batch = Self::seal((*start).min(first), first, payloads, now_us);
+            *start = batch.end();
+            Some(batch)
+        })
+    }
+
     /// The same events, after others.
     pub fn starting_at(&self, start: Offset) -> Self {
         Self {

@@ -287,8 +287,7 @@ impl Log {
         let mut end = from;
         let bytes = |(_, payloads): &(Offset, Payloads)| payloads.joined().len();
         self.recalled.make_room(messages.iter().map(bytes).sum());
-        for (first, payloads) in messages {
-            let batch = Batch::seal(end.min(first), first, payloads, now_us);
+        for batch in Batch::seal_messages(from, messages, now_us) {
             end = batch.end();
             self.recalled.insert(batch, now_us);
         }
