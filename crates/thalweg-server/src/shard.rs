@@ -16,6 +16,8 @@
 //! topics            order, batches, history
 //!   feeds           the topics on this shard
 //!   local_topic     one of them
+//!   topic_ending    how they end and go
+//!   topic_memory    what they take of memory
 //!   fed             topics whose order a stream of the backend gives
 //!   recall          their older events, read back for subscribers
 //!   recalls         what of them is wanted, under way and here
@@ -77,7 +79,9 @@ mod sources;
 mod subscribe;
 mod subscribers;
 mod timers;
+mod topic_ending;
 mod topic_limits;
+mod topic_memory;
 mod topics;
 mod turn;
 mod upkeep;

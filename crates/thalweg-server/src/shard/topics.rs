@@ -5,29 +5,22 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use thalweg_wire::{EndCode, Format, Topic};
+use thalweg_wire::{Format, Topic};
 
 use super::{
     Common,
     demand::{Demand, DemandChange},
     fed_order::FedStreams,
     feeds::{FeedTable, push},
-    local_topic::{Ending, LocalTopic, Moved, Order},
+    local_topic::{Ending, Moved, Order},
     publish_result::PublishResult,
     recalls::{RecalledMemory, Recalls},
     timers::Timers,
-    topic_limits::{Creator, TopicKind, too_many_new},
+    topic_limits::{Creator, too_many_new},
 };
 use crate::{
-    backend::FromBackend,
-    clock::now_us,
-    config::Subscribing,
-    connection_limits::Address,
-    fanout::FeedKey,
-    home::home_of,
-    metrics::Counts,
-    refusal::Refusal,
-    stream::{Feed, Payloads},
+    backend::FromBackend, clock::now_us, config::Subscribing, connection_limits::Address,
+    fanout::FeedKey, home::home_of, metrics::Counts, refusal::Refusal, stream::Payloads,
 };
 
 pub(crate) struct Topics {
@@ -55,7 +48,7 @@ pub(crate) struct Topics {
     pub(super) unattached: Vec<FeedKey>,
     pub(super) attachments: u64,
     /// Whether topics were removed for which there are timers.
-    has_stale_timers: bool,
+    pub(super) has_stale_timers: bool,
     /// Memory of the histories, other shards' copies included.
     pub(super) history_bytes: usize,
     /// The turn takes and processes it.
@@ -250,7 +243,8 @@ impl Topics {
         }
     }
 
-    fn seal_feed(&mut self, key: FeedKey, now_us: u64) {
+    /// Seals the batches of one topic.
+    pub(super) fn seal_feed(&mut self, key: FeedKey, now_us: u64) {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let (Some(home), Some(feed)) = (&mut local.home, &mut local.feed) else { return };
         home.is_due = false;
@@ -284,70 +278,6 @@ impl Topics {
         }
     }
 
-    /// Deletes a topic whose home is this shard.
-    ///
-    /// # Errors
-    /// When there is none, or sources make its events or read them.
-    pub(super) fn delete(&mut self, topic: &Topic) -> Result<(), Refusal> {
-        let key = self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?;
-        if self.is_fed(topic) {
-            return Err(Refusal::fed(topic));
-        }
-        if self.common.config.upstream(topic).is_some() {
-            return Err(Refusal::fetched(topic));
-        }
-        let home = self.feeds.get(key).and_then(|local| local.home.as_ref());
-        if home.is_some_and(|home| home.is_permanent) {
-            return Err(Refusal::in_use(topic));
-        }
-        self.end(key, Ending::Told(EndCode::Deleted), now_us());
-        Ok(())
-    }
-
-    /// Ends a topic whose home is this shard. Its readers get what it has, then its end. A topic
-    /// that is opened under its name from now on is another one.
-    pub(super) fn end(&mut self, key: FeedKey, ending: Ending, now_us: u64) {
-        let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) else {
-            return;
-        };
-        home.order.stop_waiting();
-        self.seal_feed(key, now_us);
-        self.counts.topics_ended.add(u64::from(ending != Ending::Restarted));
-        self.has_ended(key, ending);
-        self.mark_unposted(key);
-        self.remove_unread(key);
-    }
-
-    /// Removes a topic that has ended, if nobody reads it any more.
-    pub(super) fn remove_ended(&mut self, key: FeedKey) {
-        if self.feeds.get(key).is_some_and(|local| local.end.is_some()) {
-            self.remove_unread(key);
-        }
-    }
-
-    /// Forgets a topic whose home is this shard, and what it has, if nobody reads it.
-    pub(super) fn forget(&mut self, key: FeedKey, now_us: u64) {
-        if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
-            home.order.stop_waiting();
-            self.seal_feed(key, now_us);
-            self.remove_unread(key);
-        }
-    }
-
-    /// Removes a topic with all of its history, unless somebody reads it.
-    fn remove_unread(&mut self, key: FeedKey) {
-        let Some(local) = self.feeds.get(key).filter(|local| !local.has_readers()) else { return };
-        self.has_stale_timers |= local.home.as_ref().is_some_and(|home| home.is_timed);
-        self.history_bytes -= self.feeds.history_bytes(key);
-        self.feeds.remove(key);
-    }
-
-    /// A topic has ended, here or at its home, and its last batches are here.
-    pub(super) fn has_ended(&mut self, key: FeedKey, ending: Ending) {
-        self.feeds.end(key, ending);
-        self.news.ends.push((key, ending));
-    }
-
     /// Makes all open batches due, also those that wait for more events.
     pub(super) fn make_all_due(&mut self) {
         for (key, feed) in self.feeds.iter_mut() {
@@ -357,25 +287,6 @@ impl Topics {
                 self.due.push(key);
             }
         }
-    }
-
-    /// A topic has new batches, and had `before` bytes of history. If all histories together
-    /// are too large, it loses its oldest batches. A copy of another shard's topic counts too,
-    /// because it may outlive the original.
-    pub(super) fn has_grown(&mut self, key: FeedKey, before: usize) {
-        self.news.batches.push(key);
-        self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
-        let over = self.history_bytes_over();
-        let feed = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut());
-        if let Some(feed) = feed.filter(|_| over > 0) {
-            self.history_bytes -= feed.trim_bytes(over);
-        }
-    }
-
-    /// Bytes by which the histories exceed their memory limit on this shard.
-    fn history_bytes_over(&self) -> usize {
-        let shards = self.common.peers.len();
-        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
     }
 
     /// A connection begins to read a feed. Returns its place in the feed's list.
@@ -413,70 +324,5 @@ impl Topics {
         let moved = self.feeds.get_mut(key)?.leave(place, format);
         self.remove_ended(key);
         moved
-    }
-
-    /// Removes a topic that its home has not sent yet and that nobody reads here.
-    pub(super) fn forget_unread(&mut self, key: FeedKey) {
-        if self.feeds.get(key).is_some_and(LocalTopic::is_unused) && self.detach_from_home(key) {
-            self.feeds.remove(key);
-        }
-    }
-
-    /// Frees what is no longer needed. Returns the topics above the limit: their subscribers
-    /// must go.
-    pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
-        let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
-        let (mut history, mut tails, mut pinned, mut recalled, mut topics) = (0, 0, 0, 0, 0);
-        for (key, local) in self.feeds.iter_mut() {
-            let change = local.update_demand(now_us);
-            self.news.demand.extend(change.map(|change| (key, change)));
-            if let Some(feed) = &mut local.feed {
-                feed.sweep(now_us);
-                topics += 1;
-                history += feed.history_bytes();
-                tails += feed.tail_bytes();
-                recalled += feed.recalled_bytes();
-                pinned += feed.pinned_bytes();
-            }
-            if local.is_emptied() {
-                emptied.push(key);
-            }
-            if local.is_idle() {
-                // Whoever is told of a change first asks which topic it is.
-                idle.extend(change.is_none().then_some(key));
-            } else if local.needs_attaching() {
-                // Its home has not answered: maybe it has no room for more topics. Ask again.
-                self.unattached.push(key);
-            }
-        }
-        if std::mem::take(&mut self.has_stale_timers) {
-            self.timers = self.feeds.timers();
-        }
-        self.history_bytes = history;
-        self.sweep_recalls(recalled);
-        self.counts.topics.set(topics);
-        self.counts.history_bytes.set(history as u64);
-        self.counts.tail_bytes.set(tails as u64);
-        self.counts.pinned_bytes.set(pinned as u64);
-        // Nobody makes events of these now: they exist only for their subscribers.
-        emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
-        for key in idle {
-            if self.detach_from_home(key) {
-                self.feeds.remove(key);
-            }
-        }
-        self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
-        self.feeds.emptied_over_limit()
-    }
-
-    /// Memory that partly sent frames of these feeds hold, in bytes.
-    pub(super) fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
-        let feeds = feeds.iter().filter_map(|key| self.feeds.get(*key)?.feed.as_ref());
-        feeds.map(Feed::pinned_bytes).sum()
-    }
-
-    pub(super) fn all_pinned_bytes(&mut self) -> usize {
-        let feeds = self.feeds.iter_mut().filter_map(|(_, local)| local.feed.as_ref());
-        feeds.map(|feed| feed.pinned_bytes()).sum()
     }
 }

@@ -1,0 +1,82 @@
+//! How topics end and go.
+
+use thalweg_wire::{EndCode, Topic};
+
+use super::{
+    local_topic::{Ending, LocalTopic},
+    topics::Topics,
+};
+use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal};
+
+impl Topics {
+    /// Deletes a topic whose home is this shard.
+    ///
+    /// # Errors
+    /// When there is none, or sources make its events or read them.
+    pub(super) fn delete(&mut self, topic: &Topic) -> Result<(), Refusal> {
+        let key = self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?;
+        if self.is_fed(topic) {
+            return Err(Refusal::fed(topic));
+        }
+        if self.common.config.upstream(topic).is_some() {
+            return Err(Refusal::fetched(topic));
+        }
+        let home = self.feeds.get(key).and_then(|local| local.home.as_ref());
+        if home.is_some_and(|home| home.is_permanent) {
+            return Err(Refusal::in_use(topic));
+        }
+        self.end(key, Ending::Told(EndCode::Deleted), now_us());
+        Ok(())
+    }
+
+    /// Ends a topic whose home is this shard. Its readers get what it has, then its end. A topic
+    /// that is opened under its name from now on is another one.
+    pub(super) fn end(&mut self, key: FeedKey, ending: Ending, now_us: u64) {
+        let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) else {
+            return;
+        };
+        home.order.stop_waiting();
+        self.seal_feed(key, now_us);
+        self.counts.topics_ended.add(u64::from(ending != Ending::Restarted));
+        self.has_ended(key, ending);
+        self.mark_unposted(key);
+        self.remove_unread(key);
+    }
+
+    /// Removes a topic that has ended, if nobody reads it any more.
+    pub(super) fn remove_ended(&mut self, key: FeedKey) {
+        if self.feeds.get(key).is_some_and(|local| local.end.is_some()) {
+            self.remove_unread(key);
+        }
+    }
+
+    /// Forgets a topic whose home is this shard, and what it has, if nobody reads it.
+    pub(super) fn forget(&mut self, key: FeedKey, now_us: u64) {
+        if let Some(home) = self.feeds.get_mut(key).and_then(|local| local.home.as_mut()) {
+            home.order.stop_waiting();
+            self.seal_feed(key, now_us);
+            self.remove_unread(key);
+        }
+    }
+
+    /// Removes a topic with all of its history, unless somebody reads it.
+    fn remove_unread(&mut self, key: FeedKey) {
+        let Some(local) = self.feeds.get(key).filter(|local| !local.has_readers()) else { return };
+        self.has_stale_timers |= local.home.as_ref().is_some_and(|home| home.is_timed);
+        self.history_bytes -= self.feeds.history_bytes(key);
+        self.feeds.remove(key);
+    }
+
+    /// A topic has ended, here or at its home, and its last batches are here.
+    pub(super) fn has_ended(&mut self, key: FeedKey, ending: Ending) {
+        self.feeds.end(key, ending);
+        self.news.ends.push((key, ending));
+    }
+
+    /// Removes a topic that its home has not sent yet and that nobody reads here.
+    pub(super) fn forget_unread(&mut self, key: FeedKey) {
+        if self.feeds.get(key).is_some_and(LocalTopic::is_unused) && self.detach_from_home(key) {
+            self.feeds.remove(key);
+        }
+    }
+}

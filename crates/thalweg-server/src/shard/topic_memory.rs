@@ -1,0 +1,83 @@
+//! What the topics of a shard take of memory, and what is freed of it.
+
+use super::{topic_limits::TopicKind, topics::Topics};
+use crate::{fanout::FeedKey, stream::Feed};
+
+impl Topics {
+    /// A topic has new batches, and had `before` bytes of history. If all histories together
+    /// are too large, it loses its oldest batches. A copy of another shard's topic counts too,
+    /// because it may outlive the original.
+    pub(super) fn has_grown(&mut self, key: FeedKey, before: usize) {
+        self.news.batches.push(key);
+        self.history_bytes = self.history_bytes + self.feeds.history_bytes(key) - before;
+        let over = self.history_bytes_over();
+        let feed = self.feeds.get_mut(key).and_then(|local| local.feed.as_mut());
+        if let Some(feed) = feed.filter(|_| over > 0) {
+            self.history_bytes -= feed.trim_bytes(over);
+        }
+    }
+
+    /// Bytes by which the histories exceed their memory limit on this shard.
+    pub(super) fn history_bytes_over(&self) -> usize {
+        let shards = self.common.peers.len();
+        self.history_bytes.saturating_sub(self.common.config.limits.history_bytes / shards)
+    }
+
+    /// Frees what is no longer needed. Returns the topics above the limit: their subscribers
+    /// must go.
+    pub(super) fn sweep(&mut self, now_us: u64) -> Vec<FeedKey> {
+        let (mut idle, mut emptied): (Vec<FeedKey>, Vec<FeedKey>) = Default::default();
+        let (mut history, mut tails, mut pinned, mut recalled, mut topics) = (0, 0, 0, 0, 0);
+        for (key, local) in self.feeds.iter_mut() {
+            let change = local.update_demand(now_us);
+            self.news.demand.extend(change.map(|change| (key, change)));
+            if let Some(feed) = &mut local.feed {
+                feed.sweep(now_us);
+                topics += 1;
+                history += feed.history_bytes();
+                tails += feed.tail_bytes();
+                recalled += feed.recalled_bytes();
+                pinned += feed.pinned_bytes();
+            }
+            if local.is_emptied() {
+                emptied.push(key);
+            }
+            if local.is_idle() {
+                // Whoever is told of a change first asks which topic it is.
+                idle.extend(change.is_none().then_some(key));
+            } else if local.needs_attaching() {
+                // Its home has not answered: maybe it has no room for more topics. Ask again.
+                self.unattached.push(key);
+            }
+        }
+        if std::mem::take(&mut self.has_stale_timers) {
+            self.timers = self.feeds.timers();
+        }
+        self.history_bytes = history;
+        self.sweep_recalls(recalled);
+        self.counts.topics.set(topics);
+        self.counts.history_bytes.set(history as u64);
+        self.counts.tail_bytes.set(tails as u64);
+        self.counts.pinned_bytes.set(pinned as u64);
+        // Nobody makes events of these now: they exist only for their subscribers.
+        emptied.into_iter().for_each(|key| self.feeds.set_kind(key, TopicKind::Emptied(now_us)));
+        for key in idle {
+            if self.detach_from_home(key) {
+                self.feeds.remove(key);
+            }
+        }
+        self.counts.subscribed_topics.set(self.feeds.topic_limits.subscriber_only as u64);
+        self.feeds.emptied_over_limit()
+    }
+
+    /// Memory that partly sent frames of these feeds hold, in bytes.
+    pub(super) fn pinned_bytes(&self, feeds: &[FeedKey]) -> usize {
+        let feeds = feeds.iter().filter_map(|key| self.feeds.get(*key)?.feed.as_ref());
+        feeds.map(Feed::pinned_bytes).sum()
+    }
+
+    pub(super) fn all_pinned_bytes(&mut self) -> usize {
+        let feeds = self.feeds.iter_mut().filter_map(|(_, local)| local.feed.as_ref());
+        feeds.map(|feed| feed.pinned_bytes()).sum()
+    }
+}
