@@ -18,7 +18,8 @@
 //!   local_topic     one of them
 //!   topic_ending    how they end and go
 //!   topic_memory    what they take of memory
-//!   fed             topics whose order a stream of the backend gives
+//!   fed             topics whose order a stream of the backend gives: what it brings
+//!   storing         what is published to these, on its way to the backend
 //!   recall          their older events, read back for subscribers
 //!   recalls         what of them is wanted, under way and here
 //!   fed_order       what is kept of one, and of the streams
@@ -76,6 +77,7 @@ mod recalls;
 mod replication;
 mod slice;
 mod sources;
+mod storing;
 mod subscribe;
 mod subscribers;
 mod timers;

@@ -1,0 +1,184 @@
+//! What is published to fed topics: on its way to the backend, which stores it, and answered by
+//! what became of it there.
+
+use thalweg_wire::{ErrorCode, Topic};
+use tokio::sync::mpsc::error::TrySendError;
+
+use super::{
+    fed_order::Answer, local_topic::LocalTopic, publish_result::PublishResult,
+    topic_limits::Creator, topics::Topics,
+};
+use crate::{
+    backend::{Reply, RetryKey, Store, StoreError, Stored, offset_of},
+    config::UNSTORED_BYTES_MAX,
+    fanout::FeedKey,
+    refusal::Refusal,
+    stream::{Answered, Appended, Message, Outbox, Outcome, Payloads},
+};
+
+impl Topics {
+    /// Has events stored in a fed topic whose home is this shard, and answers then.
+    pub(super) fn store(
+        &mut self,
+        topic: &Topic,
+        payloads: &mut Payloads,
+        retry_key: Option<RetryKey>,
+        answer: Answer,
+    ) {
+        match self.open(topic, Creator::Publisher) {
+            Ok(key) => self.store_in(key, payloads, retry_key, answer),
+            Err(refusal) => send(answer, Err(refusal)),
+        }
+    }
+
+    /// The same in a topic that is here.
+    pub(super) fn store_in(
+        &mut self,
+        key: FeedKey,
+        payloads: &mut Payloads,
+        retry_key: Option<RetryKey>,
+        answer: Answer,
+    ) {
+        let before = self.unstored_bytes;
+        let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else {
+            payloads.clear();
+            return send(answer, Err(Refusal::draining()));
+        };
+        if payloads.is_empty() {
+            let (epoch, head) = (feed.epoch(), feed.head());
+            let appended = Appended { first: head, end: head };
+            let result = PublishResult { epoch, appended, count: 0, replayed: false };
+            return send(answer, Ok(result));
+        }
+        let bytes_max = order.outbox.bounds().bytes_max;
+        if payloads.iter().any(|event| event.len() > bytes_max) {
+            let message = format!(
+                "an event of this topic has at most {bytes_max} bytes, the largest message of its \
+                 stream: make it smaller, or raise max_payload of the NATS servers"
+            );
+            payloads.clear();
+            return send(answer, Err(Refusal::new(ErrorCode::EventTooLarge, message)));
+        }
+        let held = order.outbox.bytes();
+        if before + payloads.joined().len() > UNSTORED_BYTES_MAX {
+            payloads.clear();
+            return send(answer, Err(Refusal::busy("events that wait to be stored")));
+        }
+        order.outbox.push(payloads, retry_key, answer);
+        self.unstored_bytes += order.outbox.bytes() - held;
+        self.mark_unstored(key);
+    }
+
+    /// Notes that a topic may have a message to store.
+    pub(super) fn mark_unstored(&mut self, key: FeedKey) {
+        if let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed)
+            && order.outbox.is_due()
+            && !std::mem::replace(&mut order.is_unstored, true)
+        {
+            self.unstored.push(key);
+        }
+    }
+
+    /// Passes messages to the backend; `false` if it has no room for one now.
+    pub(super) fn post_stores(&mut self) -> bool {
+        let Some(stores) = &self.common.stores else { return true };
+        while let Some(key) = self.unstored.last().copied() {
+            let place = match stores.try_reserve() {
+                Ok(place) => place,
+                Err(TrySendError::Full(())) => return false,
+                // A backend that has ended ends the server.
+                Err(TrySendError::Closed(())) => return true,
+            };
+            self.unstored.pop();
+            let Some(local) = self.feeds.get_mut(key) else { continue };
+            let topic = local.topic.clone();
+            let Some((_, order)) = local.fed() else { continue };
+            order.is_unstored = false;
+            if let Some(Message { payloads, key }) = order.outbox.take() {
+                self.stores += 1;
+                self.stores_under_way += 1;
+                (order.under_way, order.under_way_bytes) =
+                    (self.stores, payloads.bytes_of_events());
+                let shard = self.from_backend.clone();
+                let reply = Reply { topic: topic.clone(), number: self.stores, shard };
+                place.send(Store { stream: order.stream, topic, payloads, key, reply });
+            }
+        }
+        true
+    }
+
+    /// Whether every publish is answered that is to be stored.
+    pub(super) fn has_stored_all(&self) -> bool {
+        self.stores_under_way == 0 && self.unstored_bytes == 0
+    }
+
+    /// What was under way of a topic is stored, or not.
+    pub(super) fn answer_stored(
+        &mut self,
+        topic: &Topic,
+        number: u64,
+        result: &Result<Stored, StoreError>,
+    ) {
+        let Some(key) = self.feeds.find(topic) else { return };
+        let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
+        // The topic may have ended, and another be there under its name.
+        if order.under_way != number {
+            return;
+        }
+        self.unstored_bytes -= std::mem::take(&mut order.under_way_bytes);
+        order.under_way = 0;
+        let outcome = match result {
+            Ok(stored) => Outcome::Stored(offset_of(stored.sequence, 0)),
+            Err(StoreError::Unknown) => Outcome::Unknown,
+            Err(_) => Outcome::NotStored,
+        };
+        let answered: Vec<Answered<Answer>> = order.outbox.settle(outcome).collect();
+        for Answered { answer, count, outcome } in answered {
+            let stored = match (outcome, result) {
+                (Outcome::Stored(appended), Ok(stored)) => {
+                    let (epoch, count) = (stored.epoch, count as u64);
+                    let replayed = stored.is_repetition;
+                    let counter = match replayed {
+                        true => &self.counts.retries_replayed,
+                        false => &self.counts.events_published,
+                    };
+                    counter.add(if replayed { 1 } else { count });
+                    Ok(PublishResult { epoch, appended, count, replayed })
+                }
+                (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
+                _ => Err(refusal(&StoreError::Unknown)),
+            };
+            send(answer, stored);
+        }
+        self.mark_unstored(key);
+    }
+
+    /// Gives up what waits to be stored, and answers that.
+    pub(super) fn abandon(&mut self, mut outbox: Outbox<RetryKey, Answer>, under_way_bytes: usize) {
+        self.unstored_bytes -= outbox.bytes() + under_way_bytes;
+        for Answered { answer, outcome, .. } in outbox.abandon() {
+            let is_not = outcome == Outcome::NotStored;
+            let why = if is_not { StoreError::Unavailable } else { StoreError::Unknown };
+            send(answer, Err(refusal(&why)));
+        }
+    }
+}
+
+fn send(answer: Answer, result: Result<PublishResult, Refusal>) {
+    if let Some(answer) = answer {
+        // The publisher may be gone by then.
+        let _ = answer.send(result);
+    }
+}
+
+fn refusal(failure: &StoreError) -> Refusal {
+    match failure {
+        StoreError::Unavailable => Refusal::new(
+            ErrorCode::Unavailable,
+            "the stream of this topic has no leader now, nothing was stored: try again",
+        ),
+        StoreError::Unknown => Refusal::unknown(),
+        StoreError::KeyReused => Refusal::key_reused(),
+        StoreError::Refused(why) => Refusal::new(ErrorCode::Unavailable, why.clone()),
+    }
+}
