@@ -46,7 +46,7 @@ impl Topics {
         self.feeds.streams.has_come(stream, sequence);
         let is_kept = opened.is_ok();
         let Some(key) = opened.ok().or_else(|| self.feeds.find(&topic)) else {
-            return self.feeds.streams.forget(stream);
+            return self.feeds.streams.move_known_from(stream);
         };
         let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
         let first = offset_of(sequence, 0);

@@ -96,8 +96,9 @@ impl FedStreams {
         (order, head)
     }
 
-    /// A topic of a stream is not here, or no longer.
-    pub(super) fn forget(&mut self, index: usize) {
+    /// A topic of a stream is not here, or no longer, and may have events up to the newest message. So
+    /// of topics that are not here this shard knows only what comes after that one.
+    pub(super) fn move_known_from(&mut self, index: usize) {
         let fed = &mut self.streams[index];
         fed.known_from = fed.known_from.max(fed.newest + 1);
     }

@@ -319,7 +319,7 @@ impl FeedTable {
         if let Some(mut feed) = self.feeds.try_remove(key as usize) {
             self.unname(&feed.topic, key);
             if let Some((_, order)) = feed.fed() {
-                self.streams.forget(order.stream);
+                self.streams.move_known_from(order.stream);
             }
             self.topic_limits.give_back(feed.kind, feed.home.is_some());
         }
