@@ -3,7 +3,9 @@
  * what takes minutes takes none, and what happens by chance happens by seed.
  */
 
-export type Way = "websocket" | "http-streaming" | "sse" | "long-polling";
+import { eventSourceOf, type Listener, type Network, type Way, webSocketOf } from "./world-sockets.js";
+
+export type { Way };
 
 /** What is retained of a topic. */
 interface Topic {
@@ -20,27 +22,7 @@ const SPAN = 256;
 /** Versions that a value topic has patches since. */
 const PATCHES_MAX = 4;
 
-/** What is under way to a subscription with a window, and not acked. */
-interface Window {
-  limit: number;
-  frames: { offset: number; bytes: number }[];
-}
-
-/** Somebody who is told what is due. */
-interface Listener {
-  way: Way;
-  cursors: Map<string, number>;
-  windows: Map<string, Window>;
-  /** Whether it takes patches. */
-  isPatched?: boolean;
-  say(json: string): void;
-  cut(): void;
-  end(code: number, reason: string, reconnect: boolean): void;
-  /** Something has been swallowed: then nothing comes after it either. */
-  isMute: boolean;
-}
-
-export class World {
+export class World implements Network {
   epoch = "e1";
   readonly topics = new Map<string, Topic>();
   readonly listeners = new Set<Listener>();
@@ -73,6 +55,8 @@ export class World {
   /** Answers requests before anything else does, if it returns something. */
   interfere: (method: string, url: URL) => Response | null = () => null;
   readonly #keys = new Map<string, string>();
+  readonly WebSocket = webSocketOf(this);
+  readonly EventSource = eventSourceOf(this);
 
   publish(topic: string, ...events: unknown[]): object {
     const stream = this.#stream(topic);
@@ -140,7 +124,7 @@ export class World {
   };
 
   /** Brings things in order, each when its time has come. */
-  #line(): (bring: () => void) => void {
+  line(): (bring: () => void) => void {
     let last = 0;
     return (bring) => {
       last = Math.max(last, Date.now() + this.delay());
@@ -175,7 +159,7 @@ export class World {
       start: (body) => {
         const encoder = new TextEncoder();
         let isOpen = true;
-        const line = this.#line();
+        const line = this.line();
         const close = (how: () => void): void => {
           if (!isOpen) return;
           isOpen = false;
@@ -211,7 +195,7 @@ export class World {
         signal.onabort = () => close(() => body.error(signal.reason));
         this.listeners.add(listener);
         this.bodies.add({ unread: () => 1 - (body.desiredSize ?? 1) });
-        this.#subscribe(listener, url);
+        this.subscribe(listener, url);
         if (wait === "0s") leave();
         else if (wait) setTimeout(leave, Number.parseInt(wait, 10) * 1000);
       },
@@ -219,18 +203,18 @@ export class World {
     });
   }
 
-  #subscribe(listener: Listener, url: URL): void {
+  subscribe(listener: Listener, url: URL): void {
     const inPath = url.pathname.replace(/^\/v1\/topics\/?/, "");
     const topics = inPath ? [inPath] : url.searchParams.getAll("topic");
     // Over SSE with several topics documents come whole.
     listener.isPatched = url.searchParams.get("deltas") === "patch" && !(listener.way === "sse" && topics.length > 1);
     const cursors = url.searchParams.getAll("cursor");
     for (const [index, topic] of topics.entries()) {
-      this.#begin(listener, topic, cursors[index] ?? cursors[0] ?? "latest");
+      this.begin(listener, topic, cursors[index] ?? cursors[0] ?? "latest");
     }
   }
 
-  #begin(listener: Listener, topic: string, cursor: string): void {
+  begin(listener: Listener, topic: string, cursor: string): void {
     const stream = this.#stream(topic);
     const [epoch, offset] = cursor.split(".");
     let at = cursor === "latest" ? newest(stream) : cursor === "earliest" ? stream.trimmed : Number(offset);
@@ -324,7 +308,7 @@ export class World {
     return JSON.stringify({ ...envelope, previous, patch: operations });
   }
 
-  #ack(listener: Listener, topic: string, position: string): void {
+  ack(listener: Listener, topic: string, position: string): void {
     const window = listener.windows.get(topic);
     if (!window) return;
     const offset = Number(position.split(".")[1]);
@@ -337,151 +321,6 @@ export class World {
     this.topics.set(topic, stream);
     return stream;
   }
-
-  /** Stands for the browser's, as far as it is used. */
-  readonly WebSocket = ((world: World) =>
-    class {
-      onopen: (() => void) | null = null;
-      onmessage: ((event: { data: string }) => void) | null = null;
-      onerror: (() => void) | null = null;
-      onclose: ((event: { code: number; reason: string }) => void) | null = null;
-      #listener: Listener;
-      #isOpen = false;
-      #isClosed = false;
-      #bring = world.#line();
-
-      constructor(url: URL) {
-        world.requests.push({ method: "WS", url: new URL(url), headers: {}, body: "" });
-        this.#listener = {
-          way: "websocket",
-          cursors: new Map(),
-          windows: new Map(),
-          isPatched: new URL(url).searchParams.get("deltas") === "patch",
-          isMute: false,
-          say: (data) => {
-            this.#listener.isMute ||= world.silent.has("websocket");
-            this.#bring(() => {
-              if (!this.#listener.isMute) this.onmessage?.({ data });
-            });
-          },
-          cut: () => this.end(1006, ""),
-          end: (code, reason) => this.end(code, reason),
-        };
-        queueMicrotask(() => {
-          if (this.#isClosed) return;
-          if (world.blocked.has("websocket")) {
-            this.end(1006, "");
-            return;
-          }
-          this.#isOpen = true;
-          world.listeners.add(this.#listener);
-          this.onopen?.();
-        });
-      }
-
-      end(code: number, reason: string): void {
-        world.listeners.delete(this.#listener);
-        // As browsers have it: of a connection that broke, both.
-        if (code === 1006) this.onerror?.();
-        this.onclose?.({ code, reason });
-      }
-
-      send(text: string): void {
-        if (!this.#isOpen) throw new Error("InvalidStateError: still connecting");
-        const command = JSON.parse(text) as Record<string, string>;
-        const { id, topic = "" } = command;
-        world.commands.push(command);
-        if (!world.listeners.has(this.#listener)) return;
-        const answer = (more: object): void =>
-          this.#listener.say(JSON.stringify({ answer: { ...(id && { id }), ...more } }));
-        if (command["command"] === "echo") answer({ data: command["data"] });
-        if (command["command"] === "publish") {
-          const events = command["events"] as unknown as unknown[];
-          answer(world.publish(topic, ...events));
-        }
-        const refuse = (code: string): void =>
-          this.#listener.say(JSON.stringify({ error: { id, code, message: `${topic}: ${code}` } }));
-        if (command["command"] === "unsubscribe") {
-          if (this.#listener.cursors.delete(topic)) answer({ topic });
-          else refuse("not_subscribed");
-        }
-        if (command["command"] === "ack") world.#ack(this.#listener, topic, command["position"] ?? "");
-        if (command["command"] === "subscribe") {
-          const problem = world.refused.has(topic) ? "too_many_topics" : "already_subscribed";
-          if (world.refused.has(topic) || this.#listener.cursors.has(topic)) {
-            refuse(problem);
-            return;
-          }
-          answer({ topic });
-          const { window } = command;
-          if (window) this.#listener.windows.set(topic, { limit: Number(window), frames: [] });
-          world.#begin(this.#listener, topic, command["cursor"] ?? "latest");
-        }
-      }
-
-      close(): void {
-        this.#isClosed = true;
-        world.listeners.delete(this.#listener);
-      }
-    })(this);
-
-  /** The same of Server-Sent Events: what a browser makes of the stream of this server. */
-  readonly EventSource = ((world: World) =>
-    class {
-      onmessage: ((event: { data: string }) => void) | null = null;
-      onerror: (() => void) | null = null;
-      #kinds = new Map<string, (event: { data: string }) => void>();
-      #bring = world.#line();
-      #listener: Listener;
-      #isClosed = false;
-
-      constructor(url: URL) {
-        world.requests.push({ method: "SSE", url: new URL(url), headers: {}, body: "" });
-        this.#listener = {
-          way: "sse",
-          cursors: new Map(),
-          windows: new Map(),
-          isMute: false,
-          say: (data) => {
-            this.#listener.isMute ||= world.silent.has("sse");
-            const kind = ["gap", "end", "heartbeat", "close"].find((it) => data.includes(`"${it}":{`));
-            this.#bring(() => {
-              if (this.#isClosed || this.#listener.isMute) return;
-              if (kind) this.#kinds.get(kind)?.({ data });
-              else this.onmessage?.({ data });
-            });
-          },
-          cut: () => this.#fail(),
-          end: (code, reason, reconnect) => {
-            this.#listener.say(JSON.stringify({ close: { code, reason, reconnect } }));
-            this.#bring(() => this.#fail());
-          },
-        };
-        queueMicrotask(() => {
-          if (this.#isClosed) return;
-          if (world.blocked.has("sse")) {
-            this.#fail();
-            return;
-          }
-          world.listeners.add(this.#listener);
-          world.#subscribe(this.#listener, new URL(url));
-        });
-      }
-
-      addEventListener(kind: string, hear: (event: { data: string }) => void): void {
-        this.#kinds.set(kind, hear);
-      }
-
-      #fail(): void {
-        world.listeners.delete(this.#listener);
-        if (!this.#isClosed) this.onerror?.();
-      }
-
-      close(): void {
-        this.#isClosed = true;
-        world.listeners.delete(this.#listener);
-      }
-    })(this);
 }
 
 /** The offset of a topic's newest event; 0 if there was none. */

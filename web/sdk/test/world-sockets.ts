@@ -1,0 +1,190 @@
+/** The browser's ends of connections to a server in memory. */
+
+export type Way = "websocket" | "http-streaming" | "sse" | "long-polling";
+
+/** What is under way to a subscription with a window, and not acked. */
+export interface Window {
+  limit: number;
+  frames: { offset: number; bytes: number }[];
+}
+
+/** Somebody who is told what is due. */
+export interface Listener {
+  way: Way;
+  cursors: Map<string, number>;
+  windows: Map<string, Window>;
+  /** Whether it takes patches. */
+  isPatched?: boolean;
+  say(json: string): void;
+  cut(): void;
+  end(code: number, reason: string, reconnect: boolean): void;
+  /** Something has been swallowed: then nothing comes after it either. */
+  isMute: boolean;
+}
+
+/** What a server and its network are to them. */
+export interface Network {
+  /** Ways that are refused, or open and stay silent. */
+  readonly blocked: Set<Way>;
+  readonly silent: Set<Way>;
+  readonly listeners: Set<Listener>;
+  /** Topics that a WebSocket may not subscribe to. */
+  readonly refused: Set<string>;
+  readonly requests: { method: string; url: URL; headers: Record<string, string>; body: string }[];
+  readonly commands: Record<string, unknown>[];
+  publish(topic: string, ...events: unknown[]): object;
+  /** Brings things in order, each when its time has come. */
+  line(): (bring: () => void) => void;
+  /** Begins what a request names. */
+  subscribe(listener: Listener, url: URL): void;
+  /** Begins one subscription. */
+  begin(listener: Listener, topic: string, cursor: string): void;
+  ack(listener: Listener, topic: string, position: string): void;
+}
+
+/** Stands for a browser's WebSocket, as far as it is used. */
+export function webSocketOf(world: Network) {
+  return class {
+    onopen: (() => void) | null = null;
+    onmessage: ((event: { data: string }) => void) | null = null;
+    onerror: (() => void) | null = null;
+    onclose: ((event: { code: number; reason: string }) => void) | null = null;
+    #listener: Listener;
+    #isOpen = false;
+    #isClosed = false;
+    #bring = world.line();
+
+    constructor(url: URL) {
+      world.requests.push({ method: "WS", url: new URL(url), headers: {}, body: "" });
+      this.#listener = {
+        way: "websocket",
+        cursors: new Map(),
+        windows: new Map(),
+        isPatched: new URL(url).searchParams.get("deltas") === "patch",
+        isMute: false,
+        say: (data) => {
+          this.#listener.isMute ||= world.silent.has("websocket");
+          this.#bring(() => {
+            if (!this.#listener.isMute) this.onmessage?.({ data });
+          });
+        },
+        cut: () => this.end(1006, ""),
+        end: (code, reason) => this.end(code, reason),
+      };
+      queueMicrotask(() => {
+        if (this.#isClosed) return;
+        if (world.blocked.has("websocket")) {
+          this.end(1006, "");
+          return;
+        }
+        this.#isOpen = true;
+        world.listeners.add(this.#listener);
+        this.onopen?.();
+      });
+    }
+
+    end(code: number, reason: string): void {
+      world.listeners.delete(this.#listener);
+      // As browsers have it: of a connection that broke, both.
+      if (code === 1006) this.onerror?.();
+      this.onclose?.({ code, reason });
+    }
+
+    send(text: string): void {
+      if (!this.#isOpen) throw new Error("InvalidStateError: still connecting");
+      const command = JSON.parse(text) as Record<string, string>;
+      const { id, topic = "" } = command;
+      world.commands.push(command);
+      if (!world.listeners.has(this.#listener)) return;
+      const answer = (more: object): void =>
+        this.#listener.say(JSON.stringify({ answer: { ...(id && { id }), ...more } }));
+      if (command["command"] === "echo") answer({ data: command["data"] });
+      if (command["command"] === "publish") {
+        const events = command["events"] as unknown as unknown[];
+        answer(world.publish(topic, ...events));
+      }
+      const refuse = (code: string): void =>
+        this.#listener.say(JSON.stringify({ error: { id, code, message: `${topic}: ${code}` } }));
+      if (command["command"] === "unsubscribe") {
+        if (this.#listener.cursors.delete(topic)) answer({ topic });
+        else refuse("not_subscribed");
+      }
+      if (command["command"] === "ack") world.ack(this.#listener, topic, command["position"] ?? "");
+      if (command["command"] === "subscribe") {
+        const problem = world.refused.has(topic) ? "too_many_topics" : "already_subscribed";
+        if (world.refused.has(topic) || this.#listener.cursors.has(topic)) {
+          refuse(problem);
+          return;
+        }
+        answer({ topic });
+        const { window } = command;
+        if (window) this.#listener.windows.set(topic, { limit: Number(window), frames: [] });
+        world.begin(this.#listener, topic, command["cursor"] ?? "latest");
+      }
+    }
+
+    close(): void {
+      this.#isClosed = true;
+      world.listeners.delete(this.#listener);
+    }
+  };
+}
+
+/** The same of Server-Sent Events: what a browser makes of the stream of this server. */
+export function eventSourceOf(world: Network) {
+  return class {
+    onmessage: ((event: { data: string }) => void) | null = null;
+    onerror: (() => void) | null = null;
+    #kinds = new Map<string, (event: { data: string }) => void>();
+    #bring = world.line();
+    #listener: Listener;
+    #isClosed = false;
+
+    constructor(url: URL) {
+      world.requests.push({ method: "SSE", url: new URL(url), headers: {}, body: "" });
+      this.#listener = {
+        way: "sse",
+        cursors: new Map(),
+        windows: new Map(),
+        isMute: false,
+        say: (data) => {
+          this.#listener.isMute ||= world.silent.has("sse");
+          const kind = ["gap", "end", "heartbeat", "close"].find((it) => data.includes(`"${it}":{`));
+          this.#bring(() => {
+            if (this.#isClosed || this.#listener.isMute) return;
+            if (kind) this.#kinds.get(kind)?.({ data });
+            else this.onmessage?.({ data });
+          });
+        },
+        cut: () => this.#fail(),
+        end: (code, reason, reconnect) => {
+          this.#listener.say(JSON.stringify({ close: { code, reason, reconnect } }));
+          this.#bring(() => this.#fail());
+        },
+      };
+      queueMicrotask(() => {
+        if (this.#isClosed) return;
+        if (world.blocked.has("sse")) {
+          this.#fail();
+          return;
+        }
+        world.listeners.add(this.#listener);
+        world.subscribe(this.#listener, new URL(url));
+      });
+    }
+
+    addEventListener(kind: string, hear: (event: { data: string }) => void): void {
+      this.#kinds.set(kind, hear);
+    }
+
+    #fail(): void {
+      world.listeners.delete(this.#listener);
+      if (!this.#isClosed) this.onerror?.();
+    }
+
+    close(): void {
+      this.#isClosed = true;
+      world.listeners.delete(this.#listener);
+    }
+  };
+}
