@@ -17,6 +17,8 @@ pub(crate) enum Ack {
     NotNow,
     /// One with the same id is being stored, and may be or not.
     InProcess,
+    /// It is not stored: another message of its subject has come.
+    Outdated,
     /// It is not stored, and will not be: one sentence.
     Refused(String),
     /// The answer cannot be read.
@@ -47,6 +49,7 @@ impl Ack {
                 | code::STREAM_OFFLINE
                 | code::TOO_MANY_REQUESTS => Self::NotNow,
                 code::DUPLICATE_IN_PROCESS => Self::InProcess,
+                code::WRONG_LAST_SEQUENCE | code::WRONG_LAST_SEQUENCE_CONSTANT => Self::Outdated,
                 _ => Self::Refused(format!("NATS does not store it: {description} ({err_code})")),
             },
             Ok(Raw { seq: 0, .. }) | Err(_) => Self::Unreadable,
@@ -77,6 +80,7 @@ mod tests {
         for not_now in [10008, 10009, 10118, 10167] {
             assert_eq!(error(not_now), Ack::NotNow);
         }
+        assert_eq!((error(10071), error(10164)), (Ack::Outdated, Ack::Outdated));
         for refused in [10054, 10060, 10077, 10109, 0] {
             let sentence = format!("NATS does not store it: so ({refused})");
             assert_eq!(error(refused), Ack::Refused(sentence));

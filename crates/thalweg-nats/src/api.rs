@@ -23,9 +23,13 @@ pub(crate) mod code {
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10058;
     pub(crate) const STREAM_NOT_FOUND: u64 = 10059;
     pub(crate) const SUBJECTS_OVERLAP: u64 = 10065;
+    /// The last message of the subject is another one.
+    pub(crate) const WRONG_LAST_SEQUENCE: u64 = 10071;
     pub(crate) const STREAM_OFFLINE: u64 = 10118;
     /// A message with the same id is being stored.
     pub(crate) const DUPLICATE_IN_PROCESS: u64 = 10158;
+    /// As [`WRONG_LAST_SEQUENCE`].
+    pub(crate) const WRONG_LAST_SEQUENCE_CONSTANT: u64 = 10164;
     pub(crate) const TOO_MANY_REQUESTS: u64 = 10167;
 }
 
@@ -233,6 +237,17 @@ impl Api {
             Err(error) if error.has_code(code::NO_MESSAGE_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Removes the messages of a subject that come before one.
+    pub(crate) async fn purge(
+        &self,
+        stream: &str,
+        subject: &str,
+        before: u64,
+    ) -> Result<Done, ApiError> {
+        let body = json!({ "filter": subject, "seq": before });
+        self.ask(format!("STREAM.PURGE.{stream}"), Some(&body)).await
     }
 
     async fn ask<T: DeserializeOwned>(

@@ -113,8 +113,8 @@ async fn open_stream(
             Err(_) => tokio::time::sleep(READINESS_INTERVAL).await,
         }
     };
-    let state = Arc::new(StreamState::new(name, epoch, from_sequence));
-    let (pattern, warm) = (settings.pattern.clone(), settings.warm);
+    let StreamSettings { pattern, has_values, warm, .. } = settings.clone();
+    let state = Arc::new(StreamState::new(name, has_values, epoch, from_sequence));
     Ok(Opened { pattern, warm, from_sequence, state })
 }
 
@@ -188,6 +188,7 @@ impl Backend for Nats {
     fn streams(&self) -> Vec<Stream> {
         let stream = |opened: &Opened| Stream {
             pattern: opened.pattern.clone(),
+            has_values: opened.state.has_values,
             epoch: opened.state.epoch(),
             from_sequence: opened.from_sequence,
             message_bytes_max: self.message_bytes_max,

@@ -22,6 +22,8 @@ pub struct Counts {
     pub recreations: AtomicU64,
     /// Streams that were found to be another one, or to have lost messages.
     pub restarts: AtomicU64,
+    /// Times that messages in the middle of a stream were removed before they were read.
+    pub removed: AtomicU64,
     /// Streams whose last sequence number went back.
     pub regressions: AtomicU64,
     /// Messages that were stored.
@@ -72,6 +74,11 @@ impl BackendCounts for Counts {
             ),
             counter("nats_consumers_made_anew", "Consumers made anew.", &self.recreations),
             counter("nats_restarts", "Streams that became other ones.", &self.restarts),
+            counter(
+                "nats_removed",
+                "Times that messages in the middle were removed before they were read.",
+                &self.removed,
+            ),
             counter(
                 "nats_regressions",
                 "Streams that lost messages which were read.",

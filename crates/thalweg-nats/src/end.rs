@@ -3,23 +3,21 @@
 
 use std::future::Future;
 
-use thalweg_server::{
-    backend::{
-        Read, ReadPage, ReadReply, Readiness, Reply, Shards, Store, StoreError, Stored, Unreadable,
-    },
-    stream::Payloads,
+use thalweg_server::backend::{
+    Content, Read, ReadPage, ReadReply, Readiness, Reply, Shards, Store, StoreError, Stored,
+    Unreadable,
 };
 use thalweg_wire::{Epoch, Offset, Topic};
 
 /// Where what was read goes.
 pub trait Target: Clone + Send + Sync + 'static {
-    /// See [`Shards::batch`].
-    fn batch(
+    /// See [`Shards::message`].
+    fn message(
         &self,
         stream: usize,
         sequence: u64,
         topic: Topic,
-        payloads: Payloads,
+        content: Content,
     ) -> impl Future<Output = ()> + Send;
 
     /// See [`Shards::restarted`]. With the same epoch: messages before `from_sequence` were removed
@@ -48,18 +46,20 @@ pub struct Work {
     pub stream: usize,
     /// Of which topic.
     pub topic: Topic,
-    /// The events, at least one.
-    pub payloads: Payloads,
+    /// See [`Store::content`].
+    pub content: Content,
     /// What makes it the repetition of an earlier one: bytes that name it among all keys of the topic.
     pub key: Option<Vec<u8>>,
+    /// See [`Store::after`].
+    pub after: Option<u64>,
 }
 
 impl Work {
     /// What a [`Store`] asks for.
     pub fn of(store: Store) -> (Self, Reply) {
-        let Store { stream, topic, payloads, key, reply } = store;
+        let Store { stream, topic, content, key, after, reply } = store;
         let key = key.map(|key| key.to_bytes());
-        (Self { stream, topic, payloads, key }, reply)
+        (Self { stream, topic, content, key, after }, reply)
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Wanted {
     pub epoch: Epoch,
     /// Events from this offset on.
     pub from: Offset,
-    /// Messages that begin before this one.
+    /// Messages that begin before this one; see [`Read::until`].
     pub until: Offset,
 }
 
@@ -106,8 +106,8 @@ pub(crate) struct Server {
 }
 
 impl Target for Server {
-    async fn batch(&self, stream: usize, sequence: u64, topic: Topic, payloads: Payloads) {
-        self.shards.batch(stream, sequence, topic, payloads).await;
+    async fn message(&self, stream: usize, sequence: u64, topic: Topic, content: Content) {
+        self.shards.message(stream, sequence, topic, content).await;
     }
 
     async fn restarted(&self, stream: usize, epoch: Epoch, from_sequence: u64) {

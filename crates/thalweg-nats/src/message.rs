@@ -1,14 +1,14 @@
-//! What a message says: a topic and events.
+//! What a message says of its topic: events, or that it has ended.
 
 use std::fmt;
 
 use async_nats::{HeaderMap, HeaderName};
 use thalweg_server::{
-    backend::{EVENTS_MAX, SEQUENCE_MAX},
+    backend::{Content, EVENTS_MAX, SEQUENCE_MAX},
     stream::Payloads,
 };
 use thalweg_wire::{
-    Topic,
+    EndCode, Topic,
     event::{EventError, push_json},
     topic::TopicError,
 };
@@ -21,6 +21,9 @@ pub(crate) const MARK: HeaderName = HeaderName::from_static("Thalweg");
 /// The value of [`MARK`]: how such a message is made.
 pub(crate) const MARK_VALUE: &str = "1";
 
+/// Says that the topic has ended: an [`EndCode`]'s name. Such a message has no body, and has [`MARK`].
+pub(crate) const END: HeaderName = HeaderName::from_static("Thalweg-End");
+
 /// Why a message is skipped.
 #[derive(Debug)]
 pub(crate) enum Skipped {
@@ -30,6 +33,8 @@ pub(crate) enum Skipped {
     Count,
     /// It is empty, or has an empty line.
     EmptyLine,
+    /// It says that its topic has ended in a way that this release does not know.
+    End,
     /// Its sequence number is too large for an offset.
     Sequence,
 }
@@ -40,6 +45,7 @@ impl fmt::Display for Skipped {
             Self::Topic(error) => error.fmt(f),
             Self::Event(error) => error.fmt(f),
             Self::Count => write!(f, "a message has 1 to {EVENTS_MAX} lines, each an event"),
+            Self::End => write!(f, "its {END} is none that this release knows"),
             Self::EmptyLine => f.write_str("a line is empty: each line must be an event"),
             Self::Sequence => write!(f, "sequence numbers go up to {SEQUENCE_MAX}"),
         }
@@ -53,20 +59,24 @@ pub(crate) fn read(
     headers: Option<&HeaderMap>,
     body: &[u8],
     event_bytes_max: usize,
-) -> Result<(Topic, Payloads), Skipped> {
+) -> Result<(Topic, Content), Skipped> {
     if sequence > SEQUENCE_MAX {
         return Err(Skipped::Sequence);
     }
     let topic = topic_of(subject).map_err(Skipped::Topic)?;
-    let mark = headers.and_then(|headers| headers.get(MARK));
-    let payloads = if mark.is_some_and(|mark| mark.as_str() == MARK_VALUE) {
+    let header = |name| headers.and_then(|headers| headers.get(name));
+    let payloads = if header(MARK).is_some_and(|mark| mark.as_str() == MARK_VALUE) {
+        if let Some(end) = header(END) {
+            let code = EndCode::ALL.into_iter().find(|code| code.name() == end.as_str());
+            return Ok((topic, Content::End(code.ok_or(Skipped::End)?)));
+        }
         // The one copy: the body is a part of what was read from the socket.
         Payloads::from_lines(body.to_vec()).ok_or(Skipped::EmptyLine)?
     } else {
         checked(body, event_bytes_max)?
     };
     if (1..=EVENTS_MAX).contains(&payloads.count()) {
-        Ok((topic, payloads))
+        Ok((topic, Content::Events(payloads)))
     } else {
         Err(Skipped::Count)
     }
@@ -91,19 +101,20 @@ fn checked(body: &[u8], event_bytes_max: usize) -> Result<Payloads, Skipped> {
 mod tests {
     use super::*;
 
-    fn of_thalweg(body: &str) -> Result<(Topic, Payloads), Skipped> {
+    fn of_thalweg(body: &str) -> Result<(Topic, Content), Skipped> {
         let mut headers = HeaderMap::new();
         headers.insert(MARK, MARK_VALUE);
         read("thalweg.cars.v1/2", 1, Some(&headers), body.as_bytes(), 100)
     }
 
-    fn of_others(body: &str) -> Result<(Topic, Payloads), Skipped> {
+    fn of_others(body: &str) -> Result<(Topic, Content), Skipped> {
         read("thalweg.cars.v1/2", 1, None, body.as_bytes(), 100)
     }
 
-    fn joined(result: Result<(Topic, Payloads), Skipped>) -> String {
-        let (topic, payloads) = result.unwrap();
+    fn joined(result: Result<(Topic, Content), Skipped>) -> String {
+        let (topic, content) = result.unwrap();
         assert_eq!(topic.as_str(), "cars/v1.2");
+        let Content::Events(payloads) = content else { panic!("{content:?}") };
         String::from_utf8(payloads.joined().to_vec()).unwrap()
     }
 
@@ -128,6 +139,22 @@ mod tests {
         }
         assert!(of_others(&["1"; 256].join("\n")).is_ok());
         assert!(matches!(of_others(&["1"; 257].join("\n")), Err(Skipped::Count)));
+    }
+
+    #[test]
+    fn a_topic_ends() {
+        let read = |end: &str, is_marked: bool| {
+            let mut headers = HeaderMap::new();
+            headers.insert(END, end);
+            if is_marked {
+                headers.insert(MARK, MARK_VALUE);
+            }
+            read("thalweg.a", 1, Some(&headers), b"", 9).map(|(_, content)| content)
+        };
+        assert!(matches!(read("deleted", true), Ok(Content::End(EndCode::Deleted))));
+        assert!(matches!(read("gone", true), Ok(Content::End(EndCode::Gone))));
+        assert!(matches!(read("other", true), Err(Skipped::End)));
+        assert!(matches!(read("deleted", false), Err(Skipped::EmptyLine)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use async_nats::{HeaderMap, HeaderName, Message, StatusCode};
 use futures_util::StreamExt;
 use serde_json::json;
 use thalweg_server::{
-    backend::{EVENTS_MAX, ReadPage, Unreadable, offset_of},
+    backend::{Content, EVENTS_MAX, ReadPage, Unreadable, offset_of},
     stream::Payloads,
 };
 use tokio::{
@@ -58,6 +58,8 @@ struct Messages {
     messages: Vec<(u64, Payloads)>,
     /// The number of the last one, those included that nobody can read.
     last: Option<u64>,
+    /// The number of the last one that says that the topic has ended.
+    ended_at: Option<u64>,
 }
 
 /// Reads what is asked for, until nothing more can be.
@@ -101,26 +103,39 @@ impl Reading {
         if info.state.last_seq + 1 < until {
             return Err(unreadable("whoever leads the stream has not got it all"));
         }
+        let last_sequence = info.state.last_seq;
         let first_sequence = info.state.first_seq.max(1);
+        let mut ended_at = None;
         let mut from = (wanted.from / EVENTS_MAX as u64).max(first_sequence);
         let deadline = Instant::now() + TIMEOUT;
+        let (is_wanted, has_values) = (wanted.from <= wanted.until, state.has_values);
+        let until = if has_values { u64::MAX } else { until };
         // Messages that nobody can read may fill many pages.
-        while from < until {
+        while from < until && is_wanted {
             let read = self.messages(state, wanted, from..until, deadline).await?;
             let next = read.last.map_or(from, |last| last + 1);
+            ended_at = read.ended_at.or(ended_at);
             let is_whole = self.is_whole(state, wanted, next..until).await?;
             if state.epoch() != wanted.epoch {
                 return Err(unreadable("the stream has become another one"));
             }
-            if is_whole || !read.messages.is_empty() {
-                return Ok(ReadPage { messages: read.messages, is_whole, first_sequence });
+            if is_whole || (!read.messages.is_empty() && !has_values) {
+                let messages = read.messages;
+                return Ok(ReadPage {
+                    messages,
+                    is_whole,
+                    first_sequence,
+                    ended_at,
+                    last_sequence,
+                });
             }
             if read.last.is_none() {
                 return Err(unreadable("whoever was asked has not got it yet"));
             }
             from = next;
         }
-        Ok(ReadPage { messages: Vec::new(), is_whole: true, first_sequence })
+        let messages = Vec::new();
+        Ok(ReadPage { messages, is_whole: true, first_sequence, ended_at, last_sequence })
     }
 
     /// The first messages of a range, with at least one event that is wanted.
@@ -146,7 +161,7 @@ impl Reading {
         let body = body.to_string().into();
         let sent = client.publish_with_reply(subject, inbox, body).await;
         sent.map_err(|error| failed(&error))?;
-        let mut read = Messages { messages: Vec::new(), last: None };
+        let mut read = Messages { messages: Vec::new(), last: None, ended_at: None };
         loop {
             let answer = timeout_at(deadline, answers.next()).await;
             let message = answer.map_err(|_| failed(&"no answer came in time"))?;
@@ -165,14 +180,20 @@ impl Reading {
             read.last = Some(sequence);
             let (headers, body) = (message.headers.as_ref(), &message.payload);
             let subject = subject_of(&wanted.topic);
-            // One that cannot be read was skipped by all servers.
-            if let Ok((_, payloads)) =
-                message::read(&subject, sequence, headers, body, self.event_bytes_max)
-            {
+            let is_its = message::read(&subject, sequence, headers, body, self.event_bytes_max);
+            match is_its.map(|(_, content)| content) {
                 // The first may be one whose events the reader has.
-                if offset_of(sequence, payloads.count()) > wanted.from {
-                    read.messages.push((sequence, payloads));
+                Ok(Content::Events(payloads)) => {
+                    if offset_of(sequence, payloads.count()) > wanted.from {
+                        read.messages.push((sequence, payloads));
+                    }
                 }
+                Ok(Content::End(_)) => {
+                    read.messages.clear();
+                    read.ended_at = Some(sequence);
+                }
+                // All servers skipped it.
+                Err(_) => {}
             }
         }
     }

@@ -264,13 +264,15 @@ impl<T: Target> Reader<T> {
             Step::Next => {}
             Step::Old => return Ok(()),
             Step::Hole => return Err(Lost::Hole),
-            Step::Removed(messages) => self.take_removed(messages, sequence).await,
+            // Of value topics only the newest message is kept.
+            Step::Removed(_) if self.state.has_values => {}
+            Step::Removed(messages) => self.take_removed(messages, sequence).await?,
         }
         add(&self.counts.messages);
         let (headers, body) = (message.headers.as_ref(), &message.payload);
         match message::read(&message.subject, sequence, headers, body, self.event_bytes_max) {
-            Ok((topic, payloads)) => {
-                self.target.batch(self.index, sequence, topic, payloads).await;
+            Ok((topic, content)) => {
+                self.target.message(self.index, sequence, topic, content).await;
             }
             Err(why) => {
                 add(&self.counts.skipped);
@@ -287,13 +289,26 @@ impl<T: Target> Reader<T> {
         Ok(())
     }
 
-    /// So many messages before `sequence` were removed before they were read. Other servers may have read
-    /// them. So subscribers are told of a gap.
-    async fn take_removed(&self, messages: u64, sequence: u64) {
-        add(&self.counts.restarts);
+    /// So many messages before `sequence` were removed before they were read. If the stream begins
+    /// after them, it has dropped its oldest, which other servers may have read: subscribers are told
+    /// of a gap. If it begins before them, somebody has removed just these: those of a topic that has
+    /// ended, or what is not to be read by anybody.
+    async fn take_removed(&mut self, messages: u64, sequence: u64) -> Result<(), Lost> {
         let stream = &self.state.name;
+        let Ok(info) = self.api.stream_info(stream).await else {
+            // The next consumer begins before them again.
+            self.sequence.take_back(sequence - messages);
+            return Err(Lost::Hole);
+        };
+        if info.state.first_seq < sequence - messages {
+            add(&self.counts.removed);
+            tracing::info!(stream, messages, sequence, "messages were removed in the middle");
+            return Ok(());
+        }
+        add(&self.counts.restarts);
         tracing::error!(stream, messages, sequence, "messages were removed before they were read");
         self.target.restarted(self.index, self.state.epoch(), sequence).await;
+        Ok(())
     }
 }
 

@@ -54,6 +54,11 @@ impl Sequence {
         if removed == 0 { Step::Next } else { Step::Removed(removed) }
     }
 
+    /// From `stream_next` on nothing was read after all.
+    pub(crate) fn take_back(&mut self, stream_next: u64) {
+        self.stream_next = stream_next;
+    }
+
     /// Whether a heartbeat agrees, which names the consumer's last delivery.
     pub(crate) fn agrees(self, consumer_last: u64) -> bool {
         consumer_last + 1 == self.consumer_next

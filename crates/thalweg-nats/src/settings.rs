@@ -37,11 +37,14 @@ pub struct StreamSettings {
     pub name: String,
     /// The topics in it.
     pub pattern: Pattern,
+    /// Whether they are value topics: then the newest message of each is kept, for ever.
+    pub has_values: bool,
     /// On how many servers each message is: 1, 3 or 5.
     pub replicas: usize,
-    /// How long messages are kept; at least 5 minutes.
+    /// How long messages are kept that are not of value topics; at least 5 minutes.
     pub age: Duration,
-    /// How many bytes are kept at most, on each replica.
+    /// How many bytes are kept at most, on each replica. Above that the oldest messages go; of value
+    /// topics no more are taken.
     pub bytes: Option<u64>,
     /// How far back reading begins: the age of this server's own history.
     pub warm: Duration,
@@ -86,7 +89,7 @@ impl StreamSettings {
         if !(1..=5).contains(&self.replicas) {
             return Err(format!("stream {name:?} has {} replicas: set 1, 3 or 5", self.replicas));
         }
-        if self.age < DUPLICATE_WINDOW {
+        if !self.has_values && self.age < DUPLICATE_WINDOW {
             return Err(format!(
                 "stream {name:?} keeps messages for {}: set at least {}, for which repeated publishes are recognised",
                 humantime::format_duration(self.age),
@@ -132,6 +135,7 @@ mod tests {
         StreamSettings {
             name: name.to_owned(),
             pattern: pattern.parse().unwrap(),
+            has_values: false,
             replicas: 1,
             age: Duration::from_secs(3600),
             bytes: None,

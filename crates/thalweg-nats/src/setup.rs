@@ -91,17 +91,23 @@ fn sentence(settings: &StreamSettings, error: &ApiError) -> String {
 
 /// A stream as it is created.
 pub(crate) fn config_of(settings: &StreamSettings) -> Value {
+    // A version is kept until there is another, or its topic ends: none goes because it is old, or to make
+    // room.
+    let (discard, age, of_subject) = match settings.has_values {
+        true => ("new", Duration::ZERO, 1),
+        false => ("old", settings.age, -1),
+    };
     json!({
         "name": settings.stream_name(),
         "subjects": [settings.subject()],
         "retention": "limits",
         "storage": "file",
-        "discard": "old",
+        "discard": discard,
         "num_replicas": settings.replicas,
-        "max_age": nanos(settings.age),
+        "max_age": nanos(age),
         "max_bytes": settings.bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
         "max_msgs": -1,
-        "max_msgs_per_subject": -1,
+        "max_msgs_per_subject": of_subject,
         "max_msg_size": -1,
         "max_consumers": -1,
         "duplicate_window": nanos(DUPLICATE_WINDOW),
@@ -188,11 +194,21 @@ fn check_limits(
         let is = format!("a duplicate window of {window}, and 5m or more is wanted");
         return wrong(settings, &is, "--dupe-window 5m");
     }
-    // None is -1, or 0. It would take messages out of the middle, before all servers have read them.
-    let of_subject = number("max_msgs_per_subject");
-    if of_subject > 0 {
+    // All is -1, or 0.
+    let of_subject = number("max_msgs_per_subject").max(0);
+    if settings.has_values && of_subject != 1 {
+        return Err(format!(
+            "stream {} has no value topics, and they are wanted: take values out of the settings, or choose another name",
+            settings.stream_name()
+        ));
+    }
+    // Of others it would take messages out of the middle, before all servers have read them.
+    if !settings.has_values && of_subject > 0 {
         let is = format!("{of_subject} messages of each subject, and all are wanted");
         return wrong(settings, &is, "--max-msgs-per-subject=-1");
+    }
+    if settings.has_values && number("max_age") > 0 {
+        return wrong(settings, "an age, after which values would be gone", "--max-age=0");
     }
     let message = number("max_msg_size");
     if message > 0 && usize::try_from(message).is_ok_and(|bytes| bytes < payload_bytes_max) {

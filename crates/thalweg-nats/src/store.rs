@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use async_nats::{HeaderMap, HeaderName, Message};
 use bytes::Bytes;
 use ring::digest::{Context, Digest, SHA256, digest};
-use thalweg_server::backend::{StoreError, Stored};
+use thalweg_server::backend::{Content, StoreError, Stored};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     api::Api,
     counts::{Counts, add},
     end::{Answer, Work},
-    message::{MARK, MARK_VALUE},
+    message::{END, MARK, MARK_VALUE},
     requests::{Requests, Unanswered},
     settings::subject_of,
     stream_state::StreamState,
@@ -46,6 +46,8 @@ const LOOKS: u32 = 8;
 const EXPECTED_STREAM: HeaderName = HeaderName::from_static("Nats-Expected-Stream");
 /// By which the stream knows a message that is sent again.
 const MESSAGE_ID: HeaderName = HeaderName::from_static("Nats-Msg-Id");
+/// With which the server stores only after this message of the subject.
+const EXPECTED_LAST: HeaderName = HeaderName::from_static("Nats-Expected-Last-Subject-Sequence");
 /// By which another body with the same id is known.
 const BODY: HeaderName = HeaderName::from_static("Thalweg-Body");
 
@@ -96,11 +98,20 @@ struct Attempt {
 
 impl Attempt {
     fn new(stream: &str, work: Work) -> Self {
-        let Work { topic, payloads, key, .. } = work;
-        let body = Bytes::from(payloads.into_lines());
+        let Work { topic, content, key, after, .. } = work;
         let mut headers = HeaderMap::new();
         headers.insert(MARK, MARK_VALUE);
         headers.insert(EXPECTED_STREAM, stream);
+        if let Some(after) = after {
+            headers.insert(EXPECTED_LAST, after.to_string());
+        }
+        let body = match content {
+            Content::Events(payloads) => Bytes::from(payloads.into_lines()),
+            Content::End(code) => {
+                headers.insert(END, code.name());
+                Bytes::new()
+            }
+        };
         let mut body_digest = None;
         if let Some(key) = key {
             let digest = hex(&digest(&SHA256, &body));
@@ -139,6 +150,7 @@ impl Storing {
         let Some(state) = self.streams.get(work.stream).cloned() else {
             return Err(StoreError::Refused("there is no such stream".to_owned()));
         };
+        let is_end = matches!(work.content, Content::End(_));
         let attempt = Attempt::new(&state.name, work);
         let start = Instant::now();
         let (mut pause, mut is_uncertain) = (PAUSE_MIN, false);
@@ -150,8 +162,11 @@ impl Storing {
                     return Err(StoreError::Unknown);
                 }
                 Outcome::Done(result) => {
-                    if result.is_ok() {
+                    if let Ok(Stored { sequence, .. }) = result {
                         self.counts.take_stored(start.elapsed());
+                        if is_end {
+                            self.purge(&state.name, &attempt.subject, sequence);
+                        }
                     }
                     return result;
                 }
@@ -171,6 +186,17 @@ impl Storing {
         }
     }
 
+    /// Removes what a topic that has ended had before the message that says so. If that fails, it
+    /// stays as long as it may: nobody reads it.
+    fn purge(&self, stream: &str, subject: &str, before: u64) {
+        let (api, stream, subject) = (self.api.clone(), stream.to_owned(), subject.to_owned());
+        tokio::spawn(async move {
+            if let Err(error) = api.purge(&stream, &subject, before).await {
+                tracing::warn!(stream, subject, "an ended topic's events stay: {error}");
+            }
+        });
+    }
+
     async fn attempt(&self, state: &StreamState, attempt: &Attempt, timeout: Duration) -> Outcome {
         let Attempt { subject, headers, body, digest } = attempt;
         let (epoch, next) = (state.epoch(), state.next());
@@ -188,6 +214,7 @@ impl Storing {
             Ack::Stored { sequence, is_duplicate } => (sequence, is_duplicate),
             Ack::NotNow => return Outcome::Not,
             Ack::InProcess | Ack::Unreadable => return Outcome::Maybe,
+            Ack::Outdated => return Outcome::Done(Err(StoreError::Outdated)),
             Ack::Refused(why) => return Outcome::Done(Err(StoreError::Refused(why))),
         };
         if is_repetition {
@@ -236,6 +263,8 @@ fn body_of(message: &Message) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_wire::EndCode;
+
     use super::*;
 
     #[test]
@@ -258,7 +287,8 @@ mod tests {
                 };
                 payloads.push(write).unwrap();
             }
-            Work { stream: 0, topic: "a/b.c".parse().unwrap(), payloads, key: key.map(Into::into) }
+            let (topic, key) = ("a/b.c".parse().unwrap(), key.map(Into::into));
+            Work { stream: 0, topic, content: Content::Events(payloads), key, after: None }
         };
         let plain = Attempt::new("thalweg-s", work(None));
         assert_eq!((plain.subject.as_str(), &plain.body[..]), ("thalweg.a.b/c", &b"1\n22"[..]));
@@ -267,5 +297,14 @@ mod tests {
         let keyed = Attempt::new("thalweg-s", work(Some(b"k")));
         assert_eq!(keyed.headers.get(BODY).unwrap().as_str(), keyed.digest.unwrap());
         assert_eq!(keyed.headers.get(MESSAGE_ID).unwrap().as_str(), message_id("a/b.c", b"k"));
+    }
+
+    #[test]
+    fn an_end_has_no_body_and_says_what_it_comes_after() {
+        let (topic, content) = ("a".parse().unwrap(), Content::End(EndCode::Gone));
+        let end = Attempt::new("s", Work { stream: 0, topic, content, key: None, after: Some(7) });
+        let header = |name| end.headers.get(name).map(|value| value.as_str());
+        assert_eq!((header(END), header(EXPECTED_LAST)), (Some("gone"), Some("7")));
+        assert_eq!((header(MARK), end.body.len()), (Some(MARK_VALUE), 0));
     }
 }

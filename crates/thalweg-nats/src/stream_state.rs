@@ -15,6 +15,8 @@ use crate::health::Health;
 pub(crate) struct StreamState {
     /// What JetStream calls it.
     pub(crate) name: String,
+    /// Whether its topics are value topics.
+    pub(crate) has_values: bool,
     /// Its incarnation.
     epoch: Mutex<Epoch>,
     /// The first sequence number that was not read.
@@ -28,9 +30,10 @@ pub(crate) struct StreamState {
 
 impl StreamState {
     /// A stream of which nothing was read.
-    pub(crate) fn new(name: String, epoch: Epoch, next: u64) -> Self {
+    pub(crate) fn new(name: String, has_values: bool, epoch: Epoch, next: u64) -> Self {
         Self {
             name,
+            has_values,
             epoch: Mutex::new(epoch),
             next: AtomicU64::new(next),
             suspect: Notify::new(),

@@ -5,10 +5,10 @@
 //! 1 on; a message is a topic and up to [`EVENTS_MAX`] events of it. Which topics are **fed** from
 //! which stream, a pattern says. A topic's home shard passes what is published to it to the backend
 //! ([`Store`]), and answers when it is stored. It appends what the backend brings
-//! ([`Shards::batch`]): the events of all servers, its own included, in the order of the stream.
+//! ([`Shards::message`]): the events of all servers, its own included, in the order of the stream.
 //!
 //! ```text
-//! publish ─► home ─► Store ─► Backend ─► stream ─► Backend ─► batch ─► home ─► feed
+//! publish ─► home ─► Store ─► Backend ─► stream ─► Backend ─► message ─► home ─► feed
 //! ```
 //!
 //! The offset of an event is [`offset_of`] its message's sequence number and its place there. So
@@ -22,7 +22,7 @@ use std::{
     },
 };
 
-use thalweg_wire::{Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
+use thalweg_wire::{EndCode, Epoch, Offset, Pattern, Topic, limits::OFFSET_MAX};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -41,6 +41,11 @@ pub const SEQUENCE_MAX: u64 = OFFSET_MAX / EVENTS_MAX as u64 - 1;
 /// The offset of the event at a place (from 0) in the message with a sequence number (from 1).
 pub fn offset_of(sequence: u64, place: usize) -> Offset {
     sequence * EVENTS_MAX as u64 + place as u64
+}
+
+/// The sequence number of the message that has the event with an offset.
+pub fn sequence_of(offset: Offset) -> u64 {
+    offset / EVENTS_MAX as u64
 }
 
 /// A system that keeps streams.
@@ -99,6 +104,8 @@ pub enum FamilyValue {
 pub struct Stream {
     /// The topics that are fed from it.
     pub pattern: Pattern,
+    /// Whether they are value topics. Then it keeps the newest message of each.
+    pub has_values: bool,
     /// This incarnation of it: another one's sequence numbers mean other events.
     pub epoch: Epoch,
     /// The sequence number from which on all of its messages will be brought. Nothing is known of
@@ -106,6 +113,25 @@ pub struct Stream {
     pub from_sequence: u64,
     /// Bytes of events that a message may hold.
     pub message_bytes_max: usize,
+}
+
+impl ReadPage {
+    /// What is older than this cannot be read: it is not there any more, or another topic's of this name.
+    pub(crate) fn stored_from(&self) -> Offset {
+        let after_end = self.ended_at.map_or(0, |sequence| sequence + 1);
+        offset_of(self.first_sequence.max(after_end), 0)
+    }
+
+    /// The newest message of the topic that was seen; 0 if there was none.
+    pub(crate) fn newest(&self) -> u64 {
+        let newest = self.messages.last().map(|(sequence, _)| *sequence);
+        newest.or(self.ended_at).unwrap_or_default()
+    }
+
+    /// Whether the stream has given an offset, or a later one.
+    pub(crate) fn has_given(&self, offset: Offset) -> bool {
+        sequence_of(offset) <= self.last_sequence
+    }
 }
 
 impl Stream {
@@ -128,19 +154,32 @@ pub struct Link {
     pub readiness: Readiness,
 }
 
-/// Events to be stored as one message.
+/// A message to be stored.
 #[derive(Debug)]
 pub struct Store {
     /// The index of the topic's stream.
     pub stream: usize,
     /// Of which topic.
     pub topic: Topic,
-    /// At least one event, within the stream's bounds.
-    pub payloads: Payloads,
+    /// What it says.
+    pub content: Content,
     /// Set if it may be the repetition of an earlier one. Then it has one event.
     pub key: Option<RetryKey>,
+    /// Set if it is to be stored only after this message of the topic, its newest: a sequence
+    /// number; 0 if there must be none.
+    pub after: Option<u64>,
     /// Where the answer goes.
     pub reply: Reply,
+}
+
+/// What a message says of its topic.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// At least one event, within the stream's bounds.
+    Events(Payloads),
+    /// The topic has ended. Its earlier messages are not read any more, and can be removed. A later one
+    /// begins another topic under its name.
+    End(EndCode),
 }
 
 /// What makes a publish that is sent again the same publish.
@@ -179,6 +218,8 @@ pub enum StoreError {
     Unknown,
     /// An earlier publish had the same key and another body.
     KeyReused,
+    /// It is not stored, because the topic has a newer message than [`Store::after`].
+    Outdated,
     /// It is not stored, and will not be: one sentence.
     Refused(String),
 }
@@ -212,7 +253,8 @@ pub struct Read {
     pub epoch: Epoch,
     /// Events from this offset on, whether there is one or not.
     pub from: Offset,
-    /// Messages that begin before this one.
+    /// Messages that begin before this one; of a value topic the newest, whatever its number. It may
+    /// be less than `from`: then only numbers are wanted.
     pub until: Offset,
     /// Where the answer goes.
     pub reply: ReadReply,
@@ -222,12 +264,16 @@ pub struct Read {
 #[derive(Debug)]
 pub struct ReadPage {
     /// Each with its sequence number, in order, none left out. The first has an event that was asked
-    /// for.
+    /// for. None comes before an [end](Content::End) of the topic.
     pub messages: Vec<(u64, Payloads)>,
     /// Whether there are no more of those that were asked for. If there are, this page has some.
     pub is_whole: bool,
     /// The oldest sequence number that the stream still has.
     pub first_sequence: u64,
+    /// The sequence number of the newest [end](Content::End) of the topic that was seen.
+    pub ended_at: Option<u64>,
+    /// The newest sequence number that the stream has given, as its leader knows; 0 if none.
+    pub last_sequence: u64,
 }
 
 /// Nothing can be read now.
@@ -276,7 +322,7 @@ impl ReadReply {
 /// What a shard gets.
 #[derive(Debug)]
 pub(crate) enum FromBackend {
-    Batch(Fed),
+    Message(Fed),
     Stored { topic: Topic, number: u64, result: Result<Stored, StoreError> },
     Page { id: RecallId, result: Result<ReadPage, Unreadable> },
     Restarted { stream: usize, epoch: Epoch, from_sequence: u64 },
@@ -288,7 +334,7 @@ pub(crate) struct Fed {
     pub(crate) stream: usize,
     pub(crate) sequence: u64,
     pub(crate) topic: Topic,
-    pub(crate) payloads: Payloads,
+    pub(crate) content: Content,
 }
 
 /// All shards: each topic has one as its home.
@@ -296,18 +342,16 @@ pub(crate) struct Fed {
 pub struct Shards(pub(crate) Vec<mpsc::Sender<FromBackend>>);
 
 impl Shards {
-    /// Passes on a message of a stream: `payloads` has 1 to [`EVENTS_MAX`] events, each one JSON
-    /// value without insignificant whitespace. Of each stream they come in the order of their
-    /// sequence numbers, each once. It waits while the shard has much to take: then do not take more
-    /// from the stream.
-    pub async fn batch(&self, stream: usize, sequence: u64, topic: Topic, payloads: Payloads) {
+    /// Passes on a message of a stream. Events are 1 to [`EVENTS_MAX`], each one JSON value without
+    /// insignificant whitespace. Of each stream messages come in the order of their sequence
+    /// numbers, each once. It waits while the shard has much to take: then do not take more from the
+    /// stream.
+    pub async fn message(&self, stream: usize, sequence: u64, topic: Topic, content: Content) {
         let home = &self.0[home_of(&topic, self.0.len())];
         // A shard that has ended needs no more.
-        let _ = home.send(FromBackend::Batch(Fed { stream, sequence, topic, payloads })).await;
+        let _ = home.send(FromBackend::Message(Fed { stream, sequence, topic, content })).await;
     }
-}
 
-impl Shards {
     /// A stream is another one from now on: its sequence numbers mean other events than before.
     /// From `from_sequence` on its messages will be brought. Subscribers of all its topics are told of
     /// a gap. The epoch may be the same: then messages before that one are gone.

@@ -9,7 +9,7 @@ mod upstream;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-use thalweg_wire::{Excerpt, Pattern, Topic};
+use thalweg_wire::{Pattern, Topic};
 
 use crate::{
     pages::Pages,
@@ -256,9 +256,6 @@ impl Config {
     }
 }
 
-/// Kinds of topics.
-const KINDS: [&str; 2] = ["log", "value"];
-
 impl TopicSettings {
     /// Sets what `options` name; keys as on the command line.
     ///
@@ -274,14 +271,7 @@ impl TopicSettings {
             "history-bytes",
             "history-age",
         ])?;
-        match options.text("kind") {
-            None => {}
-            Some("log") => self.kind = FeedKind::Log,
-            Some("value") => self.kind = FeedKind::Value,
-            Some(other) => {
-                return Err(format!("kind: {:?}{}", Excerpt(other), nearest(other, &KINDS)));
-            }
-        }
+        self.kind = options.kind()?.unwrap_or(self.kind);
         if let Some(flush) = options.duration("flush")? {
             self.batch.flush_us = flush.as_micros() as u64;
         }

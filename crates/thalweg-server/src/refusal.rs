@@ -62,13 +62,6 @@ impl Refusal {
         Self::new(ErrorCode::InUse, message)
     }
 
-    /// A topic is in a stream, which keeps what it has.
-    pub(crate) fn fed(topic: &Topic) -> Self {
-        let topic = Excerpt(topic.as_str());
-        let message = format!("{topic} is in a stream, from which no topic can be deleted");
-        Self::new(ErrorCode::InUse, message)
-    }
-
     /// A topic's events come from its upstream alone.
     pub(crate) fn fetched(topic: &Topic) -> Self {
         let topic = Excerpt(topic.as_str());

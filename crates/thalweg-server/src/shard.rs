@@ -283,12 +283,16 @@ impl Handle {
     /// home has ended.
     pub(crate) async fn delete(&self, topic: Topic) -> Result<(), Refusal> {
         let home = home_of(&topic, self.common.peers.len());
-        if home == self.id {
-            return self.with_shard(|shard| shard.topics.delete(&topic));
+        if self.shard.borrow().topics.is_fed(&topic) {
+            self.check_stored(&topic).await?;
         }
         let (answer, deleted) = oneshot::channel();
-        let mail = &self.common.peers[home].publishes;
-        mail.send(Mail::Delete { topic, answer }).await.map_err(|_| Refusal::draining())?;
+        if home == self.id {
+            self.with_shard(|shard| shard.topics.delete(&topic, answer));
+        } else {
+            let mail = &self.common.peers[home].publishes;
+            mail.send(Mail::Delete { topic, answer }).await.map_err(|_| Refusal::draining())?;
+        }
         deleted.await.map_err(|_| Refusal::draining())?
     }
 

@@ -11,6 +11,7 @@
 //! history     the batches retained
 //! offsets     whether each is an event's
 //! log_frames  a log as subscribers of one format read it
+//! beyond      positions after the head: whether there is such an event
 //! page        events read back from where they are stored
 //! recalled    batches older than the history, made of these
 //! value       the newest version of a topic
@@ -30,6 +31,7 @@
 //! cursor.
 
 mod batch;
+mod beyond;
 mod cold;
 mod cursor;
 mod feed;

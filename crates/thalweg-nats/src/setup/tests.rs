@@ -4,6 +4,7 @@ fn settings() -> StreamSettings {
     StreamSettings {
         name: "matches".to_owned(),
         pattern: "matches/**".parse().unwrap(),
+        has_values: false,
         replicas: 3,
         age: Duration::from_secs(3600),
         bytes: Some(1 << 30),
@@ -50,6 +51,25 @@ fn what_is_not_as_it_must_be_is_said_with_the_remedy() {
     with("mirror", json!({ "name": "other" }), "has mirror");
     let error = checked(|info| info.state.last_seq = SEQUENCE_MAX).unwrap_err();
     assert!(error.contains("offsets end at"), "{error}");
+}
+
+#[test]
+fn a_stream_of_value_topics_keeps_the_newest_message_of_each() {
+    let settings = StreamSettings { has_values: true, ..settings() };
+    let mut info = StreamInfo {
+        config: config_of(&settings),
+        created: SystemTime::now(),
+        state: serde_json::from_str(r#"{"first_seq":0,"last_seq":0}"#).unwrap(),
+    };
+    check(&settings, &info, 1 << 20).unwrap();
+    assert_eq!((&info.config["max_age"], &info.config["discard"]), (&0.into(), &"new".into()));
+    info.config["max_age"] = 1.into();
+    assert!(check(&settings, &info, 1 << 20).unwrap_err().contains("--max-age=0"));
+    info.config["max_msgs_per_subject"] = (-1).into();
+    assert!(check(&settings, &info, 1 << 20).unwrap_err().contains("no value topics"));
+    let log = super::tests::settings();
+    info.config["max_msgs_per_subject"] = 1.into();
+    assert!(check(&log, &info, 1 << 20).unwrap_err().contains("--max-msgs-per-subject=-1"));
 }
 
 #[test]

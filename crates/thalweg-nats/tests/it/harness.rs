@@ -28,6 +28,7 @@ pub(crate) fn stream() -> StreamSettings {
     StreamSettings {
         name: "s".to_owned(),
         pattern: "**".parse().expect("a pattern"),
+        has_values: false,
         replicas: 1,
         age: Duration::from_secs(3600),
         bytes: None,

@@ -3,6 +3,10 @@ use std::time::Duration;
 use thalweg_wire::Excerpt;
 
 use super::{limits::SUGGESTED_BYTES_MAX, parse_bytes, parse_duration};
+use crate::stream::FeedKind;
+
+/// Kinds of topics.
+const KINDS: [&str; 2] = ["log", "value"];
 
 /// `key=value,key=value`: settings whose reader knows the keys.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +60,18 @@ impl Options {
     /// A text as it stands.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// A kind of topics.
+    ///
+    /// # Errors
+    /// One sentence when the value is none.
+    pub fn kind(&self) -> Result<Option<FeedKind>, String> {
+        self.read("kind", |value| match value {
+            "log" => Ok(FeedKind::Log),
+            "value" => Ok(FeedKind::Value),
+            other => Err(format!("{:?}{}", Excerpt(other), nearest(other, &KINDS))),
+        })
     }
 
     /// A duration.

@@ -65,8 +65,8 @@ impl Subscriber {
     ) -> Delivered {
         let mut spent = 0;
         loop {
+            self.begin(feeds, scratch);
             let Scratch { buffers, gaps } = scratch;
-            self.begin(feeds, gaps);
             if self.has_ends {
                 self.say_end(feeds);
             }
@@ -113,7 +113,8 @@ impl Subscriber {
 
     /// Begins subscriptions whose feed has come. It waits for the end of a partly sent frame
     /// with a trailer, because that trailer would name them too early.
-    fn begin(&mut self, feeds: &impl Feeds, gaps: &mut [u64; GapReason::ALL.len()]) {
+    fn begin(&mut self, feeds: &impl Feeds, scratch: &mut Scratch) {
+        let Scratch { buffers, gaps } = scratch;
         if self.format.has_trailer() && self.in_frame.is_some() {
             return;
         }
@@ -122,7 +123,12 @@ impl Subscriber {
             if self.subscriptions[index].cursor().is_some() {
                 continue;
             }
-            let Some(feed) = feeds.feed(self.subscriptions[index].feed) else { continue };
+            let key = self.subscriptions[index].feed;
+            let Some(feed) = feeds.feed(key) else { continue };
+            if let Some(from) = self.subscriptions[index].away_before(feed) {
+                buffers.away.push((key, from));
+                continue;
+            }
             if self.is_ending() || self.control.unsent().len() >= CONTROL_BYTES_MAX {
                 return;
             }

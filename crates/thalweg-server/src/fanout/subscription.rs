@@ -99,7 +99,7 @@ impl Subscription {
             (Progress::At(_), Some(feed), Some(next)) => StartAt::After(feed.position_before(next)),
             (Progress::Starting(start), Some(feed), _) => match feed.start(start) {
                 Start::At(cursor) => StartAt::After(feed.position_before(cursor.next())),
-                Start::Lost(_) | Start::OtherEpoch(_) => start,
+                Start::Lost(_) | Start::OtherEpoch(_) | Start::Away(_) => start,
             },
             (Progress::Starting(start), None, _) => start,
             (Progress::Ended, ..) => StartAt::Latest,
@@ -166,8 +166,20 @@ impl Subscription {
         }
     }
 
-    /// Begins, if it has not begun, and confirms this in `control`. If it begins with a gap,
-    /// returns the gap's reason.
+    /// From which offset on something that is stored elsewhere must be looked at before it can
+    /// begin.
+    pub(super) fn away_before(&self, feed: &Feed) -> Option<Offset> {
+        match self.progress {
+            Progress::Starting(at) => match feed.start(at) {
+                Start::Away(from) => Some(from),
+                Start::At(_) | Start::Lost(_) | Start::OtherEpoch(_) => None,
+            },
+            Progress::At(_) | Progress::Ended => None,
+        }
+    }
+
+    /// Begins, if it has not begun and nothing is [away](Self::away_before), and confirms this in
+    /// `control`. If it begins with a gap, returns the gap's reason.
     pub(super) fn begin(
         &mut self,
         feed: &Feed,
@@ -190,6 +202,7 @@ impl Subscription {
                 self.jump(feed, lost, GapReason::Trimmed, format, control)?;
                 Ok(Some(GapReason::Trimmed))
             }
+            Start::Away(_) => Ok(None),
         }
     }
 

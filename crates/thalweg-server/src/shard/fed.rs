@@ -8,10 +8,10 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    backend::{Fed, FromBackend, SEQUENCE_MAX, offset_of},
+    backend::{Content, Fed, FromBackend, SEQUENCE_MAX, offset_of},
     clock::now_us,
     fanout::FeedKey,
-    stream::{Batch, Outbox},
+    stream::{Batch, Outbox, Payloads},
 };
 
 impl Topics {
@@ -23,7 +23,7 @@ impl Topics {
     /// Takes what comes from the backend.
     pub(super) fn take_from_backend(&mut self, message: FromBackend) {
         match message {
-            FromBackend::Batch(fed) => self.take_batch(fed),
+            FromBackend::Message(fed) => self.take_fed(fed),
             FromBackend::Stored { topic, number, result } => {
                 self.stores_under_way -= 1;
                 self.answer_stored(&topic, number, &result);
@@ -35,17 +35,30 @@ impl Topics {
         }
     }
 
-    /// A message of a stream. A topic that there is no room for is not kept: who subscribes to it
+    /// Takes a message of a stream in.
+    fn take_fed(&mut self, fed: Fed) {
+        let Fed { stream, sequence, topic, content } = fed;
+        match content {
+            Content::Events(payloads) => self.take_events(stream, sequence, &topic, payloads),
+            Content::End(code) => {
+                self.feeds.streams.has_come(stream, sequence);
+                if let Some(key) = self.feeds.find(&topic) {
+                    self.end_fed(key, Ending::Told(code));
+                }
+            }
+        }
+    }
+
+    /// Takes events of a topic in. A topic that there is no room for is not kept: who subscribes to it
     /// later has it read back.
-    fn take_batch(&mut self, fed: Fed) {
-        let Fed { stream, sequence, topic, payloads } = fed;
-        let mut opened = self.open(&topic, Creator::Publisher);
+    fn take_events(&mut self, stream: usize, sequence: u64, topic: &Topic, payloads: Payloads) {
+        let mut opened = self.open(topic, Creator::Publisher);
         if opened.is_err() && self.evict_unread() {
-            opened = self.open(&topic, Creator::Publisher);
+            opened = self.open(topic, Creator::Publisher);
         }
         self.feeds.streams.has_come(stream, sequence);
         let is_kept = opened.is_ok();
-        let Some(key) = opened.ok().or_else(|| self.feeds.find(&topic)) else {
+        let Some(key) = opened.ok().or_else(|| self.feeds.find(topic)) else {
             return self.feeds.streams.move_known_from(stream);
         };
         let Some((_, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
@@ -55,6 +68,7 @@ impl Topics {
         }
         let batch = Batch::seal(order.head, first, payloads, now_us());
         order.head = batch.end();
+        order.has_message(sequence);
         if is_kept {
             order.arrived.push(batch);
             return self.mark_due(key);
@@ -86,11 +100,12 @@ impl Topics {
         let restarted = fed.filter(|(_, (_, order))| order.stream == stream);
         let restarted: Vec<FeedKey> = restarted.map(|(key, _)| key).collect();
         for key in restarted {
-            self.restart_topic(key);
+            self.end_fed(key, Ending::Restarted);
         }
     }
 
-    fn restart_topic(&mut self, key: FeedKey) {
+    /// Ends a fed topic. What waits to be stored goes to the next one under its name.
+    fn end_fed(&mut self, key: FeedKey, ending: Ending) {
         let Some(local) = self.feeds.get_mut(key) else { return };
         let topic = local.topic.clone();
         let Some((_, order)) = local.fed() else { return };
@@ -98,17 +113,19 @@ impl Topics {
         let mut outbox = std::mem::replace(&mut order.outbox, empty);
         let under_way = std::mem::take(&mut order.under_way);
         let under_way_bytes = std::mem::take(&mut order.under_way_bytes);
-        self.end(key, Ending::Restarted, now_us());
+        self.end(key, ending, now_us());
         if outbox.is_empty() {
             return;
         }
-        // What waits to be stored goes to the new one, if there is room for it.
+        // If there is room for it.
         let opened = self.open(&topic, Creator::Publisher).ok();
         let order = opened.and_then(|key| self.feeds.get_mut(key)?.fed().map(|(_, order)| order));
         let Some(order) = order else {
             return self.abandon(outbox, under_way_bytes);
         };
-        outbox.restart();
+        if ending == Ending::Restarted {
+            outbox.restart();
+        }
         order.outbox = outbox;
         (order.under_way, order.under_way_bytes) = (under_way, under_way_bytes);
         opened.into_iter().for_each(|key| self.mark_unstored(key));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{Epoch, Offset, Topic};
+use thalweg_wire::{EndCode, Epoch, Offset, Topic};
 use tokio::sync::oneshot;
 
 use super::publish_result::PublishResult;
@@ -13,8 +13,29 @@ use crate::{
     stream::{Batch, Outbox},
 };
 
-/// Where the answer to a publish goes. `None`: nobody waits for it.
-pub(super) type Answer = Option<oneshot::Sender<Result<PublishResult, Refusal>>>;
+/// Where the answer goes when something is stored.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Nobody waits for it.
+    Nowhere,
+    /// It was fetched: nobody waits for it, but a failure is said.
+    Fetched(Topic),
+    /// To a publisher.
+    Published(oneshot::Sender<Result<PublishResult, Refusal>>),
+    /// To whoever deletes a topic.
+    Deleted(oneshot::Sender<Result<(), Refusal>>),
+}
+
+/// What is stored as a message of its own.
+#[derive(Debug)]
+pub(super) enum Alone {
+    /// A publish with an `Idempotency-Key`.
+    Retry(RetryKey),
+    /// A document that was fetched.
+    Fetched,
+    /// The end of the topic.
+    End(EndCode),
+}
 
 /// The streams, as one shard has got them.
 #[derive(Debug)]
@@ -36,7 +57,7 @@ struct FedStream {
 #[derive(Debug)]
 pub(super) struct FedOrder {
     pub(super) stream: usize,
-    pub(super) outbox: Outbox<RetryKey, Answer>,
+    pub(super) outbox: Outbox<Alone, Answer>,
     /// The number of the message under way, and its bytes; 0 if none is.
     pub(super) under_way: u64,
     pub(super) under_way_bytes: usize,
@@ -44,6 +65,8 @@ pub(super) struct FedOrder {
     pub(super) arrived: Vec<Batch>,
     /// One past the newest event that came.
     pub(super) head: Offset,
+    /// Sequence number of the newest message that is known; 0 if none is.
+    pub(super) newest: u64,
     /// Among those with a message to store.
     pub(super) is_unstored: bool,
 }
@@ -60,12 +83,17 @@ impl FedStreams {
         Self { config, streams: streams.iter().cloned().map(FedStream::new).collect() }
     }
 
-    /// The stream that a topic is fed from. Each server fetches for itself what is fetched.
+    /// The stream that a topic is fed from. What is fetched has versions; where the stream keeps events,
+    /// each server fetches for itself.
     pub(super) fn of(&self, topic: &Topic) -> Option<usize> {
-        if !self.streams.is_empty() && self.config.upstream(topic).is_some() {
-            return None;
-        }
-        self.streams.iter().position(|fed| fed.stream.pattern.matches(topic))
+        let index = self.streams.iter().position(|fed| fed.stream.pattern.matches(topic))?;
+        let is_its = self.has_values(index) || self.config.upstream(topic).is_none();
+        is_its.then_some(index)
+    }
+
+    /// Whether a stream's topics are value topics.
+    pub(super) fn has_values(&self, index: usize) -> bool {
+        self.streams[index].stream.has_values
     }
 
     pub(super) fn epoch(&self, index: usize) -> Epoch {
@@ -91,6 +119,7 @@ impl FedStreams {
             under_way_bytes,
             arrived,
             head,
+            newest: 0,
             is_unstored,
         };
         (order, head)
@@ -115,7 +144,28 @@ impl FedStreams {
     }
 }
 
+impl Answer {
+    /// Answers. Whoever waits for it may be gone by then.
+    pub(super) fn send(self, result: Result<PublishResult, Refusal>) {
+        match self {
+            Self::Nowhere => {}
+            Self::Fetched(topic) => {
+                if let Err(refused) = result {
+                    tracing::warn!(%topic, why = refused.message, "not stored");
+                }
+            }
+            Self::Published(answer) => drop(answer.send(result)),
+            Self::Deleted(answer) => drop(answer.send(result.map(drop))),
+        }
+    }
+}
+
 impl FedOrder {
+    /// A message has come, is stored, or was read.
+    pub(super) fn has_message(&mut self, sequence: u64) {
+        self.newest = self.newest.max(sequence);
+    }
+
     /// Takes the batches that came.
     pub(super) fn take_arrived(&mut self) -> Vec<Batch> {
         std::mem::take(&mut self.arrived)

@@ -85,10 +85,15 @@ impl FeedTable {
             }
             return Ok(key);
         }
-        let kind =
-            self.topic_limits.admit(topic, is_home, creator, self.streams.of(topic).is_some())?;
+        let stream = self.streams.of(topic);
+        let kind = self.topic_limits.admit(topic, is_home, creator, stream.is_some())?;
         let settings = self.config.topic(topic);
-        let begin = || match self.streams.of(topic) {
+        let feed_kind = match stream.map(|stream| self.streams.has_values(stream)) {
+            None => settings.kind,
+            Some(true) => FeedKind::Value,
+            Some(false) => FeedKind::Log,
+        };
+        let begin = || match stream {
             None => {
                 let epoch = random_epoch();
                 let order = Order::Own(Sequencer::new(epoch, settings.batch));
@@ -103,15 +108,15 @@ impl FeedTable {
         let (home, feed) = match is_home.then(begin) {
             None => (None, None),
             Some((order, epoch, next, offsets)) => {
-                let (kind, history) = (settings.kind, settings.history);
-                let feed = Feed::new(kind, topic.clone(), epoch, next, offsets, history);
+                let history = settings.history;
+                let feed = Feed::new(feed_kind, topic.clone(), epoch, next, offsets, history);
                 (Some(self.new_home(topic, order)), Some(feed))
             }
         };
         let key = self.feeds.insert(LocalTopic {
             topic: topic.clone(),
             kind,
-            feed_kind: settings.kind,
+            feed_kind,
             feed,
             home,
             subscribers: Vec::new(),

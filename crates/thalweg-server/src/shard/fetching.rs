@@ -8,6 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use super::{
     Common,
     demand::{Demand, DemandChange},
+    fed_order::{Alone, Answer},
     local_topic::{Ending, LocalTopic},
     topic_limits::Creator,
     topics::Topics,
@@ -17,6 +18,7 @@ use crate::{
     fanout::FeedKey,
     fetch::{self, Fetched},
     refusal::Refusal,
+    stream::{Feed, FeedKind, Payloads},
 };
 
 /// The fetched topics whose home is this shard, as the fetcher is told of them.
@@ -53,6 +55,7 @@ impl Fetching {
         let Some(topic) = topics.feeds.get(key).map(|local| local.topic.clone()) else { return };
         let Some(upstream) = self.common.config.upstream(&topic) else { return };
         let upstream = match change {
+            DemandChange::Start if topics.looks_for_version(key) => return,
             DemandChange::Start => Some(upstream),
             DemandChange::Stop => {
                 // Whoever comes later waits for a document that is not old.
@@ -85,6 +88,9 @@ impl Topics {
     pub(super) fn take_fetched(&mut self, fetched: Fetched) {
         let Fetched { topic, document } = fetched;
         let Some(key) = self.feeds.find(&topic).filter(|key| self.is_wanted(*key)) else { return };
+        if self.is_fed(&topic) {
+            return self.store_fetched(key, topic, document);
+        }
         let Some(mut payloads) = document else {
             return self.end(key, Ending::Told(EndCode::Gone), now_us());
         };
@@ -96,6 +102,40 @@ impl Topics {
                 self.fetch_anew(key);
             }
         }
+    }
+
+    /// Has a document stored that was fetched, if it is another one than the stream has, and no other
+    /// server was faster: each server with subscribers fetches.
+    fn store_fetched(&mut self, key: FeedKey, topic: Topic, document: Option<Payloads>) {
+        if self.looks_for_version(key) {
+            return;
+        }
+        let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
+        let stored = feed.and_then(Feed::newest_event);
+        match (document, stored) {
+            (Some(document), Some(stored)) if document.joined() == stored => {}
+            (Some(mut document), _) => {
+                let answer = Answer::Fetched(topic);
+                self.store_in(key, &mut document, Some(Alone::Fetched), answer);
+            }
+            (None, Some(_)) => {
+                let (mut none, end) = (Payloads::default(), Alone::End(EndCode::Gone));
+                self.store_in(key, &mut none, Some(end), Answer::Fetched(topic));
+            }
+            // The stream has nothing that could end.
+            (None, None) => self.end(key, Ending::Told(EndCode::Gone), now_us()),
+        }
+    }
+
+    /// Whether it is not known what the stream has of a topic. Then that is looked for, and
+    /// [`Self::fetch_anew`] follows.
+    fn looks_for_version(&mut self, key: FeedKey) -> bool {
+        let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
+        let is_away = feed.is_some_and(|feed| feed.kind() == FeedKind::Value && feed.is_away(0));
+        if is_away {
+            self.recalls.want(key, 0, None);
+        }
+        is_away
     }
 
     /// A topic has no document, whatever the fetcher knows of one: if it is fetched, it must come again.

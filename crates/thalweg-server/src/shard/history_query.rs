@@ -18,15 +18,14 @@ use super::{
     topics::Topics,
 };
 use crate::{
-    answers::AnswerAccount, clock::now_us, home::home_of, refusal::Refusal, stream::Slice,
-    transport::Client,
+    answers::AnswerAccount, clock::now_us, refusal::Refusal, stream::Slice, transport::Client,
 };
 
 /// While a history query waits: time between two checks whether an idle one can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
 
 /// What a topic's history is read from.
-enum History {
+pub(super) enum History {
     Here(PageParts),
     Away(Away),
 }
@@ -110,18 +109,7 @@ impl Handle {
         let first = timeout_at(deadline, self.read_queue.first_of(client)).await;
         let _first = first.map_err(|_| Refusal::busy(HISTORIES))?;
         self.room_to_send(client, deadline).await?;
-        let turn = self.read_queue.turn().await;
-        let home = home_of(topic, self.common.peers.len());
-        let wanted = topic.clone();
-        let history =
-            self.look(home, move |topics| topics.read_history(&wanted, start, limit)).await?;
-        // Others need not wait for a stream.
-        drop(turn);
-        let PageParts { before, events, after } =
-            match history.ok_or_else(|| Refusal::no_such_topic(topic))? {
-                History::Here(parts) => parts,
-                History::Away(away) => self.read_back(topic, away, limit, deadline).await?,
-            };
+        let PageParts { before, events, after } = self.page(topic, start, limit, deadline).await?;
         let events = Rc::new(RefCell::new(events));
         self.shard.borrow_mut().subscribers.history_queries.push(HistoryQuery {
             client,
@@ -155,7 +143,12 @@ impl Handle {
 }
 
 impl Topics {
-    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<History> {
+    pub(super) fn read_history(
+        &self,
+        topic: &Topic,
+        start: StartAt,
+        limit: usize,
+    ) -> Option<History> {
         let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
         let feed = local.and_then(|local| local.feed.as_ref());
         if let Some(stream) = self.feeds.streams.of(topic)

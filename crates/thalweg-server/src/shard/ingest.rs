@@ -9,8 +9,8 @@ use tokio::sync::{
 };
 
 use super::{
-    Common, Mail, fetching::Fetching, idempotency::IdempotencyCache, publish_result::PublishResult,
-    sources::Sources, topic_limits::Creator, topics::Topics,
+    Common, Mail, fed_order::Answer, fetching::Fetching, idempotency::IdempotencyCache,
+    publish_result::PublishResult, sources::Sources, topic_limits::Creator, topics::Topics,
 };
 use crate::{
     backend::RetryKey, clock::now_us, home::home_of, metrics::Counts, refusal::Refusal,
@@ -89,7 +89,7 @@ impl Ingest {
         }
         let (answer, result) = oneshot::channel();
         if home == self.shard {
-            topics.store(topic, payloads, retry_key, Some(answer));
+            topics.store(topic, payloads, retry_key, Answer::Published(answer));
             return PendingPublish::Storing(result);
         }
         let (topic, payloads) = (topic.clone(), std::mem::take(payloads));
@@ -115,7 +115,7 @@ impl Ingest {
         answer: oneshot::Sender<Result<PublishResult, Refusal>>,
     ) {
         if topics.is_fed(topic) {
-            return topics.store(topic, payloads, retry_key, Some(answer));
+            return topics.store(topic, payloads, retry_key, Answer::Published(answer));
         }
         // The publisher may be gone by then.
         let _ = answer.send(self.append(topics, topic, payloads, retry_key));

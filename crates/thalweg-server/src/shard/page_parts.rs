@@ -27,6 +27,7 @@ pub(super) fn page(feed: &Feed, start: StartAt, limit: usize) -> PageParts {
             let oldest = feed.first_retained();
             (oldest, Some((lost.missed(oldest), GapReason::Trimmed)))
         }
+        Start::Away(_) => (feed.head(), None),
     };
     page_of(feed, from, gap, limit, from, feed.head())
 }

@@ -37,8 +37,7 @@ impl Handle {
                 });
             }
             Mail::Delete { topic, answer } => {
-                // The publisher may be gone by then.
-                let _ = answer.send(self.with_shard(|shard| shard.topics.delete(&topic)));
+                self.with_shard(|shard| shard.topics.delete(&topic, answer));
             }
             Mail::NoRoom(follower) => self.with_shard(|shard| {
                 if let Some(key) = shard.topics.rejected_feed(&follower) {

@@ -46,9 +46,7 @@ impl Topics {
     /// A page has come, or cannot be had.
     pub(super) fn take_page(&mut self, id: RecallId, page: Result<ReadPage, Unreadable>) {
         let RecallId { key, topic, epoch, from, until } = id;
-        let Ok(ReadPage { messages, is_whole, first_sequence }) = page else {
-            return self.recalls.failed(key);
-        };
+        let Ok(page) = page else { return self.recalls.failed(key) };
         let is_its = |local: &&mut LocalTopic| {
             let its_epoch = local.feed.as_ref().map(Feed::epoch);
             local.topic == topic && its_epoch == Some(epoch)
@@ -60,23 +58,26 @@ impl Topics {
         };
         let Some(feed) = &mut local.feed else { return };
         self.counts.cold_reads.add(1);
-        let stored_from = offset_of(first_sequence, 0);
-        let before = feed.recalled_bytes();
-        let numbered = messages.into_iter().map(|(sequence, it)| (offset_of(sequence, 0), it));
-        let page = Page {
-            from: from.max(stored_from),
-            messages: numbered.collect(),
-            is_last_before: is_whole.then_some(until),
-            stored_from,
-        };
-        feed.recall(page, now_us());
+        let (before, history_before) = (feed.recalled_bytes(), feed.history_bytes());
+        let (newest, has_given) = (page.newest(), page.has_given(from.saturating_sub(1)));
+        let is_beyond = from > until;
+        if is_beyond {
+            feed.look_beyond(from, has_given, now_us());
+        } else {
+            feed.recall(page_of(page, from, until), now_us());
+        }
         let (after, head) = (feed.recalled_bytes(), feed.head());
+        self.history_bytes = self.history_bytes + feed.history_bytes() - history_before;
         let served = self.recalls.came(key, |from| feed.is_away(from));
-        local.head_may_be_back(head);
+        local.was_read(head, newest);
         self.news.recalled.extend(served);
         self.recalled.add(key, after, before);
         while let Some(oldest) = self.recalled.over_limit(key) {
             self.forget_recalled(oldest);
+        }
+        if !is_beyond {
+            // Now it is known what the stream has of it.
+            self.fetch_anew(key);
         }
     }
 
@@ -101,13 +102,27 @@ impl Topics {
     }
 }
 
+/// What a feed takes in of a page that was asked for from an offset until another.
+pub(super) fn page_of(page: ReadPage, from: Offset, until: Offset) -> Page {
+    let stored_from = page.stored_from();
+    let numbered = page.messages.into_iter().map(|(sequence, it)| (offset_of(sequence, 0), it));
+    Page {
+        from: from.max(stored_from),
+        messages: numbered.collect(),
+        is_last_before: page.is_whole.then_some(until),
+        stored_from,
+    }
+}
+
 impl LocalTopic {
-    /// Where the feed's head went back, the next batch starts there.
-    fn head_may_be_back(&mut self, head: Offset) {
+    /// The newest message read has this sequence number. Where the feed's head went back, the next
+    /// batch starts there.
+    fn was_read(&mut self, head: Offset, newest: u64) {
         if let Some((_, order)) = self.fed()
             && order.arrived.is_empty()
         {
             order.head = head;
+            order.has_message(newest);
         }
     }
 }

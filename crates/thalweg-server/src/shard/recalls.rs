@@ -31,8 +31,8 @@ struct Wanted {
 }
 
 impl Recalls {
-    /// A connection waits for what comes from `from` on.
-    pub(super) fn want(&mut self, feed: FeedKey, from: Offset, connection: u32) {
+    /// A connection, if there is one, waits for what comes from `from` on.
+    pub(super) fn want(&mut self, feed: FeedKey, from: Offset, connection: Option<u32>) {
         let Self { wanted, queue, .. } = self;
         let wanted = wanted.entry(feed).or_insert_with(|| {
             queue.push_back(feed);
@@ -42,7 +42,7 @@ impl Recalls {
         // Whoever finds no room asks again when what is before it has come.
         let before = wanted.by_from.range(..=from).next_back().or(wanted.by_from.iter().next());
         let at = before.map(|(at, _)| *at).filter(|_| is_full).unwrap_or(from);
-        wanted.by_from.entry(at).or_default().insert(connection);
+        wanted.by_from.entry(at).or_default().extend(connection);
     }
 
     /// Whether a page may be asked for, if `most` may be under way at a time.
@@ -143,14 +143,14 @@ mod tests {
     fn feeds_and_offsets_come_in_turn() {
         let mut recalls = Recalls::default();
         for (feed, from, connection) in [(1, 10, 1), (1, 20, 2), (1, 20, 3), (2, 5, 4)] {
-            recalls.want(feed, from, connection);
+            recalls.want(feed, from, Some(connection));
         }
         assert_eq!((recalls.next(), recalls.next()), (Some((1, 10)), Some((2, 5))));
         assert!(!recalls.is_due(9), "one page of a feed at a time");
         // The same connection comes again with the same offset, before its page has come.
-        recalls.want(1, 10, 1);
+        recalls.want(1, 10, Some(1));
         assert_eq!(recalls.came(1, |from| from > 10), [1]);
-        recalls.want(1, 10, 9);
+        recalls.want(1, 10, Some(9));
         assert_eq!(recalls.next(), Some((1, 20)), "and not the first again");
         let mut served = recalls.came(1, |_| false);
         served.sort_unstable();
@@ -162,12 +162,12 @@ mod tests {
     #[test]
     fn what_fails_is_tried_again_and_what_is_gone_is_forgotten() {
         let mut recalls = Recalls::default();
-        recalls.want(1, 10, 1);
-        recalls.want(2, 10, 2);
+        recalls.want(1, 10, Some(1));
+        recalls.want(2, 10, Some(2));
         assert!(recalls.next().is_some() && recalls.next().is_some());
         recalls.failed(1);
         recalls.gone(2);
-        recalls.want(1, 10, 3);
+        recalls.want(1, 10, Some(3));
         assert!(!recalls.is_due(9));
         recalls.retry();
         assert_eq!(recalls.next(), Some((1, 10)));
@@ -179,8 +179,8 @@ mod tests {
     fn many_offsets_take_bounded_memory_and_nobody_is_forgotten() {
         let mut recalls = Recalls::default();
         let most = RECALL_OFFSETS_MAX as u64;
-        (0..3 * most).for_each(|nth| recalls.want(1, 1000 + nth, nth as u32));
-        recalls.want(1, 1, u32::MAX);
+        (0..3 * most).for_each(|nth| recalls.want(1, 1000 + nth, Some(nth as u32)));
+        recalls.want(1, 1, Some(u32::MAX));
         assert_eq!(recalls.wanted[&1].by_from.len(), RECALL_OFFSETS_MAX);
         let mut served = HashSet::new();
         while let Some((_, from)) = recalls.next() {

@@ -131,6 +131,20 @@ impl Sources {
         }
     }
 
+    /// Topics have ended, and others are there under their names: from which key to which.
+    pub(super) fn follow(&mut self, moved: impl Iterator<Item = (FeedKey, FeedKey)>) {
+        for (ended, opened) in moved {
+            for index in self.by_output.remove(&ended).into_iter().flatten() {
+                self.running[index].feed = opened;
+                self.by_output.entry(opened).or_default().push(index);
+            }
+            for InputCursor { source, .. } in self.by_input.remove(&ended).into_iter().flatten() {
+                let cursor = InputCursor { source, next: 1 };
+                self.by_input.entry(opened).or_default().push(cursor);
+            }
+        }
+    }
+
     fn tick_one(&mut self, topics: &mut Topics, index: usize, now_us: u64) {
         let running = &mut self.running[index];
         let interval_us = running.scheduled.interval_us.filter(|_| !running.is_idle);

@@ -1,15 +1,18 @@
 //! What is published to fed topics: on its way to the backend, which stores it, and answered by
 //! what became of it there.
 
-use thalweg_wire::{ErrorCode, Topic};
+use thalweg_wire::{EndCode, ErrorCode, Topic};
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::{
-    fed_order::Answer, local_topic::LocalTopic, publish_result::PublishResult,
-    topic_limits::Creator, topics::Topics,
+    fed_order::{Alone, Answer},
+    local_topic::LocalTopic,
+    publish_result::PublishResult,
+    topic_limits::Creator,
+    topics::Topics,
 };
 use crate::{
-    backend::{Reply, RetryKey, Store, StoreError, Stored, offset_of},
+    backend::{Content, Reply, RetryKey, Store, StoreError, Stored, offset_of},
     config::UNSTORED_BYTES_MAX,
     fanout::FeedKey,
     refusal::Refusal,
@@ -26,8 +29,11 @@ impl Topics {
         answer: Answer,
     ) {
         match self.open(topic, Creator::Publisher) {
-            Ok(key) => self.store_in(key, payloads, retry_key, answer),
-            Err(refusal) => send(answer, Err(refusal)),
+            Ok(key) => self.store_in(key, payloads, retry_key.map(Alone::Retry), answer),
+            Err(refusal) => {
+                payloads.clear();
+                answer.send(Err(refusal));
+            }
         }
     }
 
@@ -36,19 +42,19 @@ impl Topics {
         &mut self,
         key: FeedKey,
         payloads: &mut Payloads,
-        retry_key: Option<RetryKey>,
+        mark: Option<Alone>,
         answer: Answer,
     ) {
         let before = self.unstored_bytes;
         let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else {
             payloads.clear();
-            return send(answer, Err(Refusal::draining()));
+            return answer.send(Err(Refusal::draining()));
         };
-        if payloads.is_empty() {
+        if payloads.is_empty() && !matches!(mark, Some(Alone::End(_))) {
             let (epoch, head) = (feed.epoch(), feed.head());
             let appended = Appended { first: head, end: head };
             let result = PublishResult { epoch, appended, count: 0, replayed: false };
-            return send(answer, Ok(result));
+            return answer.send(Ok(result));
         }
         let bytes_max = order.outbox.bounds().bytes_max;
         if payloads.iter().any(|event| event.len() > bytes_max) {
@@ -57,14 +63,14 @@ impl Topics {
                  stream: make it smaller, or raise max_payload of the NATS servers"
             );
             payloads.clear();
-            return send(answer, Err(Refusal::new(ErrorCode::EventTooLarge, message)));
+            return answer.send(Err(Refusal::new(ErrorCode::EventTooLarge, message)));
         }
         let held = order.outbox.bytes();
         if before + payloads.joined().len() > UNSTORED_BYTES_MAX {
             payloads.clear();
-            return send(answer, Err(Refusal::busy("events that wait to be stored")));
+            return answer.send(Err(Refusal::busy("events that wait to be stored")));
         }
-        order.outbox.push(payloads, retry_key, answer);
+        order.outbox.push(payloads, mark, answer);
         self.unstored_bytes += order.outbox.bytes() - held;
         self.mark_unstored(key);
     }
@@ -94,14 +100,27 @@ impl Topics {
             let topic = local.topic.clone();
             let Some((_, order)) = local.fed() else { continue };
             order.is_unstored = false;
-            if let Some(Message { payloads, key }) = order.outbox.take() {
+            if let Some(Message { payloads, mark }) = order.outbox.take() {
                 self.stores += 1;
                 self.stores_under_way += 1;
                 (order.under_way, order.under_way_bytes) =
                     (self.stores, payloads.bytes_of_events());
                 let shard = self.from_backend.clone();
                 let reply = Reply { topic: topic.clone(), number: self.stores, shard };
-                place.send(Store { stream: order.stream, topic, payloads, key, reply });
+                let newest = order.newest;
+                let (content, key, after) = match mark {
+                    None => (Content::Events(payloads), None, None),
+                    Some(Alone::Retry(key)) => (Content::Events(payloads), Some(key), None),
+                    Some(Alone::Fetched) => (Content::Events(payloads), None, Some(newest)),
+                    // Another server may have fetched a newer one meanwhile.
+                    Some(Alone::End(EndCode::Gone)) => {
+                        (Content::End(EndCode::Gone), None, Some(newest))
+                    }
+                    Some(Alone::End(EndCode::Deleted)) => {
+                        (Content::End(EndCode::Deleted), None, None)
+                    }
+                };
+                place.send(Store { stream: order.stream, topic, content, key, after, reply });
             }
         }
         true
@@ -128,7 +147,10 @@ impl Topics {
         self.unstored_bytes -= std::mem::take(&mut order.under_way_bytes);
         order.under_way = 0;
         let outcome = match result {
-            Ok(stored) => Outcome::Stored(offset_of(stored.sequence, 0)),
+            Ok(stored) => {
+                order.has_message(stored.sequence);
+                Outcome::Stored(offset_of(stored.sequence, 0))
+            }
             Err(StoreError::Unknown) => Outcome::Unknown,
             Err(_) => Outcome::NotStored,
         };
@@ -145,35 +167,37 @@ impl Topics {
                     counter.add(if replayed { 1 } else { count });
                     Ok(PublishResult { epoch, appended, count, replayed })
                 }
+                // Nobody waits for what may be outdated.
+                (_, Err(StoreError::Outdated)) => continue,
                 (Outcome::NotStored, Err(failure)) => Err(refusal(failure)),
                 _ => Err(refusal(&StoreError::Unknown)),
             };
-            send(answer, stored);
+            answer.send(stored);
         }
         self.mark_unstored(key);
+        if matches!(
+            result,
+            Err(StoreError::Outdated | StoreError::Unavailable | StoreError::Unknown)
+        ) {
+            // Of what is fetched, another server may have stored an older version.
+            self.fetch_anew(key);
+        }
     }
 
     /// Gives up what waits to be stored, and answers that.
-    pub(super) fn abandon(&mut self, mut outbox: Outbox<RetryKey, Answer>, under_way_bytes: usize) {
+    pub(super) fn abandon(&mut self, mut outbox: Outbox<Alone, Answer>, under_way_bytes: usize) {
         self.unstored_bytes -= outbox.bytes() + under_way_bytes;
         for Answered { answer, outcome, .. } in outbox.abandon() {
             let is_not = outcome == Outcome::NotStored;
             let why = if is_not { StoreError::Unavailable } else { StoreError::Unknown };
-            send(answer, Err(refusal(&why)));
+            answer.send(Err(refusal(&why)));
         }
-    }
-}
-
-fn send(answer: Answer, result: Result<PublishResult, Refusal>) {
-    if let Some(answer) = answer {
-        // The publisher may be gone by then.
-        let _ = answer.send(result);
     }
 }
 
 fn refusal(failure: &StoreError) -> Refusal {
     match failure {
-        StoreError::Unavailable => Refusal::new(
+        StoreError::Unavailable | StoreError::Outdated => Refusal::new(
             ErrorCode::Unavailable,
             "the stream of this topic has no leader now, nothing was stored: try again",
         ),

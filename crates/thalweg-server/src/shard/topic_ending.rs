@@ -1,32 +1,47 @@
 //! How topics end and go.
 
 use thalweg_wire::{EndCode, Topic};
+use tokio::sync::oneshot;
 
 use super::{
+    fed_order::{Alone, Answer},
     local_topic::{Ending, LocalTopic},
+    topic_limits::Creator,
     topics::Topics,
 };
-use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal};
+use crate::{clock::now_us, fanout::FeedKey, refusal::Refusal, stream::Payloads};
 
 impl Topics {
-    /// Deletes a topic whose home is this shard.
+    /// Deletes a topic whose home is this shard. One that is fed is there if its stream has it.
     ///
-    /// # Errors
-    /// When there is none, or sources make its events or read them.
-    pub(super) fn delete(&mut self, topic: &Topic) -> Result<(), Refusal> {
-        let key = self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?;
+    /// Its answer is an error when there is none, or sources make its events or read them.
+    pub(super) fn delete(&mut self, topic: &Topic, answer: oneshot::Sender<Result<(), Refusal>>) {
+        let key = match self.deletable(topic) {
+            Ok(key) => key,
+            Err(refusal) => return drop(answer.send(Err(refusal))),
+        };
         if self.is_fed(topic) {
-            return Err(Refusal::fed(topic));
+            let (mut none, end) = (Payloads::default(), Alone::End(EndCode::Deleted));
+            return self.store_in(key, &mut none, Some(end), Answer::Deleted(answer));
         }
+        self.end(key, Ending::Told(EndCode::Deleted), now_us());
+        // The publisher may be gone by then.
+        let _ = answer.send(Ok(()));
+    }
+
+    fn deletable(&mut self, topic: &Topic) -> Result<FeedKey, Refusal> {
         if self.common.config.upstream(topic).is_some() {
             return Err(Refusal::fetched(topic));
         }
+        let key = match self.is_fed(topic) {
+            true => self.open(topic, Creator::Publisher)?,
+            false => self.feeds.find(topic).ok_or_else(|| Refusal::no_such_topic(topic))?,
+        };
         let home = self.feeds.get(key).and_then(|local| local.home.as_ref());
-        if home.is_some_and(|home| home.is_permanent) {
-            return Err(Refusal::in_use(topic));
+        match home.is_some_and(|home| home.is_permanent) {
+            true => Err(Refusal::in_use(topic)),
+            false => Ok(key),
         }
-        self.end(key, Ending::Told(EndCode::Deleted), now_us());
-        Ok(())
     }
 
     /// Ends a topic whose home is this shard. Its readers get what it has, then its end. A topic
@@ -71,6 +86,25 @@ impl Topics {
     pub(super) fn has_ended(&mut self, key: FeedKey, ending: Ending) {
         self.feeds.end(key, ending);
         self.news.ends.push((key, ending));
+        self.open_again_for_sources(key);
+    }
+
+    /// Sources that feed a topic which has ended, or read it, go on with the one under its name.
+    fn open_again_for_sources(&mut self, key: FeedKey) {
+        let Some(local) = self.feeds.get_mut(key) else { return };
+        let is_output =
+            local.home.as_mut().is_some_and(|home| std::mem::take(&mut home.is_permanent));
+        let is_input = std::mem::take(&mut local.is_input);
+        let topic = local.topic.clone();
+        let opened = match (is_input, is_output) {
+            (true, _) => self.open_input(&topic, now_us()),
+            (false, true) => self.open_permanent(&topic).map(|(key, _)| key),
+            (false, false) => return,
+        };
+        match opened {
+            Some(opened) => self.news.moved.push((key, opened)),
+            None => tracing::error!(%topic, "too many topics: its sources end"),
+        }
     }
 
     /// Removes a topic that its home has not sent yet and that nobody reads here.

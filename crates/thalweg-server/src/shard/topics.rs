@@ -10,7 +10,7 @@ use thalweg_wire::{Format, Topic};
 use super::{
     Common,
     demand::{Demand, DemandChange},
-    fed_order::FedStreams,
+    fed_order::{Answer, FedStreams},
     feeds::{FeedTable, push},
     local_topic::{Ending, Moved, Order},
     publish_result::PublishResult,
@@ -65,6 +65,8 @@ pub(super) struct News {
     pub(super) recalled: Vec<u32>,
     /// Topics that have ended here.
     pub(super) ends: Vec<(FeedKey, Ending)>,
+    /// Those of them that sources feed or read, and the topics now under their names.
+    pub(super) moved: Vec<(FeedKey, FeedKey)>,
     /// Topics that are wanted from now on, or no longer wanted.
     pub(super) demand: Vec<(FeedKey, DemandChange)>,
 }
@@ -196,7 +198,7 @@ impl Topics {
     ) -> Option<PublishResult> {
         let home = self.feeds.get_mut(key)?.home.as_mut()?;
         let Order::Own(sequencer) = &mut home.order else {
-            self.store_in(key, payloads, None, None);
+            self.store_in(key, payloads, None, Answer::Nowhere);
             return None;
         };
         let appended = sequencer.append(payloads, now_us);

@@ -110,6 +110,7 @@ impl Shard {
         let read_us = now_us();
         self.read(handle, read_us);
         self.subscribers.run_timers(read_us);
+        self.ingest.sources.follow(self.topics.news.moved.drain(..));
         self.ingest.sources.tick(&mut self.topics, read_us);
         if self.sweep_us <= read_us {
             self.sweep(read_us);

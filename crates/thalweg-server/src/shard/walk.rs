@@ -65,7 +65,7 @@ impl Subscribers {
             &mut self.scratch,
         );
         for (feed, from) in self.scratch.take_away() {
-            topics.recalls.want(feed, from, key);
+            topics.recalls.want(feed, from, Some(key));
         }
         let sent = self.counts.sent_bytes.get() - sent_before;
         flags.sent |= sent > 0;

@@ -49,8 +49,7 @@ macro_rules! of {
 }
 
 impl Feed {
-    /// An empty feed of a stream whose next event is `next` or a later one. `offsets` and `history`
-    /// are of logs.
+    /// An empty feed of a stream whose next event is `next` or a later one. `history` is of logs.
     pub fn new(
         kind: FeedKind,
         topic: Topic,
@@ -61,7 +60,7 @@ impl Feed {
     ) -> Self {
         match kind {
             FeedKind::Log => Self::Log(Log::new(topic, epoch, next, offsets, history)),
-            FeedKind::Value => Self::Value(Value::new(topic, epoch, next)),
+            FeedKind::Value => Self::Value(Value::new(topic, epoch, next, offsets)),
         }
     }
 
@@ -103,6 +102,14 @@ impl Feed {
         match self {
             Self::Log(log) => log.first_retained(),
             Self::Value(value) => value.head() - u64::from(value.has_version()),
+        }
+    }
+
+    /// The newest event, if it is here and its topic is a value topic.
+    pub fn newest_event(&self) -> Option<&[u8]> {
+        match self {
+            Self::Log(_) => None,
+            Self::Value(value) => value.newest_event(),
         }
     }
 
@@ -186,14 +193,16 @@ impl Feed {
         of!(self, feed => feed.push(batch, now_us));
     }
 
-    /// Whether a reader at `from` waits for what is not here, but can be read back.
+    /// Whether a reader at `from` waits for what is not here, but can be read back. After the head:
+    /// whether it waits to know if the stream has given the offset before.
     pub fn is_away(&self, from: Offset) -> bool {
-        match self {
-            Self::Log(log) => {
-                from < log.head() && log.batch_at(from).is_none() && log.is_stored(from)
-            }
-            Self::Value(_) => false,
-        }
+        of!(self, feed => feed.is_away(from))
+    }
+
+    /// Whoever keeps the stream has answered whether it has given the offset before `from`, which
+    /// is after the head.
+    pub fn look_beyond(&mut self, from: Offset, is_given: bool, now_us: u64) {
+        of!(self, feed => feed.look_beyond(from, is_given, now_us));
     }
 
     /// Up to where a reader at `from` lacks batches that are to be read back.
@@ -206,9 +215,7 @@ impl Feed {
 
     /// Takes events in that were read back for a reader ([`Next::Away`]).
     pub fn recall(&mut self, page: Page, now_us: u64) {
-        if let Self::Log(log) = self {
-            log.recall(page, now_us);
-        }
+        of!(self, feed => feed.recall(page, now_us));
     }
 
     /// Events before `head` will not come: whoever has not got them has lost them.

@@ -7,6 +7,7 @@ use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
     Batch, Cursor, FormatMap, HistoryBounds, Lost, Offsets, Page, Payloads, Start,
+    beyond::Beyond,
     history::History,
     pins::Pins,
     recalled::Recalled,
@@ -48,6 +49,7 @@ pub struct Log {
     recalled: Recalled,
     /// From here on, what is not here is stored elsewhere and can be read back. `None`: nothing is.
     stored_from: Option<Offset>,
+    beyond: Beyond,
 }
 
 impl Log {
@@ -70,6 +72,7 @@ impl Log {
             pins: Pins::default(),
             recalled: Recalled::default(),
             stored_from: (offsets == Offsets::Sparse).then_some(0),
+            beyond: Beyond::default(),
         }
     }
 
@@ -131,6 +134,7 @@ impl Log {
     pub fn sweep(&mut self, now_us: u64) {
         self.history.sweep(now_us);
         self.recalled.sweep(now_us);
+        self.beyond.sweep(now_us);
         for tail in self.tails.iter_mut().filter_map(|(_, tail)| tail.as_mut()) {
             tail.release_if_idle(now_us, TAIL_IDLE_US);
         }
@@ -164,23 +168,36 @@ impl Log {
     }
 
     /// Where a new subscription begins. A subscription ahead of the newest event waits until
-    /// the stream has passed its position.
+    /// the stream has passed its position; if the stream is stored elsewhere, only if it has given
+    /// such a position.
     pub fn start(&self, at: StartAt) -> Start {
+        let oldest = |start: fn(Cursor) -> Start| {
+            self.oldest().map_or(Start::Away(0), |oldest| start(Cursor::before(oldest)))
+        };
         match at {
             StartAt::Latest => Start::At(Cursor::before(self.next)),
-            StartAt::Earliest => Start::At(Cursor::before(self.first_retained())),
-            StartAt::After(position) if position.epoch != self.epoch => {
-                Start::OtherEpoch(Cursor::before(self.first_retained()))
-            }
+            StartAt::Earliest => oldest(Start::At),
+            StartAt::After(position) if position.epoch != self.epoch => oldest(Start::OtherEpoch),
             StartAt::After(position) => {
                 let expected = position.offset + 1;
                 if expected < self.first_retained() && !self.is_stored(expected) {
-                    Start::Lost(self.lost(expected))
-                } else {
-                    Start::At(Cursor::before(expected))
+                    return Start::Lost(self.lost(expected));
+                }
+                let is_beyond = expected > self.next && self.stored_from.is_some();
+                match self.beyond.is_given(expected) {
+                    None if is_beyond => Start::Away(expected),
+                    Some(false) if is_beyond => oldest(Start::OtherEpoch),
+                    _ => Start::At(Cursor::before(expected)),
                 }
             }
         }
+    }
+
+    /// Where the oldest event is that can be read. `None`: it is stored elsewhere, and must be looked
+    /// for.
+    fn oldest(&self) -> Option<Offset> {
+        let Some(from) = self.stored_from else { return Some(self.first_retained()) };
+        (from > 0 && (from >= self.next || self.batch_at(from).is_some())).then_some(from)
     }
 
     /// Appends the frame that confirms a subscription at `cursor`: an envelope
@@ -267,6 +284,22 @@ impl Log {
     pub fn batch_at(&self, offset: Offset) -> Option<&Arc<Batch>> {
         let retained = self.history.find(offset);
         retained.or_else(|| self.recalled.find(offset)).or_else(|| self.pins.find(offset))
+    }
+
+    /// As [`super::Feed::is_away`].
+    pub(super) fn is_away(&self, from: Offset) -> bool {
+        if from == 0 {
+            self.oldest().is_none()
+        } else if from > self.next {
+            self.stored_from.is_some() && self.beyond.is_given(from).is_none()
+        } else {
+            from < self.next && self.batch_at(from).is_none() && self.is_stored(from)
+        }
+    }
+
+    /// As [`super::Feed::look_beyond`].
+    pub(super) fn look_beyond(&mut self, from: Offset, is_given: bool, now_us: u64) {
+        self.beyond.answer(from, is_given, now_us);
     }
 
     /// Whether what is not here from `offset` on can be read back.

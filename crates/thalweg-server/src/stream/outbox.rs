@@ -19,14 +19,14 @@ pub struct MessageBounds {
 /// under way, and what is published meanwhile is the next one. So publishers keep their order
 /// whatever the store does, and the slower it is the more events share a message.
 ///
-/// `K` marks a publish that may be repeated: it is a message of its own. `A` is where a publish's
+/// `K` marks a publish that is a message of its own. `A` is where a publish's
 /// answer goes. Pure: its owner takes messages out ([`Self::take`]) and says what became of each
 /// ([`Self::settle`]).
 #[derive(Debug)]
 pub struct Outbox<K, A> {
     bounds: MessageBounds,
     waiting: VecDeque<Message<K>>,
-    /// Events of the message that is under way; 0 if none is.
+    /// Events of the message that is under way, 1 if it has none; 0 if no message is.
     under_way: usize,
     /// In the order of their events, of which the first belong to the message under way.
     publishes: VecDeque<Publish<A>>,
@@ -36,10 +36,10 @@ pub struct Outbox<K, A> {
 /// Events that are stored together.
 #[derive(Debug)]
 pub struct Message<K> {
-    /// The events: at least one.
+    /// The events: at least one, if there is no mark.
     pub payloads: Payloads,
-    /// Set if it may be a repetition of an earlier one.
-    pub key: Option<K>,
+    /// What makes it a message of its own.
+    pub mark: Option<K>,
 }
 
 /// A publish that is not answered yet.
@@ -71,7 +71,7 @@ pub enum Outcome<T> {
 pub struct Answered<A> {
     /// Where its answer goes.
     pub answer: A,
-    /// How many events it had.
+    /// How many events it had; 1 if none.
     pub count: usize,
     /// The offsets of its first and its last event; other events, and offsets that were never
     /// given, may lie between.
@@ -95,10 +95,10 @@ impl<K, A> Outbox<K, A> {
         self.bounds
     }
 
-    /// Takes a publish with at least one event, and leaves `payloads` empty. One with a key has
-    /// exactly one event.
-    pub fn push(&mut self, payloads: &mut Payloads, key: Option<K>, answer: A) {
-        let count = payloads.count();
+    /// Takes a publish, and leaves `payloads` empty. Without a mark it has at least one event; with
+    /// one it has one at most.
+    pub fn push(&mut self, payloads: &mut Payloads, mark: Option<K>, answer: A) {
+        let count = payloads.count().max(usize::from(mark.is_some()));
         self.publishes.push_back(Publish {
             answer,
             count,
@@ -108,14 +108,14 @@ impl<K, A> Outbox<K, A> {
             is_uncertain: false,
         });
         self.bytes += payloads.bytes_of_events();
-        if key.is_some() {
+        if mark.is_some() {
             let payloads = std::mem::take(payloads);
-            return self.waiting.push_back(Message { payloads, key });
+            return self.waiting.push_back(Message { payloads, mark });
         }
         let mut from = 0;
         while from < count {
             let fitting = match self.waiting.back() {
-                Some(last) if last.key.is_none() => self.room_in(&last.payloads, payloads, from),
+                Some(last) if last.mark.is_none() => self.room_in(&last.payloads, payloads, from),
                 _ => 0,
             };
             let room = match fitting {
@@ -123,7 +123,7 @@ impl<K, A> Outbox<K, A> {
                 fitting => fitting,
             };
             if fitting == 0 {
-                self.waiting.push_back(Message { payloads: Payloads::default(), key: None });
+                self.waiting.push_back(Message { payloads: Payloads::default(), mark: None });
             }
             if let Some(last) = self.waiting.back_mut() {
                 last.payloads.extend(payloads, from..from + room);
@@ -146,7 +146,7 @@ impl<K, A> Outbox<K, A> {
             return None;
         }
         let message = self.waiting.pop_front()?;
-        self.under_way = message.payloads.count();
+        self.under_way = message.payloads.count().max(1);
         self.bytes -= message.payloads.bytes_of_events();
         Some(message)
     }

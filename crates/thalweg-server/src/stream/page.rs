@@ -5,7 +5,7 @@ use super::Payloads;
 /// Events that were read back, from an offset on.
 #[derive(Debug)]
 pub struct Page {
-    /// The offset that was asked for. The page has every event from here on, up to its last.
+    /// The offset that was asked for, or the oldest that is stored. The page has every event from here on, up to its last.
     pub from: Offset,
     /// Messages with the offset of their first event, in order. The first may begin before `from`.
     pub messages: Vec<(Offset, Payloads)>,

@@ -1,3 +1,5 @@
+use thalweg_wire::Offset;
+
 use super::{Cursor, Lost};
 
 /// How a subscription begins. The caller tells the subscriber before it sends any event.
@@ -11,4 +13,7 @@ pub enum Start {
     /// The position is of another epoch, so nobody knows how much was missed. Announce a gap
     /// of unknown size and go on at this cursor, the oldest event that is retained.
     OtherEpoch(Cursor),
+    /// It cannot be said yet: what is stored elsewhere must be looked at ([`super::Next::Away`]), from
+    /// this offset on. Ask again then.
+    Away(Offset),
 }

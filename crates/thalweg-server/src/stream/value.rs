@@ -3,8 +3,9 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc};
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
 use super::{
-    Batch, Cursor, FormatMap, Start,
+    Batch, Cursor, FormatMap, Offsets, Page, Start,
     batch::Retained,
+    beyond::Beyond,
     cursor::COLD,
     pins::Pins,
     version_patch::{PatchPins, Patches},
@@ -33,8 +34,12 @@ const FRAME_IDLE_US: u64 = 2_000_000;
 pub struct Value {
     topic: Topic,
     epoch: Epoch,
+    offsets: Offsets,
     /// One past the newest version.
     pub(super) next: Offset,
+    /// Whether the newest version may be stored elsewhere, while none is here.
+    is_elsewhere: bool,
+    beyond: Beyond,
     newest: Option<Retained>,
     /// What a subscriber that keeps up had before the newest version; 0: nothing.
     previous: Offset,
@@ -109,12 +114,15 @@ impl Target {
 }
 
 impl Value {
-    /// A topic without a version, whose next one has the offset `next` or a later one.
-    pub fn new(topic: Topic, epoch: Epoch, next: Offset) -> Self {
+    /// A topic without a version here, whose next one has the offset `next` or a later one.
+    pub fn new(topic: Topic, epoch: Epoch, next: Offset, offsets: Offsets) -> Self {
         Self {
             topic,
             epoch,
+            offsets,
             next,
+            is_elsewhere: offsets == Offsets::Sparse,
+            beyond: Beyond::default(),
             newest: None,
             previous: 0,
             patches: Patches::default(),
@@ -150,6 +158,11 @@ impl Value {
         self.newest.as_ref().map_or(self.next, |batch| batch.start())
     }
 
+    /// The newest version.
+    pub(super) fn newest_event(&self) -> Option<&[u8]> {
+        self.newest.as_ref().map(|batch| batch.last_event())
+    }
+
     /// Whether there is a version.
     pub fn has_version(&self) -> bool {
         self.newest.is_some()
@@ -182,8 +195,12 @@ impl Value {
         Some(is_made)
     }
 
-    /// Takes a sealed batch in: its last event is the newest version. Batches come in order.
+    /// Takes a sealed batch in: its last event is the newest version. Batches come in order. One that
+    /// was read back meanwhile is dropped.
     pub fn push(&mut self, batch: Arc<Batch>, now_us: u64) {
+        if batch.end() <= self.next {
+            return;
+        }
         self.previous = if self.newest.is_some() { self.next - 1 } else { 0 };
         self.next = batch.end();
         self.patches.push(batch.patch(), self.previous, batch.last_event().len());
@@ -195,6 +212,39 @@ impl Value {
     pub(super) fn skip_to(&mut self, head: Offset) {
         self.next = head;
         self.trim_all(u64::MAX);
+        self.is_elsewhere = self.offsets == Offsets::Sparse;
+    }
+
+    /// Whether a reader waits for a version that is not here and can be read back.
+    pub(super) fn is_away(&self, from: Offset) -> bool {
+        match from <= self.next {
+            true => self.is_elsewhere && self.newest.is_none() && from < self.next,
+            false => self.is_unsure(from),
+        }
+    }
+
+    /// Whether nobody knows yet if the stream has given the offset before `from`.
+    fn is_unsure(&self, from: Offset) -> bool {
+        let is_beyond = from > self.next && self.offsets == Offsets::Sparse;
+        is_beyond && self.beyond.is_given(from).is_none()
+    }
+
+    /// As [`super::Feed::look_beyond`].
+    pub(super) fn look_beyond(&mut self, from: Offset, is_given: bool, now_us: u64) {
+        self.beyond.answer(from, is_given, now_us);
+    }
+
+    /// Takes in what was read back: the newest version, unless a newer one has come meanwhile.
+    pub(super) fn recall(&mut self, page: Page, now_us: u64) {
+        if self.newest.is_some() || page.is_last_before != Some(self.next) {
+            return;
+        }
+        self.is_elsewhere = false;
+        let Some((first, payloads)) = page.messages.into_iter().next_back() else { return };
+        let batch = Batch::seal(first, first, payloads, now_us);
+        self.previous = 0;
+        self.next = batch.end();
+        self.newest = Some(Retained::new(Arc::new(batch)));
     }
 
     /// Makes the frames that are kept for those who had the version before.
@@ -233,6 +283,7 @@ impl Value {
             }
             frames.unused_sweeps = frames.unused_sweeps.map(|sweeps| sweeps + 1);
         }
+        self.beyond.sweep(now_us);
         self.frames.retain(|frames| frames.unused_sweeps.is_none_or(|it| it < UNUSED_SWEEPS));
         if !self.frames.iter().any(|(format, _)| format.takes_patches()) {
             self.patches = Patches::default();
@@ -246,20 +297,25 @@ impl Value {
         }
         let freed = self.history_bytes();
         self.newest = None;
+        self.is_elsewhere = self.offsets == Offsets::Sparse;
         self.patches = Patches::default();
         self.frames.iter_mut().for_each(|(_, frames)| frames.clear());
         freed
     }
 
     /// Where a new subscription begins: with the version that it has, if that may be continued.
-    /// One that is ahead of the newest version waits until that has passed it.
+    /// One that is ahead of the newest version waits until that has passed it, if there is or was
+    /// such a version.
     pub fn start(&self, at: StartAt) -> Start {
-        let had = match at {
-            StartAt::Latest | StartAt::Earliest => 0,
-            StartAt::After(position) if position.epoch != self.epoch => 0,
-            StartAt::After(position) => position.offset,
+        let next = match at {
+            StartAt::After(position) if position.epoch == self.epoch => position.offset + 1,
+            StartAt::Latest | StartAt::Earliest | StartAt::After(_) => 1,
         };
-        Start::At(Cursor::before(had + 1))
+        match self.beyond.is_given(next) {
+            _ if self.is_unsure(next) => Start::Away(next),
+            Some(false) if next > self.next => Start::At(Cursor::before(1)),
+            _ => Start::At(Cursor::before(next)),
+        }
     }
 
     /// Appends the frame that confirms a subscription at `cursor`: an envelope without events.

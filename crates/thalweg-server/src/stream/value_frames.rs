@@ -29,7 +29,10 @@ impl<'a> ValueFrames<'a> {
     /// are appended to `scratch`.
     pub fn next(&self, cursor: &Cursor, scratch: &mut Vec<u8>) -> Next<'a> {
         let previous = cursor.next.saturating_sub(1);
-        let Some(target) = self.target(cursor) else { return Next::Nothing };
+        let Some(target) = self.target(cursor) else {
+            // Whoever lacks the newest version wants the same one.
+            return if self.value.is_away(cursor.next) { Next::Away(0) } else { Next::Nothing };
+        };
         let after = Cursor::before(target.offset + 1);
         if let Some(kept) = self.kept(previous, target) {
             return Next::Hot(&kept.bytes[cursor.sent()..], after);

@@ -138,7 +138,7 @@ fn versions(epoch: Epoch, count: usize) -> Vec<Arc<Batch>> {
 #[test]
 fn a_patch_whose_turn_is_over_is_not_tried_and_is_no_failure() {
     let epoch = Epoch::new(1).expect("not 0");
-    let mut value = Value::new("cars".parse().expect("a topic"), epoch, 1);
+    let mut value = Value::new("cars".parse().expect("a topic"), epoch, 1, Offsets::Consecutive);
     value.open_tail(Format::NDJSON.with_patches());
     let versions = versions(epoch, 5);
     let mut push = |version: usize, is_over: &mut dyn FnMut() -> bool| {

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-#[cfg(feature = "nats")]
-use thalweg_server::config::StreamConfig;
 use thalweg_server::{backend::Backend, config::Config};
+#[cfg(feature = "nats")]
+use thalweg_server::{config::StreamConfig, stream::FeedKind};
 
 use super::settings::Settings;
 
@@ -88,6 +88,7 @@ impl Cluster {
         let stream = |stream: &StreamConfig| thalweg_nats::StreamSettings {
             name: stream.name.clone(),
             pattern: stream.pattern.clone(),
+            has_values: stream.kind == FeedKind::Value,
             replicas: stream.replicas,
             age: stream.age,
             bytes: stream.bytes,

@@ -89,14 +89,16 @@ pub(super) fn config(settings: Settings) -> Result<Config, String> {
     Ok(config)
 }
 
-/// What a stream has is events, all of which count.
+/// A stream whose topics are no value topics has events, all of which count.
 fn check_streams(config: &Config) -> Result<(), String> {
     for (pattern, _) in config.topics.iter().filter(|(_, it)| it.kind == FeedKind::Value) {
-        let has_some = |stream: &&StreamConfig| stream.pattern.overlaps(pattern);
+        let has_some = |stream: &&StreamConfig| {
+            stream.kind == FeedKind::Log && stream.pattern.overlaps(pattern)
+        };
         if let Some(stream) = config.streams.iter().find(has_some) {
             return Err(format!(
-                "topic: {pattern} has kind=value, and stream {:?} has some of these topics: value \
-                 topics cannot be in a stream",
+                "topic: {pattern} has kind=value, and stream {:?} has some of these topics and keeps \
+                 events: give value topics a stream of their own, with kind=value",
                 stream.name
             ));
         }

@@ -16,7 +16,7 @@ use thalweg_nats::{
     open,
 };
 use thalweg_server::{
-    backend::{Backend, ReadPage, StoreError, Stored, Stream, Unreadable, offset_of},
+    backend::{Backend, Content, ReadPage, StoreError, Stored, Stream, Unreadable, offset_of},
     stream::Payloads,
 };
 use thalweg_wire::{Epoch, Topic};
@@ -80,10 +80,15 @@ struct Ear {
 }
 
 impl Target for Ear {
-    async fn batch(&self, _: usize, sequence: u64, topic: Topic, payloads: Payloads) {
+    async fn message(&self, _: usize, sequence: u64, topic: Topic, content: Content) {
         let mut open = self.open.clone();
         let _ = open.wait_for(|open| *open).await;
-        let events = String::from_utf8(payloads.joined().to_vec()).expect("UTF-8");
+        let events = match content {
+            Content::Events(payloads) => {
+                String::from_utf8(payloads.joined().to_vec()).expect("UTF-8")
+            }
+            Content::End(code) => format!("ended: {}", code.name()),
+        };
         let _ = self.heard.send(Heard::batch(sequence, topic.as_str(), &events));
     }
 
@@ -207,9 +212,26 @@ impl Writer {
         }
         let (sender, answer) = blocking::channel();
         let key = key.map(|key| key.as_bytes().to_vec());
-        let work = Work { stream: 0, topic: topic.parse().expect("a topic"), payloads, key };
-        assert!(self.0.blocking_send((work, Asked(sender))).is_ok(), "it runs");
+        let (topic, content) = (topic.parse().expect("a topic"), Content::Events(payloads));
+        self.send(Work { stream: 0, topic, content, key, after: None }, sender);
         answer
+    }
+
+    /// Stores what a topic says after a message, and waits for the answer.
+    pub(crate) fn store_after(
+        &self,
+        topic: &str,
+        content: Content,
+        after: Option<u64>,
+    ) -> Result<Stored, StoreError> {
+        let (sender, answer) = blocking::channel();
+        let topic = topic.parse().expect("a topic");
+        self.send(Work { stream: 0, topic, content, key: None, after }, sender);
+        answer.recv_timeout(DEADLINE).expect("an answer")
+    }
+
+    fn send(&self, work: Work, sender: blocking::Sender<Result<Stored, StoreError>>) {
+        assert!(self.0.blocking_send((work, Asked(sender))).is_ok(), "it runs");
     }
 
     /// Stores, and waits for the answer.

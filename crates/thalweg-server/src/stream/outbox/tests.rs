@@ -124,14 +124,14 @@ proptest! {
                     prop_assert!(payloads.is_empty());
                 }
                 Step::Take => {
-                    let Some(Message { payloads, key }) = outbox.take() else {
+                    let Some(Message { payloads, mark }) = outbox.take() else {
                         prop_assert!(world.under_way.is_some() || outbox.is_empty());
                         continue;
                     };
                     prop_assert!(world.under_way.is_none(), "two under way");
                     prop_assert!((1..=BOUNDS.events_max).contains(&payloads.count()));
                     prop_assert!(payloads.joined().len() <= BOUNDS.bytes_max);
-                    prop_assert!(key.is_none() || payloads.count() == 1);
+                    prop_assert!(mark.is_none() || payloads.count() == 1);
                     world.under_way = Some(payloads.iter().map(<[u8]>::to_vec).collect());
                 }
                 Step::Settle(outcome) => world.settle(&mut outbox, outcome),
@@ -164,6 +164,29 @@ fn what_is_published_meanwhile_shares_a_message() {
     let answers: Vec<_> = settled.map(|it| (it.answer, it.outcome)).collect();
     let at = |offset| Outcome::Stored(Appended { first: offset, end: offset + 1 });
     assert_eq!(answers, [(1, at(24)), (2, at(25)), (3, at(26))]);
+}
+
+#[test]
+fn a_message_without_events_has_its_turn_and_its_answer() {
+    let bounds = MessageBounds { events_max: 8, bytes_max: 60 };
+    let mut outbox: Outbox<&str, u8> = Outbox::new(bounds);
+    let mut payloads = Payloads::default();
+    let write = |out: &mut Vec<u8>| {
+        out.push(b'1');
+        Ok::<_, ()>(())
+    };
+    payloads.push(write).unwrap();
+    outbox.push(&mut payloads, None, 0);
+    outbox.push(&mut payloads, Some("end"), 1);
+    assert_eq!(outbox.take().and_then(|message| message.mark), None);
+    assert_eq!(outbox.settle(Outcome::Stored(8)).count(), 1);
+    assert_eq!(outbox.take().and_then(|message| message.mark), Some("end"));
+    assert!(outbox.take().is_none() && !outbox.is_empty(), "it is under way");
+    assert_eq!(
+        outbox.settle(Outcome::NotStored).next().map(|it| it.outcome),
+        Some(Outcome::NotStored)
+    );
+    assert!(outbox.is_empty());
 }
 
 #[test]

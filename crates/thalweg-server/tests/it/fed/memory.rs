@@ -7,12 +7,9 @@ use std::{
     thread,
 };
 
-use thalweg_server::{
-    backend::{
-        Backend, BackendCounts, EVENTS_MAX, Family, FamilyValue, Link, Read, ReadPage, Store,
-        StoreError, Stored, Stream, Unreadable, offset_of,
-    },
-    stream::Payloads,
+use thalweg_server::backend::{
+    Backend, BackendCounts, Content, EVENTS_MAX, Family, FamilyValue, Link, Read, ReadPage, Store,
+    StoreError, Stored, Stream, Unreadable, offset_of,
 };
 use thalweg_wire::{Epoch, Pattern, Topic};
 use tokio::sync::watch;
@@ -39,11 +36,12 @@ pub(crate) struct Streams {
 }
 
 struct Shared {
-    patterns: Vec<Pattern>,
+    /// Whether each has value topics.
+    patterns: Vec<(Pattern, bool)>,
     epoch: u64,
     is_ready: bool,
     /// Which stream, in the order of all; the sequence number is the place, from 1.
-    messages: Vec<(usize, Topic, Payloads)>,
+    messages: Vec<(usize, Topic, Content)>,
     /// Older messages are gone.
     first_sequence: u64,
     /// Where new servers begin.
@@ -55,9 +53,14 @@ struct Shared {
 }
 
 impl Streams {
+    /// Streams of the topics of these patterns: value topics where one begins with `=`.
     pub(crate) fn new(patterns: &[&str]) -> Self {
+        let pattern = |text: &&str| {
+            let plain = text.strip_prefix('=');
+            (plain.unwrap_or(text).parse().expect("a pattern"), plain.is_some())
+        };
         let shared = Shared {
-            patterns: patterns.iter().map(|it| it.parse().expect("a pattern")).collect(),
+            patterns: patterns.iter().map(pattern).collect(),
             epoch: 0x9f,
             is_ready: true,
             messages: Vec::new(),
@@ -143,16 +146,34 @@ impl Streams {
         shared.reads += 1;
         let first_sequence = shared.first_sequence;
         let first = (read.from / EVENTS_MAX as u64).max(first_sequence);
-        let range = first..read.until.div_ceil(EVENTS_MAX as u64);
-        let numbered = (1..).zip(&shared.messages);
-        let wanted = numbered
-            .filter(|(sequence, (_, topic, _))| range.contains(sequence) && *topic == read.topic)
-            .filter(|(sequence, (.., it))| offset_of(*sequence, it.count()) > read.from);
-        let mut messages: Vec<_> =
-            wanted.map(|(sequence, (.., payloads))| (sequence, payloads.clone())).collect();
+        let last_sequence = shared.messages.len() as u64;
+        let (_, has_values) = shared.patterns[read.stream];
+        let until = read.until.div_ceil(EVENTS_MAX as u64);
+        let range = first..if has_values { last_sequence + 1 } else { until };
+        let (mut messages, mut ended_at) = (Vec::new(), None);
+        let its = (1..).zip(&shared.messages).filter(|(_, (_, topic, _))| *topic == read.topic);
+        for (sequence, (.., content)) in its.filter(|(sequence, _)| range.contains(sequence)) {
+            match content {
+                Content::Events(payloads) => {
+                    if has_values {
+                        messages.clear();
+                    }
+                    if offset_of(sequence, payloads.count()) > read.from {
+                        messages.push((sequence, payloads.clone()));
+                    }
+                }
+                Content::End(_) => {
+                    messages.clear();
+                    ended_at = Some(sequence);
+                }
+            }
+        }
         let is_whole = messages.len() <= PAGE_MESSAGES;
         messages.truncate(PAGE_MESSAGES);
-        Ok(ReadPage { messages, is_whole, first_sequence })
+        if read.from > read.until {
+            messages.clear();
+        }
+        Ok(ReadPage { messages, is_whole, first_sequence, ended_at, last_sequence })
     }
 
     fn store(&self, store: &Store) -> Result<Stored, StoreError> {
@@ -162,14 +183,22 @@ impl Streams {
             return Err(StoreError::Unavailable);
         }
         let epoch = shared.epoch();
-        let body = store.payloads.joined().to_vec();
+        let body = match &store.content {
+            Content::Events(payloads) => payloads.joined().to_vec(),
+            Content::End(_) => Vec::new(),
+        };
         let key = store.key.as_ref().map(|key| (store.topic.clone(), key.to_bytes()));
         if let Some((sequence, known)) = key.as_ref().and_then(|key| shared.keys.get(key)) {
             let stored = Stored { epoch, sequence: *sequence, is_repetition: true };
             return if *known == body { Ok(stored) } else { Err(StoreError::KeyReused) };
         }
-        let Store { stream, topic, payloads, .. } = store;
-        shared.messages.push((*stream, topic.clone(), payloads.clone()));
+        let Store { stream, topic, content, after, .. } = store;
+        let newest = shared.messages.iter().rposition(|(_, of, _)| of == topic);
+        let newest = newest.map_or(0, |place| place as u64 + 1);
+        if after.is_some_and(|after| after != newest) {
+            return Err(StoreError::Outdated);
+        }
+        shared.messages.push((*stream, topic.clone(), content.clone()));
         let sequence = shared.messages.len() as u64;
         shared.keys.extend(key.map(|key| (key, (sequence, body))));
         drop(shared);
@@ -205,8 +234,9 @@ impl Backend for Memory {
     fn streams(&self) -> Vec<Stream> {
         let shared = self.0.lock();
         let epoch = shared.epoch();
-        let stream = |pattern: &Pattern| Stream {
+        let stream = |(pattern, has_values): &(Pattern, bool)| Stream {
             pattern: pattern.clone(),
+            has_values: *has_values,
             epoch,
             from_sequence: shared.from_sequence,
             message_bytes_max: 100_000,
@@ -242,9 +272,9 @@ impl Backend for Memory {
                     }
                     continue;
                 }
-                for (stream, topic, payloads) in new {
+                for (stream, topic, content) in new {
                     brought += 1;
-                    shards.batch(stream, brought as u64, topic, payloads).await;
+                    shards.message(stream, brought as u64, topic, content).await;
                 }
                 tokio::select! {
                     store = stores.recv() => match store {

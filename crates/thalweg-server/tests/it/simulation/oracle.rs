@@ -158,7 +158,7 @@ impl Oracle {
         for reading in self.readings.iter_mut().filter(|it| it.end != TopicEnd::Heard) {
             let topic = reading.subscribe.feed as usize;
             if let Some(retained) = shard.retained(topic) {
-                reading.visit(retained, visit.published[topic].epoch, may_wait);
+                reading.visit(retained, &visit.published[topic], may_wait);
                 let Some(next) = reading.next() else { continue };
                 visit.tally.saw_if(Situation::MidBatch, retained.is_within_batch(next));
                 let event = visit.published[topic].event_from(next);

@@ -68,7 +68,7 @@ impl Published {
             sealed: 0,
             batches: Vec::new(),
             messages: Vec::new(),
-            stored_from: 0,
+            stored_from: FED_SPAN,
         }
     }
 
@@ -192,6 +192,24 @@ impl Published {
         if let Some((_, end)) = rng.choice(&self.messages) {
             self.stored_from = self.stored_from.max(*end);
         }
+    }
+
+    /// Whether the store has given an offset, or a later one.
+    pub(super) fn has_given(&self, offset: Offset) -> bool {
+        self.messages.last().is_some_and(|(first, _)| offset / FED_SPAN <= first / FED_SPAN)
+            || offset < FED_SPAN
+    }
+
+    /// The newest version, as the store gives it to a reader that has what is before `until`.
+    pub(super) fn version(&self, until: Offset) -> Page {
+        let newest = self.messages.last().map(|(first, end)| {
+            let events: Vec<String> =
+                self.events.range(first..end).map(|(_, it)| it.clone()).collect();
+            (*first, payloads(&events))
+        });
+        let messages = newest.into_iter().collect();
+        let stored_from = self.stored_from;
+        Page { from: stored_from, messages, is_last_before: Some(until), stored_from }
     }
 
     /// What the store gives a reader that wants what comes from `from` on, before what is retained

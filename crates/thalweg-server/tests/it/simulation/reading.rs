@@ -123,16 +123,21 @@ impl Reading {
 
     /// The subscriber is about to be visited. It begins at once, unless it must
     /// wait for the end of a frame.
-    pub(super) fn visit(&mut self, retained: &Rc<Retained>, epoch: Epoch, may_wait: bool) {
+    pub(super) fn visit(&mut self, retained: &Rc<Retained>, published: &Published, may_wait: bool) {
         if let Progress::Waiting = self.progress {
             self.progress = Progress::Beginning { candidates: Vec::new(), is_settled: false };
         }
         if let Progress::Beginning { candidates, is_settled } = &mut self.progress
             && !*is_settled
         {
-            let Subscribe { start, terms, .. } = self.subscribe;
-            candidates.push(retained.beginning(start, epoch, terms.policy));
-            *is_settled = !may_wait;
+            let (Subscribe { start, terms, .. }, epoch) = (self.subscribe, published.epoch);
+            if retained.may_look(start, epoch) {
+                let has_given = |offset| published.has_given(offset);
+                candidates.extend(retained.beginning_stored(start, epoch, has_given));
+            } else {
+                candidates.push(retained.beginning(start, epoch, terms.policy));
+                *is_settled = !may_wait;
+            }
         }
         self.visits.push(Rc::clone(retained));
     }
@@ -328,19 +333,26 @@ impl Reading {
     /// says how long the next frame is, if there is one.
     pub(super) fn check_is_content(
         &self,
+        epoch: Epoch,
         now_us: u64,
         wake_us: Option<u64>,
         frame: impl FnOnce(Offset) -> Option<u64>,
         tally: &mut Tally,
     ) {
-        let (Some(next), Some(retained)) = (self.next(), self.visits.last()) else {
+        let retained = self.visits.last();
+        if self.next().is_none()
+            && retained.is_some_and(|it| it.may_look(self.subscribe.start, epoch))
+        {
+            return tally.count(Situation::LooksFirst, 1);
+        }
+        let (Some(next), Some(retained)) = (self.next(), retained) else {
             panic!("feed {} has not begun", self.subscribe.feed);
         };
-        if next >= retained.head || retained.owes_nothing() {
-            return;
-        }
         if retained.is_away(next) {
             return tally.count(Situation::Away, 1);
+        }
+        if next >= retained.head || retained.owes_nothing() {
+            return;
         }
         if self.window.as_ref().is_some_and(|window| !window.must_admit(frame(next))) {
             return tally.count(Situation::WindowShut, 1);

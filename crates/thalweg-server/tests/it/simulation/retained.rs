@@ -13,6 +13,8 @@ pub(super) struct History {
     offsets: Offsets,
     /// From here on what is not retained can be read back. `None`: nothing can.
     stored_from: Option<Offset>,
+    /// Whether there may be a version that can be read back, while none is here.
+    is_elsewhere: bool,
     batches: VecDeque<Arc<Batch>>,
     head: Offset,
     now: Rc<Retained>,
@@ -24,6 +26,7 @@ pub(super) struct Retained {
     kind: FeedKind,
     offsets: Offsets,
     stored_from: Option<Offset>,
+    is_elsewhere: bool,
     batches: Vec<(Offset, Offset)>,
     pub(super) head: Offset,
 }
@@ -44,11 +47,16 @@ impl History {
         offsets: Offsets,
         stored_from: Option<Offset>,
     ) -> Self {
-        let now = Rc::new(Retained { kind, offsets, stored_from, batches: Vec::new(), head });
-        Self { bounds, kind, offsets, stored_from, batches: VecDeque::new(), head, now }
+        let (is_elsewhere, batches) = (stored_from.is_some(), Vec::new());
+        let now = Retained { kind, offsets, stored_from, is_elsewhere, batches, head };
+        let (batches, now) = (VecDeque::new(), Rc::new(now));
+        Self { bounds, kind, offsets, stored_from, is_elsewhere, batches, head, now }
     }
 
     pub(super) fn push(&mut self, batch: Arc<Batch>) {
+        if self.kind == FeedKind::Value && batch.end() <= self.head {
+            return;
+        }
         self.head = batch.end();
         self.batches.push_back(batch);
         while self.batches.len() > 1 && self.is_too_much() {
@@ -83,8 +91,19 @@ impl History {
         self.settle();
     }
 
+    /// The newest version was read back, if there is one, while the head was at `head`.
+    pub(super) fn version_recalled(&mut self, version: Option<Arc<Batch>>, head: Offset) {
+        if self.batches.is_empty() && head == self.head {
+            self.is_elsewhere = false;
+            self.head = version.as_ref().map_or(self.head, |batch| batch.end());
+            self.batches.extend(version);
+        }
+        self.settle();
+    }
+
     /// Lets go of everything.
     pub(super) fn clear(&mut self) {
+        self.is_elsewhere |= self.stored_from.is_some() && !self.batches.is_empty();
         self.batches.clear();
         self.settle();
     }
@@ -97,9 +116,10 @@ impl History {
     /// That `feed` retains exactly this.
     pub(super) fn check(&self, feed: &Feed) {
         let batches = feed.batches_from(0).map(|batch| (batch.start(), batch.end())).collect();
-        let Self { kind, offsets, stored_from, .. } = *self;
+        let Self { kind, offsets, stored_from, is_elsewhere, .. } = *self;
         let head = feed.head();
-        assert_eq!(Retained { kind, offsets, stored_from, batches, head }, *self.now);
+        let found = Retained { kind, offsets, stored_from, is_elsewhere, batches, head };
+        assert_eq!(found, *self.now);
         let readable = if kind == FeedKind::Value { self.batches.len() } else { self.events() };
         assert_eq!(feed.retained_events(), readable);
         assert_eq!(feed.first_retained(), self.now.first());
@@ -122,8 +142,8 @@ impl History {
 
     fn settle(&mut self) {
         let batches = self.batches.iter().map(|batch| (batch.start(), batch.end())).collect();
-        let Self { kind, offsets, stored_from, head, .. } = *self;
-        self.now = Rc::new(Retained { kind, offsets, stored_from, batches, head });
+        let Self { kind, offsets, stored_from, is_elsewhere, head, .. } = *self;
+        self.now = Rc::new(Retained { kind, offsets, stored_from, is_elsewhere, batches, head });
     }
 }
 
@@ -149,7 +169,22 @@ impl Retained {
 
     /// Whether the event at `next` may have to be read back first.
     pub(super) fn is_away(&self, next: Offset) -> bool {
-        self.is_not_here(next) && self.is_stored(next)
+        match self.kind {
+            FeedKind::Log => self.is_not_here(next) && self.is_stored(next),
+            FeedKind::Value => self.is_elsewhere && self.owes_nothing() && next < self.head,
+        }
+    }
+
+    /// Whether a subscription that asks for `at` may have to wait until what is stored was looked at.
+    pub(super) fn may_look(&self, at: StartAt, epoch: Epoch) -> bool {
+        let is_log = self.kind == FeedKind::Log;
+        let is_unsure = match at {
+            StartAt::Latest => false,
+            StartAt::Earliest => is_log,
+            StartAt::After(position) if position.epoch == epoch => position.offset + 1 > self.head,
+            StartAt::After(_) => is_log,
+        };
+        is_unsure && self.stored_from.is_some()
     }
 
     fn is_stored(&self, next: Offset) -> bool {
@@ -185,6 +220,36 @@ impl Retained {
     /// How many events are missing from one offset to another, if the offsets say that.
     pub(super) fn missed(&self, from: Offset, to: Offset) -> Option<Offset> {
         (self.offsets == Offsets::Consecutive).then_some(to - from)
+    }
+
+    /// How a subscription that asks for `at` begins, if what is stored was looked at: `has_given` says
+    /// whether an offset is one of the stream.
+    pub(super) fn beginning_stored(
+        &self,
+        at: StartAt,
+        epoch: Epoch,
+        has_given: impl Fn(Offset) -> bool,
+    ) -> Vec<Beginning> {
+        // It is not known before something was looked at.
+        let oldest = self.stored_from.filter(|from| *from > 0);
+        let lost = |next| Beginning::Gap { next, missed: None, reason: GapReason::Epoch };
+        let lost = match self.kind {
+            FeedKind::Log => oldest.map(lost),
+            FeedKind::Value => Some(Beginning::Confirmed { next: 1 }),
+        };
+        let its = match at {
+            StartAt::After(position) if position.epoch == epoch => {
+                // It may have been given since it was looked for.
+                let next = position.offset + 1;
+                let confirmed = has_given(position.offset).then_some(Beginning::Confirmed { next });
+                [lost, confirmed]
+            }
+            StartAt::After(_) => [lost, None],
+            StartAt::Latest | StartAt::Earliest => {
+                [oldest.map(|next| Beginning::Confirmed { next }), None]
+            }
+        };
+        its.into_iter().flatten().collect()
     }
 
     /// How a subscription that asks for `at` begins.

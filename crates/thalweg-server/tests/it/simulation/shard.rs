@@ -7,7 +7,7 @@ use std::{
 use fastrand::Rng;
 use thalweg_server::{
     fanout::{FeedKey, Feeds},
-    stream::{Batch, Cursor, Feed, Frames, Next, Offsets},
+    stream::{Batch, Cursor, Feed, FeedKind, Frames, Next, Offsets},
 };
 use thalweg_wire::{Format, Offset};
 
@@ -141,10 +141,20 @@ impl Shard {
         if rng.u8(0..8) == 0 {
             return true;
         }
-        let page = published.page(from, until, rng);
-        let stored_from = page.stored_from;
-        feed.recall(page, now_us);
-        history.recalled(stored_from, feed.head());
+        if from > until {
+            feed.look_beyond(from, published.has_given(from - 1), now_us);
+        } else if published.kind() == FeedKind::Value {
+            let page = published.version(until);
+            let version = page.messages.last().cloned();
+            let version = version.map(|(first, it)| Batch::seal(first, first, it, now_us));
+            history.version_recalled(version.map(Arc::new), until);
+            feed.recall(page, now_us);
+        } else {
+            let page = published.page(from, until, rng);
+            let stored_from = page.stored_from;
+            feed.recall(page, now_us);
+            history.recalled(stored_from, feed.head());
+        }
         history.check(feed);
         if let Some(next) = local.next.as_mut().filter(|_| local.arriving.is_empty()) {
             *next = feed.head();

@@ -24,6 +24,8 @@ pub(super) enum Situation {
     /// Events that had to be read back first; a page of them that came.
     Away,
     Recalled,
+    /// A subscription that begins when what is stored was looked at.
+    LooksFirst,
     /// A visit to a cursor ahead of the head.
     Ahead,
     /// A frame that took more than one visit.
@@ -85,7 +87,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    pub(super) const ALL: [Self; 44] = [
+    pub(super) const ALL: [Self; 45] = [
         Self::Confirmation,
         Self::Event,
         Self::Slow,
@@ -97,6 +99,7 @@ impl Situation {
         Self::InHole,
         Self::Away,
         Self::Recalled,
+        Self::LooksFirst,
         Self::Ahead,
         Self::Partial,
         Self::TornOff,

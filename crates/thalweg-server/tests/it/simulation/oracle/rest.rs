@@ -46,7 +46,8 @@ impl Oracle {
             let topic = reading.subscribe.feed as usize;
             if shard.is_open(topic) {
                 let frame = |next| shard.frame_bytes(topic, next, self.format);
-                reading.check_is_content(visit.now_us, wake_us, frame, visit.tally);
+                let epoch = visit.published[topic].epoch;
+                reading.check_is_content(epoch, visit.now_us, wake_us, frame, visit.tally);
             }
         }
     }
@@ -95,6 +96,7 @@ impl Oracle {
             let retained = shard.retained(topic).expect("a feed");
             let head = if retained.owes_nothing() { 0 } else { retained.head };
             let next = reading.next().expect("begun");
+            assert!(!retained.is_away(next), "topic {topic}: {next} is away");
             assert!(next >= head, "topic {topic}: at {next}, the head is at {head}");
         }
     }

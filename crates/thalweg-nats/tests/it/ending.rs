@@ -1,0 +1,99 @@
+//! Topics end, and value topics have one message.
+
+use thalweg_nats::{Settings, StreamSettings};
+use thalweg_server::{
+    backend::{Content, ReadPage, StoreError},
+    stream::Payloads,
+};
+use thalweg_wire::EndCode;
+
+use crate::harness::{Heard, Node, Operator, Servers, settings, until};
+
+fn events(page: &ReadPage) -> Vec<(u64, String)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    page.messages.iter().map(|(sequence, it)| (*sequence, text(it.joined()))).collect()
+}
+
+fn event(text: &str) -> Content {
+    let mut payloads = Payloads::default();
+    let write = |out: &mut Vec<u8>| {
+        out.extend_from_slice(text.as_bytes());
+        Ok::<_, ()>(())
+    };
+    payloads.push(write).expect("it is written");
+    Content::Events(payloads)
+}
+
+fn values(servers: &Servers) -> Settings {
+    let Settings { streams, .. } = settings(servers);
+    let streams = streams.into_iter().map(|it| StreamSettings { has_values: true, ..it });
+    Settings { streams: streams.collect(), ..settings(servers) }
+}
+
+#[test]
+fn a_topic_that_ends_is_removed_and_others_are_not() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut node = Node::start(&settings(&servers));
+    let operator = Operator::new(&servers);
+    for (topic, text) in [("b", "1"), ("a", "2"), ("a", "3"), ("b", "4")] {
+        node.store(topic, text, None).unwrap();
+    }
+    let end = Content::End(EndCode::Deleted);
+    assert_eq!(node.writer().store_after("a", end, None).unwrap().sequence, 5);
+    node.store("a", "6", None).unwrap();
+    let heard = ["1", "2", "3", "4", "ended: deleted", "6"];
+    for (sequence, (text, topic)) in (1..).zip(heard.into_iter().zip("baabaa".chars())) {
+        assert_eq!(node.next(), Heard::batch(sequence, &topic.to_string(), text));
+    }
+    let page = node.page("a", 1, 7);
+    assert_eq!((events(&page), page.ended_at), (vec![(6, "6".into())], Some(5)));
+    assert_eq!((page.is_whole, page.last_sequence), (true, 6));
+    until("removed", || (operator.info()["state"]["messages"] == 4).then_some(()));
+    let page = node.page("b", 1, 7);
+    assert_eq!((events(&page), page.ended_at), (vec![(1, "1".into()), (4, "4".into())], None));
+    // Who reads it only now misses nothing of the others, and is not told of anything else.
+    let mut late = Node::start(&settings(&servers));
+    let heard = [(1, "b", "1"), (4, "b", "4"), (5, "a", "ended: deleted"), (6, "a", "6")];
+    for (sequence, topic, text) in heard {
+        assert_eq!(late.next(), Heard::batch(sequence, topic, text));
+    }
+}
+
+#[test]
+fn of_a_value_topic_there_is_one_message() {
+    let Some(servers) = Servers::start(1) else { return };
+    let node = Node::start(&values(&servers));
+    let operator = Operator::new(&servers);
+    for text in ["1", "2", "3"] {
+        node.store("a", text, None).unwrap();
+        node.store("b", text, None).unwrap();
+    }
+    assert_eq!(operator.info()["state"]["messages"], 2);
+    // Whatever the asking server has got.
+    for until in [0, 3, 9] {
+        let page = node.page("a", 0, until.min(7));
+        assert_eq!((events(&page), page.is_whole), (vec![(5, "3".into())], true));
+    }
+    assert_eq!(events(&node.page("c", 0, 1)), []);
+    // Numbers alone.
+    let page = node.page("a", 99, 7);
+    assert_eq!((events(&page), page.last_sequence), (vec![], 6));
+    // Of two servers that have fetched, one stores.
+    let writer = node.writer();
+    let outdated = Err(StoreError::Outdated);
+    assert_eq!(writer.store_after("a", event("4"), Some(3)), outdated);
+    assert_eq!(writer.store_after("a", event("4"), Some(0)), outdated);
+    assert_eq!(writer.store_after("a", event("4"), Some(5)).unwrap().sequence, 7);
+    assert_eq!(writer.store_after("a", event("5"), Some(5)), outdated);
+    assert_eq!(writer.store_after("c", event("1"), Some(0)).unwrap().sequence, 8);
+    let end = || Content::End(EndCode::Gone);
+    assert_eq!(writer.store_after("a", end(), Some(5)), outdated);
+    assert_eq!(writer.store_after("a", end(), Some(7)).unwrap().sequence, 9);
+    let page = node.page("a", 0, 7);
+    assert_eq!((events(&page), page.ended_at), (vec![], Some(9)));
+    // Who starts later is brought what there is, and nothing is amiss.
+    let mut late = Node::start(&values(&servers));
+    assert_eq!(late.next(), Heard::batch(6, "b", "3"));
+    assert_eq!(late.next(), Heard::batch(8, "c", "1"));
+    assert_eq!(late.next(), Heard::batch(9, "a", "ended: gone"));
+}
