@@ -15,6 +15,7 @@
 //! page        events read back from where they are stored
 //! recalled    batches older than the history, made of these
 //! value       the newest version of a topic
+//! kept_frames  its finished frames
 //! value_frames  the same as subscribers of one format read it
 //! version_patch  what makes a version of the one before, and the short chain of these
 //! cold        a frame made for one subscriber alone
@@ -37,6 +38,7 @@ mod cursor;
 mod feed;
 mod format_map;
 mod history;
+mod kept_frames;
 mod log;
 mod log_frames;
 mod lost;

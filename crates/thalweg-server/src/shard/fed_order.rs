@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg_wire::{EndCode, Epoch, Offset, Topic};
+use thalweg_wire::{Epoch, Offset, Topic};
 use tokio::sync::oneshot;
 
 use super::publish_result::PublishResult;
@@ -31,10 +31,13 @@ pub(super) enum Answer {
 pub(super) enum Alone {
     /// A publish with an `Idempotency-Key`.
     Retry(RetryKey),
-    /// A document that was fetched.
-    Fetched,
-    /// The end of the topic.
-    End(EndCode),
+    /// A document that was fetched. It is stored if the topic's newest message has this sequence
+    /// number; 0 if there is none.
+    Fetched(u64),
+    /// The end of a topic whose document is gone, under the same condition.
+    Gone(u64),
+    /// The end of a topic that is deleted.
+    Deleted,
 }
 
 /// The streams, as one shard has got them.

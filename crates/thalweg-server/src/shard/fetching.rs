@@ -18,7 +18,7 @@ use crate::{
     fanout::FeedKey,
     fetch::{self, Fetched},
     refusal::Refusal,
-    stream::{Feed, FeedKind, Payloads},
+    stream::{FeedKind, Payloads},
 };
 
 /// The fetched topics whose home is this shard, as the fetcher is told of them.
@@ -110,16 +110,18 @@ impl Topics {
         if self.looks_for_version(key) {
             return;
         }
-        let feed = self.feeds.get(key).and_then(|local| local.feed.as_ref());
-        let stored = feed.and_then(Feed::newest_event);
+        // What has come from the stream is the newest.
+        self.seal_feed(key, now_us());
+        let Some((feed, order)) = self.feeds.get_mut(key).and_then(LocalTopic::fed) else { return };
+        let (stored, newest) = (feed.newest_event(), order.newest);
         match (document, stored) {
             (Some(document), Some(stored)) if document.joined() == stored => {}
             (Some(mut document), _) => {
                 let answer = Answer::Fetched(topic);
-                self.store_in(key, &mut document, Some(Alone::Fetched), answer);
+                self.store_in(key, &mut document, Some(Alone::Fetched(newest)), answer);
             }
             (None, Some(_)) => {
-                let (mut none, end) = (Payloads::default(), Alone::End(EndCode::Gone));
+                let (mut none, end) = (Payloads::default(), Alone::Gone(newest));
                 self.store_in(key, &mut none, Some(end), Answer::Fetched(topic));
             }
             // The stream has nothing that could end.

@@ -11,24 +11,13 @@ use bytes::Bytes;
 use thalweg_wire::{StartAt, Topic};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{
-    Handle,
-    page_parts::{PageParts, page},
-    read_back::{Away, HISTORIES},
-    topics::Topics,
-};
+use super::{Handle, page_parts::PageParts, read_back::HISTORIES};
 use crate::{
     answers::AnswerAccount, clock::now_us, refusal::Refusal, stream::Slice, transport::Client,
 };
 
 /// While a history query waits: time between two checks whether an idle one can be ended.
 const QUEUE_POLL: Duration = Duration::from_millis(20);
-
-/// What a topic's history is read from.
-pub(super) enum History {
-    Here(PageParts),
-    Away(Away),
-}
 
 /// A page while it is sent.
 pub(crate) struct HistoryPage {
@@ -139,23 +128,5 @@ impl Handle {
                 });
             }
         }
-    }
-}
-
-impl Topics {
-    pub(super) fn read_history(
-        &self,
-        topic: &Topic,
-        start: StartAt,
-        limit: usize,
-    ) -> Option<History> {
-        let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
-        let feed = local.and_then(|local| local.feed.as_ref());
-        if let Some(stream) = self.feeds.streams.of(topic)
-            && let Some(away) = self.away(stream, feed, start)
-        {
-            return Some(History::Away(away));
-        }
-        Some(History::Here(page(feed?, start, limit)))
     }
 }

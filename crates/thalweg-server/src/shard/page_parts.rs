@@ -105,7 +105,7 @@ mod tests {
         let end = "],\"head\":\"9f.1025\",\"gap\":null}\n";
         let head = |position: &str| format!(r#"{{"topic":"cars","position":"9f.{position}","#);
         let rest = r#""first":256,"after":0,"offsets":[256,257,1024],"events":[1,2,3"#;
-        assert_eq!(json("earliest", 3), head("1024") + rest + end);
+        assert_eq!(json("9f.0", 3), head("1024") + rest + end);
         let rest = r#""first":257,"offsets":[257,1024,1025],"events":[2,3,4"#;
         assert_eq!(json("9f.256", 9), head("1025") + rest + end);
         let rest = r#""first":1024,"after":700,"events":[3"#;

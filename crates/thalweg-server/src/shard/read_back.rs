@@ -10,7 +10,6 @@ use tokio::{
 
 use super::{
     Handle,
-    history_query::History,
     page_parts::{PageParts, page as parts, page_of as page_from},
     recall::page_of,
     topics::Topics,
@@ -27,8 +26,14 @@ use crate::{
 /// The words for the refusal when no history query ends in time.
 pub(super) const HISTORIES: &str = "histories that are sent";
 
+/// What a topic's history is read from.
+enum History {
+    Here(PageParts),
+    Away(Away),
+}
+
 /// A part of a topic's history that is not here, and can be read from its stream.
-pub(super) struct Away {
+struct Away {
     stream: usize,
     kind: FeedKind,
     epoch: Epoch,
@@ -162,9 +167,20 @@ fn log_page(
 }
 
 impl Topics {
+    fn read_history(&self, topic: &Topic, start: StartAt, limit: usize) -> Option<History> {
+        let local = self.feeds.find(topic).and_then(|key| self.feeds.get(key));
+        let feed = local.and_then(|local| local.feed.as_ref());
+        if let Some(stream) = self.feeds.streams.of(topic)
+            && let Some(away) = self.away(stream, feed, start)
+        {
+            return Some(History::Away(away));
+        }
+        Some(History::Here(parts(feed?, start, limit)))
+    }
+
     /// What of a fed topic's history from `start` on is not here: what is older, whatever a value topic
     /// has, or whether there is such a position.
-    pub(super) fn away(&self, stream: usize, feed: Option<&Feed>, start: StartAt) -> Option<Away> {
+    fn away(&self, stream: usize, feed: Option<&Feed>, start: StartAt) -> Option<Away> {
         let epoch = self.feeds.streams.epoch(stream);
         let known_from = self.feeds.streams.known_from(stream);
         let has_values = self.feeds.streams.has_values(stream);

@@ -50,7 +50,7 @@ impl Topics {
             payloads.clear();
             return answer.send(Err(Refusal::draining()));
         };
-        if payloads.is_empty() && !matches!(mark, Some(Alone::End(_))) {
+        if payloads.is_empty() && !matches!(mark, Some(Alone::Gone(_) | Alone::Deleted)) {
             let (epoch, head) = (feed.epoch(), feed.head());
             let appended = Appended { first: head, end: head };
             let result = PublishResult { epoch, appended, count: 0, replayed: false };
@@ -107,18 +107,12 @@ impl Topics {
                     (self.stores, payloads.bytes_of_events());
                 let shard = self.from_backend.clone();
                 let reply = Reply { topic: topic.clone(), number: self.stores, shard };
-                let newest = order.newest;
                 let (content, key, after) = match mark {
                     None => (Content::Events(payloads), None, None),
                     Some(Alone::Retry(key)) => (Content::Events(payloads), Some(key), None),
-                    Some(Alone::Fetched) => (Content::Events(payloads), None, Some(newest)),
-                    // Another server may have fetched a newer one meanwhile.
-                    Some(Alone::End(EndCode::Gone)) => {
-                        (Content::End(EndCode::Gone), None, Some(newest))
-                    }
-                    Some(Alone::End(EndCode::Deleted)) => {
-                        (Content::End(EndCode::Deleted), None, None)
-                    }
+                    Some(Alone::Fetched(after)) => (Content::Events(payloads), None, Some(after)),
+                    Some(Alone::Gone(after)) => (Content::End(EndCode::Gone), None, Some(after)),
+                    Some(Alone::Deleted) => (Content::End(EndCode::Deleted), None, None),
                 };
                 place.send(Store { stream: order.stream, topic, content, key, after, reply });
             }

@@ -21,8 +21,8 @@ impl Topics {
             Err(refusal) => return drop(answer.send(Err(refusal))),
         };
         if self.is_fed(topic) {
-            let (mut none, end) = (Payloads::default(), Alone::End(EndCode::Deleted));
-            return self.store_in(key, &mut none, Some(end), Answer::Deleted(answer));
+            let mut none = Payloads::default();
+            return self.store_in(key, &mut none, Some(Alone::Deleted), Answer::Deleted(answer));
         }
         self.end(key, Ending::Told(EndCode::Deleted), now_us());
         // The publisher may be gone by then.

@@ -1,4 +1,4 @@
-use std::{borrow::Cow, cell::OnceCell, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use thalweg_wire::{Before, Envelope, Epoch, Format, Offset, StartAt, Topic};
 
@@ -6,7 +6,7 @@ use super::{
     Batch, Cursor, FormatMap, Offsets, Page, Start,
     batch::Retained,
     beyond::Beyond,
-    cursor::COLD,
+    kept_frames::{KeptFrame, KeptFrames, Target},
     pins::Pins,
     version_patch::{PatchPins, Patches},
 };
@@ -60,58 +60,6 @@ struct PatchFailures {
 
 /// After many failures a patch is tried once in so many versions: 2 to this power.
 const PAUSE_BITS_MAX: u32 = 6;
-
-/// Finished frames of the newest version in one format.
-#[derive(Debug, Default)]
-pub(super) struct KeptFrames {
-    /// For whoever had the version before.
-    pub(super) newest: Option<Box<KeptFrame>>,
-    /// For whoever has none: made for the first of them, if the format changes events.
-    pub(super) whole: OnceCell<Box<KeptFrame>>,
-    /// How many sweeps have found that nobody uses the format; `None`: somebody does.
-    unused_sweeps: Option<u8>,
-}
-
-impl KeptFrames {
-    fn clear(&mut self) {
-        self.newest = None;
-        self.whole.take();
-    }
-}
-
-/// A finished frame.
-#[derive(Debug)]
-pub(super) struct KeptFrame {
-    pub(super) previous: Offset,
-    pub(super) target: Target,
-    pub(super) bytes: Vec<u8>,
-    pub(super) made_us: u64,
-}
-
-/// What a frame leads to, and how: as a whole document or by patches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) offset: Offset,
-    pub(super) is_patch: bool,
-}
-
-impl Target {
-    /// Set in a cursor's `hot` for a patch: offsets have at most 53 bits.
-    const PATCH: u64 = 1 << 62;
-
-    /// The frame that a cursor is in.
-    pub(super) fn of(cursor: &Cursor) -> Option<Self> {
-        let is_in_frame = cursor.in_frame() && cursor.hot != COLD;
-        is_in_frame.then_some(Self {
-            offset: cursor.hot & !Self::PATCH,
-            is_patch: cursor.hot & Self::PATCH != 0,
-        })
-    }
-
-    pub(super) fn to_hot(self) -> u64 {
-        self.offset | if self.is_patch { Self::PATCH } else { 0 }
-    }
-}
 
 impl Value {
     /// A topic without a version here, whose next one has the offset `next` or a later one.

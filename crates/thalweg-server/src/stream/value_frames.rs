@@ -5,7 +5,7 @@ use thalweg_wire::{Format, Offset};
 use super::{
     Cursor, Next, Value, cold,
     cursor::COLD,
-    value::{KeptFrame, KeptFrames, Target},
+    kept_frames::{KeptFrame, KeptFrames, Target},
 };
 
 /// Documents of at least this many bytes are sent from the batch's own memory.

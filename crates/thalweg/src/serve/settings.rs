@@ -112,7 +112,7 @@ pub(super) struct Settings {
     /// events at the same positions.
     #[arg(long, value_name = "URLS", value_delimiter = ',', help_heading = CLUSTER)]
     pub(super) nats: Vec<String>,
-    /// Shares topics: NAME=PATTERN,replicas=3,age=1h,bytes=…
+    /// Shares topics: NAME=PATTERN,replicas=3,age=1h,bytes=…,kind=value
     ///
     /// The stream is created if there is none of this name, and must be as it is said here if there
     /// is one. Of several patterns the first that fits counts; no two may mean the same topic.

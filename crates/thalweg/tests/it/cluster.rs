@@ -4,11 +4,13 @@
 //! - `servers`: NATS servers on this machine
 //! - `nodes`: servers of Thalweg that share a stream
 //! - `load`: who publishes and subscribes, and what they must get
+//! - `values`: value topics, which may be fetched
 
 mod load;
 mod nodes;
 #[path = "../../../thalweg-nats/tests/it/harness/servers.rs"]
 mod servers;
+mod values;
 
 use std::{thread::sleep, time::Duration};
 

@@ -29,10 +29,16 @@ impl Addresses {
 impl Nodes {
     /// Starts so many, and waits until they are ready.
     pub(super) fn start(servers: &Servers, count: usize) -> Self {
-        let stream = format!("all=**,replicas={}", servers.count());
+        Self::start_with(servers, count, "all=**", &[])
+    }
+
+    /// The same with another stream, and more arguments.
+    pub(super) fn start_with(servers: &Servers, count: usize, stream: &str, more: &[&str]) -> Self {
+        let stream = format!("{stream},replicas={}", servers.count());
         let arguments = ["--nats", &servers.urls().join(","), "--stream", &stream, "--log", "warn"];
+        let arguments = arguments.iter().chain(more).map(|it| (*it).to_owned());
         let mut nodes = Self {
-            arguments: arguments.map(str::to_owned).into(),
+            arguments: arguments.collect(),
             running: (0..count).map(|_| None).collect(),
             addresses: Addresses::default(),
         };

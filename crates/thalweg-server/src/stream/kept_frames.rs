@@ -1,0 +1,57 @@
+use std::cell::OnceCell;
+
+use thalweg_wire::Offset;
+
+use super::{Cursor, cursor::COLD};
+
+/// Finished frames of the newest version in one format.
+#[derive(Debug, Default)]
+pub(super) struct KeptFrames {
+    /// For whoever had the version before.
+    pub(super) newest: Option<Box<KeptFrame>>,
+    /// For whoever has none: made for the first of them, if the format changes events.
+    pub(super) whole: OnceCell<Box<KeptFrame>>,
+    /// How many sweeps have found that nobody uses the format; `None`: somebody does.
+    pub(super) unused_sweeps: Option<u8>,
+}
+
+impl KeptFrames {
+    pub(super) fn clear(&mut self) {
+        self.newest = None;
+        self.whole.take();
+    }
+}
+
+/// A finished frame.
+#[derive(Debug)]
+pub(super) struct KeptFrame {
+    pub(super) previous: Offset,
+    pub(super) target: Target,
+    pub(super) bytes: Vec<u8>,
+    pub(super) made_us: u64,
+}
+
+/// What a frame leads to, and how: as a whole document or by patches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) offset: Offset,
+    pub(super) is_patch: bool,
+}
+
+impl Target {
+    /// Set in a cursor's `hot` for a patch: offsets have at most 53 bits.
+    const PATCH: u64 = 1 << 62;
+
+    /// The frame that a cursor is in.
+    pub(super) fn of(cursor: &Cursor) -> Option<Self> {
+        let is_in_frame = cursor.in_frame() && cursor.hot != COLD;
+        is_in_frame.then_some(Self {
+            offset: cursor.hot & !Self::PATCH,
+            is_patch: cursor.hot & Self::PATCH != 0,
+        })
+    }
+
+    pub(super) fn to_hot(self) -> u64 {
+        self.offset | if self.is_patch { Self::PATCH } else { 0 }
+    }
+}

@@ -1,0 +1,158 @@
+//! Where topics begin and end: what a node has not got of them, whatever kind they are.
+
+use std::thread;
+
+use serde_json::Value;
+use thalweg_server::config::{Config, SourceConfig};
+
+use super::{Streams, hear, history, json, node, poll, publish};
+use crate::running::Running;
+
+#[test]
+fn a_topic_that_is_deleted_has_ended_at_every_node() {
+    let streams = Streams::new(&["**"]);
+    let nodes = [node(&streams, 2), node(&streams, 1)];
+    let delete =
+        |nth: usize, topic: &str| nodes[nth].ask("DELETE", &format!("/v1/topics/{topic}"), &[], "");
+    let missing = delete(0, "cars");
+    assert_eq!((missing.status, &json(&missing)["error"]["code"]), (404, &"no_such_topic".into()));
+    let before = json(&publish(&nodes[0], "cars", "1\n2"))["position"].clone();
+    let before = before.as_str().expect("a position");
+    let told = thread::scope(|scope| {
+        let connected = nodes.each_ref().map(|node| scope.spawn(|| poll(node, "cars", before)));
+        streams.until_subscribed(&nodes, 2);
+        assert_eq!(delete(1, "cars").status, 204);
+        connected.map(|it| it.join().expect("a poll"))
+    });
+    for told in told {
+        let is_end = |message: &&Value| message["end"]["code"] == "deleted";
+        assert!(told.iter().any(|it| is_end(&it)), "{told:?}");
+    }
+    for node in &nodes {
+        while node.get("/v1/topics/cars?limit=1", &[]).status != 404 {
+            thread::yield_now();
+        }
+    }
+    assert_eq!(delete(0, "cars").status, 404);
+    // What is published now is another topic's: whoever had the one before is told.
+    publish(&nodes[0], "cars", "3");
+    let page = json(&nodes[1].get(&format!("/v1/topics/cars?limit=9&cursor={before}"), &[]));
+    assert_eq!(page["gap"], serde_json::json!({"missed": null, "reason": "trimmed"}));
+    assert_eq!(page["events"], serde_json::json!([3]));
+    let told = poll(&nodes[1], "cars", before);
+    assert!(told.iter().any(|message| message["gap"]["reason"] == "trimmed"), "{told:?}");
+    assert_eq!(hear(&nodes[1], "cars", "earliest", 1).0, [3]);
+}
+
+#[test]
+fn the_earliest_event_is_the_streams_and_not_the_nodes() {
+    let streams = Streams::new(&["**"]);
+    let old = node(&streams, 1);
+    (0..20).for_each(|event| drop(publish(&old, "cars", &event.to_string())));
+    streams.forget_for_new();
+    streams.expire(5);
+    let new = node(&streams, 2);
+    publish(&old, "cars", "20");
+    let expected: Vec<Value> = (5..21).map(Value::from).collect();
+    for node in [&old, &new, &new] {
+        assert_eq!(hear(node, "cars", "earliest", 16).0, expected);
+    }
+}
+
+#[test]
+fn a_position_that_was_never_given_is_an_epoch_gap() {
+    let streams = Streams::new(&["log/**", "=value/**"]);
+    let nodes = [node(&streams, 1), node(&streams, 2)];
+    let last = json(&publish(&nodes[0], "log/a", "1\n2"))["position"].clone();
+    let (epoch, offset) = last.as_str().expect("a position").split_once('.').expect("two");
+    let beyond = format!("{epoch}.{}", offset.parse::<u64>().expect("a number") + 1000);
+    for node in &nodes {
+        history(node, "log/a", 2);
+        let page = json(&node.get(&format!("/v1/topics/log/a?limit=9&cursor={beyond}"), &[]));
+        assert_eq!(page["gap"], serde_json::json!({"missed": null, "reason": "epoch"}));
+        assert_eq!(page["events"], serde_json::json!([1, 2]));
+        let told = poll(node, "log/a", &beyond);
+        assert_eq!(told[0]["gap"], serde_json::json!({"missed": null, "reason": "epoch"}));
+        let position = told[0]["position"].as_str().expect("a position");
+        assert_eq!(hear(node, "log/a", position, 2).0, [1, 2]);
+    }
+    // Of a value topic the newest version comes.
+    publish(&nodes[0], "value/a", "{\"v\":1}");
+    for node in &nodes {
+        history(node, "value/a", 1);
+        let told = poll(node, "value/a", &beyond.replace(offset, "9000000000"));
+        let message = told.last().expect("a message");
+        assert_eq!(message["events"], serde_json::json!([{"v": 1}]), "{told:?}");
+    }
+}
+
+#[test]
+fn a_value_topic_has_its_newest_version_at_every_node() {
+    let streams = Streams::new(&["=scores/**", "log"]);
+    let nodes = [node(&streams, 2), node(&streams, 1)];
+    let version = |number: usize| format!("{{\"version\":{number}}}");
+    let mut cursor = "earliest".to_owned();
+    for number in 0..6 {
+        let published = json(&publish(&nodes[number % 2], "scores/a", &version(number)));
+        publish(&nodes[0], "log", "1");
+        let position = published["position"].as_str().expect("a position").to_owned();
+        while cursor != position {
+            let told = poll(&nodes[(number / 2) % 2], "scores/a", &cursor);
+            let message = told.last().expect("a message");
+            let had = cursor.split_once('.').map_or("0", |(_, offset)| offset);
+            assert_eq!(message["previous"].to_string(), had, "{message}");
+            cursor = message["position"].as_str().expect("a position").to_owned();
+            assert_eq!(message["events"].to_string(), format!("[{}]", version(number)));
+        }
+    }
+    let page = history(&nodes[0], "scores/a", 1);
+    assert_eq!(page, history(&nodes[1], "scores/a", 1));
+    // A node that was not there then has it as well, once for all who ask.
+    streams.forget_for_new();
+    let late = node(&streams, 2);
+    assert_eq!(late.get("/v1/topics/scores/a?limit=9", &[]).text(), page);
+    assert_eq!(late.get("/v1/topics/scores/b?limit=9", &[]).status, 404);
+    let before = streams.reads();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let told = poll(&late, "scores/a", "earliest");
+                let message = told.last().expect("a message");
+                assert_eq!(message["events"].to_string(), format!("[{}]", version(5)), "{told:?}");
+            });
+        }
+    });
+    let reads = streams.reads() - before;
+    assert!((1..=3).contains(&reads), "{reads} reads");
+    // Whoever has it waits for the next one.
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| poll(&late, "scores/a", &cursor));
+        streams.until_subscribed(std::slice::from_ref(&late), 9);
+        publish(&nodes[0], "scores/a", &version(6));
+        let told = waiting.join().expect("a poll");
+        let message = told.last().expect("a message");
+        assert_eq!(message["events"].to_string(), format!("[{}]", version(6)), "{told:?}");
+    });
+    assert_eq!(nodes[0].ask("DELETE", "/v1/topics/scores/a", &[], "").status, 204);
+    while late.get("/v1/topics/scores/a?limit=9", &[]).status != 404 {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn sources_outlive_the_stream_of_their_topic() {
+    let streams = Streams::new(&["**"]);
+    let sources = ["cars=cars,interval=1ms", "fastest=max-speed,of=cars"];
+    let sources = sources.map(|text| SourceConfig::parse(text).expect("a source")).into();
+    let config = Config { shards: 2, sources, ..Config::default() };
+    let node = Running::start(config, Some(streams.backend()));
+    for _ in 0..3 {
+        for topic in ["cars", "fastest"] {
+            history(&node, topic, 3);
+        }
+        streams.restart();
+    }
+    for topic in ["cars", "fastest"] {
+        history(&node, topic, 3);
+    }
+}

@@ -1,0 +1,95 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use serde_json::{Value, json};
+
+use super::{Nodes, Servers};
+use crate::harness::{Heard, Reply, Server, Subscriber, Transport, Upstream, response};
+
+/// Reads on until this version is there; its position.
+fn until(subscriber: &mut Subscriber, version: &Value) -> String {
+    loop {
+        let envelope = subscriber.envelope();
+        if envelope.events.first() == Some(version) {
+            return envelope.position;
+        }
+    }
+}
+
+/// Reads on until the topic ends; why.
+fn end(subscriber: &mut Subscriber) -> String {
+    loop {
+        if let Heard::TopicEnd(_, _, code) = subscriber.next() {
+            return code;
+        }
+    }
+}
+
+#[test]
+fn a_value_topic_has_the_same_version_at_every_node() {
+    let Some(servers) = Servers::start(1) else { return };
+    let mut nodes = Nodes::start_with(&servers, 2, "all=**,kind=value", &[]);
+    let mut readers = [0, 1].map(|nth| nodes.at(nth).subscribe(Transport::WebSocket, "/scores/a"));
+    for version in 0..20 {
+        let body = json!({ "version": version });
+        let answer = nodes.at(version % 2).post("scores/a", "application/json", body.to_string());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let [first, second] = readers.each_mut().map(|reader| until(reader, &body));
+        assert_eq!(first, second);
+    }
+    let page = |node: &Server| node.get("/v1/topics/scores/a?limit=1").text();
+    let before = page(nodes.at(0));
+    assert_eq!(before, page(nodes.at(1)));
+    // One that begins with nothing reads it back.
+    nodes.drain(1);
+    nodes.run(1);
+    assert_eq!(before, page(nodes.at(1)));
+    let mut reader = nodes.at(1).subscribe(Transport::Sse, "/scores/a");
+    until(&mut reader, &json!({ "version": 19 }));
+    let deleted = nodes.at(1).ask("DELETE", "/v1/topics/scores/a", &[], "");
+    assert_eq!(deleted.status, 204, "{}", deleted.text());
+    assert_eq!((end(&mut reader), end(&mut readers[0])), ("deleted".into(), "deleted".into()));
+    let again = nodes.at(0).ask("DELETE", "/v1/topics/scores/a", &[], "");
+    assert_eq!(again.status, 404, "{}", again.text());
+}
+
+#[test]
+fn each_node_with_subscribers_fetches_and_one_stores() {
+    const VERSIONS: u64 = 30;
+    let Some(servers) = Servers::start(1) else { return };
+    let number = Arc::new(AtomicU64::new(0));
+    let current = Arc::clone(&number);
+    let upstream = Upstream::start(move |asked| {
+        let tag = format!("\"{}\"", current.load(SeqCst));
+        let headers = format!("ETag: {tag}\r\nCache-Control: no-cache\r\n");
+        match current.load(SeqCst) {
+            VERSIONS => Reply::with(410, "", ""),
+            _ if asked.header("if-none-match") == Some(&tag) => {
+                Reply::Bytes(response(304, &headers, b""))
+            }
+            version => Reply::json(&headers, &version),
+        }
+    });
+    let fetched = upstream.flag("f/**", ",least=20ms,max-age=20ms,linger=0,timeout=2s");
+    let nodes = Nodes::start_with(&servers, 2, "all=f/**,kind=value", &["--upstream", &fetched]);
+    let mut readers = [0, 1].map(|nth| nodes.at(nth).subscribe(Transport::WebSocket, "/f/x"));
+    let mut first = None;
+    for version in 0..VERSIONS {
+        number.store(version, SeqCst);
+        let [one, other] = readers.each_mut().map(|reader| until(reader, &json!(version)));
+        assert_eq!(one, other, "stored once");
+        first.get_or_insert(one);
+    }
+    // Each version is one message: the numbers say how many there were.
+    let sequence = |position: &str| -> u64 {
+        position.split_once('.').expect("two").1.parse::<u64>().expect("a number") / 256
+    };
+    let text = nodes.at(1).get("/v1/topics/f/x?limit=1").text();
+    let last: Value = serde_json::from_str(&text).expect("JSON");
+    let last = sequence(last["position"].as_str().expect("a position"));
+    assert_eq!(last - sequence(&first.expect("one")), VERSIONS - 1);
+    number.store(VERSIONS, SeqCst);
+    assert_eq!(readers.each_mut().map(end), ["gone", "gone"]);
+}
