@@ -10,11 +10,13 @@
 //! What lies between the two lines is written by `cargo xtask figures` from each run's
 //! `summary.json` in `lab/runs`, and `cargo xtask tidy` fails where it differs. The words
 //! are metrics of the lab's comparisons (`cpu`, `p99`, `round_trip`, `throughput`, `memory`, `held`);
-//! with `pooled` before them only what a scenario comes to as a whole is told. All runs of a
+//! with `pooled` before them only what a scenario comes to as a whole is told. The word `faults` is
+//! for folders of ledgers that the cluster's tests have left (`THALWEG_LEDGERS`). All runs of a
 //! block were built from one tree, and that is said under it.
 
 mod archived;
 mod block;
+mod faults;
 
 use std::process::ExitCode;
 
@@ -91,16 +93,19 @@ fn written(tree: &Tree, path: &str, text: &str) -> Result<String, Problem> {
 
 /// What stands between the lines, after `<!-- figures `.
 fn block(tree: &Tree, path: &str, words: &str) -> Result<String, String> {
-    let form = "is not `[pooled] METRIC… from RUN… -->`";
+    let form = "is not `[pooled] METRIC… from RUN… -->`, nor `faults from RUN… -->`";
     let words = words.trim_end();
     let (what, of) = words
         .strip_suffix("-->")
         .and_then(|words| words.split_once(" from "))
         .ok_or_else(|| format!("`{words}` {form}"))?;
-    let kind = Kind::of(what).ok_or_else(|| format!("`{what}` {form}"))?;
-    let runs: Result<Vec<Run>, String> =
-        of.split_whitespace().map(|name| Run::read(tree, name)).collect();
+    let names: Vec<&str> = of.split_whitespace().collect();
     let to_root = "../".repeat(path.matches('/').count());
+    if what == "faults" {
+        return faults::text(tree, &names, &to_root);
+    }
+    let kind = Kind::of(what).ok_or_else(|| format!("`{what}` {form}"))?;
+    let runs: Result<Vec<Run>, String> = names.iter().map(|name| Run::read(tree, name)).collect();
     block::text(&kind, &runs?, &to_root)
 }
 
@@ -175,7 +180,7 @@ mod tests {
         check("cpu from day/none", SUMMARY, Err(what));
         let what = "no run here compares memory or round trip";
         check("memory round_trip from day/latency", SUMMARY, Err(what));
-        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`";
+        let what = "`cost` is not `[pooled] METRIC… from RUN… -->`, nor `faults from RUN… -->`";
         check("cost from day/latency", SUMMARY, Err(what));
         let what = "day/latency was interrupted: take it again";
         check("cpu from day/latency", &SUMMARY.replace("false", "true"), Err(what));

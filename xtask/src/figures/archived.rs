@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::tree::Tree;
 
-const RUNS: &str = "lab/runs";
+pub(super) const RUNS: &str = "lab/runs";
 
 /// A run of `lab/runs`.
 pub(super) struct Run {
@@ -155,35 +155,50 @@ impl Run {
         }
         let trees = summary.manifest.trees();
         let tree = match trees.iter().collect::<Vec<_>>()[..] {
-            [tree] if tree.ends_with(" modified") => {
-                return Err(format!(
-                    "{name} was built from files that no commit has: take it again"
-                ));
-            }
-            [tree] if !tree.is_empty() => tree.clone(),
-            [_] | [] => {
-                return Err(format!(
-                    "{name} does not say of which tree it was built: take it again"
-                ));
-            }
+            [tree] => committed(tree, name)?,
+            [] => committed("", name)?,
             ref several => return Err(format!("{name} was built from {}", list(several))),
         };
         Ok(Run { name: name.to_owned(), tree, summary })
     }
 
     /// The one tree of all of them.
-    pub(super) fn tree_of_all(runs: &[Run]) -> Result<&str, String> {
-        let trees: BTreeSet<&String> = runs.iter().map(|run| &run.tree).collect();
-        match trees.iter().copied().collect::<Vec<_>>()[..] {
-            [tree] => Ok(tree),
-            ref several => Err(format!("its runs are of {}", list(several))),
-        }
+    pub(super) fn tree_of_all(runs: &[Run]) -> Result<String, String> {
+        only_tree(&runs.iter().map(|run| run.tree.clone()).collect::<Vec<_>>())
     }
 
     /// Where its raw data are.
     pub(super) fn folder(&self) -> String {
         format!("{RUNS}/{}/", self.name)
     }
+}
+
+/// The tree that a version names; an error if it names none, or one that no commit has.
+pub(super) fn tree_of(version: &str, name: &str) -> Result<String, String> {
+    committed(&named(version), name)
+}
+
+/// The one tree of a block's runs.
+pub(super) fn only_tree(trees: &[String]) -> Result<String, String> {
+    let trees: BTreeSet<&String> = trees.iter().collect();
+    match trees.iter().copied().collect::<Vec<_>>()[..] {
+        [tree] => Ok(tree.clone()),
+        ref several => Err(format!("its runs are of {}", list(several))),
+    }
+}
+
+fn named(version: &str) -> String {
+    version.split(", ").find_map(|part| part.strip_prefix("tree ")).unwrap_or_default().to_owned()
+}
+
+fn committed(tree: &str, name: &str) -> Result<String, String> {
+    if tree.ends_with(" modified") {
+        return Err(format!("{name} was built from files that no commit has: take it again"));
+    }
+    if tree.is_empty() {
+        return Err(format!("{name} does not say of which tree it was built: take it again"));
+    }
+    Ok(tree.to_owned())
 }
 
 fn list(trees: &[&String]) -> String {
@@ -196,11 +211,7 @@ impl Manifest {
     fn trees(&self) -> BTreeSet<String> {
         // A version that is not told is the lab's own.
         let told = [&self.version, &self.measured].into_iter().filter(|it| !it.is_empty());
-        let tree = |version: &String| {
-            let tree = version.split(", ").find_map(|part| part.strip_prefix("tree "));
-            tree.unwrap_or_default().to_owned()
-        };
-        told.map(tree).collect()
+        told.map(|version| named(version)).collect()
     }
 }
 
