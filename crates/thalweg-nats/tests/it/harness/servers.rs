@@ -81,36 +81,58 @@ impl Servers {
 
     /// Ends one as a power cut would: it can do nothing any more.
     pub(crate) fn kill(&mut self, index: usize) {
+        self.end(index, Signal::KILL);
+    }
+
+    /// Ends one with a signal.
+    pub(crate) fn end(&mut self, index: usize, signal: Signal) {
         if let Some(mut child) = self.running[index].take() {
-            child.kill().expect("end a server");
+            kill_process(Pid::from_child(&child), signal).expect("signal a server");
             child.wait().expect("end a server");
         }
     }
 
-    /// The server that leads a stream, once there is one: spoken to by hand, as any client may.
+    /// The server that leads a stream, once there is one.
     pub(crate) fn leader(&self, stream: &str) -> usize {
         until("a leader", || {
-            let index = (0..self.count()).find(|index| self.running[*index].is_some())?;
-            let mut socket = TcpStream::connect(("127.0.0.1", self.ports[index])).ok()?;
-            socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
-            let ask = format!(
-                "CONNECT {{\"verbose\":false}}\r\nSUB r 1\r\nPUB $JS.API.STREAM.INFO.{stream} r 0\r\n\r\n"
-            );
-            socket.write_all(ask.as_bytes()).ok()?;
-            let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
-            while let Ok(count @ 1..) = socket.read(&mut buffer) {
-                said.extend_from_slice(&buffer[..count]);
-                let text = String::from_utf8_lossy(&said);
-                let found = text.split_once("\"leader\":\"n").map(|(_, rest)| rest.to_owned());
-                let leader = found.and_then(|rest| rest.split_once('"')?.0.parse().ok());
-                if let Some(leader) =
-                    leader.filter(|leader: &usize| self.running[*leader].is_some())
-                {
-                    return Some(leader);
-                }
-            }
-            None
+            let leader =
+                self.info(stream)?["cluster"]["leader"].as_str()?.strip_prefix('n')?.parse();
+            leader.ok().filter(|leader: &usize| self.running[*leader].is_some())
         })
+    }
+
+    /// What the first server that answers says of a stream.
+    pub(crate) fn info(&self, stream: &str) -> Option<serde_json::Value> {
+        self.ask(&format!("$JS.API.STREAM.INFO.{stream}"))
+    }
+
+    /// The first answer to a request.
+    pub(crate) fn ask(&self, subject: &str) -> Option<serde_json::Value> {
+        let mut running = (0..self.count()).filter(|index| self.running[*index].is_some());
+        running.find_map(|index| self.ask_one(index, subject))
+    }
+
+    /// A server's answer to a request, by hand, as any client may ask. `None` if it does not
+    /// answer, or not with JSON.
+    fn ask_one(&self, index: usize, subject: &str) -> Option<serde_json::Value> {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.ports[index])).ok()?;
+        socket.set_read_timeout(Some(Duration::from_secs(1))).ok()?;
+        let ask = format!("CONNECT {{\"verbose\":false}}\r\nSUB r 1\r\nPUB {subject} r 0\r\n\r\n");
+        socket.write_all(ask.as_bytes()).ok()?;
+        let (mut said, mut buffer) = (Vec::new(), [0; 4096]);
+        while let Ok(count @ 1..) = socket.read(&mut buffer) {
+            said.extend_from_slice(&buffer[..count]);
+            let text = String::from_utf8_lossy(&said);
+            // MSG SUBJECT ID BYTES, and the bytes in a line of their own.
+            let message =
+                text.split_once("\r\nMSG r 1 ").and_then(|(_, rest)| rest.split_once("\r\n"));
+            if let Some((bytes, body)) = message
+                && let Some(body) = body.get(..bytes.parse().ok()?)
+            {
+                return serde_json::from_str(body).ok();
+            }
+        }
+        None
     }
 
     /// It stands still, or goes on: what it is sent stays unanswered, and no connection ends.
